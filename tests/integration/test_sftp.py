@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import uuid
@@ -23,9 +24,13 @@ def ssh(tmp_path, testbed, monkeypatch):
     program = tmp_path / "bin" / "ssh"
     program.parent.mkdir()
 
-    def make(options="", cut=0):
+    own = tmp_path / "ssh_config"
+
+    def make(options="", cut=0, key=""):
         through = f"exec > >(stdbuf -o0 head -c {cut})" if cut else ""
-        known = f"exec {real} -F {testbed.folder}/ssh_config {options}"
+        config = (testbed.folder / "ssh_config").read_text()
+        own.write_text(re.sub("(?<=IdentityFile ).*", key, config) if key else config)
+        known = f"exec {real} -F {own} {options}"
         program.write_text(f'#!/bin/bash\n{through}\n{known} "$@"\n')
         program.chmod(0o755)
 
@@ -98,18 +103,15 @@ def test_a_wrong_login_or_host_key_is_named_and_brings_nothing(ssh, folder, test
     other, public = _keys(tmp_path, "other")
     address, port = testbed.state["address"], testbed.state["port"]
     (tmp_path / "known").write_text(f"[{address}]:{port} {public}\n")
+    takes_none = "takes none of the keys that ssh has here for modak@"
     cases = [
-        ("-o UserKnownHostsFile=/dev/null", "has a host key that is not known here", "compare the key"),
-        (f"-o UserKnownHostsFile={tmp_path}/known", f"another host key than the one in {tmp_path}/known:1", "keygen"),
-        (f"-o IdentityFile=none -i {other}", "takes none of the keys that ssh has here for modak@", "ssh-add"),
-        (
-            f"-o IdentityFile=none -i {tmp_path}/no-key",
-            "takes none of the keys",
-            f"no such identity: {tmp_path}/no-key",
-        ),
+        ("/dev/null", "", "has a host key that is not known here", "compare the key"),
+        (f"{tmp_path}/known", "", f"another host key than the one in {tmp_path}/known:1", "ssh-keygen"),
+        ("", str(other), takes_none, "ssh-add"),
+        ("", f"{tmp_path}/no-key", takes_none, f"no such identity: {tmp_path}/no-key"),
     ]
-    for options, reason, hint in cases:
-        ssh(f"-o IdentityAgent=none {options}")
+    for known, key, reason, hint in cases:
+        ssh(f"-o IdentityAgent=none {f'-o UserKnownHostsFile={known}' if known else ''}", key=key)
         found = sources.problem(text)  # although it was listed before: no network is down
         assert (reason in found.reason, hint in found.hint) == (True, True), found
         carrier = sources.Carrier(tmp_path / "target", reaches=True)

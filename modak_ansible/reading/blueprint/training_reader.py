@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
@@ -196,9 +197,12 @@ class TrainingReader:
             return None
         text = str(item.value)
         path = PurePosixPath(text)
-        if path.is_absolute() or ".." in path.parts or not text.isprintable() or text.startswith(("-", "~")):
+        if path.is_absolute() or ".." in path.parts:
             hint = "copy or link its folder into the blueprint's"
             self._mistakes.add(item.location, "script-path", f"{text!r} is not below the blueprint's folder", hint)
+            return None
+        if problem := rules.script_problem(path):
+            self._mistakes.add(item.location, "script-path", problem, "rename it")
             return None
         if not (self._folder / path).is_file():
             beside = self._folder.glob("**/*.py")
@@ -207,7 +211,7 @@ class TrainingReader:
             return None
         patterns = self._texts("files", rules.pattern_problem) if self._property("files") else None
         if patterns is not None:
-            patterns.append(path.name)
+            patterns.append(glob.escape(path.name))
         try:
             here = self._folder / path.parent
             data = brought(datasets, self._folder, here)

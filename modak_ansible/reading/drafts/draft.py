@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
+from glob import escape
 from itertools import chain, count
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -19,6 +20,7 @@ from modak_ansible.reading.blueprint.script.hydra import hydra_of
 from modak_ansible.reading.blueprint.script.option import Option
 from modak_ansible.reading.blueprint.script.options import library_options, options_of
 from modak_ansible.reading.blueprint.script.source import ScriptSource, source_of
+from modak_ansible.reading.blueprint.script.starting import start_problem
 from modak_ansible.reading.drafts.data import (
     Elsewhere,
     Read,
@@ -217,8 +219,9 @@ class _Drafting:
             elif not each.inside:
                 draft.notes.append(f"{each.path} ({self._why(each)}) stays here")
             elif not any(other.path in each.path.parents for other in brought):
-                if not any(each.inside == other or each.inside.startswith(f"{other}/") for other in draft.files):
-                    draft.files.append(each.inside)
+                pattern = escape(each.inside)
+                if not any(pattern == other or pattern.startswith(f"{other}/") for other in draft.files):
+                    draft.files.append(pattern)
                 self._say("data", f"{each.inside}, {self._why(each)}; it travels with the script")
         if root is not None and not any(_holds(each.path, self._code.folder / expanded(root)) for each in brought):
             mount = _torchvision_folder(root)
@@ -348,6 +351,8 @@ class _Drafting:
         return f"which --{read.option} names" if read.option else "which its source names"
 
     def _missing(self) -> None:
+        if found := start_problem(self._code.script, self.draft.words):
+            self.draft.notes.append(f"it {found.problem}: {found.hint}")
         if self._hydra:
             self.draft.missing = [f"{name}=" for name in self._hydra.missing]
         if self._options is None or self.draft.words:
@@ -409,7 +414,7 @@ def _torchvision_folder(root: str) -> str:
 def _patterns(files: list[str]) -> list[str]:
     """Patterns for some files of code: of many in one folder, one for them all."""
     folders: dict[str, list[str]] = {}
-    for file in files:
+    for file in map(escape, files):
         folders.setdefault(PurePosixPath(file).parent.as_posix(), []).append(file)
     found: list[str] = []
     for folder, inner in sorted(folders.items()):

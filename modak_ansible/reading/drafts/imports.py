@@ -8,9 +8,10 @@ import sys
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from modak_ansible.errors import INVALID_BLUEPRINT, Location, ModakError, UsageError
+from modak_ansible.reading.blueprint.forms.text_rules import script_problem
 from modak_ansible.store.project import no_script, project_root
 
 # What travels with every job.
@@ -76,6 +77,8 @@ def read_code(script: Path) -> Code:
         raise UsageError(f"{script} is {kind}, by its name", hint=hint)
     if not script.is_file():
         raise no_script(script)
+    if problem := script_problem(PurePosixPath(script.name)):
+        raise UsageError(problem, hint="rename it")
     script = Path(os.path.normpath(script))
     root = project_root(script.parent.resolve())
     code = Code(script)

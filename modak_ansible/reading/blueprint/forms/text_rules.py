@@ -168,6 +168,18 @@ def pattern_problem(text: str) -> str:
     return ""
 
 
+def script_problem(path: PurePosixPath) -> str:
+    """What is wrong with a script's path, which is a word of a command line, and travels with what lies beside it."""
+    text = str(path)
+    if not text.isprintable():
+        return value_problem(text)
+    if text.startswith(("-", "~")):
+        return f"{shown(text)}: a script whose name begins with {text[0]} is not taken for one by a command line"
+    if path.name.startswith("."):
+        return f"{shown(text)} is hidden, and hidden files do not travel"
+    return ""
+
+
 def version_problem(text: str) -> str:
     """What is wrong with a version or a range of versions."""
     if _VERSION.fullmatch(text):

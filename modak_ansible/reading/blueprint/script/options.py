@@ -19,6 +19,7 @@ from modak_ansible.reading.blueprint.reader import Blueprint
 from modak_ansible.reading.blueprint.script.hydra import Hydra, hydra_of_script
 from modak_ansible.reading.blueprint.script.option import Option
 from modak_ansible.reading.blueprint.script.source import ScriptSource, source_of
+from modak_ansible.reading.blueprint.script.starting import start_problem
 from modak_ansible.reading.blueprint.script.syntax import syntax_of
 
 _MAX_BYTES = 2**20
@@ -144,6 +145,11 @@ def check_arguments(blueprint: Blueprint, mistakes: Mistakes, warnings: Mistakes
         if script not in known:
             known[script] = options_of(script, _switches(application))
         options, places = known[script], blueprint.places.get(request.training, {})
+        if found := start_problem(script, application.words):
+            place = places.get("words" if found.is_of_words else "script") or blueprint.place(
+                request.training, "script"
+            )
+            mistakes.add(place, "script", f"{application.script} {found.problem}", found.hint)
         if hydra := hydra_of_script(script, application.words):
             _check_overrides(hydra, request, blueprint, mistakes)
             continue

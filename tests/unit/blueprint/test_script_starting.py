@@ -1,0 +1,112 @@
+"""A script that would end at once is told before it is deployed, and only where its source leaves no doubt."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from modak_ansible.planning.service import check_blueprint
+from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
+from modak_ansible.reading.blueprint.reader import Inputs
+from modak_ansible.reading.blueprint.script.starting import start_problem
+
+COMMANDS = """\
+import argparse
+parser = argparse.ArgumentParser()
+{before}
+commands = parser.add_subparsers(dest="command"{required})
+fit = commands.add_parser("fit")
+fit.add_argument("--epochs", type=int, default=1)
+commands.add_parser("evaluate"{more})
+parser.parse_args()
+"""
+
+
+def commands(required=", required=True", before="", more=""):
+    return COMMANDS.format(required=required, before=before, more=more)
+
+
+CASES = {
+    "relative": ("from .conf import X\n", "", "is a part of the package mine"),
+    "relative, of the package": ("import sys\nfrom . import conf\n", "", "is a part of the package mine"),
+    "no command": (commands(), "", "one of its commands: fit, evaluate"),
+    "another command": (commands(), "fti --epochs 3", "has no command fti"),
+    "another of a parser that starts without": (commands(required=""), "evalaute", "has no command evalaute"),
+}
+FINE = {
+    "relative, caught": ("try:\n    from .conf import X\nexcept ImportError:\n    from conf import X\n", ""),
+    "relative, not reached": ("def f():\n    from .conf import X\n", ""),
+    "PEP 366": (
+        "import os, sys\nsys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))\n"
+        "import mine\n__package__ = 'mine'\nfrom .conf import X\n",
+        "",
+    ),
+    "a command": (commands(), "fit --epochs 3"),
+    "an option first": (commands(before="parser.add_argument('--size')"), "--size 3 fit"),
+    "a place first": (commands(before="parser.add_argument('folder')"), "here fit"),
+    "an alias": (commands(more=", aliases=['eval']"), "eval"),
+    "no command needed": (commands(required=""), ""),
+    "no script": ("def f(:", ""),
+}
+
+
+@pytest.fixture
+def script(tmp_path):
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "__init__.py").touch()
+    (folder / "conf.py").write_text("X = 1\n")
+
+    def write(text):
+        (folder / "train.py").write_text(text)
+        return folder / "train.py"
+
+    return write
+
+
+@pytest.mark.parametrize(("text", "words", "problem"), CASES.values(), ids=CASES)
+def test_what_would_end_at_once(script, text, words, problem):
+    assert problem in start_problem(script(text), words.split()).problem
+
+
+@pytest.mark.parametrize(("text", "words"), FINE.values(), ids=FINE)
+def test_what_may_start_is_let_go(script, text, words):
+    assert start_problem(script(text), words.split()) is None
+
+
+@pytest.mark.component
+@pytest.mark.parametrize(
+    ("text", "words", "ends"),
+    [
+        *((text, words, True) for text, words, _ in CASES.values()),
+        *((*case, False) for case in list(FINE.values())[:-1]),
+    ],
+)
+def test_python_agrees(script, text, words, ends):
+    ended = subprocess.run([sys.executable, script(text), *words.split()], capture_output=True, check=False)
+    assert bool(ended.returncode) == ends, ended.stderr
+
+
+def test_a_blueprint_says_it_at_the_words(script, tmp_path):
+    script(commands())
+    (tmp_path / "mine" / "service.yaml").write_text(
+        "tosca_definitions_version: tosca_simple_yaml_1_3\n"
+        "imports: [ types/modak.yaml ]\n"
+        "topology_template:\n"
+        "  node_templates:\n"
+        "    here: { type: modak.nodes.Local }\n"
+        "    training:\n"
+        "      type: modak.nodes.Training\n"
+        "      properties:\n"
+        "        framework: python\n"
+        "        script: train.py\n"
+        "        words: [ fti ]\n"
+        '        walltime: "00:10:00"\n'
+        "      requirements: [ { host: here } ]\n"
+    )
+    mistakes = Mistakes()
+    check_blueprint(tmp_path / "mine" / "service.yaml", Inputs(), mistakes)
+    [found] = [str(mistake) for mistake in mistakes]
+    assert "service.yaml:11:16: script: train.py has no command fti (did you mean fit?)" in found
