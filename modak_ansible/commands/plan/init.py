@@ -254,4 +254,5 @@ def _report(draft: Draft, folder: Path, written: str, *, as_json: bool) -> None:
 def _shown(folder: Path) -> str:
     import shlex
 
-    return shlex.quote(str(folder))
+    text = str(folder)
+    return shlex.quote(f"./{text}" if text.startswith("-") else text)

@@ -259,6 +259,14 @@ class DatasetStore:
         """Unpacks what was brought into a folder of its own, which gets the other files, too."""
         shutil.rmtree(self._unpacked, ignore_errors=True)
         self._unpacked.mkdir(mode=0o700)
+        try:
+            self._unpack_each(source, files, note)
+        except BaseException:
+            shutil.rmtree(self._unpacked, ignore_errors=True)  # which may be much, and nothing goes on with it
+            raise
+        return self._unpacked
+
+    def _unpack_each(self, source: DataSource, files: list[StagedFile], note: Note) -> None:
         said = source.get("unpacked") or {}
         for file in files:
             path, place = self.partial / file["name"], self._unpacked / file["name"]
@@ -268,7 +276,6 @@ class DatasetStore:
                 unpack(path, place.parent, limit, note)
             else:
                 os.link(path, place)
-        return self._unpacked
 
     def _sharded(self, folder: Path, files: list[StagedFile], note: Note) -> Path:
         """Packs what was brought into shards, in a folder of their own."""

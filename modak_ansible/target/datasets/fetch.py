@@ -141,7 +141,7 @@ def fetch(
             is_passing = error.code >= 500 or error.code in (408, 429)
             if not is_passing or attempt == _ATTEMPTS:
                 said = str(error.reason).partition("\n")[0]
-                raise ModakError(f"{address}: {error.code} {said}", hint=_hint(error.code)) from error
+                raise ModakError(f"{address}: {error.code} {said}", hint=_hint(error.code, said)) from error
             time.sleep(_wait_of(error, attempt))
         except (OSError, HTTPException) as error:
             number = getattr(error, "errno", None)
@@ -152,7 +152,7 @@ def fetch(
             if path.exists() and path.stat().st_size > before:
                 attempt = 1
             if isinstance(error, urllib.error.URLError) or attempt == _ATTEMPTS:
-                raise ModakError(f"{address}: {reason}") from error
+                raise ModakError(f"{address}: {reason}", hint=_NO_WAY) from error
             time.sleep(attempt)
         else:
             return
@@ -164,14 +164,21 @@ def _wait_of(error: urllib.error.HTTPError, attempt: int) -> float:
     return min(float(said), _LONGEST_WAIT) if said.isdigit() else attempt
 
 
-def _hint(code: int) -> str:
+_NO_WAY = "the address, and the network there and here; or fetch the file yourself, and give its path"
+
+
+def _hint(code: int, said: str) -> str:
     if code in (401, 403):
         return "it asks for a login: fetch the file yourself, and give its path"
+    if code // 100 == 3 and "not allowed" in said:
+        return "it leads to what is no address of the web: fetch the file yourself, and give its path"
     if code // 100 == 3:
         return "what it leads to leads back to it: look at the address in a browser"
     if code == 429:
         return "it is asked too often: deploy again in a while, and it goes on where it stopped"
-    return "look at the address in a browser" if code == 404 else ""
+    if code >= 500:
+        return "its server fails: deploy again in a while, and it goes on where it stopped"
+    return "look at the address in a browser" if code in (404, 410) else ""
 
 
 class Redirects(urllib.request.HTTPRedirectHandler):

@@ -38,6 +38,7 @@ MISTAKES = [
     ("types/modak.yaml", "../../etc/passwd", "import must lie below the blueprint's folder"),
     ("topology_template:", "topology_templates:", "unknown-key: a service template has no topology_templates (did you mean topology_template?)"),
     # types, properties, enums
+    ("imports:\n  - types/modak.yaml\n", "", "there is no node type modak.nodes.Slurm (imports: [ types/modak.yaml ])"),
     ("modak.nodes.Slurm", "modak.nodes.Slrum", "service.yaml:15:13: unknown-type: there is no node type modak.nodes.Slrum (did you mean modak.nodes.Slurm?)"),
     ("modak.nodes.Slurm", "slurm", "did you mean modak.nodes.Slurm?"),
     ("modak.nodes.Slurm", "modak.nodes.Target", "abstract-type"),

@@ -77,6 +77,15 @@ def run(*words):
     return CliRunner().invoke(app, list(words))
 
 
+def test_what_comes_next_can_be_typed_as_it_stands(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for folder in ("-data", "a b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "train.py").write_text(PLAIN)
+    assert "next: modak deploy ./-data\n" in run("init", "--yes", "--on", "local", "--", "-data/train.py").stdout
+    assert "next: modak deploy 'a b'\n" in run("init", "--yes", "--on", "local", "--", "a b/train.py").stdout
+
+
 def test_what_a_script_tells_is_what_its_blueprint_says(project, environment):
     install(environment, "einops", "0.8.1")
     draft = draft_of(project / "train.py", ["--epochs", "5", "--name", "a b"])

@@ -56,7 +56,7 @@ def server():
                 return
             if self.path.startswith("/round"):
                 self.send_response(302)
-                self.send_header("Location", self.path)
+                self.send_header("Location", "file:///etc/passwd" if "file" in self.path else self.path)
                 self.send_header("Content-Length", "0")
                 self.end_headers()
                 return
@@ -187,11 +187,12 @@ def test_a_download_that_is_not_there(store, server):
 
 
 @pytest.mark.component
-def test_an_address_that_leads_back_to_itself(store, server):
-    store.start_download(source_of(location=f"{server.address}/round/"), {})
+@pytest.mark.parametrize(("way", "hint"), [("round", "leads back to it"), ("round-file", "is no address of the web")])
+def test_an_address_that_leads_back_to_itself_or_to_no_other(store, server, way, hint):
+    store.start_download(source_of(location=f"{server.address}/{way}/"), {})
     status = wait(store)
-    assert "/round/a.gz: 302 " in status["message"]
-    assert ("\n" in status["message"], "leads back to it" in status["hint"]) == (False, True), status
+    assert f"/{way}/a.gz: 302 " in status["message"]
+    assert ("\n" in status["message"], hint in status["hint"]) == (False, True), status
 
 
 @pytest.mark.component
@@ -387,4 +388,5 @@ def test_an_archive_that_leads_out_leaves_nothing(store):
     with pytest.raises(ModakError, match="leads out of its folder"):
         store.commit(source_of(files=[entry("x.tar.gz", packed)], unpack="archive"))
     assert store.description() is None
-    assert not (store.path.parent / "evil").exists()
+    left = {path.name for path in store.path.parent.rglob("*") if path.is_file()}
+    assert left == {"x.tar.gz"}  # what was sent, and nothing that was unpacked of it

@@ -161,7 +161,9 @@ class _Reader:
             return None
         if str(kind.value) not in known:
             if self._definitions.is_complete:
-                hint = nearest(str(kind.value), [each for each in known if not each.startswith("tosca.")] or known)
+                others = [each for each in known if not each.startswith("tosca.")]
+                is_ours = str(kind.value).startswith("modak.") and not others
+                hint = "imports: [ types/modak.yaml ]" if is_ours else nearest(str(kind.value), others or known)
                 self._mistakes.add(kind.location, "unknown-type", f"there is no node type {kind.value}", hint)
             return None
         node = Node(name, str(kind.value), item)
