@@ -14,13 +14,25 @@ from modak_ansible.planning.tracing import need_from
 from modak_ansible.runtime import FILES
 
 SCRIPT = Path(__file__).parent / "runtime" / "memory.py"
+# A model that is moved, and a loop that never ends over what no loader gives.
+OWN_LOOP = """
+import torch
+model = torch.nn.Sequential(torch.nn.Conv2d(1, 4, 3), torch.nn.Flatten(), torch.nn.Linear(144, 10))
+model.to(torch.device("cuda" if torch.cuda.is_available() else "cpu"))
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+images, labels = torch.zeros(16, 1, 8, 8), torch.zeros(16, dtype=torch.long)
+while True:
+    optimizer.zero_grad()
+    torch.nn.functional.cross_entropy(model(images), labels).backward()
+    optimizer.step()
+"""
 
 
-def run(python: str, folder: Path, word: str = "train", **more: str) -> dict[str, Any]:
+def run(python: str, folder: Path, word: str = "train", script: Path = SCRIPT, **more: str) -> dict[str, Any]:
     """The last line that the script writes; nothing where it ends before."""
     ours = {name: value for name, value in os.environ.items() if not name.startswith(("MODAK", "PYTHON"))}
     ours |= {"PYTHONPATH": str(FILES), "OMP_NUM_THREADS": "1", "MODAK_APPLIED": str(folder / "applied.json"), **more}
-    command = [python, str(SCRIPT), word]
+    command = [python, str(script), word]
     done = subprocess.run(command, env=ours, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     last = (done.stdout.splitlines() or [""])[-1]
@@ -48,6 +60,16 @@ def test_a_script_is_traced_as_it_is(pytorch_python: str, tmp_path: Path) -> Non
         each for each in need.operators if (1536, 8) in each.shapes
     )  # the first layer's, a batch's places in rows
     assert (first.format, first.count) == ("float32", 1)
+
+
+def test_a_model_is_moved_and_a_loop_of_its_own_ends(pytorch_python: str, tmp_path: Path) -> None:
+    script = tmp_path / "own.py"
+    script.write_text(OWN_LOOP)
+    run(pytorch_python, tmp_path, script=script, MODAK_TRACE="memory")
+    need = need_from(tmp_path, "key", "own")
+    assert need is not None
+    assert need.loops[0].steps < 10
+    assert sum(each.flop for each in need.operators or () if each.name in ("mm", "addmm")) == 3 * 2 * 16 * 144 * 10
 
 
 def test_what_is_computed_again_is_the_same_to_the_bit(pytorch_python: str, tmp_path: Path) -> None:

@@ -75,6 +75,20 @@ def look_at_no_numbers(torch):
     torch.save = lambda *_arguments, **_options: None
 
 
+def let_modules_move(torch, mode):
+    """Has ``module.to(...)`` work, which swaps each parameter with a copy of it.
+
+    PyTorch refuses to swap what has weak references, and the mode keeps one to every parameter, to know it again.
+    """
+    swap, known = torch.utils.swap_tensors, mode.fake_tensor_converter.meta_converter
+
+    def swap_tensors(one, other):
+        known.tensor_memo.clear()
+        swap(one, other)
+
+    torch.utils.swap_tensors = swap_tensors
+
+
 def give_batches(torch, batches):
     """Has loops over loaders get what is made of the loader's own batches, which one process reads.
 

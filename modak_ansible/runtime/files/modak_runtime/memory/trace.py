@@ -36,6 +36,7 @@ def imported(torch, report, steps):
     hooks.register_module_forward_pre_hook(trace.module_begins)
     hooks.register_module_forward_hook(trace.module_ended)
     fake.look_at_no_numbers(torch)
+    fake.let_modules_move(torch, mode)
     fake.give_batches(torch, trace.batches)
     ledger = fake.ledger(torch, trace)
     mode.__enter__()
@@ -59,7 +60,7 @@ class Trace:
         self._framework, self._tracing, self._script = framework, resident() - framework, None
         self._live, self._now, self._heap = {}, 0, Heap()
         self._loops, self._loop, self._share, self._trained = [], _loop(), 1, set()
-        self._setup, self._kinds = 0, set()
+        self._setup, self._kinds, self._has_ended = 0, set(), False
         self._optimizers, self._roots, self._kept, self._open = {}, [], {}, []
         self._table = Table(torch)
 
@@ -155,6 +156,8 @@ class Trace:
 
     def stepped(self, optimizer):
         """Notes what an optimizer holds, as its step ends."""
+        if self._has_ended:  # it is the step of ``computing``
+            return
         self._heap.step_ends()
         self._table.stepped(optimizer)
         self._optimizers[id(optimizer)] = optimizer
@@ -246,6 +249,7 @@ class Trace:
         self._complete()
 
     def _end(self):
+        self._has_ended = True
         with fake.really():
             if self._report.memory is None:
                 self._report.memory = self.as_dict()
