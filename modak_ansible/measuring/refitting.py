@@ -49,14 +49,20 @@ def files_of_records(state: Path | None) -> list[Path]:
 
 def works() -> dict[str, Work]:
     """What the trainings of benchmarks/ compute, by workload."""
-    return {
+    trainings = {name: each for name, each in load_workloads().items() if each.kind == "training"}
+    networks = {
+        f"{name}/{network}": Work(workload=f"{name}/{network}", operators=operators)
+        for name, workload in trainings.items()
+        for network, operators in workload.operators.items()
+    }
+    return networks | {
         name: Work(
             workload=name,
             gflop_per_sample=workload.gflop_per_image,
+            operators=workload.operators.get(name, ()),
             parameters=workload.parameters,
             layers=workload.layers,
             sample_bytes=workload.bytes_per_image,
         )
-        for name, workload in load_workloads().items()
-        if workload.kind == "training"
+        for name, workload in trainings.items()
     }

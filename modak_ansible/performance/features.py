@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from math import log
 from typing import NamedTuple
 
-FEATURES = 8  # of this list; a model that was fitted with another one is not read
+FEATURES = 9  # of this list; a model that was fitted with another one is not read
 
 _OF = ": "
 
@@ -24,6 +24,7 @@ _PARAMETERS_A_GFLOP = 1e5
 _LAYERS_A_GFLOP = 1.0
 _BYTES_A_GFLOP = 1e5
 _FLOP_A_BYTE = 5.0
+_OVER_IDEAL = 1.6
 
 
 class Facts(NamedTuple):
@@ -42,6 +43,8 @@ class Facts(NamedTuple):
     step_bytes: float | None = None  # of the samples of such a step
     # FLOP that the machine does in the time in which it moves a byte; None where nobody measured it
     balance: float | None = None
+    # a step's time by its operators' rooflines over that of its work at the peak; None where nobody traced them
+    over_ideal: float | None = None
     version: str = ""  # of the framework, major and minor; empty where it is not known
 
 
@@ -90,6 +93,10 @@ def step_features(facts: Facts) -> list[Feature]:
                 found.append(("size", f"log({fact} / step work)", log(amount / facts.step_gflop / usual)))
             else:
                 found.append(("size", f"{fact} not known", 1.0))
+        if facts.over_ideal:
+            found.append(("roofline", "log(roofline / ideal)", log(facts.over_ideal / _OVER_IDEAL)))
+        else:
+            found.append(("size", "operators not known", 1.0))
     thin = log(facts.step_bytes / facts.step_gflop / _BYTES_A_GFLOP) if facts.step_gflop and facts.step_bytes else None
     if facts.balance:
         found.append(("balance", "log(peak / bandwidth)", log(facts.balance / _FLOP_A_BYTE)))

@@ -46,6 +46,7 @@ class Runs:
         if batch and question.shares_batch:
             batch = ceil(batch / processes)
         gflop = work.gflop_per_sample
+        balance = _balance(question, machine, threads)
         facts = Facts(
             framework=question.framework,
             entry=question.entry,
@@ -58,7 +59,8 @@ class Runs:
             threads=threads,
             layers=work.layers,
             step_bytes=work.sample_bytes * batch if work.sample_bytes and batch else None,
-            balance=_balance(question, machine, threads),
+            balance=balance,
+            over_ideal=work.over_ideal(balance) if balance else None,
             version=short_version(question.version),
         )
         peak = _peak(question, machine, threads)
@@ -75,8 +77,8 @@ class Runs:
         known = self._workloads.get(work.workload)
         changes: dict[str, object] = {}
         if known is not None:
-            for name in ("gflop_per_sample", "parameters", "layers", "sample_bytes", "batch_size"):
-                if getattr(work, name) is None and getattr(known, name) is not None:
+            for name in ("gflop_per_sample", "operators", "parameters", "layers", "sample_bytes", "batch_size"):
+                if not getattr(work, name) and getattr(known, name):
                     changes[name] = getattr(known, name)
         batch = _number(question.settings.get("batch_size"))
         if batch:

@@ -11,7 +11,7 @@ from typing import NamedTuple, cast
 from modak_ansible.allocation.allocate import allocate
 from modak_ansible.allocation.limits import limit_problems
 from modak_ansible.errors import Mistake, ModakError, UsageError, nearest
-from modak_ansible.model.measured.need import Need
+from modak_ansible.model.measured.need import Need, by_intensity
 from modak_ansible.model.measured.refusal import Refusal
 from modak_ansible.model.measured.seen_image import SeenImage
 from modak_ansible.model.plan import UNSIGNED, Note, Plan, digest_of
@@ -264,7 +264,8 @@ def _known_here(request: Request, testbed: Path, images: tuple[SeenImage, ...], 
         if work.gflop_per_sample is None and need.gflop_per_sample:  # no record and no user says more than the script
             counted = {
                 "gflop_per_sample": need.gflop_per_sample,
-                "batch_size": work.batch_size or need.rows * need.batches,
+                "operators": by_intensity(need.operators or (), need.samples),
+                "batch_size": work.batch_size or need.samples,
             }
             known = request.application.model_copy(update={"work": work.model_copy(update=counted)})
             update["application"] = known

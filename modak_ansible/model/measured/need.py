@@ -5,6 +5,8 @@ allocator lays them out. What grows with the batch is known for a whole one, a h
 them.
 """
 
+from collections.abc import Iterable
+
 from pydantic import Field
 
 from modak_ansible.model.base import Model
@@ -15,6 +17,7 @@ from modak_ansible.model.quantities import format_size
 # How far measured peaks were below and above predicted ones at most, over benchmarks/memory/records.jsonl: of one
 # process, and of several, where batch norm over ranks takes what no trace of one process shows.
 _LOW, _LOW_OF_PARTS, _HIGH, _HIGH_OF_SEVERAL = 0.89, 0.8, 1.3, 1.55
+_NO_BYTES = 64  # beyond every power of two in FLOP a byte
 
 
 class TracedLoop(Model):
@@ -49,6 +52,24 @@ class Operator(Model):
     bytes: int = Field(description="read and written")
 
 
+def by_intensity(operators: Iterable[Operator], samples: int) -> tuple[tuple[float, float], ...]:
+    """GFLOP and GB for each sample, of operators that lie between the same powers of two in FLOP a byte together.
+
+    Which side of a machine's roofline they lie on is all that counts of them, and the sums are few.
+    """
+    found: dict[int, tuple[int, int]] = {}
+    for each in operators:
+        place = (each.flop // each.bytes).bit_length() if each.bytes else _NO_BYTES
+        flop, size = found.get(place, (0, 0))
+        found[place] = flop + each.flop, size + each.bytes
+    sums = (found[place] for place in sorted(found))
+    return tuple((_digits(flop / 1e9 / samples), _digits(size / 1e9 / samples)) for flop, size in sums)
+
+
+def _digits(value: float) -> float:
+    return float(f"{value:.4g}")
+
+
 class Need(Model):
     """What the one process of a training takes; all sizes in bytes."""
 
@@ -78,6 +99,11 @@ class Need(Model):
     computing: int = Field(description="resident besides, when libraries have computed for the first time")
 
     @property
+    def samples(self) -> int:
+        """Of a whole step; 0 where it is not known."""
+        return self.rows * self.batches
+
+    @property
     def base(self) -> int:
         """Bytes without any tensor."""
         return self.framework + self.script + self.computing
@@ -90,8 +116,8 @@ class Need(Model):
     @property
     def gflop_per_sample(self) -> float | None:
         """Of one step, for each sample; None where it is not known."""
-        flop, samples = sum(each.flop for each in self.operators or ()), self.rows * self.batches
-        return flop / 1e9 / samples if flop and samples else None
+        flop = sum(each.flop for each in self.operators or ())
+        return flop / 1e9 / self.samples if flop and self.samples else None
 
     def split(self, ranks: int) -> int:
         """Bytes of the parameters that so many ranks split."""

@@ -1,5 +1,7 @@
 """What a training computes, as far as anybody knows: what the performance model relates to time."""
 
+from math import fsum
+
 from pydantic import Field
 
 from modak_ansible.model.base import Model
@@ -15,7 +17,22 @@ class Work(Model):
     gflop_per_sample: float | None = Field(
         default=None, gt=0, description="GFLOP of one training step for each sample: forward and backward"
     )
+    operators: tuple[tuple[float, float], ...] = Field(
+        default=(),
+        description="of a step for each sample: GFLOP, and GB read and written, of operators with like FLOP a byte",
+    )
     sample_bytes: int | None = Field(default=None, ge=1, description="bytes of one sample as the network gets it")
     samples: int | None = Field(default=None, ge=1, description="training samples of an epoch")
     epochs: int | None = Field(default=None, ge=1)
     batch_size: int | None = Field(default=None, ge=1, description="samples a step, of one process")
+
+    def over_ideal(self, balance: float) -> float | None:
+        """A step's time by its operators' rooflines (Williams, 2009) over that of its work at the machine's peak.
+
+        Each operator takes the longer of what its work and what its bytes take. None where they are not known.
+
+        Args:
+            balance: FLOP that the machine does in the time in which it moves a byte.
+        """
+        ideal = fsum(gflop for gflop, _ in self.operators)
+        return fsum(max(gflop, size * balance) for gflop, size in self.operators) / ideal if ideal else None

@@ -77,8 +77,10 @@ def work_of(record: Record, works: Mapping[str, Work]) -> Work:
     result, steps = record.training, record.steps
     if result is not None and result.network is not None:
         network = result.network
+        name = f"{record.workload}/{network.name}"
         known = Work(
-            workload=f"{record.workload}/{network.name}",
+            workload=name,
+            operators=works[name].operators if name in works else (),
             gflop_per_sample=network.gflop_per_image,
             sample_bytes=network.bytes_per_image,
             layers=network.layers,
@@ -106,7 +108,7 @@ def _case(record: Record, works: Mapping[str, Work], machines: Mapping[str, Mach
     peak = peak_for(machine, threads)
     if not work.gflop_per_sample or not work.batch_size or not peak:
         return None
-    gflop = work.gflop_per_sample * work.batch_size
+    gflop, balance = work.gflop_per_sample * work.batch_size, balance_of(machine, threads)
     facts = Facts(
         framework=record.framework,
         entry=record.entry,
@@ -119,7 +121,8 @@ def _case(record: Record, works: Mapping[str, Work], machines: Mapping[str, Mach
         threads=threads,
         layers=work.layers,
         step_bytes=work.sample_bytes * work.batch_size if work.sample_bytes else None,
-        balance=balance_of(machine, threads),
+        balance=balance,
+        over_ideal=work.over_ideal(balance) if balance else None,
         version=short_version(record.version),
     )
     answers = {"step": log(times.step * peak / gflop)}

@@ -41,6 +41,8 @@ USUAL = {
     "workload": 0.5,
     "framework in workload": 0.2,
     "size": 0.3,
+    # what memory takes besides the arithmetic: a law would have 1 here
+    "roofline": 1.0,
     "framework and size": 0.1,
     "threads": 0.2,
     "switch": 0.4,

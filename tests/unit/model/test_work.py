@@ -1,0 +1,39 @@
+"""What a training computes, by its operators' rooflines."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modak_ansible.model.measured.need import Operator, by_intensity
+from modak_ansible.model.measured.work import Work
+
+OPERATORS = st.lists(
+    st.tuples(st.integers(0, 10**15), st.integers(0, 10**12)).map(
+        lambda each: Operator(name="mm", shapes=(), format="float32", count=1, flop=each[0], bytes=each[1])
+    ),
+    min_size=1,
+)
+
+
+def test_each_operator_takes_the_longer_of_its_work_and_its_bytes() -> None:
+    work = Work(operators=((0.0, 2.0), (10.0, 1.0), (30.0, 0.5)))
+    assert work.over_ideal(5.0) == (10.0 + 10.0 + 30.0) / 40.0
+    assert work.over_ideal(20.0) == (40.0 + 20.0 + 30.0) / 40.0
+
+
+@pytest.mark.parametrize("operators", [(), ((0.0, 3.0),)])
+def test_without_work_there_is_no_ideal(operators: tuple[tuple[float, float], ...]) -> None:
+    assert Work(operators=operators).over_ideal(5.0) is None
+
+
+@given(OPERATORS, st.floats(0.1, 1000))
+def test_taken_together_they_lie_near_the_sum_of_their_rooflines(operators: list[Operator], balance: float) -> None:
+    """Those between two powers of two are no further from it than these."""
+    ideal = sum(each.flop for each in operators) / 1e9
+    exact = sum(max(each.flop / 1e9, each.bytes / 1e9 * balance) for each in operators)
+    found = Work(operators=by_intensity(operators, 1)).over_ideal(balance)
+    if ideal:
+        assert found is not None
+        assert exact / 2 <= found * ideal * 1.001 <= exact * 2
