@@ -65,14 +65,17 @@ def _follow(store: DeploymentStore, show: Show) -> None:
 
 
 def _lines(curves: Curves, since: Since) -> Iterator[tuple[tuple[str, float], str]]:
-    """Places and lines, in order; those without a time are after any moment."""
-    rows: dict[tuple[str, float], list[str]] = {}
+    """Places and lines, in order, each number below its like; those without a time are after any moment."""
+    rows: dict[tuple[str, float], dict[str, str]] = {}
     for name, curve in curves.by_name.items():
         for place, value in curve.points.items():
             if since.moment is None or curve.times.get(place, since.moment) >= since.moment:
-                rows.setdefault((curve.by, place), []).append(_shown(name, value))
-    for (by, place), words in sorted(rows.items()):
-        yield (by, place), f"{by} {place:g}  {'  '.join(words)}"
+                rows.setdefault((curve.by, place), {})[name] = _shown(name, value)
+    widths = {name: max(len(row.get(name, "")) for row in rows.values()) for name in curves.by_name} if rows else {}
+    label = max((len(f"{by} {place:g}") for by, place in rows), default=0)
+    for (by, place), numbers in sorted(rows.items()):
+        cells = [f"{numbers.get(name, ''):<{width}}" for name, width in widths.items() if width]
+        yield (by, place), "  ".join([f"{f'{by} {place:g}':<{label}}", *cells]).rstrip()
 
 
 def _shown(name: str, value: float) -> str:

@@ -35,6 +35,15 @@ def test_a_line_for_each_moment(folder, capsys):
     assert capsys.readouterr().err == "note: metrics.jsonl:2: is no JSON object\n"
 
 
+def test_numbers_stand_below_their_like(folder):
+    write(folder, [{"step": 9, "loss": 2.25, "lr": 0.1}, {"step": 10, "loss": 1}, {"step": 11, "loss": 1.5, "lr": 0.2}])
+    assert of_metrics(folder, Since(), follow=False, show=print) == [
+        "step 9   loss 2.25  lr 0.1",
+        "step 10  loss 1",
+        "step 11  loss 1.5   lr 0.2",
+    ]
+
+
 def test_followed_it_ends_with_what_came_between_two_looks(folder, monkeypatch):
     (folder / "state.json").write_text('{"job": {"state": "RUNNING", "job_id": "7"}}')
 
