@@ -199,7 +199,7 @@ def _refused(stage: Stage, refusal: ProbeRefusal) -> ModakError:
         reason, date = refusal["refused"], refusal["probed"]
         _remember(stage, entry, processor=refusal["processor"], reason=reason, date=date)
     error = refusal_error(refusal)
-    return ModakError(error.message, hint=f"another build may serve; to try it again: {_again(entry.name)}")
+    return ModakError(error.message, hint=f"{_ANOTHER}; to try this one again: {_again(entry.name)}")
 
 
 def _note_lack(stage: Stage, package: str) -> None:
@@ -234,6 +234,10 @@ def _remember(stage: Stage, entry: Entry, **about: Any) -> None:
         **about,
     )
     note_refusal(read_origin(stage.store.plan_file)["state"], refusal)
+
+
+# What was noted counts in the next plan, by whichever door that comes.
+_ANOTHER = "the same command again takes another build, where one serves"
 
 
 def _again(entry: str) -> str:
