@@ -84,9 +84,9 @@ def test_what_is_empty_is_not_given(training):
 
 def test_a_number_is_text_where_text_is_wanted(training):
     path = training.path / "request.yaml"
-    path.write_text(json.dumps(training.content).replace('"2.13"', "2.10"))
+    path.write_text(json.dumps(training.content).replace('"2.13"', "2.30"))
     training.file = path
-    assert "no pytorch 2.10 (it has" in training.mistakes
+    assert "no pytorch 2.30 (it has" in training.mistakes
 
 
 def test_numbers_in_a_list_of_texts_are_texts(training):

@@ -65,7 +65,7 @@ GPU = "job_options/request_gpus"
         # contradictions
         (f"{T}/ai_framework-tensorflow", {"xla": True}, "ai_framework-tensorflow is refused: config.ai_framework is pytorch"),
         (f"{T}/ai_framework-pytorch", {"glow": True, "inductor": True}, "one compiler compiles"),
-        (f"{T}/ai_framework-pytorch", {"version": ">3,<2"}, "the catalogue has no pytorch >3,<2 (it has 1.4.0, 2.13.0, 2.14.1, 2.15.0)"),
+        (f"{T}/ai_framework-pytorch", {"version": ">3,<2"}, "the catalogue has no pytorch >3,<2 (it has 1.4.0, 2.10.0, 2.13.0, 2.14.1, 2.15.0)"),
         (P, {"config": {"parallelisation": "mpi"}}, "app_type-hpc is refused: the application is of type ai_training"),
         ("optimisation/app_type", "hpc", "the application is of type hpc"),
         ("application/app_type", "mpi", "mpi is a program, and optimisation asks for a training"),
