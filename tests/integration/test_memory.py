@@ -14,14 +14,14 @@ from modak_ansible.planning.tracing import need_from
 from modak_ansible.runtime import FILES
 
 SCRIPT = Path(__file__).parent / "runtime" / "memory.py"
-# A model that is moved, and a loop that never ends over what no loader gives.
+# A model that is moved, and a loop over what no loader gives.
 OWN_LOOP = """
-import torch
+import itertools, torch
 model = torch.nn.Sequential(torch.nn.Conv2d(1, 4, 3), torch.nn.Flatten(), torch.nn.Linear(144, 10))
 model.to(torch.device("cuda" if torch.cuda.is_available() else "cpu"))
 optimizer = torch.optim.SGD(model.parameters(), 0.1)
 images, labels = torch.zeros(16, 1, 8, 8), torch.zeros(16, dtype=torch.long)
-while True:
+for step in {steps}:
     optimizer.zero_grad()
     torch.nn.functional.cross_entropy(model(images), labels).backward()
     optimizer.step()
@@ -62,13 +62,16 @@ def test_a_script_is_traced_as_it_is(pytorch_python: str, tmp_path: Path) -> Non
     assert (first.format, first.count) == ("float32", 1)
 
 
-def test_a_model_is_moved_and_a_loop_of_its_own_ends(pytorch_python: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("steps", "traced"), [("itertools.count()", 4), ("range(3)", 3)])
+def test_a_model_is_moved_and_a_loop_of_its_own_ends(
+    pytorch_python: str, tmp_path: Path, steps: str, traced: int
+) -> None:
     script = tmp_path / "own.py"
-    script.write_text(OWN_LOOP)
+    script.write_text(OWN_LOOP.format(steps=steps))
     run(pytorch_python, tmp_path, script=script, MODAK_TRACE="memory")
     need = need_from(tmp_path, "key", "own")
     assert need is not None
-    assert need.loops[0].steps < 10
+    assert [loop.steps for loop in need.loops] == [traced]
     assert sum(each.flop for each in need.operators or () if each.name in ("mm", "addmm")) == 3 * 2 * 16 * 144 * 10
 
 

@@ -60,7 +60,7 @@ class Trace:
         self._framework, self._tracing, self._script = framework, resident() - framework, None
         self._live, self._now, self._heap = {}, 0, Heap()
         self._loops, self._loop, self._share, self._trained = [], _loop(), 1, set()
-        self._setup, self._kinds, self._has_ended = 0, set(), False
+        self._setup, self._kinds, self._is_complete = 0, set(), False
         self._optimizers, self._roots, self._kept, self._open = {}, [], {}, []
         self._table = Table(torch)
 
@@ -156,7 +156,7 @@ class Trace:
 
     def stepped(self, optimizer):
         """Notes what an optimizer holds, as its step ends."""
-        if self._has_ended:  # it is the step of ``computing``
+        if self._is_complete:  # it is the step of ``computing``
             return
         self._heap.step_ends()
         self._table.stepped(optimizer)
@@ -249,7 +249,6 @@ class Trace:
         self._complete()
 
     def _end(self):
-        self._has_ended = True
         with fake.really():
             if self._report.memory is None:
                 self._report.memory = self.as_dict()
@@ -257,6 +256,7 @@ class Trace:
             self._steps._end_trial()
 
     def _complete(self):
+        self._is_complete = True
         if self._report.memory is not None:
             self._report.memory.update(operators=self._table.as_list(), batches=self._table.batches)
             self._report.memory["loops"] = self._of_loops()  # those that evaluate come behind the one that trains
