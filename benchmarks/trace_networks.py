@@ -29,8 +29,9 @@ NETWORKS = {
     "mnist_cnn": {"mnist_cnn": (["--data", ".", "--batch-size", "128"], 128)},
     "resnet50": {"resnet50": (SYNTHETIC, 8)},
     "standard": {
-        name: (["--model", *name.split("-")[:1], "--size", *name.split("-")[1:]], network.batch_size)
+        name: (["--model", model, "--size", size], network.batch_size)
         for name, network in networks.NETWORKS.items()
+        for model, size in [name.split("-")]
     },
 }
 

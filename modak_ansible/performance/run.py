@@ -60,7 +60,7 @@ class Runs:
             layers=work.layers,
             step_bytes=work.sample_bytes * batch if work.sample_bytes and batch else None,
             balance=balance,
-            over_ideal=work.over_ideal(balance) if balance else None,
+            over_ideal=work.over_ideal(balance),
             version=short_version(question.version),
         )
         peak = _peak(question, machine, threads)

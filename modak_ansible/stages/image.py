@@ -30,6 +30,8 @@ from modak_ansible.target.images.probe import refusal_error
 from modak_ansible.transport.secrets import read_secrets
 
 _LOOK_AGAIN = "deploy again: it is looked into anew, and planned with"
+# What was noted of a build counts in the next plan, by whichever door that comes.
+_ANOTHER = "the same command again takes another build, where one serves"
 
 
 def look_into_image(stage: Stage) -> Outcome:
@@ -234,10 +236,6 @@ def _remember(stage: Stage, entry: Entry, **about: Any) -> None:
         **about,
     )
     note_refusal(read_origin(stage.store.plan_file)["state"], refusal)
-
-
-# What was noted counts in the next plan, by whichever door that comes.
-_ANOTHER = "the same command again takes another build, where one serves"
 
 
 def _again(entry: str) -> str:

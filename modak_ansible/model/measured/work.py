@@ -26,13 +26,16 @@ class Work(Model):
     epochs: int | None = Field(default=None, ge=1)
     batch_size: int | None = Field(default=None, ge=1, description="samples a step, of one process")
 
-    def over_ideal(self, balance: float) -> float | None:
+    def over_ideal(self, balance: float | None) -> float | None:
         """A step's time by its operators' rooflines (Williams, 2009) over that of its work at the machine's peak.
 
-        Each operator takes the longer of what its work and what its bytes take. None where they are not known.
+        Each operator takes the longer of what its work and what its bytes take. None where they, or the machine, are
+        not known.
 
         Args:
             balance: FLOP that the machine does in the time in which it moves a byte.
         """
         ideal = fsum(gflop for gflop, _ in self.operators)
-        return fsum(max(gflop, size * balance) for gflop, size in self.operators) / ideal if ideal else None
+        if not ideal or not balance:
+            return None
+        return fsum(max(gflop, size * balance) for gflop, size in self.operators) / ideal

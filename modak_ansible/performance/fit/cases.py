@@ -122,7 +122,7 @@ def _case(record: Record, works: Mapping[str, Work], machines: Mapping[str, Mach
         layers=work.layers,
         step_bytes=work.sample_bytes * work.batch_size if work.sample_bytes else None,
         balance=balance,
-        over_ideal=work.over_ideal(balance) if balance else None,
+        over_ideal=work.over_ideal(balance),
         version=short_version(record.version),
     )
     answers = {"step": log(times.step * peak / gflop)}
