@@ -22,6 +22,7 @@ from modak_ansible.target.metrics.files import kind_of
 
 # What is compared by where nobody says: the first that the most trainings have.
 _USUAL = ("val_loss", "eval_loss", "valid_loss", "validation_loss", "test_loss", "loss", "train_loss")
+_NO_HISTORY = "point"  # the axis of a number that was written once
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Run:
         """One of its numbers; of one of which there is no history a curve of one point."""
         found = self.curves.by_name.get(name)
         if found is None and name in self.numbers:
-            return Curve("point", {1.0: self.numbers[name]})
+            return Curve(_NO_HISTORY, {1.0: self.numbers[name]})
         return found
 
     def best(self, name: str, *, rising: bool) -> tuple[float, float] | None:
@@ -58,6 +59,7 @@ class Comparison:
     differs: tuple[str, ...]  # names of what they were given that is not the same for all
     runs: tuple[Run, ...]
     remarks: tuple[str, ...]  # what is wrong with their numbers, in words
+    axis: str  # what the places of most curves are, such as epoch: only these are drawn beside each other
 
     def label(self, run: Run) -> str:
         """What tells a training from the others: ``lr=0.1, batch-size=64``."""
@@ -66,6 +68,11 @@ class Comparison:
 
     def best(self, run: Run) -> tuple[float, float] | None:
         return run.best(self.by, rising=self.rising)
+
+    def drawn(self) -> list[tuple[int, Run, Curve]]:
+        """The curves that share the axis, with the places of their trainings, from 0."""
+        found = ((place, run, run.curve(self.by)) for place, run in enumerate(self.runs))
+        return [(place, run, curve) for place, run, curve in found if curve and curve.by == self.axis]
 
 
 def compare(
@@ -111,7 +118,11 @@ def compare(
         return best is None, (-best[1] if is_better_above else best[1]) if best else 0.0
 
     ordered = tuple(sorted(runs, key=place))
-    return Comparison(by, is_better_above, tuple(names), _differing(runs), ordered, tuple(remarks))
+    axes = Counter(curve.by for run in ordered if (curve := run.curve(by)))
+    axis = max(axes, key=lambda each: (each != _NO_HISTORY, axes[each]))
+    for other in set(axes) - {axis, _NO_HISTORY}:
+        remarks.append(f"{by} by {axis} is drawn, and the curves of {axes[other]} that have it by {other} are not")
+    return Comparison(by, is_better_above, tuple(names), _differing(runs), ordered, tuple(remarks), axis)
 
 
 def fetched(

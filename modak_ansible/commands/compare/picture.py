@@ -56,11 +56,9 @@ def _figure(comparison: Comparison, dpi: float) -> Figure:
 
     figure = Figure(figsize=_SIZE, dpi=dpi, layout="constrained")
     axes = figure.add_subplot()
-    drawn = [(place, run, run.curve(comparison.by)) for place, run in enumerate(comparison.runs)]
+    drawn = comparison.drawn()
     colours = matplotlib.colormaps["tab10"]
     for place, run, curve in reversed(drawn):
-        if curve is None:
-            continue
         is_named = place < _NAMED
         axes.plot(
             list(curve.points), list(curve.points.values()),
@@ -69,7 +67,7 @@ def _figure(comparison: Comparison, dpi: float) -> Figure:
             label=comparison.label(run) + (" (best)" if place == 0 else "") if is_named else None,
             zorder=3 if place == 0 else 2,
         )  # fmt: skip
-    axes.set_xlabel(next((curve.by for _, _, curve in drawn if curve), ""))
+    axes.set_xlabel(comparison.axis)
     axes.set_ylabel(comparison.by)
     axes.grid(alpha=0.3)
     if drawn:

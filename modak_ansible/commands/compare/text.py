@@ -7,6 +7,7 @@ import io
 import json
 import math
 from collections.abc import Sequence
+from functools import partial
 from string import ascii_lowercase
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ from modak_ansible.commands.compare.braille import Canvas
 from modak_ansible.commands.status.table import clock
 from modak_ansible.deployment.comparison import Comparison, Run
 from modak_ansible.model.quantities import format_joules
-from modak_ansible.target.metrics.curves import is_rising
+from modak_ansible.target.metrics.curves import Curve, is_rising
 
 _GAP = "  "
 _VALUE = 28  # of the terminal's columns for a name or a value
@@ -44,7 +45,7 @@ def table(comparison: Comparison, width: int | None = None) -> list[str]:
 
     What has no room is left out: other numbers, energy and time, then what was given, for which the name stands.
     """
-    runs, place = comparison.runs, _placed(comparison)
+    runs = comparison.runs
     given = [_given(comparison, name) for name in comparison.differs]
     names = _Column("deployment", [run.deployment for run in runs], is_number=False)
     labels = [comparison.label(run) for run in runs]
@@ -57,7 +58,7 @@ def table(comparison: Comparison, width: int | None = None) -> list[str]:
     letters = [f"{letter(at)}{'*' if at == 0 and found else ''}" for at, found in enumerate(best)]
     compared = [
         _Column(_cut(f"best {comparison.by}", _VALUE), [number(found[1]) if found else "-" for found in best]),
-        _Column(f"at {place}" if place else "at", [f"{found[0]:g}" if found else "" for found in best]),
+        _Column(f"at {comparison.axis}", list(map(partial(_place, comparison.axis), best, curves))),
         _Column("last", [number(curve.last) if curve else "-" for curve in curves]),
     ]
     others = [name for name in comparison.names if name != comparison.by]
@@ -83,6 +84,12 @@ def _given(comparison: Comparison, name: str) -> _Column:
     return _Column(
         _cut(name, _VALUE), [_cut(run.given.get(name, ""), _VALUE) for run in comparison.runs], is_number=False
     )
+
+
+def _place(axis: str, best: tuple[float, float] | None, curve: Curve | None) -> str:
+    if best is None or curve is None:
+        return ""
+    return f"{best[0]:g}" if curve.by == axis else f"{curve.by} {best[0]:g}"
 
 
 def _number_column(runs: Sequence[Run], name: str) -> _Column:
@@ -162,8 +169,7 @@ def _facts(comparison: Comparison, run: Run) -> dict[str, Any]:
 
 def curves(comparison: Comparison, width: int) -> list[Text]:
     """The curves in lines of text, each in a colour, with its letter behind its last point; none of single points."""
-    drawn = [(place, run.curve(comparison.by)) for place, run in enumerate(comparison.runs[:_DRAWN])]
-    with_history = [(place, curve) for place, curve in drawn if curve and len(curve.points) > 1]
+    with_history = [(place, curve) for place, _, curve in comparison.drawn() if place < _DRAWN and len(curve.points) > 1]
     if not with_history or width < 40:
         return []
     values = [value for _, curve in with_history for value in curve.points.values() if math.isfinite(value)]
@@ -186,15 +192,10 @@ def curves(comparison: Comparison, width: int) -> list[Text]:
         lines.append(text)
     first, last = f"{min(places):g}", f"{max(places):g}"
     room = max(1, canvas.width - len(first) - len(last))
-    lines.append(Text(" " * margin + first + f" {_placed(comparison)} ".center(room) + last))
+    lines.append(Text(" " * margin + first + f" {comparison.axis} ".center(room) + last))
     left_out = len(comparison.runs) - len(with_history)
-    about = f"{comparison.by} by {_placed(comparison)}" + (f"; {left_out} not drawn" if left_out else "")
+    about = f"{comparison.by} by {comparison.axis}" + (f"; {left_out} not drawn" if left_out else "")
     return [*lines, Text(" " * margin + about, style="dim")]
-
-
-def _placed(comparison: Comparison) -> str:
-    found = [curve.by for run in comparison.runs if (curve := run.curve(comparison.by))]
-    return found[0] if found else ""
 
 
 def _cut(text: str, size: int) -> str:

@@ -60,6 +60,20 @@ def test_the_best_comes_first_with_what_differs(sweep):
     assert [run.deployment for run in compare(sweep, "val_loss", rising=True).runs][-1] == "c"
 
 
+def test_curves_by_step_and_by_epoch_share_no_axis(sweep, tmp_path):
+    """Epoch 3 is not step 3: the axis is what most have, and the table says the place of the others with its unit."""
+    (sweep[0].results / "metrics.jsonl").write_text('{"epoch": 1, "val_loss": 3}\n{"epoch": 2, "val_loss": 0.5}\n')
+    found = compare(sweep)
+    assert (found.axis, [run.deployment for _, run, _ in found.drawn()]) == ("step", ["b", "c"])
+    assert "val_loss by step is drawn, and the curves of 1 that have it by epoch are not" in found.remarks
+    assert [run.deployment for run in found.runs] == ["a", "b", "c"]
+    heading, first, second, _ = compare_text.table(found)
+    assert "at step" in heading and "epoch 2" in first and "epoch" not in second
+    below = "\n".join(text.plain for text in compare_text.curves(found, 80))
+    assert "by step; 1 not drawn" in below
+    draw(found, tmp_path / "curves.svg")
+
+
 def test_a_wrong_name_says_which_there_are(sweep, tmp_path):
     with pytest.raises(UsageError, match="has a number acuracy\n  did you mean accuracy"):
         compare(sweep, "acuracy")
