@@ -152,12 +152,14 @@ class Scheduler:
 
     Attributes:
         knows_success: whether a job that it calls successful was: no dead node looks like that.
+        brings_output: whether what a job says outside of its training comes into a file, scheduler.log.
     """
 
     name: str  # as a plan has it
     title: str  # for people
     commands: tuple[str, ...] = ()  # programs that it needs
     knows_success = False
+    brings_output = True
 
     def removal_by_operator(self, job_id: str) -> str:  # noqa: ARG002 - most end what ran on a dead node by themselves
         """The command by which an operator removes a job whose node is gone; empty where none is needed."""

@@ -27,6 +27,7 @@ class Direct(Scheduler):
 
     name = "none"
     title = "no scheduler"
+    brings_output = False
 
     def submit(self, run: Run, script: str, name: str, waits: Waits = NO_WAITS) -> str:
         if waits:

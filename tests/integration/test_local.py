@@ -42,6 +42,7 @@ topology_template:
 def test_the_local_blueprint(pytorch_python, tmp_path):
     """Its environment was made by the fixture; here it is used again, and by a project that asks for more."""
     inputs = ["--input", "mnist=[digits]", "--input", "epochs=1"]
+    modak("undeploy", "mnist-pytorch-local")  # of a run of the tests that was ended in here, whose job is lost
     done = modak("deploy", "mnist-pytorch-local", *inputs, "--json")
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)

@@ -150,7 +150,7 @@ class Judgement:
             return self._situation(job_id, JobState.COMPLETED, record, exit_code=0)
         if claimed_by(self._state):
             words = "the job began and is gone without a word: its node may have died, or it was killed"
-            if not (self.path / "scheduler.log").exists():
+            if self._scheduler.brings_output and not (self.path / "scheduler.log").exists():
                 words += f"; {self._scheduler.title} has not brought its output (scheduler.log)"
         else:
             words = "the scheduler no longer knows the job, and it never began: it may have been deleted"

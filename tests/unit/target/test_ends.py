@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from modak_ansible.errors import TARGET_UNREACHABLE, ModakError
 from modak_ansible.schedulers import SCHEDULERS
 from modak_ansible.schedulers.base import AccountingSilent, JobRecord, JobState, Scheduler, SchedulerSilent
+from modak_ansible.schedulers.direct import Direct
 from modak_ansible.target.core.answer import answer
 from modak_ansible.target.core.workspace import Workspace
 from modak_ansible.target.jobs import judgement, operations
@@ -183,6 +184,12 @@ def test_an_output_that_was_not_delivered_is_missed(deployment):
     said = deployment.situation().explanation
     assert said.endswith("Torque has not brought its output (scheduler.log)")
     assert "not brought" not in ended(deployment)[1]
+
+
+def test_where_nothing_schedules_no_output_is_missed(deployment, fake):
+    """A process of this machine that was killed: said was ``no scheduler has not brought its output``."""
+    fake.brings_output = Direct.brings_output
+    assert deployment.situation().explanation.endswith("it was killed")
 
 
 @given(st.text(max_size=80))
