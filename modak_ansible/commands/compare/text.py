@@ -169,7 +169,8 @@ def _facts(comparison: Comparison, run: Run) -> dict[str, Any]:
 
 def curves(comparison: Comparison, width: int) -> list[Text]:
     """The curves in lines of text, each in a colour, with its letter behind its last point; none of single points."""
-    with_history = [(place, curve) for place, _, curve in comparison.drawn() if place < _DRAWN and len(curve.points) > 1]
+    drawn = [(place, curve) for place, _, curve in comparison.drawn() if place < _DRAWN]
+    with_history = [(place, curve) for place, curve in drawn if len(curve.points) > 1]
     if not with_history or width < 40:
         return []
     values = [value for _, curve in with_history for value in curve.points.values() if math.isfinite(value)]

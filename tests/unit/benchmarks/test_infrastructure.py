@@ -175,6 +175,33 @@ def test_flop_of_the_shapes():
     assert len(shapes.rates(lambda: time.sleep(0.05), 1.0, 2)) == 2
 
 
+def test_what_a_processor_emulates_keeps_nobody_waiting(monkeypatch):
+    """bf16 where there is only AVX2: 0.3 GFLOP/s, so that all products and their samples took more than a job's time."""
+    shapes = module("matrix_peak/shapes.py")
+    now, calls, added = [0.0], [], []
+    monkeypatch.setattr(shapes.machine, "clock", lambda: now[0])
+
+    def computing(work, *about):
+        gflop = work.gflop if not about else work.gflop(*about)
+
+        def compute():
+            now[0] += gflop / 0.5
+            calls.append(str(work))
+
+        return compute
+
+    class Added:
+        def add(self, name, samples, **about):
+            added.append((name, len(samples), about["shape"], about["precision"]))
+
+    monkeypatch.setattr(shapes, "timed", lambda compute, samples, repeats: [1.0] * samples)
+    shapes.measure_products(Added(), 5, False, computing, precision="bf16")
+    assert added[0] == ("sgemm", 1, "1024x1024x1024", "bf16")
+    assert "2048x2048x2048" not in calls and "128x9216x128" in calls
+    shapes.measure_convolutions(Added(), 5, False, computing, precision="bf16")
+    assert now[0] < 60
+
+
 def test_a_switch_that_the_machine_has_not_got(capsys):
     shapes = module("matrix_peak/shapes.py")
     assert shapes.chosen("all", ("fp32", "bf16")) == ["fp32", "bf16"]
