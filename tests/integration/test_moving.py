@@ -1,0 +1,96 @@
+"""One blueprint moves from machine to machine: another word for its target, and results in the same form."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from cluster import Project
+from test_clouds import cloud  # noqa: F401 - a fixture
+from test_containers import ContainerHost, host  # noqa: F401 - the latter a fixture
+
+pytestmark = pytest.mark.thorough
+
+SCRIPT = """\
+import json, os, pathlib
+pathlib.Path("model.txt").write_text("learnt\\n")
+json.dump({"loss": 0.25, "seed": int(os.environ["SEED"])}, open(os.environ["MODAK_METRICS"], "w"))
+print("trained")
+"""
+TRAINING = {
+    "framework": "python", "script": "train/train.py", "walltime": "00:05:00", "environment": {"SEED": "7"},
+    "outputs": ["model.txt"],
+}  # fmt: skip
+
+
+def form_of(project: Project) -> dict[str, list[str]]:
+    """The files of the results, each with the names in it where it is JSON; the scheduler's own output aside."""
+    results = project.folder / "results"
+    files = {str(each.relative_to(results)): each for each in results.rglob("*") if each.is_file()}
+    files.pop("scheduler.log", None)
+    return {name: names_in(path) for name, path in sorted(files.items())}
+
+
+def names_in(path: Path) -> list[str]:
+    return sorted(json.loads(path.read_text())) if path.suffix == ".json" else []
+
+
+def trained(project: Project, *, is_there: bool = False) -> dict[str, list[str]]:
+    project.training = TRAINING
+    project.script(SCRIPT)
+    if not is_there:
+        done = project.deploy()
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert (project.folder / "results/code/model.txt").read_text() == "learnt\n"
+    assert project.record["metrics"]["numbers"] == {"loss": 0.25, "seed": 7.0}
+    return form_of(project)
+
+
+@pytest.fixture(scope="module")
+def of_slurm(testbed, tmp_path_factory):
+    made = Project(tmp_path_factory.mktemp("slurm") / "project", testbed)
+    made.target["properties"]["container_runtime"] = "none"
+    form = trained(made)
+    made.clear()
+    return form
+
+
+@pytest.mark.parametrize("word", ["modak.nodes.Torque", "modak.nodes.Host"])
+def test_to_another_scheduler(project, of_slurm, word):
+    project.target["type"] = word
+    project.target["properties"]["container_runtime"] = "none"
+    if word == "modak.nodes.Host":
+        project.target["properties"].pop("partitions")
+    assert trained(project) == of_slurm
+
+
+def test_to_this_machine(project, of_slurm, tmp_path):
+    place = {"container_runtime": "none", "workspace": str(tmp_path / "workspace")}
+    project.target = {"type": "modak.nodes.Local", "properties": place}
+    assert trained(project) == of_slurm
+    assert project.undeploy().returncode == 0
+
+
+def test_to_a_container_host(host, of_slurm, tmp_path):  # noqa: F811
+    made = ContainerHost(tmp_path / "moved", host)
+    made.target = {
+        "type": "modak.nodes.ContainerHost",
+        "attributes": {"public_address": "testbed"},
+        "properties": {"workspace": "on-a-container-host"},
+        "capabilities": {"processor": {"properties": {"cores": 1}}},
+    }
+    try:
+        assert trained(made) == of_slurm
+    finally:
+        made.clear()
+
+
+def test_to_a_cloud(cloud, of_slurm):  # noqa: F811
+    cloud.training = TRAINING
+    cloud.script(SCRIPT)
+    cloud.done("deploy", ".")
+    try:
+        assert trained(cloud, is_there=True) == of_slurm
+    finally:
+        cloud.done("undeploy", cloud.deployment)
