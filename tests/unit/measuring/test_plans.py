@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from dataclasses import replace
+
 import pytest
 
 from modak_ansible.errors import CannotPlan
@@ -36,6 +39,18 @@ def plan(shipped, place):
         return plan_run(suite, variants[group, name], where, **more).plan
 
     return make
+
+
+@pytest.mark.parametrize(
+    ("architecture", "is_planned"), [("zen2", False), ("icelake", True), ("x86_64", True), ("", True)]
+)
+def test_what_a_processor_can_only_imitate_is_left_out(shipped, place, architecture, is_planned):
+    """With AVX2 alone, the bf16 runs of a suite of 25 minutes would take hours."""
+    suite, variants = shipped("model-cpu")
+    there = replace(place, architecture=architecture)
+    with nullcontext() if is_planned else pytest.raises(CannotPlan, match="zen2 has neither bf16 nor AVX-512"):
+        plan_run(suite, variants["mlp", "pytorch-2.13-cpu precision=bf16"], there)
+    plan_run(suite, variants["mlp", "pytorch-2.13-cpu"], there)
 
 
 def choices(plan) -> dict[str, str]:
