@@ -10,9 +10,9 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from .directives import plain
-from .pbs_directives import pbspro_directives, torque_directives
+from .pbs.directives import pbspro_directives, torque_directives
 from .rendered import render
-from .slurm_directives import slurm_directives
+from .slurm.directives import slurm_directives
 
 if TYPE_CHECKING:
     from modak_ansible.model.hpc import Build

@@ -25,7 +25,7 @@ from modak_ansible.target.core.files import make_private, write_whole
 # What nobody has used for so long belongs to another version.
 _SECONDS = 14 * 86400.0
 # A link is followed where a pattern names it.
-_SOURCES = ("modules/*.py", "module_utils/*.py", "module_utils/schedulers/*.py", "module_utils/target/**/*.py")
+_SOURCES = ("modules/*.py", "module_utils/*.py", "module_utils/schedulers/**/*.py", "module_utils/target/**/*.py")
 
 
 @contextmanager

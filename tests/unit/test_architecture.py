@@ -12,11 +12,11 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parents[2] / "modak_ansible"
 # These know what a plan holds; targets get the script that comes out.
-NOT_ON_TARGETS = ("script.py", "slurm_directives.py", "pbs_directives.py")
+NOT_ON_TARGETS = ("script.py", "directives.py")
 ON_TARGETS = [
     PACKAGE / "errors.py",
     *sorted((PACKAGE / "target").rglob("*.py")),
-    *sorted(path for path in (PACKAGE / "schedulers").glob("*.py") if path.name not in NOT_ON_TARGETS),
+    *sorted(path for path in (PACKAGE / "schedulers").rglob("*.py") if path.name not in NOT_ON_TARGETS),
     *sorted(PACKAGE.parent.glob("plugins/modules/*.py")),
 ]
 

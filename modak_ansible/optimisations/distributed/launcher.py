@@ -12,7 +12,7 @@ from modak_ansible.allocation.ranks import Ranks, ranks_of
 from modak_ansible.model.hpc import STOCK_MPI, HpcApplication
 from modak_ansible.model.target import Scheduler
 from modak_ansible.optimisations.base import CannotPlan, Default, Draft, Optimisation, Option
-from modak_ansible.schedulers.pbs_directives import counts_cores_only
+from modak_ansible.schedulers.pbs.directives import counts_cores_only
 from modak_ansible.schedulers.script import Launch
 from modak_ansible.schedulers.script import Ranks as TrainingRanks
 

@@ -10,9 +10,9 @@ from typing import Any, Dict, List, Optional, TypedDict
 
 from ...schedulers import SCHEDULERS
 from ...schedulers.cluster import ClusterFacts
-from ...schedulers.pbspro import is_pbspro
-from ...schedulers.slurm_cluster import read_slurm
-from ...schedulers.torque_cluster import read_pbspro, read_torque
+from ...schedulers.pbs.cluster import read_pbspro, read_torque
+from ...schedulers.pbs.pbspro import is_pbspro
+from ...schedulers.slurm.cluster import read_slurm
 from ..core.commands import TimedRun, find_program
 from ..core.probe import MachineFacts, machine_facts, version_of
 from ..core.site import read_site

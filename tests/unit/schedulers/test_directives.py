@@ -20,9 +20,9 @@ from modak_ansible.model.plan import PlannedJob
 from modak_ansible.model.target import Scheduler
 from modak_ansible.reading.blueprint.forms.text_rules import constraint_problem
 from modak_ansible.schedulers.directives import CannotExpress
-from modak_ansible.schedulers.pbs_directives import pbspro_directives, torque_directives
+from modak_ansible.schedulers.pbs.directives import pbspro_directives, torque_directives
 from modak_ansible.schedulers.script import ScriptParts, render_script
-from modak_ansible.schedulers.slurm_directives import slurm_directives
+from modak_ansible.schedulers.slurm.directives import slurm_directives
 
 SHELLCHECK = shutil.which("shellcheck", path=str(Path(sys.executable).parent)) or "shellcheck"
 RENDERERS = {"slurm": slurm_directives, "torque": torque_directives, "pbspro": pbspro_directives}

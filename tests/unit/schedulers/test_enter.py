@@ -8,8 +8,8 @@ import pytest
 
 from modak_ansible.schedulers.base import ActionRefused, CommandResult, JobRecord, JobState
 from modak_ansible.schedulers.direct import Direct
-from modak_ansible.schedulers.slurm import Slurm
-from modak_ansible.schedulers.torque import Torque
+from modak_ansible.schedulers.pbs.torque import Torque
+from modak_ansible.schedulers.slurm.jobs import Slurm
 
 WORDS = ["python3", "-c", "print('a b')\n", "1.0", "$HERE"]
 

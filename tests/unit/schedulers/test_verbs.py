@@ -9,8 +9,8 @@ import yaml_files
 
 from modak_ansible.schedulers.base import ActionRefused, CommandResult, SchedulerSilent
 from modak_ansible.schedulers.direct import Direct
-from modak_ansible.schedulers.slurm import Slurm
-from modak_ansible.schedulers.torque import Torque
+from modak_ansible.schedulers.pbs.torque import Torque
+from modak_ansible.schedulers.slurm.jobs import Slurm
 
 SLURM, TORQUE = (yaml_files.read(Path(__file__).parent / "recorded" / f"{name}.yaml") for name in ("slurm", "torque"))
 VERBS = ("hold", "release", "requeue")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import time
 
-from .base import Run
+from ..base import Run
 
 # "Estimated Rsv based start in   1:15:31:22 on Sun Aug 17 00:40:10" of Moab, and "Earliest start in  1:40:00 on ..."
 # of Maui: the date has no year, and so the time until then counts.

@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from .base import (
+from ..base import (
     NO_WAITS,
     ActionRefused,
     CommandResult,

@@ -13,12 +13,13 @@ from golden import assert_golden
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modak_ansible.schedulers import SCHEDULERS, slurm_array
+from modak_ansible.schedulers import SCHEDULERS
 from modak_ansible.schedulers.base import CommandResult, JobState, SubmissionUncertain, Waits, has_no_room
+from modak_ansible.schedulers.slurm import arrays
 
 SHELLCHECK = shutil.which("shellcheck", path=str(Path(sys.executable).parent)) or "shellcheck"
 SLURM = SCHEDULERS["slurm"]
-JOB = Path(__file__).parents[2] / "golden" / "scripts" / "slurm-checkpoint.sh"
+JOB = Path(__file__).parents[3] / "golden" / "scripts" / "slurm-checkpoint.sh"
 # A Slurm 24.11.5: an array 1_[0-3%1] whose first task runs, whose second was given back and whose last was cancelled.
 QUEUE = """\
 1_1|PENDING|JobArrayTaskLimit||arrtest|/home/modak/arr
@@ -159,12 +160,12 @@ def test_several_jobs_are_cancelled_in_one_call():
     [("12_[0-2,7%4]", [0, 1, 2, 7]), ("12_[5]", [5]), ("12_[0-6:3]", [0, 3, 6]), ("12_[1,3,...]", [1, 3])],
 )
 def test_tasks_that_never_began_are_one_line_of_the_accounting(text, numbers):
-    assert slurm_array.tasks(text) == [f"12_{number}" for number in numbers]
+    assert arrays.tasks(text) == [f"12_{number}" for number in numbers]
 
 
 @given(st.text(max_size=30))
 def test_any_id_is_read(text):
-    assert isinstance(slurm_array.tasks(text), list)
+    assert isinstance(arrays.tasks(text), list)
 
 
 @pytest.mark.parametrize(

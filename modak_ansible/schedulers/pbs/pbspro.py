@@ -12,7 +12,7 @@ import re
 import time
 from typing import Any
 
-from .base import JobRecord, JobState, Run, SchedulerSilent
+from ..base import JobRecord, JobState, Run, SchedulerSilent
 from .torque import Torque, attributes, hosts_of, variable_of, waiting
 
 _STATES = {

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from typing import Dict, Iterable, List, Tuple
 
-from .base import Run
-from .cluster import ClusterFacts, NodeKind, PartitionFacts, bytes_of, count_of, kinds_of
+from ..base import Run
+from ..cluster import ClusterFacts, NodeKind, PartitionFacts, bytes_of, count_of, kinds_of
 from .torque import read_elements
 
 Attributes = Dict[str, str]

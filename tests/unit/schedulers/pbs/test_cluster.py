@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from other_clusters import TORQUE_NODES, TORQUE_QUEUES, TORQUE_SERVER
 
 from modak_ansible.schedulers.base import CommandResult
-from modak_ansible.schedulers.torque_cluster import (
+from modak_ansible.schedulers.pbs.cluster import (
     attribute_blocks,
     duration_of,
     printed_queues,
@@ -20,7 +20,7 @@ from modak_ansible.schedulers.torque_cluster import (
     read_torque,
 )
 
-RECORDED = yaml_files.read(Path(__file__).parent / "recorded" / "cluster.yaml")
+RECORDED = yaml_files.read(Path(__file__).parents[1] / "recorded" / "cluster.yaml")
 REFUSED = CommandResult(2, err="Unknown option")
 
 

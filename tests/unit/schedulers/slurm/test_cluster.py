@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from other_clusters import NODES, PARTITIONS, slurm_node, slurm_partition
 
 from modak_ansible.schedulers.base import CommandResult
-from modak_ansible.schedulers.slurm_cluster import accelerators_of, node_of, partition_of, read_slurm, records
+from modak_ansible.schedulers.slurm.cluster import accelerators_of, node_of, partition_of, read_slurm, records
 
-RECORDED = yaml_files.read(Path(__file__).parent / "recorded" / "cluster.yaml")
+RECORDED = yaml_files.read(Path(__file__).parents[1] / "recorded" / "cluster.yaml")
 REFUSED = CommandResult(1, err="sacctmgr: error: You are not allowed")
 
 

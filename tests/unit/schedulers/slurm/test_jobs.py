@@ -18,9 +18,9 @@ from modak_ansible.schedulers.base import (
     SubmissionUncertain,
     Waits,
 )
-from modak_ansible.schedulers.slurm import Slurm
+from modak_ansible.schedulers.slurm.jobs import Slurm
 
-RECORDED = yaml_files.read(Path(__file__).parent / "recorded" / "slurm.yaml")
+RECORDED = yaml_files.read(Path(__file__).parents[1] / "recorded" / "slurm.yaml")
 NO_ACCOUNTING = CommandResult(1, err="Slurm accounting storage is disabled")
 UNKNOWN = CommandResult(1, err="slurm_load_jobs error: Invalid job id specified")
 

@@ -11,8 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..schedulers import slurm_array
-from .base import (
+from ..base import (
     NO_WAITS,
     AccountingSilent,
     ActionRefused,
@@ -27,6 +26,7 @@ from .base import (
     Waits,
     is_of,
 )
+from . import arrays
 
 _STATES = {
     "PENDING": JobState.QUEUED,
@@ -89,15 +89,15 @@ class Slurm(Scheduler):
         return _submitted(run, [f"--job-name={name}"], waits, script)
 
     def array_script(self, script: str) -> str:
-        return slurm_array.array_script(script)
+        return arrays.array_script(script)
 
     def array_limit(self, run: Run) -> int:
-        return slurm_array.limit_of(run(["scontrol", "show", "config"]).out)
+        return arrays.limit_of(run(["scontrol", "show", "config"]).out)
 
     def submit_array(
         self, run: Run, script: str, name: str, count: int, parallel: int | None, waits: Waits = NO_WAITS
     ) -> list[str]:
-        options = [f"--job-name={name}", *slurm_array.options(count, parallel)]
+        options = [f"--job-name={name}", *arrays.options(count, parallel)]
         array = _submitted(run, options, waits, script)
         return [f"{array}_{number}" for number in range(count)]
 
@@ -229,7 +229,7 @@ class Slurm(Scheduler):
         found = [_accounting_record(line) for line in _lines(result.out)]
         # tasks that never began are one line: 12_[4-9]
         known = [record for record in found if record]
-        return [replace(each, job_id=job_id) for each in known for job_id in slurm_array.tasks(each.job_id)], ""
+        return [replace(each, job_id=job_id) for each in known for job_id in arrays.tasks(each.job_id)], ""
 
     def _shown(self, run: Run, job_id: str) -> JobRecord | None:
         """What the controller remembers of a finished job for MinJobAge seconds."""

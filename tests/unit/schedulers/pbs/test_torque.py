@@ -18,9 +18,9 @@ from modak_ansible.schedulers.base import (
     Waits,
     has_no_room,
 )
-from modak_ansible.schedulers.torque import Torque, read_jobs, read_table
+from modak_ansible.schedulers.pbs.torque import Torque, read_jobs, read_table
 
-RECORDED = yaml_files.read(Path(__file__).parent / "recorded" / "torque.yaml")
+RECORDED = yaml_files.read(Path(__file__).parents[1] / "recorded" / "torque.yaml")
 
 
 def answer(name: str) -> CommandResult:

@@ -20,9 +20,9 @@ from modak_ansible.schedulers.base import (
     SubmissionUncertain,
     Waits,
 )
-from modak_ansible.schedulers.pbspro import PBSPro, is_pbspro, read_json_jobs, read_text_jobs
+from modak_ansible.schedulers.pbs.pbspro import PBSPro, is_pbspro, read_json_jobs, read_text_jobs
 
-RECORDED = yaml_files.read(Path(__file__).parent / "recorded" / "pbspro.yaml")
+RECORDED = yaml_files.read(Path(__file__).parents[1] / "recorded" / "pbspro.yaml")
 PBS = PBSPro()
 
 
