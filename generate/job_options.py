@@ -36,9 +36,10 @@ def _quoted(text: str) -> str:
 
 def _directives() -> str:
     rows = [
-        (f"`{name}`", option.slurm, option.torque, option.pbspro or option.torque) for name, option in OPTIONS.items()
+        (f"`{name}`", option.slurm, option.torque, option.pbspro or option.torque, option.lsf)
+        for name, option in OPTIONS.items()
     ]
-    return table(("option", "Slurm", "Torque", "PBS Pro"), *rows)
+    return table(("option", "Slurm", "Torque", "PBS Pro", "LSF"), *rows)
 
 
 FILES: Writers = {

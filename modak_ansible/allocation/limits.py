@@ -45,8 +45,10 @@ def _process_problems(job: JobAllocation) -> Iterator[CannotPlan]:
     knows_launcher = (
         target.scheduler is Scheduler.SLURM or target.site.launcher or (hpc and hpc.parallelisation == "mpi")
     )
-    by_job_script = ranks and (ranks.is_prepared or ranks.strategy == "own") and layout.nodes == 1
-    if layout.processes > 1 and not knows_launcher and not by_job_script:
+    # on one node the job's script starts them, on several blaunch does
+    is_started = layout.nodes == 1 or target.scheduler is Scheduler.LSF
+    started = ranks and (ranks.is_prepared or ranks.strategy == "own") and is_started
+    if layout.processes > 1 and not knows_launcher and not started:
         message = f"{layout.processes} processes need a launcher, which {target.name} does not name"
         yield CannotPlan("resources", message, "give the target's site capability a launcher, such as mpirun")
 

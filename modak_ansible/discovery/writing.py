@@ -16,7 +16,7 @@ _NOT_TEXT = ("yes", "no", "on", "off", "true", "false", "null", "y", "n")
 _WIDTH = 44
 _COMMENT = 150
 _LONGEST = 9999 * 86400
-BLUEPRINTS = {"slurm": "mnist-pytorch-slurm", "torque": "mnist-pytorch-torque", "pbspro": "mnist-pytorch-torque"}
+BLUEPRINTS = {"slurm": "mnist-pytorch-slurm", **dict.fromkeys(("torque", "pbspro", "lsf"), "mnist-pytorch-torque")}
 
 
 def inputs_text(found: Description, date: str) -> str:

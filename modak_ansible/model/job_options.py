@@ -30,6 +30,7 @@ class Option(NamedTuple):
     slurm: str  # the directive of Slurm, for docs/jobs.md
     torque: str  # that of Torque
     pbspro: str = ""  # that of PBS Professional; empty where it is Torque's
+    lsf: str = ""  # that of LSF
     resource: str = ""  # the field of ``Resources`` that says the same; empty where none does
     is_other_under_torque: bool = False  # whether Torque means something else by it than that field
     # why a machine without a scheduler has no use for it; empty where the job's script keeps it
@@ -69,64 +70,74 @@ class JobOptions(Model):
     """
 
     job_name: Annotated[
-        str | None, Option("The job's name; the deployment is called so, too", "name", "`--job-name`", "`-N`")
+        str | None,
+        Option("The job's name; the deployment is called so, too", "name", "`--job-name`", "`-N`", lsf="`-J`"),
     ] = None
     account: Annotated[
         str | None,
         Option("The account that the job is charged to", "name", "`--account`", "`-A`",
-               without_scheduler="nobody is charged"),
+               lsf="`-P`", without_scheduler="nobody is charged"),
     ] = None  # fmt: skip
     queue: Annotated[
         str | None,
-        Option("The queue; under Slurm the partition", "name", "`--partition`", "`-q`", resource="partition",
-               without_scheduler="there are no queues"),
+        Option("The queue; under Slurm the partition", "name", "`--partition`", "`-q`", lsf="`-q`",
+               resource="partition", without_scheduler="there are no queues"),
     ] = None  # fmt: skip
     partition: Annotated[
         str | None,
         Option("The partition; under Torque that of an outer scheduler", "name", "`--partition`", "`-l partition=`",
-               "`-q`", resource="partition", is_other_under_torque=True, without_scheduler="there are no partitions"),
+               "`-q`", lsf="`-q`", resource="partition", is_other_under_torque=True,
+               without_scheduler="there are no partitions"),
     ] = None  # fmt: skip
     qos: Annotated[
         str | None,
         Option("The quality of service; under Torque that of Maui or Moab", "name", "`--qos`", "`-l qos=`", "-",
-               without_scheduler="there is one quality of service"),
+               lsf="`-sla`", without_scheduler="there is one quality of service"),
         Field(exclude_if=lambda value: value is None),  # plans without it keep the digest that they had before it
     ] = None  # fmt: skip
     reservation: Annotated[
         str | None,
         Option("The reservation that the job runs in", "name", "`--reservation`", "`-l advres=`", "-, its queue",
-               without_scheduler="nothing is reserved"),
+               lsf="`-U`", without_scheduler="nothing is reserved"),
         Field(exclude_if=lambda value: value is None),
     ] = None  # fmt: skip
     gres: Annotated[
         _Words,
         Option("Generic resources of each node beside accelerators, such as nvme:1", "resources", "`--gres`", "-",
-               without_scheduler="nobody hands them out"),
+               lsf="`-R rusage[nvme=1/host]`", without_scheduler="nobody hands them out"),
         Field(exclude_if=lambda value: not value),
     ] = ()  # fmt: skip
     wall_time_limit: Annotated[
         int | None,
         Option("The longest it may run", "wall time", "`--time=D-HH:MM:SS`", "`-l walltime=HH:MM:SS`",
-               resource="walltime"),
+               lsf="`-W H:MM`", resource="walltime"),
         Field(ge=1),
     ] = None  # fmt: skip
     node_count: Annotated[
         int | None,
-        Option("Nodes", "count", "`--nodes`", "`-l nodes=N`", "`-l select=N:`", resource="nodes"),
+        Option(
+            "Nodes",
+            "count",
+            "`--nodes`",
+            "`-l nodes=N`",
+            "`-l select=N:`",
+            lsf="in `-n`, with `-R span[ptile=]`",
+            resource="nodes",
+        ),
         Field(ge=1),
     ] = None
     process_count_per_node: Annotated[
         int | None,
         Option("Processes of each node", "count", "`--ntasks-per-node`", "`:ppn=`, a slot for each core",
                "`:mpiprocs=`",
-               resource="processes_per_node"),
+               lsf="in `-R span[ptile=]`, a slot for each core", resource="processes_per_node"),
         Field(ge=1),
     ] = None  # fmt: skip
     core_count: Annotated[
         int | None,
         Option("Processes of the job; with both numbers above, the cores that these share, of job or node", "count",
                "`--ntasks`", "`-l procs=`, where nothing is said of nodes",
-               "in `select`"),
+               "in `select`", lsf="in `-n`"),
         Field(ge=1),
     ] = None  # fmt: skip
     core_count_per_process: Annotated[
@@ -137,27 +148,29 @@ class JobOptions(Model):
             "`--cpus-per-task`",
             "in `ppn`",
             "in `:ncpus=`",
+            lsf="in `-R span[ptile=]`",
             resource="cores_per_process",
         ),
         Field(ge=1),
     ] = None
     memory_limit: Annotated[
         int | None,
-        Option("Memory of each node (Slurm, PBS Pro) or of the job (Torque)", "size", "`--mem`", "`-l mem=`", "`:mem=`",
-               resource="memory", is_other_under_torque=True, without_scheduler="nobody keeps to it"),
+        Option("Memory of each node, or under Torque of the job", "size", "`--mem`", "`-l mem=`", "`:mem=`",
+               lsf="`-R rusage[mem=MB/host]`, `-M` of the job", resource="memory", is_other_under_torque=True,
+               without_scheduler="nobody keeps to it"),
         Field(ge=1),
     ] = None  # fmt: skip
     minimum_memory_per_processor: Annotated[
         int | None,
         Option("Memory for each core", "size", "`--mem-per-cpu`, not beside `memory_limit`", "`-l pmem=`", "in `:mem=`",
-               without_scheduler="nobody keeps to it"),
+               lsf="in `-R rusage[mem=]`", without_scheduler="nobody keeps to it"),
         Field(ge=1),
     ] = None  # fmt: skip
     request_gpus: Annotated[
         int | None,
         Option("Accelerators of each node", "count or none",
                "`--gres=gpu:N`, or as the site's `gpu_request` says", "`:gpus=N`", "`:ngpus=N`",
-               resource="accelerators"),
+               lsf='`-gpu "num=N:j_exclusive=yes"`', resource="accelerators"),
         Field(ge=0),
     ] = None  # fmt: skip
     request_specific_nodes: Annotated[
@@ -165,6 +178,7 @@ class JobOptions(Model):
         Option("Nodes by name, or one property that the nodes must have", "names",
                "`--nodelist`; one name for several nodes is a feature: `--constraint`",
                "`nodes=a:ppn=1+b:ppn=1`; one name for several is a property", "`:host=`, each by name",
+               lsf="`-m`, as many as nodes; one name for several is a resource: `-R select[]`",
                without_scheduler="there is one machine"),
     ] = ()  # fmt: skip
     architecture_constraint: Annotated[
@@ -172,58 +186,72 @@ class JobOptions(Model):
         Option("Features or properties that the nodes must have, such as ib&zen4", "constraint",
                r"`--constraint`: `ib&zen4`, `(rome\|milan)&ib`, `[rack1\|rack2]`, `[rack1*2&rack2*4]`",
                "properties, with `&` alone", "resources, with `&` alone: `:ib=True` of `ib`; `:cpu=zen4` of `cpu=zen4`",
-               without_scheduler="there is one machine"),
+               lsf=r"`-R select[]`: `ib&cpu=zen4`, `(rome\|milan)&ib`", without_scheduler="there is one machine"),
     ] = None  # fmt: skip
     job_array: Annotated[
         str | None,
-        Option("Refused: a deployment watches one job", "array", "-", "-", without_scheduler="there are no arrays"),
+        Option(
+            "Refused: a deployment watches one job", "array", "-", "-", lsf="-", without_scheduler="there are no arrays"
+        ),
     ] = None
     standard_output_file: Annotated[
         str | None,
         Option("Where the scheduler writes the job's output", "path", "`--output`", "`-o`",
-               without_scheduler="output.log comes back with the results"),
+               lsf="`-o`", without_scheduler="output.log comes back with the results"),
     ] = None  # fmt: skip
     standard_error_file: Annotated[
         str | None,
         Option("Where the scheduler writes the job's errors", "path", "`--error`", "`-e`",
-               without_scheduler="error.log comes back with the results"),
+               lsf="`-e`", without_scheduler="error.log comes back with the results"),
     ] = None  # fmt: skip
     combine_stdout_stderr: Annotated[
-        bool, Option("Whether errors go where the output goes", "truth", "without `--error`", "`-j oe`")
+        bool,
+        Option("Whether errors go where the output goes", "truth", "without `--error`", "`-j oe`", lsf="without `-e`"),
     ] = False
     copy_environment: Annotated[
-        bool, Option("Whether the job gets the whole submitting environment", "truth", "`--export=ALL`", "`-V`")
+        bool,
+        Option(
+            "Whether the job gets the whole submitting environment", "truth", "`--export=ALL`", "`-V`", lsf="`-env all`"
+        ),
     ] = False
     copy_environment_variable: Annotated[
         _Words,
         Option("Variables that the job gets: NAME, or NAME=value", "variables", "`--export=A,B=1`", "`-v A,B=1`",
-               without_scheduler="set it as an environment variable of the training"),
+               lsf="`-env A, B=1`", without_scheduler="set it as an environment variable of the training"),
     ] = ()  # fmt: skip
     job_dependency: Annotated[
         tuple[JobDependency, ...],
         Option("Jobs to wait for, such as afterok:1234:1235", "dependencies", "`--dependency`",
-               "`-W depend=`; no `singleton`", without_scheduler="the job starts at once"),
+               "`-W depend=`; no `singleton`", lsf="`-w done(1) && ended(2)`; no `singleton`",
+               without_scheduler="the job starts at once"),
     ] = ()  # fmt: skip
     request_event_notification: Annotated[
         tuple[Event, ...],
         Option("When mail is sent: a (abort), b (begin), e (end); or Slurm's ALL, FAIL, BEGIN, END", "events",
                "`--mail-type` (`FAIL,BEGIN,END`; `ALL` is all three)", "`-m abe`",
-               without_scheduler="nobody sends mail"),
+               lsf="`-B` and `-N`, or `-Ne`", without_scheduler="nobody sends mail"),
     ] = ()  # fmt: skip
     email_address: Annotated[
         _Words,
-        Option("Who gets the mail", "addresses", "`--mail-user`, one", "`-M`", without_scheduler="nobody sends mail"),
+        Option(
+            "Who gets the mail",
+            "addresses",
+            "`--mail-user`, one",
+            "`-M`",
+            lsf="`-u`",
+            without_scheduler="nobody sends mail",
+        ),
     ] = ()
     defer_job: Annotated[
         datetime | None,
         Option("Not to be started before this moment of the target's clock", "moment", "`--begin`",
-               "`-a CCYYMMDDhhmm.SS`", without_scheduler="the job starts at once"),
+               "`-a CCYYMMDDhhmm.SS`", lsf="`-b Y:M:D:h:mm`", without_scheduler="the job starts at once"),
     ] = None  # fmt: skip
     node_exclusive: Annotated[
         bool,
         Option("Whether the job has its nodes to itself", "truth", "`--exclusive`", "`-l naccesspolicy=singlejob`",
                "`-l place=scatter:exclhost`",
-               resource="exclusive", without_scheduler="nobody keeps others away"),
+               lsf="`-x`", resource="exclusive", without_scheduler="nobody keeps others away"),
     ] = False  # fmt: skip
 
 

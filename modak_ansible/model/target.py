@@ -15,16 +15,17 @@ class Scheduler(StrEnum):
     SLURM = "slurm"
     TORQUE = "torque"
     PBSPRO = "pbspro"
+    LSF = "lsf"
     NONE = "none"
 
     @property
-    def is_pbs(self) -> bool:
-        """Whether its jobs are shell scripts with ``#PBS``, which find their hosts in ``$PBS_NODEFILE``."""
-        return self in (Scheduler.TORQUE, Scheduler.PBSPRO)
+    def lists_hosts(self) -> bool:
+        """Whether its jobs find their hosts in a file, of which the launchers of MPI libraries are told."""
+        return self in (Scheduler.TORQUE, Scheduler.PBSPRO, Scheduler.LSF)
 
 
 class Partition(Model):
-    """A Slurm partition or a queue of a PBS; what is None is not known, and not checked."""
+    """A Slurm partition or a queue of another scheduler; what is None is not known, and not checked."""
 
     name: str
     nodes: int | None = None

@@ -135,7 +135,11 @@ def _gpu_request(request: Request, processes: int) -> str:
     count = request.resources.accelerators
     if not count:
         return ""
-    defaults = {Scheduler.TORQUE: ":gpus={count}", Scheduler.PBSPRO: ":ngpus={count}"}
+    defaults = {
+        Scheduler.TORQUE: ":gpus={count}",
+        Scheduler.PBSPRO: ":ngpus={count}",
+        Scheduler.LSF: "num={count}:j_exclusive=yes",
+    }
     default = defaults.get(request.target.scheduler, "--gres=gpu:{count}")
     wanted = request.target.site.gpu_request or default
     if "{per_process}" in wanted and count % processes:

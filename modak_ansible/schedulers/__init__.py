@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from .base import Scheduler
 from .direct import Direct
+from .lsf.jobs import LSF
 from .pbs.pbspro import PBSPro
 from .pbs.torque import Torque
 from .slurm.jobs import Slurm
 
-SCHEDULERS: dict[str, Scheduler] = {scheduler.name: scheduler for scheduler in (Slurm(), Torque(), PBSPro(), Direct())}
+SCHEDULERS: dict[str, Scheduler] = {
+    scheduler.name: scheduler for scheduler in (Slurm(), Torque(), PBSPro(), LSF(), Direct())
+}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -110,7 +111,7 @@ class SubmissionUncertain(Exception):
     """Nobody knows whether the scheduler has taken the job; it must be looked for before another one is submitted."""
 
 
-_FULL = re.compile(r"submit.?limit|MaxSubmit|maximum number of jobs|too many jobs", re.IGNORECASE)
+_FULL = re.compile(r"submit.?limit|MaxSubmit|maximum number of jobs|too many jobs|pending job threshold", re.IGNORECASE)
 # Slurm names the limit, and goes on with a line that is the same for each: "(job submit limit, user's size ...)".
 _OTHER_LIMIT = re.compile(r"\b(QOS|Assoc)(?!\w*Submit)\w*Limit\b")
 
@@ -125,6 +126,19 @@ def is_of(job: JobRecord, name: str, folder: str) -> bool:
     if job.name != name:
         return False
     return job.folder == folder if job.folder else folder.rsplit("/", 1)[-1] == name
+
+
+def by_ssh(title: str, job: JobRecord, words: Sequence[str], *, terminal: bool) -> list[list[str]]:
+    """The commands that run a program on each node of a job where the scheduler itself has no way in.
+
+    Raises:
+        ActionRefused: it does not say which nodes those are.
+    """
+    names = [name for name in job.nodes.split(",") if name]
+    if not names:
+        raise ActionRefused(f"{title} does not say on which nodes the job runs")
+    ssh = ["ssh", *["-t"] * terminal, "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"]
+    return [[*ssh, name, shlex.join(words)] for name in names]
 
 
 @dataclass(frozen=True)

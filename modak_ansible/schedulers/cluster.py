@@ -38,7 +38,7 @@ class NodeKind:
 
 @dataclass(frozen=True)
 class PartitionFacts:
-    """A Slurm partition or a Torque queue."""
+    """A Slurm partition or another scheduler's queue."""
 
     name: str  # the scheduler's
     default: bool = False  # whether a job that names none goes there

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from datetime import datetime
+from typing import NamedTuple
 
 MEBIBYTE = 2**20
 PLAIN = re.compile(r"[A-Za-z0-9_.:=,+@/{}-]*", re.ASCII)
@@ -78,12 +79,20 @@ def variables(texts: Iterable[str]) -> list[str]:
     return found
 
 
-def output_files(output: str | None, error: str | None, *, combined: bool, patterns: bool) -> tuple[str, str]:
+class Patterns(NamedTuple):
+    """What a scheduler puts in place of a % in the name of a file."""
+
+    title: str  # of the scheduler
+    after: str = ""  # what may follow a %, as a regular expression; empty where nothing is put there
+    example: str = ""
+
+
+def output_files(output: str | None, error: str | None, *, combined: bool, patterns: Patterns) -> tuple[str, str]:
     """Where a scheduler writes what a job says, and its errors; these under no name where they go to the same file.
 
     Args:
         combined: whether both are to go to one file.
-        patterns: whether the scheduler replaces ``%j`` and the like.
+        patterns: what the scheduler replaces.
 
     Raises:
         CannotExpress: errors are to have a file and none, or a path that no scheduler would find or modak needs itself.
@@ -95,11 +104,8 @@ def output_files(output: str | None, error: str | None, *, combined: bool, patte
     return name, _file_name("job_options.standard_error_file", error, patterns=patterns) if error else ""
 
 
-def _file_name(about: str, text: str, *, patterns: bool) -> str:
+def _file_name(about: str, text: str, *, patterns: Patterns) -> str:
     """A name in the deployment's folder, or an absolute path.
-
-    Args:
-        patterns: whether the scheduler replaces ``%j`` and the like.
 
     Raises:
         CannotExpress: a path that no scheduler would find, or a file that modak needs itself.
@@ -112,12 +118,11 @@ def _file_name(about: str, text: str, *, patterns: bool) -> str:
         raise CannotExpress(about, f"the folder of {text} will not be there when the job begins", hint)
     if text in _TAKEN:
         raise CannotExpress(about, f"{text} is a file of modak's in the same folder", "take another name")
-    if "%" in text and not patterns:
-        raise CannotExpress(about, f"{text}: PBS puts nothing in place of a %", "leave the % out")
-    if re.search(r"%(?!%|\d*[AaJjNnstux])", text):
-        raise CannotExpress(
-            about, f"{text}: what follows the % is no pattern of Slurm's", "such as %j for the job's id"
-        )
+    if "%" in text and not patterns.after:
+        raise CannotExpress(about, f"{text}: {patterns.title} puts nothing in place of a %", "leave the % out")
+    if re.search(rf"%(?!{patterns.after})", text):
+        message = f"{text}: what follows the % is no pattern of {patterns.title}'s"
+        raise CannotExpress(about, message, f"such as {patterns.example}")
     return text
 
 

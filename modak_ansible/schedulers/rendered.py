@@ -45,23 +45,19 @@ def _body(out: list[str], given: dict[str, Any]) -> None:
         out += ['trap \': > "$stop"\' USR1\n']
     out += ['\n']
     if (given['output_file'] or given['error_file']):
-        out += ["# What modak watches stays here; the user's own files get all of it at the end. Where the scheduler speaks is kept in view.\nexec 3>&1 4>&2\n"]
-        if (given['scheduler'] == 'slurm'):
-            out += ['ln -sfn "$(readlink /proc/$$/fd/', str((4 if given['error_file'] else 3)), ')" scheduler.log\n']
-        else:
-            out += ['ln -sfn ', str(shlex.quote((given['error_file'] or given['output_file']))), ' scheduler.log\n']
+        out += ["# What modak watches stays here; the user's own files get all of it at the end. Where the scheduler speaks is kept in view.\nexec 3>&1 4>&2\nln -sfn ", str(given['scheduler_says']), ' scheduler.log\n']
     out += ['exec >> output.log 2>> error.log\necho "$(date +%s) $job_id $(hostname)" > state/started\n']
-    for loop_100, (variable, deployments) in _looped(given['after']):
-        if loop_100.first:
+    for loop_96, (variable, deployments) in _looped(given['after']):
+        if loop_96.first:
             out += ['\n# Where the trainings ran that came before, with all that they wrote.\n']
         out += ['export ', str(variable), '=']
-        for loop_105, (each) in _looped(deployments):
-            out += ['"$workspace/deployments/', str(each), '/code"', str(('' if loop_105.last else ':'))]
+        for loop_101, (each) in _looped(deployments):
+            out += ['"$workspace/deployments/', str(each), '/code"', str(('' if loop_101.last else ':'))]
         out += ['\n']
     if given['after']:
         out += ['\n# What modak has them write beside that folder is found there, too, unless a file of their own has the name.\nIFS=: read -r -a folders <<< "']
-        for loop_111, (name, _) in _looped(given['after']):
-            out += ['$', str(name), str(('' if loop_111.last else ':'))]
+        for loop_107, (name, _) in _looped(given['after']):
+            out += ['$', str(name), str(('' if loop_107.last else ':'))]
         out += ['"\nfor each in "${folders[@]}"; do\n    for name in metrics.json checkpoints output.log error.log; do\n        if [ -e "$each/../$name" ] && ! [ -e "$each/$name" ]; then\n            ln -sfn "../$name" "$each/$name"\n        fi\n    done\ndone\n']
     if given['checkpoint']:
         _checkpoint(out, given)
@@ -97,19 +93,19 @@ def _body(out: list[str], given: dict[str, Any]) -> None:
             out += ['# Nodes may have one scratch between them after all: then the folder is there already, and the user\'s own.\n# shellcheck disable=SC2016 # a dollar there is for the other shell\nif mkdir -p "', str(given['staging_path']), '" && local_copy=$(mktemp -u "', str(given['staging_path']), '/modak-$(id -u)-$job_id.XXXXXX") &&\n    ', str(given['everywhere']), 'sh -c \'mkdir -p "${1%/*}" && { mkdir -m 700 "$1" 2> /dev/null || [ -O "$1" ]; }\' sh "$local_copy" &&\n']
         else:
             out += ['if mkdir -p "', str(given['staging_path']), '" && local_copy=$(mktemp -d "', str(given['staging_path']), '/modak-$(id -u)-$job_id.XXXXXX") &&\n']
-        for loop_231, (each) in _looped(given['copied']):
+        for loop_227, (each) in _looped(given['copied']):
             if each.below:
                 out += ['    ', str(given['everywhere']), 'mkdir ', str(('-p ' if given['everywhere'] else '')), '"$local_copy', str(each.below), '" &&\n']
             if ((given['everywhere'] and (not each.packed)) and (each.staging == 'by-node')):
-                out += ['    ', str(given['everywhere']), 'bash -c "$(declare -f bring_part); bring_part \\"\\$@\\"" bash "$', str(each.shell), '" "$local_copy', str(each.below), '"', str(('; then' if loop_231.last else ' &&')), '\n']
+                out += ['    ', str(given['everywhere']), 'bash -c "$(declare -f bring_part); bring_part \\"\\$@\\"" bash "$', str(each.shell), '" "$local_copy', str(each.below), '"', str(('; then' if loop_227.last else ' &&')), '\n']
             elif (given['everywhere'] and (not each.packed)):
-                out += ['    bring_all "$', str(each.shell), '" "$local_copy', str(each.below), '"', str(('; then' if loop_231.last else ' &&')), '\n']
+                out += ['    bring_all "$', str(each.shell), '" "$local_copy', str(each.below), '"', str(('; then' if loop_227.last else ' &&')), '\n']
             elif (not each.packed):
-                out += ['    cp -R "$', str(each.shell), '/." "$local_copy', str(each.below), '/"', str(('; then' if loop_231.last else ' &&')), '\n']
+                out += ['    cp -R "$', str(each.shell), '/." "$local_copy', str(each.below), '/"', str(('; then' if loop_227.last else ' &&')), '\n']
             elif given['everywhere']:
-                out += ['    sbcast --force "$', str(each.shell), '_image" "$local_copy', str(each.below), '/data.sqsh"', str(('; then' if loop_231.last else ' &&')), '\n']
+                out += ['    sbcast --force "$', str(each.shell), '_image" "$local_copy', str(each.below), '/data.sqsh"', str(('; then' if loop_227.last else ' &&')), '\n']
             else:
-                out += ['    cp "$', str(each.shell), '_image" "$local_copy', str(each.below), '/data.sqsh"', str(('; then' if loop_231.last else ' &&')), '\n']
+                out += ['    cp "$', str(each.shell), '_image" "$local_copy', str(each.below), '/data.sqsh"', str(('; then' if loop_227.last else ' &&')), '\n']
         for each in given['copied']:
             out += ['    ', str(each.shell), str(('_image' if each.packed else '')), '=$local_copy', str(each.below), str(('/data.sqsh' if each.packed else '')), '\n']
         out += ['else\n    echo "the data could not be copied to ', str(given['staging_path']), '; it is read from $', str(given['copied'][0].shell), '"\n    [ -z "$local_copy" ] || ', str(given['everywhere']), 'rm -rf "$local_copy"\nfi\n']
@@ -121,8 +117,8 @@ def _body(out: list[str], given: dict[str, Any]) -> None:
                 out += ['export MODAK_DATASET=', str(value), '\n']
     for each in given['named']:
         out += ['export ', str(each.variable), '="$', str(each.shell), '"\n']
-    for loop_266, (each) in _looped(given['mounted']):
-        if loop_266.first:
+    for loop_262, (each) in _looped(given['mounted']):
+        if loop_262.first:
             out += ['\n# Where the script looks for its data; what lies there already is left alone.\nput_data() {\n    local place=code/$1\n    if [ -e "$place" ] && ! [ -L "$place" ]; then\n        echo "the data is to lie at $1, and something else lies there" >&2\n        exit 73\n    fi\n    if ! { mkdir -p "$(dirname "$place")" && ln -sfn "$2" "$place"; }; then\n        exit 73\n    fi\n}\n']
         out += ["# shellcheck disable=SC2016 # a dollar in a user's own name is only a dollar\nput_data ", str(shlex.quote(each.mount_as)), ' "$', str(each.shell), '"']
         if each.mounted_file:
@@ -188,14 +184,16 @@ def _body(out: list[str], given: dict[str, Any]) -> None:
         if given['container']:
             out += [str(given['enter']())]
         out += ['    bash -euc ', str(shlex.quote(given['build'].command)), '\n)\n"${building[@]}" || exit\ncd "$deployment" || exit 1\n']
-    if given['launch'].slots:
-        out += ['\nhosts=$deployment/state/hosts\nif [ -n "${PBS_NODEFILE:-}" ]; then cat "$PBS_NODEFILE"; else scontrol show hostnames "$SLURM_JOB_NODELIST"; fi > "$hosts"\n']
-    elif given['launch'].hosts:
-        out += ["\n# A line a node, where the scheduler's own list has one a core.\nhosts=$deployment/state/hosts\n"]
-        if (given['scheduler'] == 'none'):
-            out += ["hostname | sed 's/$/", str(given['launch'].hosts), '/\' > "$hosts"\n']
+    if ((given['launch'].slots or given['launch'].hosts) or given['launch'].lines):
+        out += ['\nhosts=$deployment/state/hosts\n']
+        if (given['scheduler'] == 'lsf'):
+            out += ['# Launchers come to the other nodes by LSF itself, which counts what they start there.\nexport OMPI_MCA_plm_rsh_agent=blaunch PRTE_MCA_plm_ssh_agent=blaunch HYDRA_LAUNCHER=lsf I_MPI_HYDRA_BOOTSTRAP=lsf\n']
+        if given['launch'].slots:
+            out += [str(given['hosts']), ' > "$hosts"\n']
+        elif given['launch'].lines:
+            out += [str(given['hosts']), " | awk '!known[$0]++ { for (line = 0; line < ", str(given['launch'].lines), '; line++) print }\' > "$hosts"\n']
         else:
-            out += ['if [ -n "${PBS_NODEFILE:-}" ]; then awk \'!known[$0]++\' "$PBS_NODEFILE"; else scontrol show hostnames "$SLURM_JOB_NODELIST"; fi |\n    sed \'s/$/', str(given['launch'].hosts), '/\' > "$hosts"\n']
+            out += ["# A line a node, where the scheduler's own list has one a core.\n", str(given['hosts']), " | awk '!known[$0]++' | sed 's/$/", str(given['launch'].hosts), '/\' > "$hosts"\n']
     out += ['\ncd code || exit 1\nunset PYTHONPATH PYTHONHOME\n']
     if given['built_program']:
         out += ['program=', str(shlex.quote(given['built_program'])), '\n[ -e "$sources/$program" ] && program=$sources/$program\n']
@@ -259,7 +257,7 @@ def _body(out: list[str], given: dict[str, Any]) -> None:
             _ranks(out, given)
         if given['limit']:
             out += ['timeout --kill-after=30 ', str((('"$((%d > SECONDS ? %d - SECONDS : 1))"' % (given['limit'], given['limit'])) if given['tuning'] else given['limit'])), ' ']
-        out += [str(given['launcher']), '"${command[@]}" &\ntraining=$!\ntrap \'kill -TERM "$training" 2> /dev/null; wait "$training"; exit 143\' TERM\n']
+        out += [str(given['launcher']), str(('' if given['by_file'] else '"${command[@]}" ')), '&\ntraining=$!\ntrap \'kill -TERM "$training" 2> /dev/null; wait "$training"; exit 143\' TERM\n']
         if given['checkpoint']:
             if (given['scheduler'] == 'slurm'):
                 out += ['trap \'ask &\' USR1\n[ ! -e "$stop" ] || ask &\n']
@@ -284,6 +282,8 @@ def _checkpoint(out: list[str], given: dict[str, Any]) -> None:
     out += ['\n# Asks the training to save its state and to end. What does not end in time is ended, and goes on from what it saved before.\nask() {\n    : > "$stop"\n    timeout ', str(given['checkpoint'].patience), ' tail --pid="$training" -f /dev/null\n    if [ $? -eq 124 ]; then\n        : > "$deployment/state/late"\n        kill -TERM "$training"\n        timeout ', str(given['checkpoint'].mercy), ' tail --pid="$training" -f /dev/null\n        [ $? -ne 124 ] || kill -KILL "$training"\n    fi\n} 2> /dev/null\n\n# Has the job run again, after a training that was asked to end, or that says by its exit code that it is to go on.\nqueue_again() {\n    cd "$deployment" || return\n    if [ "$1" -eq 0 ] || { [ "$1" -ne ', str(given['checkpoint'].exit_code), ' ] && ! [ -e state/late ]; }; then\n        return\n    fi\n    [ ! -e "$stop" ] || echo timeout > state/ended\n    if [ -z "$(ls checkpoints)" ]; then\n        echo "the training was stopped, and has saved nothing that it could go on from" >&2\n    elif [ "$run" -gt ', str(given['checkpoint'].requeue), ' ]; then\n        echo "the training was stopped, and its job was queued again as often as it may be: ', str(given['checkpoint'].requeue), '" >&2\n    else\n        echo "run $run was stopped; the job is queued again" >&2\n']
     if (given['scheduler'] == 'slurm'):
         out += ['        trap \'\' TERM\n        : > state/requeued\n        scontrol requeue "$job_id" && return\n']
+    elif (given['scheduler'] == 'lsf'):
+        out += ['        # it ends the job for that, and this script is to see it through\n        trap \'\' TERM INT\n        : > state/requeued\n        brequeue "$job_id" && return\n']
     elif (given['scheduler'] == 'torque'):
         out += ['        # users may have no job run again by qrerun: another one takes the place of this, when it has ended\n        trap \'\' TERM\n        : > state/requeued\n        next=$(qsub -N "${PBS_JOBNAME:-$SLURM_JOB_NAME}" -W "depend=afterany:$job_id" job.sh) && submitted "$next" && return\n']
     else:
@@ -304,8 +304,19 @@ def _contain(out: list[str], given: dict[str, Any]) -> None:
     out += [')\n\n# A container is no child of this job: one that a job left behind that was killed is ended before another runs, and\n# whatever kills this job, somebody ends its container.\nend_containers() {\n    "$1" ps --all --quiet --filter "label=modak.deployment=$2" | xargs --no-run-if-empty "$1" rm --force\n}\nend_containers "$runtime" "$deployment" > /dev/null\n# shellcheck disable=SC2016 # a dollar there is for the other shell\nsetsid bash -c "$(declare -f end_containers)"\'; tail --pid="$1" -f /dev/null; end_containers "$2" "$3"\' \\\n    guard "$$" "$runtime" "$deployment" > /dev/null 2>&1 < /dev/null 3>&- 4>&- &\n{\n    declare -p runtime image own mounts deployment\n    # shellcheck disable=SC2016\n    echo \'mapfile -t names < <(compgen -e | grep -vxF "$own")\nexec "$runtime" run --rm --init --pull=never --network=host --ipc=host --security-opt=label=disable --entrypoint= \\\n    --label "modak.deployment=$deployment" --workdir "$PWD" "${names[@]/#/--env=}" "${mounts[@]}" "$image" "$@"\'\n} > state/contain.sh\n']
 
 
+def _lsf(out: list[str], given: dict[str, Any]) -> None:
+    out += ['#!/bin/bash\n']
+    for line in given['directives']:
+        out += ['#BSUB ', str(line), '\n']
+    given['folder'] = '$LS_SUBCWD'
+    given['job_id'] = '$LSB_JOBID'
+    given['hosts'] = 'cat "$LSB_DJOB_HOSTFILE"'
+    _body(out, given)
+
+
 def _none(out: list[str], given: dict[str, Any]) -> None:
     out += ['#!/bin/bash\n']
+    given['hosts'] = 'hostname'
     given['folder'] = '$(dirname "$0")'
     given['job_id'] = "$$.$(cut -d ' ' -f 22 /proc/$$/stat)"
     _body(out, given)
@@ -318,12 +329,12 @@ def _ranks(out: list[str], given: dict[str, Any]) -> None:
     elif given['ranks'].interface:
         out += ['MASTER_ADDR=$(ip -o -4 addr show dev ', str(given['ranks'].interface), ' | awk \'{ sub("/.*", "", $4); print $4; exit }\')\nif [ -z "$MASTER_ADDR" ]; then\n    echo "$(hostname) has no address of IPv4 on ', str(given['ranks'].interface), ', by which the ranks are to meet; it has:" \\\n        "$(ip -o -4 addr | awk \'{ print $2 }\' | sort -u | tr \'\\n\' \' \')" >&2\n    exit 68\nfi\n']
     else:
-        out += ['if [ -n "${PBS_NODEFILE:-}" ]; then\n    other=$(tail -n 1 "$PBS_NODEFILE")\nelse\n    other=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | tail -n 1)\nfi\naddress=$(scontrol --oneliner show node "$other" 2> /dev/null | sed -n \'s/.* NodeAddr=\\([^ ]*\\).*/\\1/p\')\naddress=$(getent ahostsv4 "${address:-$other}" | awk \'{ print $1; exit }\')\nMASTER_ADDR=$(ip -o route get "${address:-none}" 2> /dev/null | sed -n \'s/.* src \\([^ ]*\\).*/\\1/p\')\nMASTER_ADDR=${MASTER_ADDR:-$(getent ahostsv4 "$(hostname)" | awk \'$1 !~ /^127\\./ { print $1; exit }\')}\nif [ -z "$MASTER_ADDR" ]; then\n    echo "$(hostname) knows no way to ${address:-$other}, so that its ranks cannot meet those of $other;" \\\n        "say by which network: distributed: { interface: NAME }" >&2\n    exit 68\nfi\n']
+        out += ['other=$(', str(given['hosts']), ' | tail -n 1)\naddress=$(scontrol --oneliner show node "$other" 2> /dev/null | sed -n \'s/.* NodeAddr=\\([^ ]*\\).*/\\1/p\')\naddress=$(getent ahostsv4 "${address:-$other}" | awk \'{ print $1; exit }\')\nMASTER_ADDR=$(ip -o route get "${address:-none}" 2> /dev/null | sed -n \'s/.* src \\([^ ]*\\).*/\\1/p\')\nMASTER_ADDR=${MASTER_ADDR:-$(getent ahostsv4 "$(hostname)" | awk \'$1 !~ /^127\\./ { print $1; exit }\')}\nif [ -z "$MASTER_ADDR" ]; then\n    echo "$(hostname) knows no way to ${address:-$other}, so that its ranks cannot meet those of $other;" \\\n        "say by which network: distributed: { interface: NAME }" >&2\n    exit 68\nfi\n']
     out += ['MASTER_PORT=$((20000 + $(cksum <<< "$job_id" | cut -d \' \' -f 1) % 10000))\nwhile (: < "/dev/tcp/$MASTER_ADDR/$MASTER_PORT") 2> /dev/null; do\n    MASTER_PORT=$((MASTER_PORT + 1))\ndone\n\n# Becomes one of the ranks, whoever started it, and notes which of them failed first.\nrank() {\n    local own=$deployment child code device lost asked=\'\'', str((' devices' if given['ranks'].devices else '')), str((' name' if given['cleans'] else '')), '\n    export MASTER_ADDR MASTER_PORT WORLD_SIZE=', str(given['ranks'].count), ' LOCAL_WORLD_SIZE=', str(given['ranks'].each), '\n    export MODAK_STRATEGY=', str((given['ranks'].strategy if given['ranks'].strategy else '""')), ' MODAK_RENDEZVOUS_TIMEOUT=', str(given['ranks'].timeout), '\n']
     if given['ranks'].is_local:
         out += ['    export RANK=$1 LOCAL_RANK=$1 NODE_RANK=0\n']
     else:
-        out += ['    export RANK LOCAL_RANK NODE_RANK\n    RANK=${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-${SLURM_PROCID:-}}}\n    if ! [ "${RANK:-none}" -lt "$WORLD_SIZE" ] 2> /dev/null; then\n        echo "the launcher does not tell this process which of ', str(given['ranks'].count), ' ranks it is: it says ${RANK:-nothing}" >&2\n        exit 64\n    fi\n    LOCAL_RANK=${OMPI_COMM_WORLD_LOCAL_RANK:-${MPI_LOCALRANKID:-$((RANK % LOCAL_WORLD_SIZE))}}\n    NODE_RANK=$((RANK / LOCAL_WORLD_SIZE))\n']
+        out += ['    export RANK LOCAL_RANK NODE_RANK\n    RANK=${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-', str(('${LSF_PM_TASKID:+$((LSF_PM_TASKID - 1))}' if (given['scheduler'] == 'lsf') else '${SLURM_PROCID:-}')), '}}\n    if ! [ "${RANK:-none}" -lt "$WORLD_SIZE" ] 2> /dev/null; then\n        echo "the launcher does not tell this process which of ', str(given['ranks'].count), ' ranks it is: it says ${RANK:-nothing}" >&2\n        exit 64\n    fi\n    LOCAL_RANK=${OMPI_COMM_WORLD_LOCAL_RANK:-${MPI_LOCALRANKID:-$((RANK % LOCAL_WORLD_SIZE))}}\n    NODE_RANK=$((RANK / LOCAL_WORLD_SIZE))\n']
     out += ['    shift\n    # The rest of what torchrun says, and what Lightning, Accelerate and JAX would otherwise take for one process.\n    export GROUP_RANK=$NODE_RANK GROUP_WORLD_SIZE=', str(given['job'].nodes), ' ROLE_RANK=$RANK ROLE_WORLD_SIZE=$WORLD_SIZE\n    export TORCHELASTIC_RUN_ID=$MASTER_PORT TORCHELASTIC_RESTART_COUNT=0 TORCHELASTIC_MAX_RESTARTS=0\n    export PL_TRAINER_NUM_NODES=', str(given['job'].nodes), ' PL_TRAINER_DEVICES=', str(given['ranks'].each), ' LT_NUM_NODES=', str(given['job'].nodes), ' LT_DEVICES=', str(given['ranks'].each), '\n    export JAX_COORDINATOR_ADDRESS="$MASTER_ADDR:$MASTER_PORT"', str(('' if given['ranks'].accelerators else ' ACCELERATE_USE_CPU=true')), '\n']
     if given['ranks'].devices:
         out += ['    # One accelerator each, which the script then has for its first.\n    IFS=, read -r -a devices <<< "$', str((((('{' + given['ranks'].devices) + ':-') + given['ranks'].all_devices) + '}')), '"\n    export ', str(given['ranks'].devices), '="${devices[LOCAL_RANK % $', str('{#devices[@]}'), ']}"\n']
@@ -343,13 +354,14 @@ def _ranks(out: list[str], given: dict[str, Any]) -> None:
     out += ['    exit "$code"\n}\n']
     if given['ranks'].is_local:
         out += ['\n# Starts all of them, and ends all when one fails.\nranks() {\n    local each code=0 pids=()\n    trap \'kill -TERM "${pids[@]}" 2> /dev/null\' TERM USR2\n    for ((each = 0; each < ', str(given['ranks'].count), '; each++)); do\n        rank "$each" "$@" &\n        pids+=("$!")\n    done\n    [ ! -e "$deployment/state/failed_rank" ] || kill -TERM "${pids[@]}" 2> /dev/null # of one that was too quick\n    for each in "${pids[@]}"; do\n        while kill -0 "$each" 2> /dev/null; do\n            wait "$each"\n        done\n        wait "$each" || code=$?\n    done\n    exit "$code"\n}\n']
-    out += ['{\n    declare -p deployment MASTER_ADDR MASTER_PORT\n    declare -f rank', str((' ranks' if given['ranks'].is_local else '')), "\n    # shellcheck disable=SC2016 # it is the other shell's\n    echo '", str(('ranks "$@"' if given['ranks'].is_local else 'rank "" "$@"')), '\'\n} > "$deployment/state/rank.sh"\n']
+    out += ['{\n    declare -p deployment MASTER_ADDR MASTER_PORT', str((' command' if given['by_file'] else '')), '\n    declare -f rank', str((' ranks' if given['ranks'].is_local else '')), "\n    # shellcheck disable=SC2016 # it is the other shell's\n    echo '", str(('ranks "$@"' if given['ranks'].is_local else ('rank "" "${command[@]}"' if given['by_file'] else 'rank "" "$@"'))), '\'\n} > "$deployment/state/rank.sh"\n']
 
 
 def _slurm(out: list[str], given: dict[str, Any]) -> None:
     out += ['#!/bin/bash\n']
     for line in given['directives']:
         out += ['#SBATCH ', str(line), '\n']
+    given['hosts'] = 'scontrol show hostnames "$SLURM_JOB_NODELIST"'
     given['folder'] = '$SLURM_SUBMIT_DIR'
     given['job_id'] = '${1:-$SLURM_JOB_ID}'
     _body(out, given)
@@ -359,6 +371,7 @@ def _torque(out: list[str], given: dict[str, Any]) -> None:
     out += ['#!/bin/bash\n']
     for line in given['directives']:
         out += ['#PBS ', str(line), '\n']
+    given['hosts'] = 'if [ -n "${PBS_NODEFILE:-}" ]; then cat "$PBS_NODEFILE"; else scontrol show hostnames "$SLURM_JOB_NODELIST"; fi'
     given['folder'] = '${PBS_O_WORKDIR:-$SLURM_SUBMIT_DIR}'
     given['job_id'] = '${PBS_JOBID:-$SLURM_JOB_ID}'
     _body(out, given)
@@ -400,4 +413,4 @@ def render(template: str, given: dict[str, Any]) -> str:
     return "".join(out)
 
 
-_TEMPLATES = {"body": _body, "checkpoint": _checkpoint, "contain": _contain, "none": _none, "ranks": _ranks, "slurm": _slurm, "torque": _torque, "tuning": _tuning}
+_TEMPLATES = {"body": _body, "checkpoint": _checkpoint, "contain": _contain, "lsf": _lsf, "none": _none, "ranks": _ranks, "slurm": _slurm, "torque": _torque, "tuning": _tuning}

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from .directives import plain
+from .lsf.directives import lsf_directives
 from .pbs.directives import pbspro_directives, torque_directives
 from .rendered import render
 from .slurm.directives import slurm_directives
@@ -87,8 +88,9 @@ class Launch(NamedTuple):
 
     outside: tuple[str, ...] = ()  # words of bash before the container's own, such as srun or mpirun of the host
     inside: tuple[str, ...] = ()  # words of bash before the program, for a launcher that is in the image
-    # what a launcher's list of hosts has behind each name, for sed; empty for a launcher that needs none
+    # what a launcher's list of hosts has behind each name, for sed; empty where nothing is, or there is no list
     hosts: str = ""
+    lines: int = 0  # of each host in that list, for a launcher that starts a process for each
     slots: bool = False  # whether the list is the scheduler's own, with a line for each core
     ranks: Ranks | None = None  # of a training whose processes are one; None for every other job
 
@@ -153,8 +155,12 @@ _DIRECTIVES: dict[str, Callable[[PlannedJob, str], list[str]]] = {
     "slurm": slurm_directives,
     "torque": torque_directives,
     "pbspro": pbspro_directives,
+    "lsf": lsf_directives,
     "none": _no_directives,
 }
+
+# Schedulers whose scripts are made by the template of another.
+_FAMILIES = {"pbspro": "torque"}
 
 
 def render_script(job: PlannedJob, parts: ScriptParts) -> str:
@@ -172,7 +178,7 @@ def render_script(job: PlannedJob, parts: ScriptParts) -> str:
     data = [_data(place, number, parts.data) for number, place in enumerate(parts.data)]
     copied = [each for each in data if each.is_copied] if parts.staging_path else []
     ways = {each.staging for each in copied if not each.packed} if _everywhere(job) else set()
-    family = "torque" if job.scheduler.is_pbs else job.scheduler.value
+    family = _FAMILIES.get(job.scheduler.value, job.scheduler.value)
     return render(
         family,
         {
@@ -181,6 +187,7 @@ def render_script(job: PlannedJob, parts: ScriptParts) -> str:
             "directives": _DIRECTIVES[job.scheduler.value](job, parts.gpu_request),
             "output_file": job.options.standard_output_file,
             "error_file": job.options.standard_error_file,
+            "scheduler_says": _scheduler_says(job),
             "exports_nothing": job.options.copy_environment_variable and not job.options.copy_environment,
             "container": container is not None,
             "runtimes": container.programs if container else (),
@@ -217,6 +224,8 @@ def render_script(job: PlannedJob, parts: ScriptParts) -> str:
             "launch": parts.launch,
             "launcher": "".join(f"{word} " for word in _launcher(parts.launch)),
             "ranks": parts.launch.ranks,
+            # blaunch may have a shell read its words once more, which find what to run in a file
+            "by_file": family == "lsf" and bool(parts.launch.ranks) and not parts.launch.ranks.is_local,
             "cleans": any(flag.partition("=")[0] in _CLEANING for flag in parts.container_flags),
             "runtime": parts.runtime,
             "tuning": _tuning(parts.tuning),
@@ -225,6 +234,15 @@ def render_script(job: PlannedJob, parts: ScriptParts) -> str:
             "checkpoint": _checkpoint(job),
         },
     )
+
+
+def _scheduler_says(job: PlannedJob) -> str:
+    """The file that the scheduler writes to where the user names one, as a word of bash."""
+    error = job.options.standard_error_file
+    if job.scheduler.value == "slurm":
+        return f'"$(readlink /proc/$$/fd/{4 if error else 3})"'
+    name = error or job.options.standard_output_file or ""
+    return '"' + name.replace("%J", "$job_id").replace("%%", "%") + '"' if "%" in name else shlex.quote(name)
 
 
 def _launcher(launch: Launch) -> tuple[str, ...]:

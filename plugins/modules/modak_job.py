@@ -16,7 +16,7 @@ description: >-
   for all jobs at once, and jobs are submitted to begin after others.
 options:
   workspace: {type: str, required: true, description: The folder of images, datasets and deployments.}
-  scheduler: {type: str, required: true, choices: [slurm, torque, pbspro, none], description: Who starts jobs there.}
+  scheduler: {type: str, required: true, choices: [slurm, torque, pbspro, lsf, none], description: Who starts jobs.}
   action:
     type: str
     required: true
@@ -65,7 +65,7 @@ def main():
     module = AnsibleModule(
         argument_spec={
             "workspace": {"type": "str", "required": True},
-            "scheduler": {"type": "str", "required": True, "choices": ["slurm", "torque", "pbspro", "none"]},
+            "scheduler": {"type": "str", "required": True, "choices": ["slurm", "torque", "pbspro", "lsf", "none"]},
             "action": {"type": "str", "required": True, "choices": list(ACTIONS)},
             "deployments": {"type": "str", "required": True},
             "folder": {"type": "str", "default": ""},

@@ -15,7 +15,7 @@ short_description: Looks at a target
 description: Gives facts about a target, and fails where its scheduler is missing or its disk is full.
 options:
   workspace: {type: str, required: true, description: The folder of images, datasets and deployments.}
-  scheduler: {type: str, required: true, choices: [slurm, torque, pbspro, none], description: Who starts jobs there.}
+  scheduler: {type: str, required: true, choices: [slurm, torque, pbspro, lsf, none], description: Who starts jobs.}
   container_runtime: {type: str, required: true, description: any, apptainer, singularity or none.}
   deployments:
     type: str
@@ -29,7 +29,7 @@ def main():
     module = AnsibleModule(
         argument_spec={
             "workspace": {"type": "str", "required": True},
-            "scheduler": {"type": "str", "required": True, "choices": ["slurm", "torque", "pbspro", "none"]},
+            "scheduler": {"type": "str", "required": True, "choices": ["slurm", "torque", "pbspro", "lsf", "none"]},
             "container_runtime": {"type": "str", "required": True},
             "deployments": {"type": "str", "default": ""},
         },

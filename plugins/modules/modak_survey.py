@@ -14,7 +14,7 @@ description:
   - Looks at machine, scheduler, containers, folders and shell of a target; what is missing is told, and is no failure.
 options:
   workspace: {type: str, required: true, description: The folder of images, datasets and deployments.}
-  scheduler: {type: str, default: "", description: slurm, torque, pbspro or none; empty for whichever is there.}
+  scheduler: {type: str, default: "", description: slurm, torque, pbspro, lsf or none; empty for whichever is there.}
   container_runtime: {type: str, default: any, description: any, apptainer, singularity or none.}
   modules: {type: list, elements: str, default: [], description: Environment modules that jobs load.}
   folders: {type: list, elements: str, default: [], description: Folders that are looked at besides.}
@@ -32,7 +32,7 @@ def main():
     module = AnsibleModule(
         argument_spec={
             "workspace": {"type": "str", "required": True},
-            "scheduler": {"type": "str", "default": "", "choices": ["", "slurm", "torque", "pbspro", "none"]},
+            "scheduler": {"type": "str", "default": "", "choices": ["", "slurm", "torque", "pbspro", "lsf", "none"]},
             "container_runtime": {"type": "str", "default": "any"},
             "modules": {"type": "list", "elements": "str", "default": []},
             "folders": {"type": "list", "elements": "str", "default": []},

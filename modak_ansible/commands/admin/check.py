@@ -26,7 +26,9 @@ Job = Annotated[bool, typer.Option("--job", help="Ask a compute node, too, by a 
 Patience = Annotated[int, typer.Option(min=5, metavar="SECONDS", help="How long to wait for that job.")]
 SchedulerName = Annotated[
     str,
-    typer.Option("--scheduler", metavar="NAME", help="slurm, torque, pbspro or none; of a host, whichever is there."),
+    typer.Option(
+        "--scheduler", metavar="NAME", help="slurm, torque, pbspro, lsf or none; of a host, whichever is there."
+    ),
 ]
 _STYLES = {"ok": "green", "warning": "yellow", "missing": "red"}
 

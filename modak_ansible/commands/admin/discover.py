@@ -44,7 +44,7 @@ def command(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Read a live Slurm, Torque, PBS Pro or plain host, and write the target that blueprints and requests take.
+    """Read a live Slurm, Torque, PBS Pro, LSF or plain host, and write the target that blueprints and requests take.
 
     Without -o it is shown, and nothing is written. What only a compute node knows, such as its processor and its own
     disk, is asked by a job with --job. What is not known is said to be unknown, never guessed.

@@ -97,7 +97,12 @@ def _launching(draft: Draft, ranks: Ranks | None) -> Launching:
             Launch(outside=words), environment, words, "Slurm starts every rank itself, and knows its cores"
         )
     if ranks and (ranks.is_prepared or ranks.strategy == "own"):
-        return Launching(words=("the job script",), reason="all ranks are on one node, and need no other launcher")
+        if draft.layout.nodes == 1:
+            return Launching(words=("the job script",), reason="all ranks are on one node, and need no other launcher")
+        if request.target.scheduler is Scheduler.LSF:
+            words = ("blaunch", "-u", '"$hosts"')
+            launch = Launch(outside=words, lines=draft.layout.processes_per_node)
+            return Launching(launch, environment, words, "LSF starts every rank itself, on the node of its line")
     return _mpi_launcher(draft, hpc, environment)
 
 
@@ -173,9 +178,9 @@ def _mpi_launcher(draft: Draft, hpc: HpcApplication | None, environment: tuple[t
     library = _library(draft, hpc)
     hosts = ("--hostfile", '"$hosts"') if library == "openmpi" else ("-f", '"$hosts"')
     words = (_open_mpi if library == "openmpi" else _hydra)(
-        draft, hpc, hosts if scheduler.is_pbs and not inside else (), slots=slots
+        draft, hpc, hosts if scheduler.lists_hosts and not inside else (), slots=slots
     )
-    suffix = _host_suffix(draft, library) if scheduler.is_pbs and not slots else ""
+    suffix = _host_suffix(draft, library) if scheduler.lists_hosts and not slots else ""
     launch = Launch(inside=words) if inside else Launch(outside=words, hosts=suffix, slots=slots)
     if library == "mvapich":
         environment = (*environment, ("MV2_ENABLE_AFFINITY", "0"))  # its own binding would undo the launcher's

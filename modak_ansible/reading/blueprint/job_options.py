@@ -172,7 +172,7 @@ _FIELDS: dict[str, Any] = {
 
 
 class JobOptionsForm(create_model("JobOptionsForm", __base__=Form, **_FIELDS)):  # type: ignore[misc]
-    """What the job asks of the scheduler; every option becomes a directive of Slurm, Torque or PBS Professional."""
+    """What the job asks of its scheduler; every option becomes a directive, where that has one."""
 
     def to_model(self) -> JobOptions:
         """The options in the model's units."""

@@ -31,6 +31,7 @@ _SCHEDULERS = {
     "modak.nodes.Slurm": Scheduler.SLURM,
     "modak.nodes.Torque": Scheduler.TORQUE,
     "modak.nodes.PBSPro": Scheduler.PBSPRO,
+    "modak.nodes.LSF": Scheduler.LSF,
     "modak.nodes.Host": Scheduler.NONE,
     "modak.nodes.Local": Scheduler.NONE,
 }

@@ -20,7 +20,7 @@ _CLOUD, _CONTAINER = "cloud", "container"
 SCHEDULER = "scheduler"
 TYPES = {
     "slurm": "modak.nodes.Slurm", "torque": "modak.nodes.Torque", "pbspro": "modak.nodes.PBSPro",
-    "none": "modak.nodes.Host", "local": LOCAL, _CLOUD: "modak.nodes.CloudHost",
+    "lsf": "modak.nodes.LSF", "none": "modak.nodes.Host", "local": LOCAL, _CLOUD: "modak.nodes.CloudHost",
     _CONTAINER: "modak.nodes.ContainerHost",
 }  # fmt: skip
 _FRONTEND = "frontend"

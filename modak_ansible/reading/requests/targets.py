@@ -45,7 +45,7 @@ class Named:
     is_described: bool
 
 
-_TITLES = {"pbspro": "PBS Professional"}
+_TITLES = {"pbspro": "PBS Professional", "lsf": "LSF"}
 
 
 def find_target(job: JobForm, folder: Path, inputs: Inputs, mistakes: Mistakes, notes: Notes) -> Named | None:
@@ -112,7 +112,7 @@ def _shipped(job: JobForm, form: TargetForm, inputs: Inputs, mistakes: Mistakes,
         kind = "slurm"
         words = f"no target is named, and {wants} is nothing for this machine: it is planned for a cluster with Slurm"
         notes.warn(("job",), words, "target: { job_scheduler_type: torque }, or the name of one")
-    node = {"slurm": "slurm", "torque": "torque", "pbspro": "pbspro", "none": "local"}[kind]
+    node = "local" if kind == "none" else kind
     is_given = inputs.file is not None or bool(inputs.values)
     targets = read_targets(shipped("tosca") / TARGETS_FILE, Inputs(inputs.file, inputs.values), mistakes)
     if node not in targets:

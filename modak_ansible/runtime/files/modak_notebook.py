@@ -21,12 +21,15 @@ _OF_SCRIPTS = ("MODAK_CHOICES", "MODAK_APPLIED")
 _OF_JUPYTER = ("JUPYTER_TOKEN", "JUPYTER_CONFIG_PATH", "JUPYTER_PATH", "JUPYTER_NO_CONFIG", "JUPYTER_PREFER_ENV_PATH")
 _HINT = "the image has no JupyterLab 4: %s\nadd it to requirements_txt: jupyterlab>=4,<5"
 _ENDED = 143
+# What schedulers tell their jobs: on which host they were submitted, and that they are jobs.
+_SUBMITTED = ("SLURM_SUBMIT_HOST", "PBS_O_HOST", "LSB_SUB_HOST")
+_JOBS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID")
 
 
 def _address():
     """An address of this node by which the host reaches it that the job was submitted on; without one this host's."""
-    submitted = os.environ.get("SLURM_SUBMIT_HOST") or os.environ.get("PBS_O_HOST")
-    if not (os.environ.get("SLURM_JOB_ID") or os.environ.get("PBS_JOBID")):
+    submitted = next((os.environ[name] for name in _SUBMITTED if os.environ.get(name)), None)
+    if not any(os.environ.get(name) for name in _JOBS):
         return "127.0.0.1"
     for host in filter(None, (submitted, socket.gethostname())):
         try:

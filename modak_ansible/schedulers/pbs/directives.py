@@ -9,7 +9,18 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ..directives import NAME, PLAIN, CannotExpress, addresses, mebibytes, output_files, plain, start, variables
+from ..directives import (
+    NAME,
+    PLAIN,
+    CannotExpress,
+    Patterns,
+    addresses,
+    mebibytes,
+    output_files,
+    plain,
+    start,
+    variables,
+)
 
 if TYPE_CHECKING:
     from modak_ansible.model.job_options import JobDependency, JobOptions
@@ -146,7 +157,7 @@ def _surroundings(options: JobOptions) -> Iterator[str]:
 def _output(job: PlannedJob) -> Iterator[str]:
     options = job.options
     asked = options.standard_output_file, options.standard_error_file
-    output, error = output_files(*asked, combined=options.combine_stdout_stderr, patterns=False)
+    output, error = output_files(*asked, combined=options.combine_stdout_stderr, patterns=Patterns("PBS"))
     if not error:
         yield "-j oe"
     yield f"-o {output}"

@@ -7,7 +7,6 @@ once (keep_completed), and a job whose node died can end as C with exit_status 0
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -23,6 +22,7 @@ from ..base import (
     SubmissionRefused,
     SubmissionUncertain,
     Waits,
+    by_ssh,
     is_of,
 )
 from .forecast import size_of, start_by_showstart
@@ -182,11 +182,7 @@ class Torque(Scheduler):
         *,
         terminal: bool = False,
     ) -> list[list[str]]:
-        names = [name for name in job.nodes.split(",") if name]
-        if not names:
-            raise ActionRefused(f"{self.title} does not say on which nodes the job runs")
-        ssh = ["ssh", *["-t"] * terminal, "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"]
-        return [[*ssh, name, shlex.join(words)] for name in names]
+        return by_ssh(self.title, job, words, terminal=terminal)
 
     def marks(self, job_id: str) -> tuple[str, ...]:
         return "", f"PBS_JOBID={job_id}"

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ..directives import PLAIN, CannotExpress, addresses, mebibytes, output_files, plain, start, variables
+from ..directives import PLAIN, CannotExpress, Patterns, addresses, mebibytes, output_files, plain, start, variables
 
 if TYPE_CHECKING:
     from modak_ansible.model.job_options import JobDependency, JobOptions
@@ -24,6 +24,7 @@ _SET = rf"\[{_GROUP}({_COUNT})?([&|]{_GROUP}({_COUNT})?)*\]"
 _FEATURES = re.compile(rf"{_FEATURE}{_COUNT}|({_GROUP}|{_SET})([&|]({_GROUP}|{_SET}))*", re.ASCII)
 _RESOURCE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*(:[A-Za-z0-9_.-]+){0,2}", re.ASCII)
 _JOB = re.compile(r"\d+(_\d+)?", re.ASCII)
+_PATTERNS = Patterns("Slurm", r"%|\d*[AaJjNnstux]", "%j for the job's id")
 _MAIL = {"abort": "FAIL", "begin": "BEGIN", "end": "END"}
 
 
@@ -150,7 +151,7 @@ def _surroundings(options: JobOptions) -> Iterator[str]:
 def _output(job: PlannedJob) -> Iterator[str]:
     options = job.options
     asked = options.standard_output_file, options.standard_error_file
-    output, error = output_files(*asked, combined=options.combine_stdout_stderr, patterns=True)
+    output, error = output_files(*asked, combined=options.combine_stdout_stderr, patterns=_PATTERNS)
     yield f"--output={output}"
     if error:
         yield f"--error={error}"

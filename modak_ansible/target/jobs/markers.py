@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Iterator
 
 from ...schedulers.base import JobState
+from ...schedulers.lsf.records import reason_of
 from ..core.files import NO_ROOM, changed_at, read_json, read_text, tail
 from ..core.staging import LOGS, STATE
 from .progress import PROGRESS
@@ -25,6 +26,7 @@ _SISTER = re.compile(r"node \d+ \(.*\) requested job (terminate|die)", re.ASCII)
 # A job's number, and the task's of one of an array.
 _NUMBER = re.compile(r"(\d+)(?:\[(\d*)\])?", re.ASCII)
 _CANCELLED = re.compile(r"\*\*\* JOB \S+ ON \S+ CANCELLED AT \S+ DUE TO (TIME LIMIT|NODE FAILURE|PREEMPTION)")
+_REPORTED = re.compile(r"TERM_[A-Z_]+: (.+?)\.?$")
 _CAUSES = {
     "TIME LIMIT": (JobState.TIMEOUT, "it reached its wall time"),
     "NODE FAILURE": (JobState.NODE_FAIL, "its node failed"),
@@ -140,16 +142,20 @@ def kill_of(folder: Path, job_id: str) -> Kill | None:
     """Why a job was ended, as its scheduler wrote it into the job's output; None where nothing is written of that.
 
     Torque's mom writes ``=>> PBS: job killed: walltime 32 exceeded limit 30`` and the like, Slurm
-    ``*** JOB 12 ON node01 CANCELLED AT 2026-11-22T01:10:00 DUE TO TIME LIMIT ***``.
+    ``*** JOB 12 ON node01 CANCELLED AT 2026-11-22T01:10:00 DUE TO TIME LIMIT ***``, and in LSF's report stands
+    ``TERM_RUNLIMIT: job killed after reaching LSF run time limit.``
     """
     began = changed_at(folder / STATE / "started") or 0.0
     for path in _outputs(folder, job_id):
         for line in reversed(tail(path, _LINES)):
             if found := _KILLED.search(line):
                 return _killed_for(found.group(1).strip())
-            found = _CANCELLED.search(line)
-            if found and (changed_at(path) or 0.0) >= began:  # of a run before this one otherwise
+            if (changed_at(path) or 0.0) < began:  # it is of a run before this one
+                continue
+            if found := _CANCELLED.search(line):
                 return Kill(*_CAUSES[found.group(1)])
+            if (found := _REPORTED.match(line)) and (reason := reason_of(line)):
+                return Kill(reason[0], f"{LIMITS.get(reason[1], 'its scheduler ended it')}, {found.group(1)}")
     return None
 
 

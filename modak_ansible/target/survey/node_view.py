@@ -140,6 +140,11 @@ def job_script(scheduler: str, folder: Path, options: NodeOptions) -> str:
         lines += [f"--partition={partition}"] if partition else []
         lines += [f"--account={account}"] if account else []
         head = [f"#SBATCH {line}" for line in lines]
+    elif scheduler == "lsf":
+        lines = ["-n 1", "-W 2", f"-o {folder}/output.txt"]
+        lines += [f"-q {partition}"] if partition else []
+        lines += [f"-P {account}"] if account else []
+        head = [f"#BSUB {line}" for line in lines]
     else:
         size = "select=1:ncpus=1" if scheduler == "pbspro" else "nodes=1:ppn=1"
         lines = [f"-l {size}", "-l walltime=00:02:00", "-j oe", f"-o {folder}/output.txt"]

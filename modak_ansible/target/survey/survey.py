@@ -10,6 +10,7 @@ from typing import Any, Dict, List, Optional, TypedDict
 
 from ...schedulers import SCHEDULERS
 from ...schedulers.cluster import ClusterFacts
+from ...schedulers.lsf.cluster import read_lsf
 from ...schedulers.pbs.cluster import read_pbspro, read_torque
 from ...schedulers.pbs.pbspro import is_pbspro
 from ...schedulers.slurm.cluster import read_slurm
@@ -23,14 +24,14 @@ from .node_view import NodeOptions, NodeView, node_view
 from .shell import ShellFacts, shell_facts
 from .storage import FolderFacts, QuotaFacts, build_folder, folder_facts, quotas
 
-_READERS = {"slurm": read_slurm, "pbspro": read_pbspro, "torque": read_torque}
+_READERS = {"slurm": read_slurm, "pbspro": read_pbspro, "torque": read_torque, "lsf": read_lsf}
 # A scheduler that is silent for longer will not take a job either.
 _SCHEDULER_SECONDS = 30
 
 
 class SurveyOptions(NodeOptions):
     workspace: str
-    scheduler: str  # slurm, torque, pbspro or none; empty for whichever is there
+    scheduler: str  # slurm, torque, pbspro, lsf or none; empty for whichever is there
     container_runtime: str
     site: Dict[str, Any]  # of the target, as its model has it
     node: bool  # whether a node is asked by a job

@@ -103,3 +103,8 @@ def test_one_process_is_no_rank_and_one_node_needs_no_launcher():
     for scheduler in ("torque", "none"):
         assert resource_problems(request(parallelism=OWN, scheduler=scheduler, nodes=1, each=2)) == []
     assert resource_problems(request(parallelism=OWN, scheduler="torque", launcher="mpirun")) == []
+
+
+def test_lsf_starts_ranks_on_several_nodes_but_none_of_mpis():
+    assert resource_problems(request(parallelism=OWN, scheduler="lsf")) == []
+    assert "need a launcher" in resource_problems(request(parallelism=MPI, scheduler="lsf"))[0].message

@@ -91,6 +91,7 @@ CASES = {
     ),
     "torque-openmpi": (request("torque", hpc={**HYBRID, "library": "openmpi"}, nodes=2, exclusive=True), ""),
     "pbspro-openmpi": (request("pbspro", hpc={**HYBRID, "library": "openmpi"}, nodes=2, exclusive=True), ""),
+    "lsf-openmpi": (request("lsf", hpc={**HYBRID, "library": "openmpi"}, nodes=2, exclusive=True), ""),
     "openmp": (
         request(
             hpc={"parallelisation": "openmp", "threads": 8, "affinity": "spread"},
@@ -139,6 +140,8 @@ def test_script(name, tmp_path):
         (request("torque", hpc={**MPI, "ranks": 16}),
          'mpirun -np 16 --hostfile "$hosts" --map-by ppr:8:node --bind-to core'),
         (request("torque", hpc={**MPI, "ranks": 16, "library": "mpich"}),
+         'mpiexec -n 16 -ppn 8 -f "$hosts" -bind-to core'),
+        (request("lsf", hpc={**MPI, "ranks": 16, "library": "mpich"}),
          'mpiexec -n 16 -ppn 8 -f "$hosts" -bind-to core'),
         (request("none", hpc={**MPI, "ranks": 8, "library": "mvapich"}), "mpiexec -n 8 -ppn 8 -bind-to core"),
         (request("none", hpc={**MPI, "ranks": 16, "core_subscription": 2}),

@@ -112,10 +112,13 @@ def test_its_end_says_whose_it_was(job):
 @pytest.mark.parametrize(
     ("environment", "address"),
     [({}, "127.0.0.1"), ({"SLURM_JOB_ID": "7", "SLURM_SUBMIT_HOST": "127.0.0.5"}, "127.0.0.1"),
+     ({"LSB_JOBID": "7", "LSB_SUB_HOST": "127.0.0.5"}, "127.0.0.1"),
      ({"PBS_JOBID": "7", "PBS_O_HOST": "nosuch.invalid"}, None)],
 )  # fmt: skip
 def test_it_listens_where_the_front_end_reaches_it(job, environment, address):
-    clean = dict.fromkeys(("SLURM_JOB_ID", "SLURM_SUBMIT_HOST", "PBS_JOBID", "PBS_O_HOST"), "")
+    clean = dict.fromkeys(
+        ("SLURM_JOB_ID", "SLURM_SUBMIT_HOST", "PBS_JOBID", "PBS_O_HOST", "LSB_JOBID", "LSB_SUB_HOST"), ""
+    )
     job(**{**clean, **environment})
     words = json.loads((job.folder / "seen.json").read_text())["words"]
     (given,) = (word.partition("=")[2] for word in words if word.startswith("--ServerApp.ip="))

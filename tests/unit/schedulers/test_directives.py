@@ -20,13 +20,14 @@ from modak_ansible.model.plan import PlannedJob
 from modak_ansible.model.target import Scheduler
 from modak_ansible.reading.blueprint.forms.text_rules import constraint_problem
 from modak_ansible.schedulers.directives import CannotExpress
+from modak_ansible.schedulers.lsf.directives import lsf_directives
 from modak_ansible.schedulers.pbs.directives import pbspro_directives, torque_directives
 from modak_ansible.schedulers.script import ScriptParts, render_script
 from modak_ansible.schedulers.slurm.directives import slurm_directives
 
 SHELLCHECK = shutil.which("shellcheck", path=str(Path(sys.executable).parent)) or "shellcheck"
-RENDERERS = {"slurm": slurm_directives, "torque": torque_directives, "pbspro": pbspro_directives}
-PREFIXES = {"slurm": "#SBATCH ", "torque": "#PBS ", "pbspro": "#PBS "}
+RENDERERS = {"slurm": slurm_directives, "torque": torque_directives, "pbspro": pbspro_directives, "lsf": lsf_directives}
+PREFIXES = {"slurm": "#SBATCH ", "torque": "#PBS ", "pbspro": "#PBS ", "lsf": "#BSUB "}
 PARTS = ScriptParts(image="images/abc.sif", python="/opt/venv/bin/python", script="train.py", container_runtime="any")
 STATED = {
     "job_name": "my_job", "account": "p-1", "wall_time_limit": 86400 + 43200, "node_count": 2,
@@ -81,7 +82,22 @@ FULL["pbspro"] = job(
     {**_OF_TORQUE, "partition": None, "job_array": "0-9", "architecture_constraint": "ib&cpu_type=zen4"},
     memory=8 * 2**30,
 )
-GPUS = {"slurm": "--gres=gpu:1", "torque": ":gpus=1", "pbspro": ":ngpus=1"}
+FULL["lsf"] = job(
+    "lsf",
+    {
+        **STATED, "queue": "gpu", "partition": "gpu", "memory_limit": 8 * 2**30, "core_count": 4, "gres": ("nvme:1",),
+        "minimum_memory_per_processor": 2**28, "request_specific_nodes": ("node01", "node02"), "qos": "sla1",
+        "reservation": "R12", "architecture_constraint": "(rome|milan)&cpu=zen4",
+        "standard_output_file": "/home/me/out-%J.txt", "standard_error_file": "err.txt",
+        "job_dependency": (
+            JobDependency(kind="afterok", jobs=("12", "13[4]")), JobDependency(kind="afterany", jobs=("14",)),
+            JobDependency(kind="after", jobs=("15",)), JobDependency(kind="afternotok", jobs=("16",)),
+        ),
+        "email_address": ("someone@site.example", "other"),
+    },
+    memory=8 * 2**30,
+)  # fmt: skip
+GPUS = {"slurm": "--gres=gpu:1", "torque": ":gpus=1", "pbspro": ":ngpus=1", "lsf": "num=1:j_exclusive=yes"}
 
 
 @pytest.mark.component
@@ -154,6 +170,29 @@ CASES = [
     ("pbspro", {"job_array": "1-12"}, "-J 1-12"),
     ("pbspro", {"partition": "gpu"}, "-q gpu"),
     ("torque", {"memory_limit": 2**30}, "-l mem=1024mb"),
+    ("lsf", {}, "-n 16"),
+    ("lsf", {}, '-R "span[ptile=8]"'),
+    ("lsf", {}, "-W 36:00"),
+    ("lsf", {}, "-x"),
+    ("lsf", {"minimum_memory_per_processor": 2**30}, '-R "rusage[mem=8192MB/host]"'),
+    ("lsf", {"minimum_memory_per_processor": 2**30}, "-M 16384MB"),
+    ("lsf", {"gres": ("nvme:2", "tape")}, '-R "rusage[nvme=2/host]"'),
+    ("lsf", {"gres": ("nvme:2", "tape")}, '-R "rusage[tape=1/host]"'),
+    ("lsf", {"qos": "sla1"}, "-sla sla1"),
+    ("lsf", {"reservation": "R12"}, "-U R12"),
+    ("lsf", {"request_specific_nodes": ("a", "b")}, '-m "a b"'),
+    ("lsf", {"request_specific_nodes": ("bigmem",)}, '-R "select[bigmem]"'),
+    ("lsf", {"request_specific_nodes": ("big",), "architecture_constraint": "a|b"}, '-R "select[big && (a || b)]"'),
+    ("lsf", {"architecture_constraint": "ib&cpu=zen4"}, '-R "select[ib && cpu==zen4]"'),
+    ("lsf", {"copy_environment": True, "copy_environment_variable": ("A", "B=x:y")}, '-env "all, A, B=x:y"'),
+    ("lsf", {"email_address": ("me@x", "you")}, '-u "me@x you"'),
+    ("lsf", {"email_address": ("me@x",)}, "-Ne"),
+    ("lsf", {"request_event_notification": ("begin", "end")}, "-B"),
+    ("lsf", {"request_event_notification": ("abort", "begin", "end")}, "-N"),
+    ("lsf", {"defer_job": datetime(2027, 1, 2, 3, 4)}, "-b 2027:1:2:3:04"),
+    ("lsf", {"defer_job": datetime(2027, 12, 31, 23, 59, 1)}, "-b 2028:1:1:0:00"),
+    ("lsf", {"standard_output_file": "out-%J.txt"}, "-o out-%J.txt"),
+    ("lsf", {"partition": "gpu"}, "-q gpu"),
 ]
 
 
@@ -207,6 +246,15 @@ REFUSED = [
     ("torque", {"gres": ("nvme",)}, "gres", "no generic resources"),
     ("slurm", {"gres": ("nvme 1",)}, "gres", "as a generic resource"),
     ("pbspro", {"job_dependency": (JobDependency(kind="singleton"),)}, "job_dependency", "no singleton"),
+    ("lsf", {"job_dependency": (JobDependency(kind="singleton"),)}, "job_dependency", "no singleton"),
+    ("lsf", {"job_dependency": (JobDependency(kind="afterok"),)}, "job_dependency", "names no job"),
+    ("lsf", {"job_dependency": (JobDependency(kind="afterok", jobs=("12.server",)),)}, "job_dependency", "job id"),
+    ("lsf", {"job_array": "0-9"}, "job_array", "arrays of LSF"),
+    ("lsf", {"gres": ("gpu:a100:2",)}, "gres", "a name and a number"),
+    ("lsf", {"request_specific_nodes": ("a", "b", "c")}, "request_specific_nodes", "3 nodes are named"),
+    ("lsf", {"architecture_constraint": "[a|b]"}, "architecture_constraint", "select hosts by"),
+    ("lsf", {"architecture_constraint": "ib-hdr"}, "architecture_constraint", "select hosts by"),
+    ("lsf", {"standard_output_file": "out-%j.txt"}, "standard_output_file", "no pattern of LSF"),
     ("slurm", {"combine_stdout_stderr": True, "standard_error_file": "e"}, "combine_stdout_stderr", "hold the errors"),
 ]  # fmt: skip
 
@@ -245,6 +293,10 @@ FIELDS = {
     "standard_error_file": ("--error=", "-e "), "copy_environment_variable": ("--export=", "-v "),
     "job_dependency": ("--dependency=", "-W depend="), "email_address": ("--mail-user=", "-M "),
     "outer_partition": ("", "-l partition="),
+}  # fmt: skip
+OF_LSF = {
+    "job_name": "-J ", "account": "-P ", "architecture_constraint": '-R "select[', "request_specific_nodes": "-m ",
+    "copy_environment_variable": "-env ", "job_dependency": "-w ", "email_address": "-u ",
 }  # fmt: skip
 HOSTILE = st.one_of(
     st.text(max_size=40),
@@ -291,6 +343,10 @@ def test_a_hostile_value_is_refused_or_stays_in_its_directive(scheduler, field, 
     prefix = FIELDS[field][0 if scheduler == "slurm" else 1]
     if scheduler == "pbspro":
         prefix = {"-l nodes=": "-l select=", "-t ": "-J "}.get(prefix, prefix)
+    if scheduler == "lsf":
+        prefix = OF_LSF.get(field, prefix)
+        if field == "job_array":
+            return  # it is refused whatever it says
     usual = RENDERERS[scheduler](spoilt(scheduler, field, "1" if field in ("job_dependency", "job_array") else "plain"))
     made = spoilt(scheduler, field, value)
     try:
@@ -303,6 +359,9 @@ def test_a_hostile_value_is_refused_or_stays_in_its_directive(scheduler, field, 
         assert len(lines) == len(usual)
         assert others == [line for line in usual if not (prefix and line.startswith(prefix))]
     for line in lines:
+        if scheduler == "lsf":
+            assert re.fullmatch(r'-[A-Za-z]+( "[A-Za-z0-9_.:=,+@/%&|()\[\] -]*"| [A-Za-z0-9_.:=,+@/%-]*)?', line)
+            continue
         assert re.fullmatch(
             r'--?[A-Za-z-]+(="[A-Za-z0-9_.:=+&|*()\[\]-]*"|[= ][A-Za-z0-9_.:=,+@/{}%&|\[\]-]*)?'
             r"( ?[A-Za-z0-9_.:=,+@/%&\[\]-]*)?",

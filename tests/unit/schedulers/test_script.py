@@ -65,6 +65,15 @@ CASES = {
             walltime=129600, checkpoint=Checkpoint(every=60, signal_before_wall=40, requeue=1)),
         ScriptParts(**{**FULL._asdict(), "gpu_request": ":ngpus=2", "launch": Launch(("mpirun", "-np", "2"))}),
     ),
+    "lsf-full": (
+        job("lsf", nodes=2, memory=8 * 10**9, accelerators=2, partition="batch", account="p-1", exclusive=True,
+            walltime=129600, checkpoint=Checkpoint(every=60, signal_before_wall=40, requeue=1)),
+        ScriptParts(**{**FULL._asdict(), "gpu_request": "num=2:j_exclusive=yes", "launch": Launch(("mpirun", "-np", "2"))}),
+    ),
+    "lsf-ranks": (
+        job("lsf", nodes=2, processes_per_node=2),
+        PLAIN._replace(launch=Launch(("blaunch", "-u", '"$hosts"'), lines=2, ranks=Ranks(4, 2, "ddp"))),
+    ),
     "slurm-ranks": (
         job("slurm", nodes=2, checkpoint=Checkpoint()),
         PLAIN._replace(launch=Launch(("srun", "--kill-on-bad-exit=1"), ranks=Ranks(2, 1, "ddp"))),
@@ -205,7 +214,7 @@ def test_walltimes_beyond_a_day():
 
 @pytest.mark.parametrize("field", ["name", "partition", "account"])
 @pytest.mark.parametrize("value", ["a\n#SBATCH --uid=0", "a b", "a'b", 'a"b', "$(id)", "a;b", "a`b`", "a|b", "a>b"])
-@pytest.mark.parametrize("scheduler", ["slurm", "torque", "pbspro"])
+@pytest.mark.parametrize("scheduler", ["slurm", "torque", "pbspro", "lsf"])
 def test_directives_take_plain_words_only(scheduler, field, value):
     with pytest.raises(ValueError, match="cannot stand in a directive"):
         render_script(job(scheduler, **{field: value}), PLAIN)

@@ -96,7 +96,7 @@ def test_nothing_is_asked_for_no_jobs():
         assert scheduler.statuses(lambda argv: pytest.fail(f"asked {argv}"), []) == {}
 
 
-@pytest.mark.parametrize("name", ["slurm", "torque"])
+@pytest.mark.parametrize("name", ["slurm", "torque", "lsf"])
 def test_a_silent_scheduler_says_nothing_of_any_job(name):
     with pytest.raises(SchedulerSilent):
         SCHEDULERS[name].statuses(lambda argv: CommandResult(124, timed_out=True, err="no answer"), ["1"])
@@ -164,7 +164,11 @@ def test_any_output_gives_records_of_wanted_jobs_or_silence(first, second, code,
     answers = [CommandResult(code, "\n".join(first)), CommandResult(0, "\n".join(second))]
 
     def run(argv):
-        return answers[0] if argv[0] in ("squeue", "qstat", "cat") and "--states=PENDING" not in argv else answers[1]
+        return (
+            answers[0]
+            if argv[0] in ("squeue", "qstat", "bjobs", "cat") and "--states=PENDING" not in argv
+            else answers[1]
+        )
 
     try:
         found = SCHEDULERS[name].statuses(run, ["7", "8"])

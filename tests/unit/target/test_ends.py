@@ -122,6 +122,17 @@ def test_why_a_job_was_killed_that_torque_has_forgotten(deployment, reason, stat
 
 
 @pytest.mark.parametrize(
+    ("reason", "state", "words"),
+    [("TERM_RUNLIMIT: job killed after reaching LSF run time limit.", "TIMEOUT", "it reached its wall time, job killed after"),
+     ("TERM_MEMLIMIT: job killed after reaching LSF memory usage limit.", "OUT_OF_MEMORY", "it used more memory than it was given"),
+     ("TERM_OWNER: job killed by owner.", "CANCELLED", "its scheduler ended it, job killed by owner")],
+)  # fmt: skip
+def test_why_a_job_was_killed_that_lsf_has_forgotten(deployment, reason, state, words):
+    found, said = ended(deployment, f"\n{reason}\nExited with exit code 140.\n\nResource usage summary:\n")
+    assert (found, said[: len(words)]) == (state, words)
+
+
+@pytest.mark.parametrize(
     "record",
     [None, JobRecord(JOB, JobState.COMPLETED, 0), JobRecord(JOB, JobState.CANCELLED, None, 15), JobRecord(JOB, JobState.FAILED, 1)],
 )  # fmt: skip

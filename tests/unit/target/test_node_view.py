@@ -121,6 +121,7 @@ def test_nobody_waits_any_more(tmp_path, node, monkeypatch):
     [
         ("slurm", ["#SBATCH --partition=gpu", "#SBATCH --account=science"]),
         ("torque", ["#PBS -q gpu", "#PBS -A science"]),
+        ("lsf", ["#BSUB -n 1", "#BSUB -q gpu", "#BSUB -P science"]),
         ("pbspro", ["#PBS -l select=1:ncpus=1", "#PBS -q gpu", "#PBS -A science"]),
     ],
 )

@@ -71,6 +71,14 @@ def test_schedulers_whose_commands_have_the_same_names_are_told_apart(home, monk
     assert (found["schedulers"], found["scheduler"], found["cluster"]["scheduler"]) == ([name], name, name)
 
 
+def test_lsf_is_found_by_its_commands(home, monkeypatch, tmp_path):
+    queue = "printf 'QUEUE: normal\\nUSERS: all\\nHOSTS:  all\\n'"
+    programs(tmp_path / "bin", monkeypatch, bsub="exit 1", bjobs="exit 1", bkill="exit 1", bqueues=queue)
+    found = survey(WANTED)
+    assert (found["schedulers"], found["scheduler"], found["cluster"]["scheduler"]) == (["lsf"], "lsf", "lsf")
+    assert [each["name"] for each in found["cluster"]["partitions"]] == ["normal"]
+
+
 def test_a_scheduler_that_is_not_there(home, tmp_path, monkeypatch):
     programs(tmp_path / "bin", monkeypatch)
     found = survey({**WANTED, "scheduler": "torque"})

@@ -1,0 +1,173 @@
+"""LSF: bsub, bjobs, bhist, bkill, bstop, bresume and brequeue.
+
+Sources: outputs of real clusters (8.0 to 10.1) that public repositories show, see
+tests/unit/schedulers/recorded/lsf.yaml; IBM's pages of these commands. It was tried with no LSF.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from ..base import (
+    NO_WAITS,
+    AccountingSilent,
+    ActionRefused,
+    JobRecord,
+    Run,
+    Scheduler,
+    SchedulerSilent,
+    SubmissionRefused,
+    SubmissionUncertain,
+    Waits,
+    by_ssh,
+    is_of,
+)
+from .records import FIELDS, read_json, read_long
+
+# bsub reads the directives of its standard input alone; without a number of tries it waits for mbatchd and for room.
+_SUBMIT = 'script=$1; shift; LSB_NTRIES=1 exec bsub "$@" < "$script"'
+_NOT_THERE = 127
+_JOB_ID = re.compile(r"Job <(\d+)> is submitted")
+# mbatchd or the LIM was not reached, or is only starting.
+_AWAY = re.compile(
+    r"not responding|is down; try later|LSF is down|Cannot connect to LSF|configuration is not ready|"
+    r"Cannot locate master|cannot find out the master|Connection refused|non-LSF host",
+    re.IGNORECASE,
+)
+_BROKEN_OFF = re.compile(r"sending/receiving|Communication time ?out|Connection reset|Bad XDR", re.IGNORECASE)
+_UNKNOWN = re.compile(r"No (?:matching|unfinished) job found|No job found|Job <[^>]*> is not found", re.IGNORECASE)
+_ENDED = re.compile(rf"Job has already finished|{_UNKNOWN.pattern}", re.IGNORECASE)
+_SYNTAX = re.compile(r"rusage|resource requirement syntax", re.IGNORECASE)
+_OF_VERSION = "memory and GPUs by the host need LSF 10.1.0.9 or later"
+
+
+class LSF(Scheduler):
+    """IBM Spectrum LSF, which remembers finished jobs for CLEAN_PERIOD, and longer in its events."""
+
+    name = "lsf"
+    title = "LSF"
+    commands = ("bsub", "bjobs", "bkill")
+
+    def submit(self, run: Run, script: str, name: str, waits: Waits = NO_WAITS) -> str:
+        options = ["-J", name, *_waiting(waits)]
+        result = run(["bash", "-c", _SUBMIT, "bsub", script, *options])
+        found = _JOB_ID.search(result.out) or _JOB_ID.search(result.err)
+        if found:
+            return found.group(1)
+        words = " ".join((result.err or result.out).split())
+        if result.timed_out:
+            raise SubmissionUncertain("bsub did not answer")
+        if result.code == _NOT_THERE:
+            raise SubmissionRefused("bsub is not on the target's PATH")
+        if result.code == 0 or _BROKEN_OFF.search(words):
+            raise SubmissionUncertain(f"bsub printed no job id: {words!r}")
+        if _AWAY.search(words):
+            raise SchedulerSilent(f"bsub: {result.message}")
+        raise SubmissionRefused(f"{words} ({_OF_VERSION})" if _SYNTAX.search(words) else words)
+
+    def find(self, run: Run, name: str, folder: str) -> list[str]:
+        found = [job.job_id for job in _asked(run, ["-a", "-J", name]) if is_of(job, name, folder)]
+        return sorted(found, key=lambda job_id: [int(number) for number in re.findall(r"\d+", job_id)])
+
+    def status(self, run: Run, job_id: str) -> JobRecord | None:
+        return self.statuses(run, [job_id]).get(job_id)
+
+    def statuses(self, run: Run, job_ids: Sequence[str]) -> dict[str, JobRecord]:
+        if not job_ids:
+            return {}
+        # of one it is asked by its id, of several for all of the user's
+        known = {job.job_id: job for job in _asked(run, ["-a"] if len(job_ids) > 1 else [*job_ids])}
+        gone = [job_id for job_id in job_ids if job_id not in known]
+        known = {job_id: job for job_id, job in known.items() if job_id in job_ids}
+        known.update({job.job_id: job for job in _remembered(run, gone, known)} if gone else {})
+        return {job_id: known[job_id] for job_id in job_ids if job_id in known}
+
+    def cancel(self, run: Run, *job_ids: str) -> None:
+        if not job_ids:
+            return  # without any, bkill ends the user's last job
+        result = run(["bkill", *job_ids])
+        lines = [line for line in (result.err + "\n" + result.out).splitlines() if line.strip()]
+        refused = [line for line in lines if not _ENDED.search(line) and " is being " not in line]
+        if result.code and (refused or not lines):
+            raise SchedulerSilent(f"bkill: {refused[0].strip() if refused else result.message}")
+
+    def removal_by_operator(self, job_id: str) -> str:
+        return f"bkill -r {job_id}"
+
+    def hold(self, run: Run, job_id: str) -> None:
+        _act(run, "bstop", job_id)
+
+    def release(self, run: Run, job_id: str) -> None:
+        _act(run, "bresume", job_id)
+
+    def requeue(self, run: Run, job_id: str) -> None:
+        _act(run, "brequeue", job_id)
+
+    def enter(
+        self,
+        run: Run,  # noqa: ARG002
+        job: JobRecord,
+        nodes: int,  # noqa: ARG002
+        words: Sequence[str],
+        *,
+        terminal: bool = False,
+    ) -> list[list[str]]:
+        return by_ssh(self.title, job, words, terminal=terminal)
+
+    def marks(self, job_id: str) -> tuple[str, ...]:
+        return "", f"LSB_JOBID={job_id}"
+
+
+def _waiting(waits: Waits) -> list[str]:
+    """What a job waits for; with -ti one that can never begin is ended, and does not wait for ever."""
+    conditions = [*(f"done({each})" for each in waits.ok), *(f"ended({each})" for each in waits.ended)]
+    return ["-w", " && ".join(conditions), "-ti"] if conditions else []
+
+
+def _asked(run: Run, selection: list[str]) -> list[JobRecord]:
+    """What bjobs says of the user's jobs; in JSON, or in text where it is too old for that.
+
+    Raises:
+        SchedulerSilent: it says nothing that can be read.
+    """
+    broken = ""
+    for options, read in ((["-o", FIELDS, "-json"], read_json), (["-l"], read_long)):
+        result = run(["bjobs", *options, *selection])
+        said = result.err + result.out
+        if result.timed_out or result.missing or (result.code and _AWAY.search(said)):
+            raise SchedulerSilent(result.said_by("bjobs"))
+        try:
+            found = read(result.out)
+        except SchedulerSilent as error:
+            found, broken = [], broken or str(error)
+        else:
+            # some may be gone, and the code is that of those
+            if found or (result.code == 0 and (read is read_json or not said.strip())):
+                return found
+        if _UNKNOWN.search(said):
+            return []
+    raise SchedulerSilent(broken or result.said_by("bjobs"))
+
+
+def _remembered(run: Run, job_ids: Sequence[str], known: dict[str, JobRecord]) -> list[JobRecord]:
+    """How jobs that bjobs has forgotten ended, by LSF's own history; nothing of those that it has forgotten, too.
+
+    Raises:
+        AccountingSilent: the history is not told now.
+    """
+    result = run(["bhist", "-l", *job_ids])
+    if result.timed_out or (result.code and _AWAY.search(result.err + result.out)):
+        raise AccountingSilent(result.said_by("bhist"), known)
+    return [job for job in read_long(result.out) if job.state.is_final]
+
+
+def _act(run: Run, command: str, job_id: str) -> None:
+    result = run([command, job_id])
+    if result.code == 0:
+        return
+    if result.missing:
+        raise ActionRefused(f"{command} is not on the target's PATH")
+    if result.timed_out or _AWAY.search(result.err + result.out):
+        raise SchedulerSilent(result.said_by(command))
+    raise ActionRefused(result.said_by(command))

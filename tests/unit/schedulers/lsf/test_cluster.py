@@ -1,0 +1,89 @@
+"""What an LSF cluster has, as recorded answers tell it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import yaml_files
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modak_ansible.schedulers.base import CommandResult
+from modak_ansible.schedulers.lsf.cluster import queue_of, read_groups, read_hosts, read_lsf, read_queues
+
+RECORDED = yaml_files.read(Path(__file__).parents[1] / "recorded" / "lsf.yaml")
+GIB = 2**30
+
+
+def run(argv):
+    name = "lshosts-gpu" if "-gpu" in argv else argv[0]
+    return CommandResult(0, RECORDED[name]["out"])
+
+
+def silent(argv):
+    return CommandResult(255, err="Failed in an LSF library call: LIM is down; try later")
+
+
+def test_queues_are_partitions():
+    found = read_lsf(run, "alice", [])
+    assert (found.scheduler, found.version, found.name, found.unknown) == ("lsf", "10.1.0.15", "cluster1", ())
+    normal, small, admin = found.partitions
+    assert (normal.name, normal.default, normal.closed, normal.nodes, normal.walltime) == ("normal", True, "", 4, None)
+    assert (small.nodes, small.walltime, small.walltime_said) == (3, 86400, "1440.0 min")
+    assert small.note == "it is for users of LSF's groups paiduigroup/ scc_group/"
+    assert admin.closed == "it takes no jobs (Closed:Active)"
+
+
+def test_hosts_are_nodes_with_their_slots():
+    """One that manages the others has none, and is no node."""
+    processors, gpus, gone = read_lsf(run, "alice", []).partitions[0].kinds
+    assert (processors.count, processors.cores, processors.memory, processors.machine) == (
+        2,
+        8,
+        int(15.4 * GIB),
+        "x86_64",
+    )
+    assert processors.features == ("mvapich",)
+    assert (gpus.cores, gpus.accelerators) == (4, (("TeslaV100_PCIE_", 2),))
+    assert (gone.example, gone.unusable, gone.memory) == ("gpu-2.cluster.example", 1, None)
+
+
+def test_a_cluster_that_says_nothing_is_told_so():
+    found = read_lsf(silent, "alice", [])
+    assert found.partitions == ()
+    assert [said.partition(":")[0] for said in found.unknown] == ["lsid", "bhosts -w", "lshosts -w", "bqueues -l"]
+
+
+def queue(text, user="alice"):
+    return queue_of("q", text, [], {}, user)
+
+
+def test_who_may_use_a_queue_and_when():
+    assert queue("STATUS\n Open:Inact_Adm\n").closed == "it starts no jobs (Open:Inact_Adm)"
+    assert queue("STATUS\n Open:Inact_Win\nUSERS: all\n").note == "it runs jobs in its hours only"
+    assert queue("SCHEDULING POLICIES:  ONLY_INTERACTIVE\n").closed == "it takes interactive jobs only"
+    assert queue("USERS: bob carol\n").closed == "it is for certain users"
+    assert queue("USERS: bob alice\n").closed == ""
+
+
+def test_only_a_maximum_is_a_limit():
+    assert queue("DEFAULT LIMITS:\n RUNLIMIT\n 60.0 min of hostA\n").walltime is None
+    both = "DEFAULT LIMITS:\n RUNLIMIT\n 60.0 min of hostA\n\nMAXIMUM LIMITS:\n CPULIMIT    RUNLIMIT\n 20.0 min of a    90.5 min of a\n"
+    assert queue(both).walltime == 5430
+    assert queue(" RUNLIMIT\n 1440.0 min of hostA\n").walltime == 86400
+
+
+TEXT = st.lists(
+    st.sampled_from(["HOST_NAME", " STATUS", " MAX", " ncpus", " gpu_model", "\n", "QUEUE: q", "HOSTS: ", "all", "g/", "RUNLIMIT", " 5 min"])
+    | st.text(max_size=8),
+    max_size=24,
+).map("".join)  # fmt: skip
+
+
+@given(TEXT, TEXT, TEXT)
+def test_whatever_is_printed_is_read(first, second, third):
+    nodes = read_hosts(first, second, third)
+    assert all(node.cores for node in nodes)
+    groups = read_groups(second)
+    for name, text in read_queues(third).items():
+        assert queue_of(name, text, nodes, groups, "alice").name == name
