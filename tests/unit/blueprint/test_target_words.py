@@ -92,6 +92,18 @@ def test_a_word_that_says_more_than_the_input_of_its_name_describes_the_target(s
     assert target.processor.cores == 192
 
 
+@pytest.mark.parametrize(
+    ("scheduler", "directives"),
+    [("slurm", ["#SBATCH --account=project-42", "#SBATCH --partition=batch"]), ("torque", ["#PBS -A project-42", "#PBS -q batch"]),
+     ("pbspro", ["#PBS -A project-42", "#PBS -l place=pack"]), ("lsf", ["#BSUB -P project-42", "#BSUB -q batch", "#BSUB -W 0:30"])],
+)  # fmt: skip
+def test_a_blueprint_moves_from_scheduler_to_scheduler_by_one_word(site, scheduler, directives):
+    site.write_text(SITE.replace("scheduler: torque", f"scheduler: {scheduler}"))
+    plan = plan_blueprint(SHIPPED / "mnist-pytorch-slurm" / "service.yaml", Inputs(site)).plan
+    assert plan.target.scheduler.value == scheduler
+    assert [line for line in directives if f"\n{line}\n" not in plan.job.script] == []
+
+
 @pytest.mark.parametrize("door", ["inputs", "target"])
 def test_a_blueprint_without_such_inputs_takes_it(blueprint, site, door):
     given = Inputs(site) if door == "inputs" else Inputs(targets=site)
