@@ -225,7 +225,7 @@ def render_script(job: PlannedJob, parts: ScriptParts) -> str:
             "launcher": "".join(f"{word} " for word in _launcher(parts.launch)),
             "ranks": parts.launch.ranks,
             # blaunch may have a shell read its words once more, which find what to run in a file
-            "by_file": family == "lsf" and bool(parts.launch.ranks) and not parts.launch.ranks.is_local,
+            "by_file": family == "lsf" and parts.launch.ranks is not None and not parts.launch.ranks.is_local,
             "cleans": any(flag.partition("=")[0] in _CLEANING for flag in parts.container_flags),
             "runtime": parts.runtime,
             "tuning": _tuning(parts.tuning),

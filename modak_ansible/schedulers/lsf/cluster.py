@@ -25,7 +25,7 @@ def read_lsf(run: Run, user: str, groups: Iterable[str]) -> ClusterFacts:  # noq
         _out(run, ["bhosts", "-w"], unknown), _out(run, ["lshosts", "-w"], unknown), run(["lshosts", "-gpu", "-w"]).out
     )
     members = read_groups(run(["bmgroup", "-r", "-w"]).out)
-    defaults = re.search(r"(?m)^Default Queues?:\s*(\S+)", run(["bparams"]).out)
+    default = "".join(re.findall(r"(?m)^Default Queues?:\s*(\S+)", run(["bparams"]).out)[:1])
     queues = read_queues(_out(run, ["bqueues", "-l"], unknown))
     name = re.search(r"(?m)^My cluster name is (\S+)", about)
     version = re.match(r"[^,\n]*?(\d+(?:\.\d+)+)", about)
@@ -34,8 +34,7 @@ def read_lsf(run: Run, user: str, groups: Iterable[str]) -> ClusterFacts:  # noq
         version=version.group(1) if version else "",
         name=name.group(1) if name else "",
         partitions=tuple(
-            queue_of(each, text, nodes, members, user, is_default=bool(defaults) and each == defaults.group(1))
-            for each, text in queues.items()
+            queue_of(each, text, nodes, members, user, is_default=each == default) for each, text in queues.items()
         ),
         unknown=tuple(unknown),
     )

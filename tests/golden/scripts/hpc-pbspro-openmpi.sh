@@ -64,10 +64,9 @@ if ! [ -e "$image" ]; then
     exit 66
 fi
 
-# A line a node, where the scheduler's own list has one a core.
 hosts=$deployment/state/hosts
-if [ -n "${PBS_NODEFILE:-}" ]; then awk '!known[$0]++' "$PBS_NODEFILE"; else scontrol show hostnames "$SLURM_JOB_NODELIST"; fi |
-    sed 's/$/ slots=4/' > "$hosts"
+# A line a node, where the scheduler's own list has one a core.
+if [ -n "${PBS_NODEFILE:-}" ]; then cat "$PBS_NODEFILE"; else scontrol show hostnames "$SLURM_JOB_NODELIST"; fi | awk '!known[$0]++' | sed 's/$/ slots=4/' > "$hosts"
 
 cd code || exit 1
 unset PYTHONPATH PYTHONHOME

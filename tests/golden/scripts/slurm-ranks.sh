@@ -128,11 +128,7 @@ command=(
 )
 
 # Where the ranks meet: at the first of them, by an address of its node as the others reach it.
-if [ -n "${PBS_NODEFILE:-}" ]; then
-    other=$(tail -n 1 "$PBS_NODEFILE")
-else
-    other=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | tail -n 1)
-fi
+other=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | tail -n 1)
 address=$(scontrol --oneliner show node "$other" 2> /dev/null | sed -n 's/.* NodeAddr=\([^ ]*\).*/\1/p')
 address=$(getent ahostsv4 "${address:-$other}" | awk '{ print $1; exit }')
 MASTER_ADDR=$(ip -o route get "${address:-none}" 2> /dev/null | sed -n 's/.* src \([^ ]*\).*/\1/p')

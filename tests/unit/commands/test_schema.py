@@ -36,7 +36,7 @@ def test_valid_requests_fit(validator, request_):
     "request_",
     [
         {}, {"jobs": {}}, {"job": {"job_options": {"node_count": 0}}}, {"job": {"job_options": {"wall_time_limit": "12:30"}}},
-        {"job": {"optimisation": {"autotuning": {"tuner": "cresta"}}}}, {"job": {"target": {"job_scheduler_type": "lsf"}}},
+        {"job": {"optimisation": {"autotuning": {"tuner": "cresta"}}}}, {"job": {"target": {"job_scheduler_type": "oar"}}},
     ],
 )  # fmt: skip
 def test_invalid_ones_do_not(validator, request_):

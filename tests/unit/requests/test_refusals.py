@@ -27,7 +27,7 @@ GPU = "job_options/request_gpus"
         ("application/minimal_efficiency", 1.2, "must be at most 1, not 1.2"),
         ("application/threads", 0, "must be at least 1, not 0"),
         (f"{T}/config/ai_framework", "pytroch", "cannot be 'pytroch' (did you mean pytorch? valid: tensorflow, pytorch"),
-        ("target/job_scheduler_type", "lsf", "cannot be 'lsf'"),
+        ("target/job_scheduler_type", "oar", "cannot be 'oar'"),
         (f"{T}/data/etl", {"cache": "some"}, "etl.cache must be true or false or a whole number, not 'some'"),
         ("application/arguments", {"epochs": 3}, "job.application.arguments must be text or a list, not a mapping"),
         # forms

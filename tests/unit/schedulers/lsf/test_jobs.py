@@ -240,7 +240,7 @@ def test_a_job_is_held_released_and_requeued():
         run = Answers(case)
         getattr(LSF, verb)(run, "45439")
         assert run.asked == [[command, "45439"]]
-    with pytest.raises(ActionRefused, match="already finished"):
+    with pytest.raises(ActionRefused, match="bstop: Job <12>: No matching job found"):
         LSF.hold(Answers("kill-ended"), "11")
     with pytest.raises(SchedulerSilent, match="LIM is down"):
         LSF.requeue(Answers("away"), "11")

@@ -1,0 +1,93 @@
+#!/bin/bash
+#BSUB -J solver
+#BSUB -q batch
+#BSUB -n 16
+#BSUB -R "span[ptile=8]"
+#BSUB -x
+#BSUB -W 1:00
+#BSUB -o scheduler.log
+#BSUB -rn
+
+# solver, written by modak: another deployment writes it anew.
+
+set -u
+
+cd "$LS_SUBCWD" || exit 1
+deployment=$PWD
+workspace=$(cd ../.. && pwd)
+job_id="$LSB_JOBID"
+
+# One job of a deployment trains, whatever was submitted twice.
+mkdir -p state
+if ! (set -o noclobber && echo "$job_id" > state/claim) 2> /dev/null; then
+    owner=$(cat state/claim)
+    if [ -n "$owner" ] && [ "$owner" != "$job_id" ]; then
+        echo "job $owner has this deployment; job $job_id leaves it alone" >&2
+        exit 75
+    fi
+fi
+
+# A scheduler may run the same job again, such as after its node failed: what that noted before no longer counts.
+if [ "$(cat state/finished 2> /dev/null)" = 0 ]; then
+    exit 0
+fi
+rm -f state/finished state/ended state/missed
+# Room for the last word is taken now: it is to be noted on a full disk, too.
+echo > state/finishing
+
+# The end is written by the job itself: schedulers forget, and a node that died can look like success.
+finish() {
+    local code=$?
+    trap - EXIT
+    cd "$deployment" || exit "$code"
+    # another attempt may have taken the place of one whose node had vanished for a while
+    if ! [ -e state/claim ] || { [ -s state/claim ] && [ "$(cat state/claim)" != "$job_id" ]; }; then
+        exit "$code"
+    fi
+    echo "$code" 1<> state/finishing && mv state/finishing state/finished
+    exit "$code"
+}
+trap finish EXIT
+trap 'exit 143' TERM
+trap 'exit 130' INT
+
+exec >> output.log 2>> error.log
+echo "$(date +%s) $job_id $(hostname)" > state/started
+
+runtime=$(command -v apptainer || command -v singularity) || {
+    echo "apptainer or singularity is not on the PATH of $(hostname)" >&2
+    exit 127
+}
+image="$workspace/images/d.sif"
+if ! [ -e "$image" ]; then
+    echo "the image $image is not there" >&2
+    exit 66
+fi
+
+hosts=$deployment/state/hosts
+# Launchers come to the other nodes by LSF itself, which counts what they start there.
+export OMPI_MCA_plm_rsh_agent=blaunch PRTE_MCA_plm_ssh_agent=blaunch HYDRA_LAUNCHER=lsf I_MPI_HYDRA_BOOTSTRAP=lsf
+# A line a node, where the scheduler's own list has one a core.
+cat "$LSB_DJOB_HOSTFILE" | awk '!known[$0]++' | sed 's/$/ slots=4/' > "$hosts"
+
+cd code || exit 1
+unset PYTHONPATH PYTHONHOME
+# shellcheck disable=SC2016 # a dollar in a user's own value is only a dollar
+command=(
+    "$runtime" exec
+    --bind "$workspace"
+    "$image"
+    env
+    PYTHONNOUSERSITE=1
+    PYTHONUNBUFFERED=1
+    MODAK_LAUNCHED="$(date +%s.%N)"
+    MODAK_METRICS="$deployment/metrics.json"
+    OMP_NUM_THREADS=2
+    sh -c 'PATH=$0:$PATH; exec "$@"' "$deployment/code"
+    ./solve
+    'input file.dat'
+)
+mpirun -np 8 --hostfile "$hosts" --map-by ppr:4:node:PE=2 --bind-to core "${command[@]}" &
+training=$!
+trap 'kill -TERM "$training" 2> /dev/null; wait "$training"; exit 143' TERM
+wait "$training"
