@@ -107,7 +107,8 @@ class Coverage:
         notes = []
         if run.facts.machine not in self._machines:
             asked = run.facts.machine or "the machine, whose processor is not known"
-            measured = f"measured on {' and '.join(self._machines)}, not on {asked}"
+            others, last = ", ".join(self._machines[:-1]), self._machines[-1:]
+            measured = f"measured on {' and '.join(filter(None, (others, *last)))}, not on {asked}"
             notes.append(f"{measured}: {STRANGER}")
         if f"workload {run.facts.workload}" not in self._counts:
             notes.append(f"no record of {run.facts.workload or 'this work'}, only of others")
