@@ -1,22 +1,22 @@
-"""A cloud's machine as a type of TOSCA: the plain fields of Cloud and Terms in modak_ansible/model/target.py."""
+"""Targets' own properties as types of TOSCA: the plain fields of Cloud, Terms and Pods in the model."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from textwrap import wrap
 from typing import Any, get_args
 
 from pydantic.fields import FieldInfo
 
 from generate import Writers, with_section
-from modak_ansible.model.target import OF_CLOUDS
+from modak_ansible.model.target import OF_CLOUDS, Pods
 
 _TYPES: dict[Any, str] = {str: "string", bool: "boolean", int: "integer", float | None: "float"}
 _CONSTRAINTS = {"Gt": ("gt", "greater_than"), "Ge": ("ge", "greater_or_equal")}
 
 
-def _lines() -> Iterator[str]:
-    for name, field in OF_CLOUDS.items():
+def _lines(fields: Mapping[str, FieldInfo]) -> Iterator[str]:
+    for name, field in fields.items():
         yield f"      {name}:"
         yield from (f"        {line}" for line in _type(field))
         if not field.is_required():
@@ -41,6 +41,10 @@ def _type(field: FieldInfo) -> Iterator[str]:
         yield f"default: {str(field.default).lower()}" if not isinstance(field.default, str) else 'default: ""'
 
 
-FILES: Writers = {
-    "tosca/types/targets.yaml": lambda text: with_section(text, "properties", "\n".join(_lines())),
-}
+def _written(text: str) -> str:
+    for name, fields in (("properties", OF_CLOUDS), ("pods", Pods.model_fields)):
+        text = with_section(text, name, "\n".join(_lines(fields)))
+    return text
+
+
+FILES: Writers = {"tosca/types/targets.yaml": _written}

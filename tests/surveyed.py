@@ -41,6 +41,7 @@ FACTS: dict[str, Any] = {
     "shell": {"variables": {}, "modules": "Lmod 8.7", "loads": [], "offers": [], "problem": ""},
     "apt_mirror": None,
     "forecast": None,
+    "objection": "",
     "node": None,
 }  # fmt: skip
 NODE: dict[str, Any] = {

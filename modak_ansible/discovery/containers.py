@@ -19,6 +19,9 @@ def container_findings(aim: Aim, facts: SurveyFacts) -> Iterator[Finding]:
     if aim.target.container_runtime == "none":
         yield ok("containers", "not used: the target runs in a virtual environment")
         return
+    if aim.target.pods:
+        yield ok("containers", "the cluster's own: its nodes pull the image")
+        return
     if not found["runtime"]:
         yield _no_runtime(aim, facts)
         return

@@ -44,7 +44,7 @@ class Value:
 class Description:
     """A target, as it is written."""
 
-    scheduler: str  # slurm, torque, pbspro, lsf or none
+    scheduler: str  # slurm, torque, pbspro, lsf, kubernetes or none
     title: str  # what was looked at, in a line
     # address, username: how it is entered; empty where that goes without saying
     address: str

@@ -84,6 +84,19 @@ def _scheduler_findings(aim: Aim, facts: SurveyFacts, cluster: ClusterFacts | No
         todo = "check the type of the target, or load the scheduler's module in the user's profile"
         yield missing("scheduler", seen, todo)
         return
+    if facts["objection"]:
+        yield missing(
+            "scheduler",
+            f"{title}: {facts['objection']}",
+            "what it names is the administrators', or a word of the target's description",
+        )
+        return
+    if cluster is None and SCHEDULERS[name].commands:
+        yield ok(
+            "scheduler",
+            f"{title}, by {', '.join(SCHEDULERS[name].commands)}{'; it would take the job' if aim.plan else ''}",
+        )
+        return
     if cluster is None:
         seen = "none: jobs run directly, as on a modak.nodes.Host" if not aim.is_described else "none is needed"
         yield ok("scheduler", seen)

@@ -20,7 +20,7 @@ def storage_findings(aim: Aim, facts: SurveyFacts) -> Iterator[Finding]:
     folders = facts["folders"]
     yield from _workspace(aim, folders["workspace"])
     yield from _quota(facts["quotas"])
-    if aim.target.container_runtime != "none":
+    if aim.target.container_runtime != "none" and not aim.target.pods:
         yield from _build(folders["build"], folders["workspace"])
     if aim.target.scratch:
         yield from _scratch(aim.target.scratch.path, folders)

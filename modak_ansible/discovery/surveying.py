@@ -42,7 +42,7 @@ class Entrance:
 
 @dataclass(frozen=True)
 class Wanted:
-    scheduler: str = ""  # slurm, torque, pbspro, lsf or none; empty for whichever is there
+    scheduler: str = ""  # slurm, torque, pbspro, lsf, kubernetes or none; empty for whichever is there
     node: bool = False  # whether a compute node is asked by a job
     partition: str = ""  # of that job; empty for the scheduler's own
     patience: int = 120  # seconds to wait for it

@@ -16,12 +16,18 @@ class Scheduler(StrEnum):
     TORQUE = "torque"
     PBSPRO = "pbspro"
     LSF = "lsf"
+    KUBERNETES = "kubernetes"
     NONE = "none"
 
     @property
     def lists_hosts(self) -> bool:
         """Whether its jobs find their hosts in a file, of which the launchers of MPI libraries are told."""
         return self in (Scheduler.TORQUE, Scheduler.PBSPRO, Scheduler.LSF)
+
+    @property
+    def keeps_order(self) -> bool:
+        """Whether it starts a job behind another one; elsewhere whoever deploys both waits for the first."""
+        return self not in (Scheduler.KUBERNETES, Scheduler.NONE)
 
 
 class Partition(Model):
@@ -193,6 +199,29 @@ OF_CLOUDS = {
 }
 
 
+class Pods(Model):
+    """Where the Pods of a Kubernetes cluster run, and which files of the target they see.
+
+    Its TOSCA type follows from the fields, by ``make generate``.
+    """
+
+    namespace: str = Field(
+        default="", description="The namespace; empty for that of the context that kubectl has on the target."
+    )
+    mount_path: str = Field(
+        description="Where the volume of the workspace is mounted: the same path on the target and in the Pods."
+    )
+    persistent_volume_claim: str = Field(
+        default="", description="The claim of that volume, which lies in the namespace; either this or host_path."
+    )
+    host_path: str = Field(
+        default="", description="The folder of that volume on every node, such as a shared file system's."
+    )
+    image_pull_secrets: tuple[str, ...] = Field(
+        default=(), description="Secrets of the namespace with which its nodes pull the image."
+    )
+
+
 class Target(Model):
     """A machine or a cluster, as a blueprint describes it."""
 
@@ -219,12 +248,18 @@ class Target(Model):
         exclude_if=lambda value: not value,
     )
 
+    pods: Pods | None = Field(default=None, description="of Kubernetes alone", exclude_if=lambda value: value is None)
     cloud: Cloud | None = Field(
         default=None, description="None for a machine that is there", exclude_if=lambda value: value is None
     )
     terms: Terms | None = Field(
         default=None, description="a cloud's; a plan has them beside its costs", exclude_if=lambda value: value is None
     )
+
+    @property
+    def is_this_machine(self) -> bool:
+        """Whether jobs run on this very machine; Kubernetes may be asked from it, and runs them elsewhere."""
+        return self.local and self.pods is None
 
     def partition(self, name: str | None) -> Partition | None:
         """The partition of that name; without one the site's, the default, or the first; None when none is known."""

@@ -14,6 +14,7 @@ from modak_ansible.model.target import Target
 from modak_ansible.schedulers.script import CONTAINER_RUNTIMES, ContainerRuntime
 
 Kind = Literal["build", "pull", "file", "venv"]
+_REGISTRY = "docker://"
 
 
 _NO_IMAGE = PlannedImage(
@@ -55,6 +56,8 @@ def image_of(
 
         layers, python = _built_layers(entry, requirements, target, catalogue, locked, runtime), PYTHON
     top = layers[-1]
+    if target.pods:
+        return _pulled_by_nodes(layers, entry.name if entry else "", python, target)
     return PlannedImage(
         entry=entry.name if entry else top.source or layers[0].source,
         container_runtime=target.container_runtime,
@@ -64,6 +67,40 @@ def image_of(
         layers=tuple(layers),
         python=python,
         seen=given.seen.sha256 if given and given.seen else "",
+    )
+
+
+def _pulled_by_nodes(layers: list[Layer], entry: str, python: str, target: Target) -> PlannedImage:
+    """An image that no layer makes on the target: the nodes of Kubernetes pull it from a registry by its address.
+
+    Args:
+        entry: of the catalogue; empty for the user's own.
+
+    Raises:
+        CannotPlan: nobody has pushed such an image, as far as the target says, or it is none that they could pull.
+    """
+    top, place = layers[-1], next((each for each in target.site.image_sources if each.startswith(_REGISTRY)), "")
+    if top.name == "requirements":
+        message = "packages of its own are a layer on top of the image, which nobody puts where the cluster pulls it"
+        raise CannotPlan("requirements_txt", message, "have them in an image of your own: image: docker://...")
+    if top.kind == "build" and not place:
+        message = f"nothing says where the cluster pulls {top.name} from"
+        hint = (
+            f"modak catalogue push {top.name} {_REGISTRY}HOST/REPOSITORY --on a container host, and for the site of "
+            f"{target.name} image_sources: [ {_REGISTRY}HOST/REPOSITORY ]; or an image of your own: docker://..."
+        )
+        raise CannotPlan("host", message, hint)
+    if top.kind != "build" and not top.source.startswith(_REGISTRY):
+        raise CannotPlan("image", f"a cluster pulls no image of the kind of {top.source}", "docker://HOST/IMAGE:TAG")
+    address = f"{place.rstrip('/')}:{top.digest}" if top.kind == "build" else top.source
+    return PlannedImage(
+        entry=entry or address,
+        container_runtime=target.container_runtime,
+        digest=digest_of({"address": address}),
+        definition="",
+        path=address.removeprefix(_REGISTRY),
+        layers=(),
+        python=python,
     )
 
 

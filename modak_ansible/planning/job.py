@@ -14,6 +14,7 @@ from modak_ansible.optimisations.base import CannotPlan, Draft
 from modak_ansible.optimisations.distributed.launcher import launching_of
 from modak_ansible.planning.data import ON_TARGET
 from modak_ansible.schedulers.directives import CannotExpress
+from modak_ansible.schedulers.kubernetes.directives import UNKNOWN
 from modak_ansible.schedulers.script import DataPlace, ScriptParts, render_script
 
 # Options of which a job can do without what the scheduler has no words for.
@@ -33,8 +34,14 @@ def planned_job(
     try:
         script = render_script(job, script_parts(draft, image, datasets, tuning))
     except CannotExpress as error:
-        raise CannotPlan(error.about, error.message, error.hint, wish=error.about in _WISHES) from error
+        raise CannotPlan(error.about, error.message, error.hint, wish=error.about in _wishes(job)) from error
     return job.model_copy(update={"script": script})
+
+
+def _wishes(job: PlannedJob) -> tuple[str, ...]:
+    lacking = UNKNOWN if job.scheduler is Scheduler.KUBERNETES else ()
+    # what a job waits for may make what it reads
+    return (*_WISHES, *(f"job_options.{name}" for name in lacking if name != "job_dependency"))
 
 
 def _asked(draft: Draft) -> PlannedJob:
@@ -104,6 +111,7 @@ def script_parts(
         tuning=tuning,
         seal=f"images/{image.digest}.seal" if draft.in_container and image.layers else "",
         signing_key=target.site.signing_key or "" if image.layers else "",
+        pods=target.pods,
         after=tuple((each.training, each.deployments) for each in request.after),
     )
 
@@ -139,6 +147,7 @@ def _gpu_request(request: Request, processes: int) -> str:
         Scheduler.TORQUE: ":gpus={count}",
         Scheduler.PBSPRO: ":ngpus={count}",
         Scheduler.LSF: "num={count}:j_exclusive=yes",
+        Scheduler.KUBERNETES: f"{request.target.accelerator.vendor or 'nvidia'}.com/gpu={{count}}",
     }
     default = defaults.get(request.target.scheduler, "--gres=gpu:{count}")
     wanted = request.target.site.gpu_request or default

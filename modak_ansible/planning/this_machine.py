@@ -17,7 +17,7 @@ TELLING = ("avx512_bf16", "amx_bf16", "avx512_fp16", "bf16", "svebf16")
 
 def as_known_here(target: Target, testbed: Path) -> Target:
     """The target, with this machine's processor where the target is this machine and the blueprint says nothing."""
-    is_here = target.local or (target.address == TESTBED and (testbed / "ssh_config").exists())
+    is_here = target.is_this_machine or (target.address == TESTBED and (testbed / "ssh_config").exists())
     if not is_here or target.processor.model:
         return target
     model, architecture, features = _processor()

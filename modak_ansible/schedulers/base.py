@@ -262,6 +262,13 @@ class Scheduler:
         """
         return ""
 
+    def objection(self, run: Run, directives: str) -> str:  # noqa: ARG002 - most say it only of a job that they get
+        """Why a job with some lines of directives would not be taken, or not run; empty where nobody says.
+
+        Nothing is submitted.
+        """
+        return ""
+
     def start_of(self, run: Run, job_id: str) -> str:  # noqa: ARG002
         """When a job that waits is expected to begin, likewise, where the records of jobs do not say it."""
         return ""

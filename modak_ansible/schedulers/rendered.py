@@ -304,6 +304,16 @@ def _contain(out: list[str], given: dict[str, Any]) -> None:
     out += [')\n\n# A container is no child of this job: one that a job left behind that was killed is ended before another runs, and\n# whatever kills this job, somebody ends its container.\nend_containers() {\n    "$1" ps --all --quiet --filter "label=modak.deployment=$2" | xargs --no-run-if-empty "$1" rm --force\n}\nend_containers "$runtime" "$deployment" > /dev/null\n# shellcheck disable=SC2016 # a dollar there is for the other shell\nsetsid bash -c "$(declare -f end_containers)"\'; tail --pid="$1" -f /dev/null; end_containers "$2" "$3"\' \\\n    guard "$$" "$runtime" "$deployment" > /dev/null 2>&1 < /dev/null 3>&- 4>&- &\n{\n    declare -p runtime image own mounts deployment\n    # shellcheck disable=SC2016\n    echo \'mapfile -t names < <(compgen -e | grep -vxF "$own")\nexec "$runtime" run --rm --init --pull=never --network=host --ipc=host --security-opt=label=disable --entrypoint= \\\n    --label "modak.deployment=$deployment" --workdir "$PWD" "${names[@]/#/--env=}" "${mounts[@]}" "$image" "$@"\'\n} > state/contain.sh\n']
 
 
+def _kubernetes(out: list[str], given: dict[str, Any]) -> None:
+    out += ['#!/bin/bash\n']
+    for line in given['directives']:
+        out += ['#KUBERNETES ', str(line), '\n']
+    given['folder'] = '$(dirname "$0")'
+    given['job_id'] = '$((16#${MODAK_JOB_UID::8})).$MODAK_JOB_NAME.$MODAK_JOB_NAMESPACE'
+    given['hosts'] = 'hostname'
+    _body(out, given)
+
+
 def _lsf(out: list[str], given: dict[str, Any]) -> None:
     out += ['#!/bin/bash\n']
     for line in given['directives']:
@@ -413,4 +423,4 @@ def render(template: str, given: dict[str, Any]) -> str:
     return "".join(out)
 
 
-_TEMPLATES = {"body": _body, "checkpoint": _checkpoint, "contain": _contain, "lsf": _lsf, "none": _none, "ranks": _ranks, "slurm": _slurm, "torque": _torque, "tuning": _tuning}
+_TEMPLATES = {"body": _body, "checkpoint": _checkpoint, "contain": _contain, "kubernetes": _kubernetes, "lsf": _lsf, "none": _none, "ranks": _ranks, "slurm": _slurm, "torque": _torque, "tuning": _tuning}

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from .directives import plain
+from .kubernetes.directives import kubernetes_directives
 from .lsf.directives import lsf_directives
 from .pbs.directives import pbspro_directives, torque_directives
 from .rendered import render
@@ -18,6 +19,7 @@ from .slurm.directives import slurm_directives
 if TYPE_CHECKING:
     from modak_ansible.model.hpc import Build
     from modak_ansible.model.plan import PlannedJob
+    from modak_ansible.model.target import Pods
     from modak_ansible.model.tuning import PlannedTuning
 
 
@@ -46,6 +48,7 @@ CONTAINER_RUNTIMES = {
     "apptainer": ContainerRuntime(("apptainer",)),
     "singularity": ContainerRuntime(("singularity",)),
     "podman": ContainerRuntime(("podman",), is_engine=True, accelerators=_CDI),
+    "kubernetes": ContainerRuntime((), is_engine=True, accelerators=()),  # it has the job in the container
 }
 # What stands in a value for a folder that only the job knows.
 _PLACEHOLDER = re.compile(r"(\{dataset(?:\.[^{}]*)?\}|\{after:[^{}]*\})")
@@ -142,6 +145,7 @@ class ScriptParts(NamedTuple):
     tuning: PlannedTuning | None = None
     seal: str = ""  # what tells that the image is the one that was made; empty for an environment
     signing_key: str = ""  # a private key whose signature the image must have; its public half lies beside it
+    pods: Pods | None = None  # of Kubernetes, whose nodes pull the image
     # names of trainings that completed before, each with the names of its deployments
     after: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
@@ -174,26 +178,31 @@ def render_script(job: PlannedJob, parts: ScriptParts) -> str:
             break or the like.
     """
     container = CONTAINER_RUNTIMES.get(parts.container_runtime or "")
+    is_entered = container is not None and parts.pods is None
     built, command = _program(parts)
     data = [_data(place, number, parts.data) for number, place in enumerate(parts.data)]
     copied = [each for each in data if each.is_copied] if parts.staging_path else []
     ways = {each.staging for each in copied if not each.packed} if _everywhere(job) else set()
     family = _FAMILIES.get(job.scheduler.value, job.scheduler.value)
+    if parts.pods:
+        directives = kubernetes_directives(job, parts.gpu_request, parts.pods, parts.image)
+    else:
+        directives = _DIRECTIVES[job.scheduler.value](job, parts.gpu_request)
     return render(
         family,
         {
             "job": job,
-            "scheduler": family,
-            "directives": _DIRECTIVES[job.scheduler.value](job, parts.gpu_request),
+            "scheduler": "none" if parts.pods else family,  # a Pod knows nothing of others, either
+            "directives": directives,
             "output_file": job.options.standard_output_file,
             "error_file": job.options.standard_error_file,
             "scheduler_says": _scheduler_says(job),
             "exports_nothing": job.options.copy_environment_variable and not job.options.copy_environment,
-            "container": container is not None,
+            "container": is_entered,
             "runtimes": container.programs if container else (),
-            "is_engine": container is not None and container.is_engine,
+            "is_engine": is_entered and container is not None and container.is_engine,
             "container_flags": parts.container_flags,
-            "image": _workspace_path(parts.image) if parts.image else "",
+            "image": _workspace_path(parts.image) if parts.image and not parts.pods else "",
             "seal": parts.seal,
             "signing_key": _node_path(parts.signing_key) if container else "",
             "python": parts.python if container else '"$image/bin/python"',
@@ -230,7 +239,7 @@ def render_script(job: PlannedJob, parts: ScriptParts) -> str:
             "runtime": parts.runtime,
             "tuning": _tuning(parts.tuning),
             "after": [(after_variable(name), deployments) for name, deployments in parts.after],
-            "limit": job.walltime if job.scheduler.value == "none" else 0,
+            "limit": job.walltime if job.scheduler.value in ("none", "kubernetes") else 0,
             "checkpoint": _checkpoint(job),
         },
     )

@@ -71,8 +71,10 @@ def ensure_image(stage: Stage, *, again: bool = False, found_only: bool = False)
         ModakError: it cannot be built or pulled, with the end of the log; or it was, and its probe refuses it, which
             the project then remembers.
     """
-    if not stage.plan["image"]["layers"]:
-        return Outcome(False, "none: the program runs with what is installed on the nodes")
+    image = stage.plan["image"]
+    if not image["layers"]:
+        pulled = f"{image['entry']}: nodes pull {image['path']}"
+        return Outcome(False, pulled if image["path"] else "none: the program runs with what is installed on the nodes")
     arguments = _arguments(stage)
     answer = stage.call("modak_image", **arguments, action="look")
     if not answer["missing"]:
@@ -116,7 +118,7 @@ def push_image(stage: Stage, place: str, tags: Sequence[str]) -> Outcome:
     """Puts the plan's image, which is on the target, where others find it.
 
     Args:
-        place: ``oras://HOST/REPOSITORY`` or a folder on the target.
+        place: ``oras://`` or ``docker://HOST/REPOSITORY``, or a folder on the target.
         tags: what it is called for people in a registry.
 
     Raises:
@@ -276,7 +278,7 @@ def show_build_log(
     plan, offset, shown = stage.plan, 0, False
     there: list[str] = []
     if not plan["image"]["layers"]:
-        raise ModakError("no image is built for this deployment", hint="it runs with what is installed on the nodes")
+        raise ModakError("no image is built for this deployment", hint="nodes pull it, or have what it runs with")
     arguments = _arguments(stage)
     while True:
         wait = LOOK_SECONDS if follow and shown else 0

@@ -16,7 +16,7 @@ BEFORE, WAITING = "before it was submitted", "while it waited"
 # Of the forecasts of a target as many count as are told of; and of a deployment's as many runs are kept.
 _LAST, _KEPT = 10, 8
 _RIGHT = 60.0  # seconds: nobody's day is another for less
-_DIRECTIVES = ("#SBATCH ", "#PBS ", "#BSUB ")
+_DIRECTIVES = ("#SBATCH ", "#PBS ", "#BSUB ", "#KUBERNETES ")
 
 
 class Told(NamedTuple):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.modak.hpc.plugins.module_utils.schedulers import SCHEDULERS
 from ansible_collections.modak.hpc.plugins.module_utils.target.core.answer import answer
 from ansible_collections.modak.hpc.plugins.module_utils.target.jobs.actions import ACTIONS, act
 
@@ -16,7 +17,11 @@ description: >-
   for all jobs at once, and jobs are submitted to begin after others.
 options:
   workspace: {type: str, required: true, description: The folder of images, datasets and deployments.}
-  scheduler: {type: str, required: true, choices: [slurm, torque, pbspro, lsf, none], description: Who starts jobs.}
+  scheduler:
+    type: str
+    required: true
+    choices: [slurm, torque, pbspro, lsf, kubernetes, none]
+    description: Who starts jobs there.
   action:
     type: str
     required: true
@@ -65,7 +70,7 @@ def main():
     module = AnsibleModule(
         argument_spec={
             "workspace": {"type": "str", "required": True},
-            "scheduler": {"type": "str", "required": True, "choices": ["slurm", "torque", "pbspro", "lsf", "none"]},
+            "scheduler": {"type": "str", "required": True, "choices": list(SCHEDULERS)},
             "action": {"type": "str", "required": True, "choices": list(ACTIONS)},
             "deployments": {"type": "str", "required": True},
             "folder": {"type": "str", "default": ""},

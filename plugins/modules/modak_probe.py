@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.modak.hpc.plugins.module_utils.schedulers import SCHEDULERS
 from ansible_collections.modak.hpc.plugins.module_utils.target.core.answer import answer
 from ansible_collections.modak.hpc.plugins.module_utils.target.jobs.query import has_completed
 from ansible_collections.modak.hpc.plugins.module_utils.target.core.probe import probe
@@ -15,7 +16,11 @@ short_description: Looks at a target
 description: Gives facts about a target, and fails where its scheduler is missing or its disk is full.
 options:
   workspace: {type: str, required: true, description: The folder of images, datasets and deployments.}
-  scheduler: {type: str, required: true, choices: [slurm, torque, pbspro, lsf, none], description: Who starts jobs.}
+  scheduler:
+    type: str
+    required: true
+    choices: [slurm, torque, pbspro, lsf, kubernetes, none]
+    description: Who starts jobs there.
   container_runtime: {type: str, required: true, description: any, apptainer, singularity or none.}
   deployments:
     type: str
@@ -29,7 +34,7 @@ def main():
     module = AnsibleModule(
         argument_spec={
             "workspace": {"type": "str", "required": True},
-            "scheduler": {"type": "str", "required": True, "choices": ["slurm", "torque", "pbspro", "lsf", "none"]},
+            "scheduler": {"type": "str", "required": True, "choices": list(SCHEDULERS)},
             "container_runtime": {"type": "str", "required": True},
             "deployments": {"type": "str", "default": ""},
         },

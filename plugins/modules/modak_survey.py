@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.modak.hpc.plugins.module_utils.schedulers import SCHEDULERS
 from ansible_collections.modak.hpc.plugins.module_utils.target.core.answer import answer
 from ansible_collections.modak.hpc.plugins.module_utils.target.survey.survey import survey
 
@@ -14,7 +15,7 @@ description:
   - Looks at machine, scheduler, containers, folders and shell of a target; what is missing is told, and is no failure.
 options:
   workspace: {type: str, required: true, description: The folder of images, datasets and deployments.}
-  scheduler: {type: str, default: "", description: slurm, torque, pbspro, lsf or none; empty for whichever is there.}
+  scheduler: {type: str, default: "", description: Who starts jobs there; empty for whichever is there.}
   container_runtime: {type: str, default: any, description: any, apptainer, singularity or none.}
   modules: {type: list, elements: str, default: [], description: Environment modules that jobs load.}
   folders: {type: list, elements: str, default: [], description: Folders that are looked at besides.}
@@ -32,7 +33,7 @@ def main():
     module = AnsibleModule(
         argument_spec={
             "workspace": {"type": "str", "required": True},
-            "scheduler": {"type": "str", "default": "", "choices": ["", "slurm", "torque", "pbspro", "lsf", "none"]},
+            "scheduler": {"type": "str", "default": "", "choices": ["", *SCHEDULERS]},
             "container_runtime": {"type": "str", "default": "any"},
             "modules": {"type": "list", "elements": "str", "default": []},
             "folders": {"type": "list", "elements": "str", "default": []},

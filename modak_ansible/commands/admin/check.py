@@ -27,7 +27,9 @@ Patience = Annotated[int, typer.Option(min=5, metavar="SECONDS", help="How long 
 SchedulerName = Annotated[
     str,
     typer.Option(
-        "--scheduler", metavar="NAME", help="slurm, torque, pbspro, lsf or none; of a host, whichever is there."
+        "--scheduler",
+        metavar="NAME",
+        help="slurm, torque, pbspro, lsf, kubernetes or none; of a host, whichever is there.",
     ),
 ]
 _STYLES = {"ok": "green", "warning": "yellow", "missing": "red"}

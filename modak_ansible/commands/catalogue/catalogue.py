@@ -31,7 +31,8 @@ Place = Annotated[
     str,
     typer.Argument(
         metavar="PLACE",
-        help="oras://HOST/REPOSITORY, a folder on the target, or the folder of another workspace there.",
+        help="oras://HOST/REPOSITORY, docker:// of Podman's images, a folder on the target, or the folder of another "
+        "workspace there.",
     ),
 ]
 _LIKE = "mnist-pytorch-slurm"

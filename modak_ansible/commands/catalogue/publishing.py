@@ -129,10 +129,8 @@ def text_of(answer: Published) -> str:
 
 
 def _check_place(place: str) -> None:
-    if place.startswith("docker://"):
-        hint = (
-            "the same registry takes one at oras://HOST/REPOSITORY; --dockerfile of modak catalogue show is the other"
-        )
-        raise UsageError("docker:// is for images in layers, and those of targets are SIF files", hint=hint)
     if problem := place_problem(place):
-        raise UsageError(problem, hint="such as oras://registry.example/team/images, or /shared/images on the target")
+        raise UsageError(
+            problem,
+            hint="such as oras://registry.example/team/images, docker:// of Podman's, or /shared/images on the target",
+        )

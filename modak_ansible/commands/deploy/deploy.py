@@ -224,7 +224,7 @@ def _what_goes_on(planned: list[Planned], again: str) -> str:
         rest = f"What was submitted goes on. To have the other trials run, too: {again}"
         return f"{rest}\nTo end one: modak cancel DEPLOYMENT"
     if len(planned) > 1:
-        queued = all(each.plan.target.scheduler != "none" for each in planned)
+        queued = all(each.plan.target.scheduler.keeps_order for each in planned)
         alone = "What runs goes on to its end, and nothing is started after it"
         end = "To end one: modak undeploy DEPLOYMENT, as modak status names it"
         return f"{'What was submitted goes on' if queued else alone}. To follow it, and to do the rest: {again}\n{end}"

@@ -19,8 +19,9 @@ NUMERICS = {"same": "exact", "reassociation": "reassociation", "any": "changes r
 
 def facts_of(plan: Plan) -> list[tuple[str, str]]:
     built = f"{_ways(plan.image.layers)}, {plan.image.digest[:12]}"
+    there = f"pulled by the nodes: {plan.image.path}" if plan.image.path else "none: what is installed on the nodes"
     facts = [("target", f"unverified: {plan.target.unverified}")] if plan.target.unverified else []
-    facts += [("image", built if plan.image.layers else "none: what is installed on the nodes")]
+    facts += [("image", built if plan.image.layers else there)]
     facts += [("data", _data(dataset, plan)) for dataset in plan.datasets]
     facts.append(("runs as", _shape(plan)))
     if plan.memory:

@@ -228,7 +228,7 @@ class _Searching:
             return
         for each in planned:
             Record(each.save()).update(trial={"search": self._store.folder.name, "pruned": ""})
-        for part in [planned] if planned[0].plan.target.scheduler != "none" else [[each] for each in planned]:
+        for part in [planned] if planned[0].plan.target.scheduler.keeps_order else [[each] for each in planned]:
             deploy(part, wait=False, deadline=self._deadline, listener=self._quiet)
         self._quiet = None  # how the first was built and staged is told; the others find it done
 

@@ -62,7 +62,8 @@ def _step_seconds(record: Record) -> list[float]:
 
 def image(plan: Plan) -> RecordedImage:
     if not plan.image.layers:
-        return RecordedImage(digest="", definition_digest="", base="", container=False)
+        pulled = plan.image.path  # by nodes, whose container a job of theirs runs in
+        return RecordedImage(digest=plan.image.digest, definition_digest="", base=pulled, container=bool(pulled))
     bottom, top = plan.image.layers[0], plan.image.layers[-1]
     return RecordedImage(
         digest=plan.image.digest,

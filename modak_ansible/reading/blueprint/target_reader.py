@@ -18,7 +18,7 @@ from modak_ansible.model.target import (
     Storage,
     Target,
 )
-from modak_ansible.reading.blueprint import cloud_reader
+from modak_ansible.reading.blueprint import cloud_reader, pods_reader
 from modak_ansible.reading.blueprint.forms import text_rules as rules
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.forms.yaml_tree import Item
@@ -32,6 +32,7 @@ _SCHEDULERS = {
     "modak.nodes.Torque": Scheduler.TORQUE,
     "modak.nodes.PBSPro": Scheduler.PBSPRO,
     "modak.nodes.LSF": Scheduler.LSF,
+    pods_reader.TYPE: Scheduler.KUBERNETES,
     "modak.nodes.Host": Scheduler.NONE,
     "modak.nodes.Local": Scheduler.NONE,
 }
@@ -97,6 +98,8 @@ class _TargetReader:
         )
         if is_made:
             return cloud_reader.with_cloud(target, self._node, self._mistakes)
+        if kind == pods_reader.TYPE and address:
+            return pods_reader.with_pods(target, self._node, self._mistakes)
         return target if address else None
 
     def _value(self, name: str) -> Any:

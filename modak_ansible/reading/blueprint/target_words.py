@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from modak_ansible.errors import Location, nearest
-from modak_ansible.model.target import OF_CLOUDS, Scheduler, Target
+from modak_ansible.model.target import OF_CLOUDS, Pods, Scheduler, Target
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.forms.yaml_tree import Item
 from modak_ansible.reading.blueprint.target_reader import TARGET
@@ -21,11 +21,12 @@ SCHEDULER = "scheduler"
 TYPES = {
     "slurm": "modak.nodes.Slurm", "torque": "modak.nodes.Torque", "pbspro": "modak.nodes.PBSPro",
     "lsf": "modak.nodes.LSF", "none": "modak.nodes.Host", "local": LOCAL, _CLOUD: "modak.nodes.CloudHost",
-    _CONTAINER: "modak.nodes.ContainerHost",
+    _CONTAINER: "modak.nodes.ContainerHost", "kubernetes": "modak.nodes.Kubernetes",
 }  # fmt: skip
 _FRONTEND = "frontend"
 _PROPERTIES = (
     "username", "port", "identity_file", "workspace", "container_runtime", "image_base", "partitions", *OF_CLOUDS,
+    *Pods.model_fields,
 )  # fmt: skip
 # A capability, and which of its properties is meant where a word gives no mapping of them.
 _CAPABILITIES = {
@@ -57,7 +58,7 @@ NOTHING_WANTED = Wanted()
 
 def type_of(target: Target) -> str:
     """The type of a target's node."""
-    if target.local or target.cloud:
+    if target.is_this_machine or target.cloud:
         return LOCAL if target.local else TYPES[_CLOUD]
     is_container_host = target.scheduler is Scheduler.NONE and target.container_runtime == "podman"
     return TYPES[_CONTAINER if is_container_host else target.scheduler.value]

@@ -107,6 +107,11 @@ def _shipped(job: JobForm, form: TargetForm, inputs: Inputs, mistakes: Mistakes,
     if (form.name == TESTBED) == (kind == "none") and form.name:
         reason = f"{form.name} is not entered without a scheduler" if kind == "none" else f"{form.name} has no {kind}"
         raise TargetProblem("job_scheduler_type", "contradiction", reason, "leave it out")
+    if kind == "kubernetes":
+        reason = "which cluster that is, and what its Pods see, nobody can tell from here"
+        raise TargetProblem(
+            "job_scheduler_type", "missing-field", reason, "target: { name: one that you have described }"
+        )
     wants = _for_a_scheduler(job) if form.name is None and form.job_scheduler_type is None else ""
     if wants:
         kind = "slurm"

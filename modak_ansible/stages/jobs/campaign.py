@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Unpack, cast
 
 from modak_ansible.errors import ModakError
+from modak_ansible.model.target import Scheduler
 from modak_ansible.stages.base import LOOK_SECONDS, Stage
 from modak_ansible.stages.jobs.code import packed
 from modak_ansible.stages.jobs.members import Member, Members
@@ -54,7 +55,7 @@ class Campaign:
         self.submitted = 0
         self._first = stages[0]
         self._job = self._first.plan["job"]
-        self._is_queued = self._job["scheduler"] != "none"
+        self._is_queued = Scheduler(self._job["scheduler"]).keeps_order
         # where nobody else keeps the order, what comes before a job is waited for here
         self._wait = wait or bool(self.only and self.only.after and not self._is_queued)
         self._quietly = quietly

@@ -62,6 +62,7 @@ class PlannedImage(TypedDict, total=False):
     entry: str
     container_runtime: str
     digest: str
+    path: str
     layers: List[Layer]
     python: str
     seen: str

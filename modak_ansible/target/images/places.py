@@ -11,16 +11,18 @@ from ...errors import ModakError
 from ..core.files import expanded, read_json, sha256_of, write_json
 from ..core.plan import Layer
 from .logins import NoImage, Secrets, login_of
-from .runtimes import runtime_of
+from .runtimes import Apptainer, runtime_of
 
-REGISTRY = "oras://"
+_REGISTRIES = ("oras://", "docker://")
 _LABEL = "modak.definition-digest"
 # Runs a command about an address with more in its environment, its output in a log; an error says what that means.
 Act = Callable[[List[str], Dict[str, str], str], None]
 
 
 class Place:
-    """Where images are for others: ``oras://HOST/REPOSITORY``, a folder, or the folder of another workspace.
+    """Where images are for others: a registry, a folder, or the folder of another workspace.
+
+    A registry is ``oras://HOST/REPOSITORY`` for files of Apptainer's, and ``docker://HOST/REPOSITORY`` for Podman's.
 
     In a registry an image has its digest as its tag, and in a folder its digest is its name, as in a workspace.
 
@@ -40,7 +42,19 @@ class Place:
 
     @property
     def _is_registry(self) -> bool:
-        return self.text.startswith(REGISTRY)
+        return self.text.startswith(_REGISTRIES)
+
+    def _made_by(self) -> Apptainer:
+        """The runtime.
+
+        Raises:
+            ModakError: the registry's images are of another kind than its own.
+        """
+        made = runtime_of(self._runtime)
+        if not self.text.startswith(made.registry):
+            hint = f"the same registry takes and has such at {made.registry}{self.text.partition('://')[2]}"
+            raise ModakError(f"{Path(self._runtime).name} makes and runs no images of {self.text}", hint=hint)
+        return made
 
     def fetch(self, layer: Layer, fresh: Path) -> None:
         """Has a layer's image in a file, and is sure that it was made from what the layer is made from.
@@ -51,7 +65,7 @@ class Place:
         """
         if self._is_registry:
             address = f"{self.text}:{layer['digest']}"
-            self._act([self._runtime, "pull", "--disable-cache", str(fresh), address], self._environment, address)
+            self._act(self._made_by().fetch(address, fresh, layer["digest"]), self._environment, address)
         else:
             self._copy(layer, fresh)
         check_made_from(self._runtime, fresh, layer)
@@ -84,8 +98,9 @@ class Place:
         """
         if self._is_registry:
             addresses = [f"{self.text}:{tag}" for tag in (layer["digest"], *tags)]
+            made = self._made_by()
             for address in addresses:
-                self._act([self._runtime, "push", "--allow-unsigned", str(image), address], self._environment, address)
+                self._act(made.push(image, address), self._environment, address)
             return addresses
         folder = expanded(self.text)
         part, there = folder / f".{image.name}.part", folder / image.name

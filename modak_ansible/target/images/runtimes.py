@@ -28,7 +28,12 @@ class Apptainer:
 
     Args:
         program: its path.
+
+    Attributes:
+        registry: how the address of a registry begins that has images of its kind.
     """
+
+    registry = "oras://"
 
     def __init__(self, program: str) -> None:
         self._program = program
@@ -67,6 +72,13 @@ class Apptainer:
     def pull(self, source: str, image: Path, name: str) -> List[str]:  # noqa: ARG002
         return [self._program, "pull", str(image), source]
 
+    def fetch(self, address: str, image: Path, name: str) -> List[str]:  # noqa: ARG002
+        """The command that has a file of an image that somebody pushed."""
+        return [self._program, "pull", "--disable-cache", str(image), address]
+
+    def push(self, image: Path, address: str) -> List[str]:
+        return [self._program, "push", "--allow-unsigned", str(image), address]
+
     def start(self, image: Path, words: List[str], devices: List[str]) -> List[str]:
         """The command that runs a program in an image; without words it is the image's own test.
 
@@ -88,6 +100,8 @@ class Apptainer:
 
 class Engine(Apptainer):
     """Podman, as a user of its own rights: it keeps images in a store of its own, and the file is an archive of one."""
+
+    registry = "docker://"
 
     def build(self, definition: str, image: Path, name: str, binds: List[str]) -> List[str]:
         folder = image.parent
@@ -111,6 +125,12 @@ class Engine(Apptainer):
         pull = shlex.join([self._program, "pull", source])
         tag = shlex.join([self._program, "tag", source.partition("://")[2], _tag(name)])
         return _one_after_another(image.parent, pull, tag, self._saved(image, name))
+
+    def fetch(self, address: str, image: Path, name: str) -> List[str]:
+        return self.pull(address, image, name)
+
+    def push(self, image: Path, address: str) -> List[str]:
+        return [self._program, "push", "--quiet", f"docker-archive:{image}", address]
 
     def start(self, image: Path, words: List[str], devices: List[str]) -> List[str]:
         flags = {"nvidia": "--device=nvidia.com/gpu=all", "amd": "--device=amd.com/gpu=all"}

@@ -24,7 +24,7 @@ class Arguments:
     """Of the module, but for its action."""
 
     workspace: str  # the folder of images, datasets and deployments
-    scheduler: str  # slurm, torque, pbspro, lsf or none
+    scheduler: str  # slurm, torque, pbspro, lsf, kubernetes or none
     wanted: list[Wanted]  # the deployments
     folder: str = ""  # to stage: of plans and archives, below the deployments
     # to remove: the paths of images that go, too, unless others use them

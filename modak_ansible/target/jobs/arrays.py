@@ -28,7 +28,7 @@ class Arrays:
 
     Args:
         workspace: where the deployments lie.
-        scheduler: slurm, torque, pbspro, lsf or none.
+        scheduler: slurm, torque, pbspro, lsf, kubernetes or none.
     """
 
     def __init__(self, workspace: Workspace, scheduler: str) -> None:

@@ -116,7 +116,7 @@ class Campaign:
 
     Args:
         workspace: where they lie.
-        scheduler: slurm, torque, pbspro, lsf or none.
+        scheduler: slurm, torque, pbspro, lsf, kubernetes or none.
         job_names: what the scheduler knows their jobs by, by deployment, where that is not the deployment's name.
     """
 

@@ -33,7 +33,7 @@ class Deployment:
     Args:
         workspace: where the deployments lie.
         name: the deployment's name, unique to its plan.
-        scheduler: slurm, torque, pbspro, lsf or none.
+        scheduler: slurm, torque, pbspro, lsf, kubernetes or none.
         job_name: what the scheduler knows the job by, unique to the plan too; the deployment's name where it is empty.
     """
 

@@ -31,7 +31,7 @@ _SCHEDULER_SECONDS = 30
 
 class SurveyOptions(NodeOptions):
     workspace: str
-    scheduler: str  # slurm, torque, pbspro, lsf or none; empty for whichever is there
+    scheduler: str  # slurm, torque, pbspro, lsf, kubernetes or none; empty for whichever is there
     container_runtime: str
     site: Dict[str, Any]  # of the target, as its model has it
     node: bool  # whether a node is asked by a job
@@ -52,6 +52,7 @@ class SurveyFacts(TypedDict):
     shell: ShellFacts
     apt_mirror: Optional[str]
     forecast: Optional[Forecast]  # None where nobody says when a job would begin
+    objection: str  # why that job would not be taken; empty where nobody says
     node: Optional[NodeView]  # None where none was asked
 
 
@@ -73,6 +74,7 @@ def survey(wanted: SurveyOptions) -> SurveyFacts:
         "shell": shell_facts(wanted["modules"]),
         "apt_mirror": read_site(wanted["site"]).apt_mirror,
         "forecast": _forecast(scheduler, wanted["directives"]) if cluster else None,
+        "objection": _objection(scheduler, wanted["directives"]),
         "node": node_view(workspace, scheduler, wanted, wanted["patience"]) if wanted["node"] and cluster else None,
     }
 
@@ -92,6 +94,10 @@ def _cluster(scheduler: str) -> ClusterFacts:
 def _forecast(scheduler: str, directives: str) -> Optional[Forecast]:
     run = TimedRun(timeout=_SCHEDULER_SECONDS)
     return forecast(SCHEDULERS[scheduler].forecast(run, directives)) if directives else None
+
+
+def _objection(scheduler: str, directives: str) -> str:
+    return SCHEDULERS[scheduler].objection(TimedRun(timeout=_SCHEDULER_SECONDS), directives) if directives else ""
 
 
 def _group(number: int) -> str:

@@ -21,7 +21,7 @@ from modak_ansible.model.application import Checkpoint
 from modak_ansible.model.hpc import Build
 from modak_ansible.model.job_options import JobOptions
 from modak_ansible.model.plan import PlannedJob
-from modak_ansible.model.target import Scheduler
+from modak_ansible.model.target import Pods, Scheduler
 from modak_ansible.model.tuning import PlannedTuning, TuningCandidate
 from modak_ansible.schedulers import script
 from modak_ansible.schedulers.script import DataPlace, Launch, Ranks, ScriptParts, render_script
@@ -40,6 +40,10 @@ def job(scheduler, **changes):
 PLAIN = ScriptParts(
     image="images/abc.sif", python="/opt/venv/bin/python", script="train.py", container_runtime="any", runtime=True
 )
+IN_PODS = PLAIN._replace(
+    image="registry.example/team/images:abc", container_runtime="kubernetes",
+    pods=Pods(namespace="team-a", mount_path="/shared", persistent_volume_claim="shared"),
+)  # fmt: skip
 FULL = ScriptParts(
     image="images/abc.sif", python="/opt/venv/bin/python", script="it's a script.py", container_runtime="singularity",
     container_flags=("--nv",), binds=("/lustre/data:/data:ro",), modules=("singularity/4.1",), data=(DataPlace("mnist", "datasets/mnist-1"),),
@@ -155,6 +159,14 @@ CASES = {
         FULL._replace(script="train.py", container_runtime="podman", container_flags=("--device=nvidia.com/gpu=all",),
             binds=("/lustre/data:/data:ro", "/opt/licences"), modules=(), image="images/abc.tar", seal="images/abc.seal"),
     ),
+    "kubernetes-plain": (job("kubernetes"), IN_PODS),
+    "kubernetes-full": (
+        job("kubernetes", processes_per_node=2, memory=8 * 10**9, accelerators=2, partition="batch",
+            checkpoint=Checkpoint(every=60, signal_before_wall=40, requeue=1), options=JobOptions(request_specific_nodes=("worker-3",))),
+        FULL._replace(script="train.py", container_runtime="kubernetes", container_flags=(), binds=(), modules=(), gpu_request="nvidia.com/gpu=2",
+            image="registry.example/team/torch@sha256:" + "0" * 64, staging_path="/scratch", pods=Pods(mount_path="/shared", host_path="/lustre/team", image_pull_secrets=("registry", "other")),
+            launch=Launch(ranks=Ranks(2, 2, "ddp", devices="CUDA_VISIBLE_DEVICES", accelerators=2, is_local=True))),
+    ),
     "none-given-image": (
         job("none"),
         ScriptParts(image="~/images/my.sif", python="python3", script="train.py", container_runtime="apptainer"),
@@ -199,8 +211,12 @@ def test_the_generated_python_writes_what_jinja2_makes_of_the_templates(data):
     options = data.draw(st.sampled_from([JobOptions(), JobOptions(standard_output_file="o", standard_error_file="e")]))
     checkpoint = data.draw(st.sampled_from([None, Checkpoint(), Checkpoint(requeue=0)]))
     if parts.container_runtime:
-        parts = parts._replace(container_runtime=data.draw(st.sampled_from(sorted(script.CONTAINER_RUNTIMES))))
+        runtimes = sorted({*script.CONTAINER_RUNTIMES} - {"kubernetes"})
+        parts = parts._replace(container_runtime=data.draw(st.sampled_from(runtimes)))
     example = job(data.draw(st.sampled_from([*Scheduler])), options=options, checkpoint=checkpoint)
+    if example.scheduler is Scheduler.KUBERNETES:
+        parts = parts._replace(pods=IN_PODS.pods, container_runtime="kubernetes", gpu_request="")
+        example = example.model_copy(update={"options": JobOptions()})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(script, "render", lambda name, values: JINJA.get_template(f"{name}.sh.j2").render(values))
         expected = render_script(example, parts)

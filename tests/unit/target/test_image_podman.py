@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 
 import pytest
-from image_builds import layer, make, wait  # noqa: F401
+from image_builds import layer, make, wait
 
 from modak_ansible.target.core.workspace import Workspace
 from modak_ansible.target.images import image as image_module
 from modak_ansible.target.images import probe as image_probe
 from modak_ansible.target.images.image import ImageStore
+from modak_ansible.target.images.publishing import PublishedImage
 from modak_ansible.target.images.runtimes import forget_stored, runtime_of
 
 PODMAN = """#!/bin/bash
@@ -61,9 +62,10 @@ def store_of(tmp_path, monkeypatch):
     monkeypatch.setattr(image_module, "digest_of_tag", lambda *_: "")
     monkeypatch.setattr(image_probe, "_devices", list)
 
-    def made(*layers):
+    def made(*layers, kind=ImageStore, workspace="w", **site):
         image = {"digest": layers[-1]["digest"], "layers": list(layers), "container_runtime": "podman"}
-        return ImageStore(Workspace(str(tmp_path / "w")), image, {"apt_mirror": "http://mirror.example/debian/"})
+        given = {"apt_mirror": "http://mirror.example/debian/", **site}
+        return kind(Workspace(str(tmp_path / workspace)), image, given)
 
     return made
 
@@ -105,6 +107,32 @@ def test_an_image_of_a_hub_is_pulled_named_and_stored(store_of, tmp_path):
     assert make(store)["state"] == "done"
     assert [line.split()[0] for line in calls(tmp_path)] == ["pull", "tag", "save"]
     assert calls(tmp_path)[1] == "tag a/b:1 localhost/modak:hub"
+
+
+@pytest.mark.component
+def test_what_was_pushed_is_pulled_elsewhere_under_the_digest_of_what_it_is_made_from(store_of, tmp_path):
+    place = "docker://registry.example/team/images"
+    make(store_of(BASE))
+    publisher = store_of(BASE, kind=PublishedImage)
+    assert publisher.start_push(place, ["pytorch-2.13-x86_64-cpu"])
+    assert wait(publisher)["told"] == [f"{place}:base", f"{place}:pytorch-2.13-x86_64-cpu"]
+    pushed = [line for line in calls(tmp_path) if line.startswith("push ")]
+    assert pushed[0] == f"push --quiet docker-archive:{tmp_path}/w/images/base.tar {place}:base"
+    before = len(calls(tmp_path))
+    elsewhere = store_of(BASE, workspace="other", image_sources=[place])
+    assert make(elsewhere)["told"] == [f"base was found in {place}"]
+    asked = calls(tmp_path)[before:]
+    assert f"pull {place}:base" in asked
+    assert not [line for line in asked if line.startswith("build ")]
+
+
+@pytest.mark.component
+def test_a_registry_of_apptainers_files_is_told_and_left_alone(store_of):
+    store = store_of(BASE, image_sources=["oras://registry.example/team/images"])
+    assert make(store)["told"] == [
+        "base is not taken from oras://registry.example/team/images: podman makes and runs no images of "
+        "oras://registry.example/team/images"
+    ]
 
 
 @pytest.mark.component

@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,62}", re.ASCII)
 _INTERFACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,14}", re.ASCII)
+_OBJECT = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*", re.ASCII)
 _ADDRESS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:%-]{0,252}", re.ASCII)
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}", re.ASCII)
 _PATH = re.compile(r"(~|~/|/|\$[A-Z_][A-Z0-9_]*)?[A-Za-z0-9_.+/@%=-]*", re.ASCII)
@@ -38,6 +39,12 @@ def name_problem(text: str) -> str:
     if _NAME.fullmatch(text):
         return ""
     return f"{shown(text)} cannot be a name: letters, digits and _ . + - only, 63 at most, a letter or digit first"
+
+
+def object_problem(text: str) -> str:
+    """What is wrong with the name of an object of Kubernetes (RFC 1123)."""
+    good = "small letters, digits and - between them, 63 at most; parts may be joined by ."
+    return "" if _OBJECT.fullmatch(text) and len(text) <= 253 else f"{shown(text)} is no name in Kubernetes: {good}"
 
 
 def interface_problem(text: str) -> str:
@@ -90,10 +97,14 @@ def place_problem(text: str) -> str:
     """What is wrong with where images are for others: a repository of a registry, or a folder on the target."""
     scheme, separator, rest = text.partition("://")
     if separator:
-        good = scheme == "oras" and _REPOSITORY.fullmatch(rest)
-        return "" if good else f"{shown(text)} is not oras://HOST/REPOSITORY in small letters, without a tag"
+        good = scheme in ("oras", "docker") and _REPOSITORY.fullmatch(rest)
+        return (
+            "" if good else f"{shown(text)} is not oras:// or docker://HOST/REPOSITORY in small letters, without a tag"
+        )
     if not text.startswith(("/", "~/", "$")):
-        return f"{shown(text)} is neither oras://HOST/REPOSITORY nor a folder from the target's root or ~/ on"
+        return (
+            f"{shown(text)} is neither oras:// or docker://HOST/REPOSITORY nor a folder from the target's root or ~/ on"
+        )
     return path_problem(text)
 
 

@@ -26,7 +26,7 @@ class TargetForm(Form):
         None,
         description="A target of --target or of targets.yaml beside the request, one that ships, testbed or local.",
     )
-    job_scheduler_type: Literal["slurm", "torque", "pbspro", "lsf", "none"] | None = Field(
+    job_scheduler_type: Literal["slurm", "torque", "pbspro", "lsf", "kubernetes", "none"] | None = Field(
         None, description="Without a name: the shipped target of that scheduler, which -i FILE points at your own."
     )
 
