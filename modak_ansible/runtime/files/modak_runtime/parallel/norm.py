@@ -47,55 +47,68 @@ def _learn(torch, function, module, values):
 
 @functools.lru_cache(maxsize=None)
 def _function(torch, ranks):
+    inverse = torch.ops.aten.native_batch_norm_backward
+
     class Normalise(torch.autograd.Function):
-        """Of a loss that is the mean of the ranks' own, each as much of it as its part of the samples."""
+        """Of a loss that is the mean of the ranks' own, each as much of it as its part of the samples.
+
+        PyTorch's own operators compute it, given the moments of all ranks, so that it takes no more memory than one
+        process's: the values are kept, and nothing as large as they are is made in between.
+        """
 
         @staticmethod
         def forward(ctx, values, weight, bias, eps):
             own, whole = ranks.part
-            ctx.share, ctx.dims = own / whole, [0, *range(2, values.dim())]
-            ctx.shape = [1, -1] + [1] * (values.dim() - 2)
+            ctx.share, ctx.eps, ctx.kind = own / whole, eps, None if weight is None else weight.dtype
             wide = values.float() if values.dtype in (torch.float16, torch.bfloat16) else values
-            mean, variance, ctx.count = _moments(torch, ranks, wide, ctx.dims, bool(own))
+            mean, variance, ctx.count = _moments(torch, ranks, wide, bool(own))
             if ctx.count <= 1:
                 raise ValueError("Expected more than 1 value per channel when training, over all ranks")
-            scale = torch.rsqrt(variance + eps)
-            normal = (wide - mean.view(ctx.shape)) * scale.view(ctx.shape)
-            ctx.save_for_backward(normal, scale, weight)
-            outputs = normal if weight is None else normal * weight.view(ctx.shape) + bias.view(ctx.shape)
+            weight = torch.ones_like(mean) if weight is None else weight.to(wide.dtype)
+            bias = torch.zeros_like(mean) if bias is None else bias.to(wide.dtype)
+            ctx.save_for_backward(wide, weight, mean, variance)
+            outputs = torch.native_batch_norm(wide, weight, bias, mean, variance, False, 0.0, eps)[0]
             ctx.mark_non_differentiable(mean, variance)
             return outputs.to(values.dtype), mean, variance, ctx.count
 
         @staticmethod
         def backward(ctx, given, *_others):
-            normal, scale, weight = ctx.saved_tensors
-            wide = given.to(normal.dtype)
-            sums = torch.stack([wide.sum(ctx.dims), (wide * normal).sum(ctx.dims)])
+            values, weight, mean, variance = ctx.saved_tensors
+            wide = given.to(values.dtype)
+            asked = wide, values, weight, mean, variance, None, None, False, ctx.eps, [False, True, True]
+            _, of_weight, of_bias = inverse(*asked)
+            sums = torch.stack([of_bias, of_weight])
             shared = sums * ctx.share if ctx.share else torch.zeros_like(sums)
             ranks.guarded(torch.distributed.all_reduce, shared)
-            inner = scale if weight is None else scale * weight
-            found = torch.zeros_like(wide)
             if ctx.share:  # what is found here counts as this rank's share, and the others' part of it must not
-                means = shared / (ctx.count * ctx.share)
-                found = wide - means[0].view(ctx.shape) - normal * means[1].view(ctx.shape)
-                found = found * inner.view(ctx.shape)
-            of_weight = (None, None) if weight is None else (sums[1].to(weight.dtype), sums[0].to(weight.dtype))
-            return (found.to(given.dtype), *of_weight, None)
+                means, scale = shared / (ctx.count * ctx.share), torch.rsqrt(variance + ctx.eps)
+                inner = scale * weight
+                found = (values - _beside(values, mean)).mul_(_beside(values, -scale * means[1] * inner))
+                found = found.addcmul_(wide, _beside(values, inner)).sub_(_beside(values, means[0] * inner))
+            else:
+                found = torch.zeros_like(wide)
+            learned = (None, None) if ctx.kind is None else (of_weight.to(ctx.kind), of_bias.to(ctx.kind))
+            return (found.to(given.dtype), *learned, None)
 
     return Normalise
 
 
-def _moments(torch, ranks, values, dims, counts):
+def _beside(values, channels):
+    """A number for each channel, in a form that is computed with values."""
+    return channels.view([1, -1] + [1] * (values.dim() - 2))
+
+
+def _moments(torch, ranks, values, counts):
     """Mean, variance and number of values of each channel, over all ranks whose samples count."""
-    size = values.numel() // values.shape[1] if counts else 0
+    dims, channels = [0, *range(2, values.dim())], values.shape[1]
+    size = values.numel() // channels if counts else 0
     mean = values.mean(dims)
-    around = (values - mean.view([1, -1] + [1] * (values.dim() - 2))).square().sum(dims)
+    around = (values - _beside(values, mean)).square_().sum(dims)
     mine = torch.cat([mean, around, mean.new_tensor([size])])
     everyone = [torch.empty_like(mine) for _ in range(ranks.world)]
     ranks.guarded(torch.distributed.all_gather, everyone, mine)
     found = [each for each in torch.stack(everyone) if each[-1] > 0]
     count = sum(float(each[-1]) for each in found)
-    channels = values.shape[1]
     whole = sum(each[:channels] * each[-1] for each in found) / count
     spread = sum(each[channels:-1] + each[-1] * (each[:channels] - whole).square() for each in found)
     return whole, spread / count, count

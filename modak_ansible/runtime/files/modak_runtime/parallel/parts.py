@@ -63,7 +63,7 @@ def _moves(torch, ranks):
         """Before the first step each message is compared: of different kinds, ranks would wait for each other."""
         if not ranks.is_compared:
             ranks.trace.append(words)
-            sharded.compare_now(torch, ranks)
+            sharded.compare_now(ranks)
 
     def summed(tensor):
         compare("sum", tuple(tensor.shape))

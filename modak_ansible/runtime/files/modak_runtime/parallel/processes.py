@@ -14,6 +14,7 @@ import time
 from modak_runtime.parallel import norm, sharded, split, stages, whole
 from modak_runtime.parallel.alive import Pace, watched
 from modak_runtime.parallel.group import first_line, meet
+from modak_runtime.pytorch.out_of_core import return_what_is_freed
 from modak_runtime.ranks import ALIKE, STRATEGIES, Rank, is_parallel
 
 _KEPT = []  # of this process, once it is one of several
@@ -68,6 +69,8 @@ class Ranks:
         self._common = self.from_first(_states(torch))
         if self.is_alike:
             _restore(torch, self._common)
+        if self.has_parts:  # what is made anew for each unit or piece leaves holes in a heap, as large as the model
+            return_what_is_freed()
         self.draws_apart()
         _average_what_schedules_see(self)
         whole.save_whole_files(self)
@@ -93,6 +96,12 @@ class Ranks:
         held = [None] * self.world if self.number == 0 else None
         self.guarded(self.distributed.gather_object, value, held, 0)
         return held
+
+    def largest(self, numbers):
+        """The largest that a rank has at each place of a list, or of lists in it."""
+        found = self.torch.tensor(numbers)
+        self.guarded(self.distributed.all_reduce, found, self.distributed.ReduceOp.MAX)
+        return found.tolist()
 
     def mean(self, value, weight):
         """The mean over all ranks of a number or a tensor; see modak_runtime.mean."""
@@ -177,7 +186,7 @@ class Ranks:
             self.learns = self.learns or self.has_parts
         for optimizer in optimizers if self.has_parts else ():
             whole.load_whole(torch, optimizer)
-            sharded.compare_before_steps(torch, self, optimizer)
+            sharded.compare_before_steps(self, optimizer)
         apart = local_steps.apart(torch, self, report, optimizers)
         self.apart += [apart] if apart else []
         groups = [list(model.parameters()) for model in models]

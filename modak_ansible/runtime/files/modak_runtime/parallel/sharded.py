@@ -11,7 +11,6 @@ import types
 import zlib
 
 from modak_runtime.parallel import whole
-from modak_runtime.pytorch.out_of_core import return_what_is_freed
 
 SMALL = 0.001  # of all that the model has: what is smaller stays with the layer around it, and makes no message
 LARGE = 0.125  # what is larger is looked into
@@ -35,7 +34,6 @@ def share_out(torch, ranks, model, optimizers):
     """
     fsdp = importlib.import_module("torch.distributed.fsdp")
     if not ranks.models:
-        return_what_is_freed()  # units leave holes in a heap, together as large as the model
         whole.read_whole(torch)
         explain_mixtures(ranks, "fsdp")
     mesh = mesh_of(torch, ranks)
@@ -134,23 +132,22 @@ def take_over(torch, optimizers, former, after):
         each.__dict__["_modak_now"] = now
 
 
-def compare_before_steps(torch, ranks, optimizer):
+def compare_before_steps(ranks, optimizer):
     """Ends ranks that do not compute the same layers in the same order: each would take one's parts for another's."""
 
     def compare(_optimizer, _arguments, _options):
-        compare_now(torch, ranks)
+        compare_now(ranks)
         ranks.trace.clear()
         ranks.is_compared = True
 
     optimizer.register_step_pre_hook(compare)
 
 
-def compare_now(torch, ranks):
+def compare_now(ranks):
     """Ends ranks that have not done the same since the last step."""
     mine = zlib.crc32(repr(ranks.trace).encode()) >> 1
-    found = torch.tensor([mine, -mine])
-    ranks.guarded(torch.distributed.all_reduce, found, torch.distributed.ReduceOp.MAX)
-    if found[0] != -found[1]:
+    most, least = ranks.largest([mine, -mine])
+    if most != -least:
         others = "were given other samples" if ranks.is_alike else "in another order"
         ranks.rank.end("ranks compute different layers of a model, or %s: ddp can train it, not %s" % (
             others, ranks.strategy))  # fmt: skip

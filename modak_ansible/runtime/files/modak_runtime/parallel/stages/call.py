@@ -214,7 +214,7 @@ class Call:
             ranks.trace += [self._number, *(each.detach().double().sum().item() for each in leaves if type(
                 each) is torch.Tensor)]  # fmt: skip
             if not ranks.is_compared:
-                sharded.compare_now(torch, ranks)
+                sharded.compare_now(ranks)
         split, many = self._pieces(leaves, form) if learns and self._module.training else ((), 1)
         wanted = [n for n, each in enumerate(leaves) if learns and _is_tensor(torch, each) and each.requires_grad]
         buffers = Buffers(torch, self._module)
@@ -396,11 +396,10 @@ class Call:
 
     def _leave_gradients(self):
         torch, pipe = self._torch, self._pipe
-        own = [placed.home == pipe.number and placed.local.grad is not None for placed in self._known.values()]
-        has = torch.tensor(own, dtype=torch.int32)
-        pipe.ranks.guarded(torch.distributed.all_reduce, has, torch.distributed.ReduceOp.MAX)
+        own = [int(each.home == pipe.number and each.local.grad is not None) for each in self._known.values()]
+        has = pipe.ranks.largest(own)
         with torch.no_grad():
-            for (parameter, placed), is_there in zip(self._known.items(), has.tolist()):
+            for (parameter, placed), is_there in zip(self._known.items(), has):
                 if not is_there:
                     continue
                 mine = placed.local.grad if placed.home == pipe.number else None
