@@ -35,11 +35,10 @@ esac
 """
 
 
-@pytest.fixture
-def runtime(tmp_path, monkeypatch):
+def put_in_place(programs, tmp_path, monkeypatch):
+    """Has stores find some programs before any other, and ask the machine and registries nothing."""
     folder = tmp_path / "bin"
     folder.mkdir()
-    programs = {"apptainer": APPTAINER, "debootstrap": "#!/bin/sh\n", "mksquashfs": "#!/bin/sh\necho zstd >&2\n"}
     for program, text in programs.items():
         (folder / program).write_text(text)
         (folder / program).chmod(0o755)
@@ -51,6 +50,12 @@ def runtime(tmp_path, monkeypatch):
     monkeypatch.setattr(image_module, "require_keyring", lambda mirror: None)
     monkeypatch.setattr(image_probe, "_devices", list)
     monkeypatch.setattr(image_module, "digest_of_tag", lambda *_: "")
+
+
+@pytest.fixture
+def runtime(tmp_path, monkeypatch):
+    programs = {"apptainer": APPTAINER, "debootstrap": "#!/bin/sh\n", "mksquashfs": "#!/bin/sh\necho zstd >&2\n"}
+    put_in_place(programs, tmp_path, monkeypatch)
     return tmp_path
 
 

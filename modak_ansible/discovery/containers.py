@@ -6,11 +6,16 @@ from collections.abc import Iterator
 
 from modak_ansible.discovery.aim import Aim
 from modak_ansible.discovery.finding import Finding, missing, ok, warning
-from modak_ansible.schedulers.script import CONTAINER_RUNTIMES
+from modak_ansible.schedulers.containers import CONTAINER_RUNTIMES
 from modak_ansible.target.survey.survey import SurveyFacts
 
-_BUILD_TOOLS = ("mksquashfs", "newuidmap", "newgidmap")
-_PACKAGES = {"mksquashfs": "squashfs-tools", "newuidmap": "uidmap (shadow-utils)", "newgidmap": "uidmap (shadow-utils)"}
+_PACKAGES = {
+    "mksquashfs": "squashfs-tools",
+    "newuidmap": "uidmap (shadow-utils)",
+    "newgidmap": "uidmap (shadow-utils)",
+    "ch-image": "charliecloud-builders",
+    "ch-convert": "charliecloud-builders",
+}
 
 
 def container_findings(aim: Aim, facts: SurveyFacts) -> Iterator[Finding]:
@@ -32,9 +37,10 @@ def container_findings(aim: Aim, facts: SurveyFacts) -> Iterator[Finding]:
 
 def _no_runtime(aim: Aim, facts: SurveyFacts) -> Finding:
     wanted = aim.target.container_runtime
-    name = "neither apptainer nor singularity" if wanted == "any" else f"no {wanted}"
+    programs = CONTAINER_RUNTIMES[wanted].programs
+    name = f"neither {' nor '.join(programs)}" if len(programs) > 1 else f"no {programs[0]}"
     offers = facts["shell"]["offers"]
-    todo = "have Apptainer installed, or set container_runtime to none"
+    todo = f"have {'Apptainer' if wanted == 'any' else wanted} installed, or set container_runtime to none"
     if offers:
         todo = f"module load {offers[0]} in the user's profile: builds on the front end need it, too"
     seen = f"{name} is in PATH on {facts['machine']['hostname']}"
@@ -47,17 +53,18 @@ def _build_findings(aim: Aim, facts: SurveyFacts) -> Iterator[Finding]:
     found = facts["containers"]
     has_image = aim.request is not None and aim.request.image is not None
     stops_builds = warning if has_image else missing
+    runtime = CONTAINER_RUNTIMES[aim.target.container_runtime]
     if found["namespaces"]:
         seen = f"user namespaces cannot be used: {found['namespaces']}"
         todo = "ask the administrators to allow them (sysctl user.max_user_namespaces), or build images elsewhere"
         yield (stops_builds if found["suid"] else missing)("namespaces", seen, todo)
     else:
         yield ok("namespaces", "a user may make them")
-    if found["range"]:
+    if found["range"] and _takes_ranges(aim):
         yield stops_builds("fakeroot", found["range"], found["range_hint"])
-    else:
+    elif _takes_ranges(aim):
         yield ok("fakeroot", "the user has a range in /etc/subuid and /etc/subgid")
-    absent = [name for name in _BUILD_TOOLS if name in found["missing"]]
+    absent = [name for name in runtime.tools if name in found["missing"]]
     if absent:
         packages = ", ".join(dict.fromkeys(_PACKAGES[name] for name in absent))
         yield warning("build tools", f"{', '.join(absent)} not found", f"builds may need them: install {packages}")
@@ -68,11 +75,17 @@ def _build_findings(aim: Aim, facts: SurveyFacts) -> Iterator[Finding]:
     yield from _base(aim, facts)
 
 
+def _takes_ranges(aim: Aim) -> bool:
+    """Whether what builds takes more ids than the user's own; mmdebstrap does, too."""
+    is_built = aim.target.image_base == "debootstrap"
+    return is_built or "newuidmap" in CONTAINER_RUNTIMES[aim.target.container_runtime].tools
+
+
 def _base(aim: Aim, facts: SurveyFacts) -> Iterator[Finding]:
     if aim.target.image_base != "debootstrap":
         yield ok("base image", "from a hub; whether the target reaches one is not tried")
         return
-    tool = "mmdebstrap" if CONTAINER_RUNTIMES[aim.target.container_runtime].is_engine else "debootstrap"
+    tool = "mmdebstrap" if CONTAINER_RUNTIMES[aim.target.container_runtime].reads_containerfiles else "debootstrap"
     if tool in facts["containers"]["missing"]:
         seen, todo = f"{tool} is not on the target", f"set image_base to docker, or have {tool} installed"
         yield (missing if aim.is_described else warning)("base image", seen, todo)

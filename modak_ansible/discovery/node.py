@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from modak_ansible.discovery.aim import Aim
 from modak_ansible.discovery.finding import Finding, missing, ok, warning
 from modak_ansible.model.quantities import format_size
+from modak_ansible.schedulers.containers import CONTAINER_RUNTIMES
 from modak_ansible.target.survey.node_view import SILENT, NodePlace, NodeView
 from modak_ansible.target.survey.survey import SurveyFacts
 
@@ -48,14 +49,13 @@ def _memory(node: NodeView) -> str:
 
 
 def _runtime(aim: Aim, node: NodeView) -> Iterator[Finding]:
-    wanted = aim.target.container_runtime
-    fitting = [runtime for runtime in node["runtimes"] if wanted == "any" or f"/{wanted} " in runtime]
+    wanted = CONTAINER_RUNTIMES[aim.target.container_runtime].programs
+    fitting = [runtime for runtime in node["runtimes"] if any(f"/{name} " in runtime for name in wanted)]
     if fitting:
         yield ok("node's containers", fitting[0])
     else:
-        name = "apptainer" if wanted == "any" else wanted
-        todo = f"have {name} installed on the nodes, or name its module in the site's modules"
-        yield missing("node's containers", f"no {name} is in PATH on {node['host']}", todo)
+        todo = f"have {wanted[0]} installed on the nodes, or name its module in the site's modules"
+        yield missing("node's containers", f"no {wanted[0]} is in PATH on {node['host']}", todo)
 
 
 def _scratch(path: str, node: NodeView) -> Iterator[Finding]:

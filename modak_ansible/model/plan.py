@@ -84,9 +84,7 @@ class PlannedImage(Model):
     """The image that the job runs in, and how it comes to be there."""
 
     entry: str = Field(description="the catalogue entry, or the source of a given image")
-    container_runtime: str = Field(
-        description="any, apptainer, singularity, podman, kubernetes, or none for a virtual environment"
-    )
+    container_runtime: str = Field(description="as the target has it; none for a virtual environment")
     digest: str = Field(description="of the topmost layer")
     definition: str = Field(description="of the topmost layer")
     path: str = Field(description="of the topmost layer, below the target's workspace or absolute")

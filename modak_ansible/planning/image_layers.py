@@ -11,7 +11,7 @@ from modak_ansible.errors import CannotPlan, ModakError
 from modak_ansible.model.plan import Layer, PlannedImage, digest_of
 from modak_ansible.model.request import GivenImage
 from modak_ansible.model.target import Target
-from modak_ansible.schedulers.script import CONTAINER_RUNTIMES, ContainerRuntime
+from modak_ansible.schedulers.containers import CONTAINER_RUNTIMES, ContainerRuntime
 
 Kind = Literal["build", "pull", "file", "venv"]
 _REGISTRY = "docker://"
@@ -41,7 +41,8 @@ def image_of(
         CannotPlan: an image is given, and the target uses no containers; or one of the entry's libraries cannot be
             compiled for the target's processor.
     """
-    runtime = CONTAINER_RUNTIMES.get(target.container_runtime)
+    # what nodes of Kubernetes pull a container host has pushed
+    runtime = CONTAINER_RUNTIMES.get("podman" if target.pods else target.container_runtime)
     if given is not None:
         layers, python = _given_layers(given, requirements, locked, runtime)
         entry = None
@@ -141,12 +142,12 @@ def _built_layers(
 
 
 def _form(runtime: ContainerRuntime) -> Literal["docker", "singularity"]:
-    return "docker" if runtime.is_engine else "singularity"
+    return "docker" if runtime.reads_containerfiles else "singularity"
 
 
 def _probe(runtime: ContainerRuntime, *words: str) -> dict[str, Any]:
     """What tries a layer, where its image has no test of its own."""
-    return {"probe": words} if runtime.is_engine else {}
+    return {"probe": words} if runtime.reads_containerfiles else {}
 
 
 def _image_layers(entry: Entry, requirements: tuple[str, ...], runtime: ContainerRuntime) -> list[Layer]:
@@ -168,7 +169,11 @@ def _file_layer(name: str, definition: str, runtime: ContainerRuntime, fields: d
     Raises:
         CannotPlan: the target's runtime reads no such files.
     """
-    if fields["path"].endswith(".tar") != runtime.is_engine:
+    # Apptainer reads files of more than one ending
+    is_its = fields["path"].endswith(runtime.ending) or not (
+        runtime.reads_containerfiles or fields["path"].endswith(".tar")
+    )
+    if not is_its:
         hint = f"a {runtime.ending} file, or the image's address"
         raise CannotPlan("image", f"{runtime.programs[0]} runs no image of the kind of {fields['path']}", hint)
     return _layer(name, definition, None, runtime.ending, "file", **fields)

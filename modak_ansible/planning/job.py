@@ -13,6 +13,7 @@ from modak_ansible.model.tuning import PlannedTuning
 from modak_ansible.optimisations.base import CannotPlan, Draft
 from modak_ansible.optimisations.distributed.launcher import launching_of
 from modak_ansible.planning.data import ON_TARGET
+from modak_ansible.schedulers.containers import CONTAINER_RUNTIMES
 from modak_ansible.schedulers.directives import CannotExpress
 from modak_ansible.schedulers.kubernetes.directives import UNKNOWN
 from modak_ansible.schedulers.script import DataPlace, ScriptParts, render_script
@@ -134,6 +135,20 @@ def _joined(lines: tuple[str, ...]) -> tuple[str, ...]:
     return ("\n".join(lines),) if lines else ()
 
 
+def _check_seen(request: Request) -> None:
+    """
+    Raises:
+        CannotPlan: the container would not see the accelerators that the job asks for.
+    """
+    runtime = CONTAINER_RUNTIMES.get(request.target.container_runtime)
+    vendor = request.target.accelerator.vendor
+    if runtime is None or request.image or (vendor or "nvidia") in dict(runtime.accelerators):
+        return
+    reason = f"{request.target.container_runtime} has no flag by which a container sees accelerators"
+    hint = "another container_runtime, or an image of your own that has what drives them"
+    raise CannotPlan("accelerators", f"{reason}{f' of {vendor}' if vendor else ''}", hint)
+
+
 def _gpu_request(request: Request, processes: int) -> str:
     """How accelerators are asked for, where each node has so many processes.
 
@@ -143,6 +158,7 @@ def _gpu_request(request: Request, processes: int) -> str:
     count = request.resources.accelerators
     if not count:
         return ""
+    _check_seen(request)
     defaults = {
         Scheduler.TORQUE: ":gpus={count}",
         Scheduler.PBSPRO: ":ngpus={count}",

@@ -140,11 +140,13 @@ def _body(out: list[str], given: dict[str, Any]) -> None:
         out += ['if ! "$runtime" verify --key "', str(given['signing_key']), '.pub" "$image" > state/signature 2>&1; then\n    echo "the image $image has no signature of ', str(given['signing_key']), '.pub, and is not run:" >&2\n    cat state/signature >&2\n    exit 65\nfi\n']
     if given['scratch']:
         out += ['\n# What the training has no memory for lies here while it runs, in files without a name.\nscratch="', str(given['scratch']), '"\nmkdir -p "$scratch" || {\n    echo "the scratch $scratch of $(hostname) cannot be written to, and the training has no memory for its state" >&2\n    exit 73\n}\n']
-    if given['is_engine']:
-        _contain(out, given)
+    if (given['entry'] == 'podman'):
+        _podman(out, given)
+    elif (given['entry'] == 'charliecloud'):
+        _charliecloud(out, given)
     def enter() -> str:
         out: list[str] = []
-        if given['is_engine']:
+        if given['entry']:
             out += ['    bash "$deployment/state/contain.sh"\n']
         else:
             out += ['    "$runtime" exec\n']
@@ -278,6 +280,19 @@ def _body(out: list[str], given: dict[str, Any]) -> None:
             out += [')\nafter=$?\n[ "$MODAK_EXIT_CODE" -ne 0 ] || exit "$after"\n(exit "$MODAK_EXIT_CODE")\n']
 
 
+def _charliecloud(out: list[str], given: dict[str, Any]) -> None:
+    out += ['\nmounts=(\n    --bind="$workspace"\n    --bind="$HOME"\n']
+    for each in given['data']:
+        out += ['    --bind="$', str(each.shell), '"\n']
+    for bind in given['binds']:
+        out += ['    --bind=', str(shlex.quote(bind.removesuffix(':ro'))), '\n']
+    if given['scratch']:
+        out += ['    --bind="$scratch"\n']
+    for flag in given['container_flags']:
+        out += ['    ', str(flag), '\n']
+    out += [')\n# ch-run serves the image\'s files while its program runs, and stops that when it is asked to end itself: what is asked is\n# the program, by a shell inside, which also tells its exit code where a signal ended it.\ncontain() {\n    export USER=${USER:-$(id -un)} # which ch-run wants\n    local running\n    # what the image sets goes before the job\'s environment, as Apptainer has it; folders are the node\'s\n    local given=(--set-env --env-no-expand "--set-env=HOME=$HOME" ${TMPDIR:+"--set-env=TMPDIR=$TMPDIR"})\n    unset TMPDIR # which ch-run would have for its /tmp\n    # shellcheck disable=SC2016 # a dollar there is for the other shell\n    "$runtime" --write-fake "${given[@]}" "${mounts[@]}" --cd="$PWD" "$image" -- sh -c \'"$@" &\n        program=$!\n        trap "kill -TERM $program 2> /dev/null" TERM\n        while :; do\n            wait "$program"\n            code=$?\n            kill -0 "$program" 2> /dev/null || exit "$code"\n        done\' sh "$@" &\n    running=$!\n    trap \'pkill -TERM -P "$running"\' TERM\n    while kill -0 "$running" 2> /dev/null; do\n        wait "$running"\n    done\n    wait "$running"\n}\n{\n    declare -p runtime image mounts\n    declare -f contain\n    # shellcheck disable=SC2016\n    echo \'contain "$@"\'\n} > state/contain.sh\n']
+
+
 def _checkpoint(out: list[str], given: dict[str, Any]) -> None:
     out += ['\n# Asks the training to save its state and to end. What does not end in time is ended, and goes on from what it saved before.\nask() {\n    : > "$stop"\n    timeout ', str(given['checkpoint'].patience), ' tail --pid="$training" -f /dev/null\n    if [ $? -eq 124 ]; then\n        : > "$deployment/state/late"\n        kill -TERM "$training"\n        timeout ', str(given['checkpoint'].mercy), ' tail --pid="$training" -f /dev/null\n        [ $? -ne 124 ] || kill -KILL "$training"\n    fi\n} 2> /dev/null\n\n# Has the job run again, after a training that was asked to end, or that says by its exit code that it is to go on.\nqueue_again() {\n    cd "$deployment" || return\n    if [ "$1" -eq 0 ] || { [ "$1" -ne ', str(given['checkpoint'].exit_code), ' ] && ! [ -e state/late ]; }; then\n        return\n    fi\n    [ ! -e "$stop" ] || echo timeout > state/ended\n    if [ -z "$(ls checkpoints)" ]; then\n        echo "the training was stopped, and has saved nothing that it could go on from" >&2\n    elif [ "$run" -gt ', str(given['checkpoint'].requeue), ' ]; then\n        echo "the training was stopped, and its job was queued again as often as it may be: ', str(given['checkpoint'].requeue), '" >&2\n    else\n        echo "run $run was stopped; the job is queued again" >&2\n']
     if (given['scheduler'] == 'slurm'):
@@ -289,19 +304,6 @@ def _checkpoint(out: list[str], given: dict[str, Any]) -> None:
     else:
         out += ['        trap - TERM INT USR1\n        exec bash "$deployment/${0##*/}"\n']
     out += ['        rm -f state/requeued\n        echo "the job could not be queued again; what the training has saved stays in $deployment/checkpoints" >&2\n    fi\n}\n']
-
-
-def _contain(out: list[str], given: dict[str, Any]) -> None:
-    out += ['\n# The image goes from its file into the engine\'s own store, which has most of it from the last time.\nimage=$("$runtime" load --quiet --input "$image") || exit 66\nimage=${image##*: }\n', 'own=$("$runtime" image inspect --format ', str("'{{range .Config.Env}}{{println .}}{{end}}'"), ' "$image" | cut -d = -f 1)\nown=$\'HOSTNAME\\nSHLVL\\nPWD\\nOLDPWD\\n_\\n\'$own\nmounts=(\n    --volume "$workspace:$workspace"\n    --volume "$HOME:$HOME"\n    --volume /tmp:/tmp\n']
-    for each in given['data']:
-        out += ['    --volume "$', str(each.shell), ':$', str(each.shell), str(('' if (given['staging_path'] and each.is_copied) else ':ro')), '"\n']
-    for bind in given['binds']:
-        out += ['    --volume ', str(shlex.quote((bind if (':' in bind) else ((bind + ':') + bind)))), '\n']
-    if given['scratch']:
-        out += ['    --volume "$scratch:$scratch"\n']
-    for flag in given['container_flags']:
-        out += ['    ', str(flag), '\n']
-    out += [')\n\n# A container is no child of this job: one that a job left behind that was killed is ended before another runs, and\n# whatever kills this job, somebody ends its container.\nend_containers() {\n    "$1" ps --all --quiet --filter "label=modak.deployment=$2" | xargs --no-run-if-empty "$1" rm --force\n}\nend_containers "$runtime" "$deployment" > /dev/null\n# shellcheck disable=SC2016 # a dollar there is for the other shell\nsetsid bash -c "$(declare -f end_containers)"\'; tail --pid="$1" -f /dev/null; end_containers "$2" "$3"\' \\\n    guard "$$" "$runtime" "$deployment" > /dev/null 2>&1 < /dev/null 3>&- 4>&- &\n{\n    declare -p runtime image own mounts deployment\n    # shellcheck disable=SC2016\n    echo \'mapfile -t names < <(compgen -e | grep -vxF "$own")\nexec "$runtime" run --rm --init --pull=never --network=host --ipc=host --security-opt=label=disable --entrypoint= \\\n    --label "modak.deployment=$deployment" --workdir "$PWD" "${names[@]/#/--env=}" "${mounts[@]}" "$image" "$@"\'\n} > state/contain.sh\n']
 
 
 def _kubernetes(out: list[str], given: dict[str, Any]) -> None:
@@ -330,6 +332,19 @@ def _none(out: list[str], given: dict[str, Any]) -> None:
     given['folder'] = '$(dirname "$0")'
     given['job_id'] = "$$.$(cut -d ' ' -f 22 /proc/$$/stat)"
     _body(out, given)
+
+
+def _podman(out: list[str], given: dict[str, Any]) -> None:
+    out += ['\n# The image goes from its file into the engine\'s own store, unless that has it: its name there is the digest of its\n# configuration, which the file tells. Each node of a job may have a store of its own.\narchive=$image\nimage=$(tar -x -O -f "$archive" manifest.json 2> /dev/null | grep -o \'"Config": *"[^"]*\' | grep -o -m 1 \'[0-9a-f]\\{64\\}\')\nif [ -z "$image" ] || ! "$runtime" image exists "$image"; then\n    loaded=$("$runtime" load --quiet --input "$archive") || exit 66\n    image=${image:-${loaded##*: }}\nfi\n', 'own=$("$runtime" image inspect --format ', str("'{{range .Config.Env}}{{println .}}{{end}}'"), ' "$image" | cut -d = -f 1)\nown=$\'HOSTNAME\\nSHLVL\\nPWD\\nOLDPWD\\n_\\n\'$own\nmounts=(\n    --volume "$workspace:$workspace"\n    --volume "$HOME:$HOME"\n    --volume /tmp:/tmp\n']
+    for each in given['data']:
+        out += ['    --volume "$', str(each.shell), ':$', str(each.shell), str(('' if (given['staging_path'] and each.is_copied) else ':ro')), '"\n']
+    for bind in given['binds']:
+        out += ['    --volume ', str(shlex.quote((bind if (':' in bind) else ((bind + ':') + bind)))), '\n']
+    if given['scratch']:
+        out += ['    --volume "$scratch:$scratch"\n']
+    for flag in given['container_flags']:
+        out += ['    ', str(flag), '\n']
+    out += [')\n\n# A container is no child of this job: one that a job left behind that was killed is ended before another runs, and\n# whatever kills this job, somebody ends its container.\nend_containers() {\n    "$1" ps --all --quiet --filter "label=modak.deployment=$2" | xargs --no-run-if-empty "$1" rm --force\n}\nend_containers "$runtime" "$deployment" > /dev/null\n# shellcheck disable=SC2016 # a dollar there is for the other shell\nsetsid bash -c "$(declare -f end_containers)"\'; tail --pid="$1" -f /dev/null; end_containers "$2" "$3"\' \\\n    guard "$$" "$runtime" "$deployment" > /dev/null 2>&1 < /dev/null 3>&- 4>&- &\n{\n    declare -p runtime archive image own mounts deployment\n    # shellcheck disable=SC2016\n    echo \'"$runtime" image exists "$image" || "$runtime" load --quiet --input "$archive" > /dev/null || exit 66\nmapfile -t names < <(compgen -e | grep -vxF "$own")\nexec "$runtime" run --rm --init --pull=never --network=host --ipc=host --security-opt=label=disable --entrypoint= \\\n    --label "modak.deployment=$deployment" --workdir "$PWD" "${names[@]/#/--env=}" "${mounts[@]}" -- "$image" "$@"\'\n} > state/contain.sh\n']
 
 
 def _ranks(out: list[str], given: dict[str, Any]) -> None:
@@ -423,4 +438,4 @@ def render(template: str, given: dict[str, Any]) -> str:
     return "".join(out)
 
 
-_TEMPLATES = {"body": _body, "checkpoint": _checkpoint, "contain": _contain, "kubernetes": _kubernetes, "lsf": _lsf, "none": _none, "ranks": _ranks, "slurm": _slurm, "torque": _torque, "tuning": _tuning}
+_TEMPLATES = {"body": _body, "charliecloud": _charliecloud, "checkpoint": _checkpoint, "kubernetes": _kubernetes, "lsf": _lsf, "none": _none, "podman": _podman, "ranks": _ranks, "slurm": _slurm, "torque": _torque, "tuning": _tuning}

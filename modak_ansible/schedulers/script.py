@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from .containers import CONTAINER_RUNTIMES
 from .directives import plain
 from .kubernetes.directives import kubernetes_directives
 from .lsf.directives import lsf_directives
@@ -22,34 +23,6 @@ if TYPE_CHECKING:
     from modak_ansible.model.target import Pods
     from modak_ansible.model.tuning import PlannedTuning
 
-
-@dataclass(frozen=True)
-class ContainerRuntime:
-    """What makes and runs images on a target."""
-
-    programs: tuple[str, ...]  # of which the first that is there is taken
-    # whether it keeps images in a store of its own, and containers that are no children of who starts them; its
-    # images lie in the workspace as archives, and its definitions are Containerfiles
-    is_engine: bool = False
-    # the flags by which a container sees accelerators, by their makers
-    accelerators: tuple[tuple[str, str], ...] = (("nvidia", "--nv"), ("amd", "--rocm"))
-
-    @property
-    def ending(self) -> str:
-        """Of the files of its images."""
-        return ".tar" if self.is_engine else ".sif"
-
-
-# By CDI, the Container Device Interface, which the makers' toolkits describe their devices for.
-_CDI = (("nvidia", "--device=nvidia.com/gpu=all"), ("amd", "--device=amd.com/gpu=all"))
-# By what a target calls its container_runtime.
-CONTAINER_RUNTIMES = {
-    "any": ContainerRuntime(("apptainer", "singularity")),
-    "apptainer": ContainerRuntime(("apptainer",)),
-    "singularity": ContainerRuntime(("singularity",)),
-    "podman": ContainerRuntime(("podman",), is_engine=True, accelerators=_CDI),
-    "kubernetes": ContainerRuntime((), is_engine=True, accelerators=()),  # it has the job in the container
-}
 # What stands in a value for a folder that only the job knows.
 _PLACEHOLDER = re.compile(r"(\{dataset(?:\.[^{}]*)?\}|\{after:[^{}]*\})")
 # The same in shell lines, where ${dataset} is a variable.
@@ -200,12 +173,12 @@ def render_script(job: PlannedJob, parts: ScriptParts) -> str:
             "exports_nothing": job.options.copy_environment_variable and not job.options.copy_environment,
             "container": is_entered,
             "runtimes": container.programs if container else (),
-            "is_engine": is_entered and container is not None and container.is_engine,
+            "entry": container.entry if container else "",
             "container_flags": parts.container_flags,
             "image": _workspace_path(parts.image) if parts.image and not parts.pods else "",
             "seal": parts.seal,
             "signing_key": _node_path(parts.signing_key) if container else "",
-            "python": parts.python if container else '"$image/bin/python"',
+            "python": parts.python if container or parts.pods else '"$image/bin/python"',
             "script": parts.script,
             "binds": parts.binds,
             "modules": parts.modules,

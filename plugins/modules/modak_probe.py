@@ -21,7 +21,7 @@ options:
     required: true
     choices: [slurm, torque, pbspro, lsf, kubernetes, none]
     description: Who starts jobs there.
-  container_runtime: {type: str, required: true, description: any, apptainer, singularity or none.}
+  container_runtime: {type: str, required: true, description: As the target has it.}
   deployments:
     type: str
     default: ""

@@ -16,7 +16,7 @@ description:
 options:
   workspace: {type: str, required: true, description: The folder of images, datasets and deployments.}
   scheduler: {type: str, default: "", description: Who starts jobs there; empty for whichever is there.}
-  container_runtime: {type: str, default: any, description: any, apptainer, singularity or none.}
+  container_runtime: {type: str, default: any, description: As the target has it.}
   modules: {type: list, elements: str, default: [], description: Environment modules that jobs load.}
   folders: {type: list, elements: str, default: [], description: Folders that are looked at besides.}
   site: {type: dict, default: {}, description: The target's site settings.}

@@ -6,7 +6,7 @@ from modak_ansible.model.dataset import Dataset
 from modak_ansible.model.quantities import format_seconds
 from modak_ansible.optimisations.base import Default, Draft, Optimisation, Option
 from modak_ansible.optimisations.data.data_costs import Data, again, in_all, in_image, once, to_pack
-from modak_ansible.schedulers.script import CONTAINER_RUNTIMES
+from modak_ansible.schedulers.containers import CONTAINER_RUNTIMES
 
 # Fewer are opened in less time than an image is made, wherever that was measured.
 MANY = 2000
@@ -66,7 +66,7 @@ def _why_not(draft: Draft) -> str:
     if not draft.in_container:
         return "an image is mounted by the container runtime, and this runs without one"
     runtime = draft.request.target.container_runtime
-    if CONTAINER_RUNTIMES[runtime].is_engine:
+    if draft.request.target.pods or CONTAINER_RUNTIMES[runtime].reads_containerfiles:
         return f"{runtime} mounts no such image"
     lines = "\n".join((*application.pre_execution, *application.post_execution))
     if "{dataset" in lines or "MODAK_DATASET" in lines:

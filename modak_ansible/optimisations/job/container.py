@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from modak_ansible.allocation.site_rules import effects_of
 from modak_ansible.optimisations.base import Default, Draft, Optimisation, Option
-from modak_ansible.schedulers.script import CONTAINER_RUNTIMES
+from modak_ansible.schedulers.containers import CONTAINER_RUNTIMES
 
 
 class Container(Optimisation):

@@ -30,6 +30,7 @@ from modak_ansible.reading.blueprint.types.topology import Node, Topology
 from modak_ansible.sources import SourceProblem
 from modak_ansible.sources.local import brought
 from modak_ansible.sources.reader import Said, read_dataset
+from modak_ansible.target.core.container import IMAGE_ENDINGS
 
 TRAINING = "modak.nodes.Training"
 DATASET = "modak.nodes.Dataset"
@@ -369,8 +370,10 @@ def image_problem(text: str) -> str:
         good = scheme in ("docker", "oras", "library") and rest and all(c.isalnum() or c in "._-/:@" for c in rest)
         return "" if good else f"{rules.shown(text)} is not docker://, oras:// or library:// with a name"
     problem = rules.path_problem(text)
-    is_file = text.endswith((".sif", ".tar"))
-    return problem or ("" if is_file else f"{rules.shown(text)} is no address and no .sif or .tar file")
+    endings = " or ".join(IMAGE_ENDINGS)
+    return problem or (
+        "" if text.endswith(IMAGE_ENDINGS) else f"{rules.shown(text)} is no address and no {endings} file"
+    )
 
 
 def inputs_as_text(values: dict[str, Any]) -> tuple[tuple[str, str], ...]:

@@ -9,8 +9,8 @@ from modak_ansible.reading.blueprint.forms import text_rules as rules
 from modak_ansible.reading.blueprint.forms.forms import FieldProblem
 from modak_ansible.reading.requests.checks import APPLICATION
 from modak_ansible.reading.requests.form.notes import Notes
+from modak_ansible.target.core.container import IMAGE_ENDINGS, RUNTIMES
 
-RUNTIMES = ("any", "apptainer", "singularity", "podman", "none")
 _HUB_IMAGE = re.compile(r"[a-z0-9][A-Za-z0-9._/-]*(:[A-Za-z0-9._-]+)?(@sha256:[0-9a-f]{64})?", re.ASCII)
 
 
@@ -26,7 +26,7 @@ def given_image(named: str | None, notes: Notes) -> GivenImage | None:
         hint = f"{', '.join(RUNTIMES)}, or an image"
         notes.refuse(path, FieldProblem("not-allowed-value", "Docker is not run on targets", hint))
         return None
-    source = named if "://" in named or named.endswith((".sif", ".tar")) else f"docker://{named}"
+    source = named if "://" in named or named.endswith(IMAGE_ENDINGS) else f"docker://{named}"
     if not _is_image(source):
         hint = f"{', '.join(RUNTIMES)}, or an image such as tensorflow/tensorflow:2.21.0 or /images/mine.sif"
         notes.refuse(

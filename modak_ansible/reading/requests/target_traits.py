@@ -7,8 +7,8 @@ from modak_ansible.reading.blueprint.forms.forms import FieldProblem
 from modak_ansible.reading.requests.checks import APPLICATION, OPTIMISATION
 from modak_ansible.reading.requests.form.form import JobForm
 from modak_ansible.reading.requests.form.notes import Notes
-from modak_ansible.reading.requests.images import RUNTIMES
 from modak_ansible.reading.requests.targets import Named
+from modak_ansible.target.core.container import RUNTIMES
 
 # archspec's names of what requests call cpu_type
 _FAMILIES = {"x86": "x86_64", "amd": "x86_64", "arm": "aarch64", "power": "ppc64le"}

@@ -6,10 +6,14 @@ import os
 from pathlib import Path
 
 from ...errors import ModakError
+from ...schedulers.containers import CONTAINER_RUNTIMES
 from .commands import TimedRun, find_program
 from .files import expanded
 
-_RUNTIMES = ("apptainer", "singularity")
+# What a target may say of its container_runtime.
+RUNTIMES = (*CONTAINER_RUNTIMES, "none")
+# How the files of images end.
+IMAGE_ENDINGS = tuple(sorted({each.ending for each in CONTAINER_RUNTIMES.values()}))
 # Signing and verifying read a whole image.
 _SIGNING_SECONDS = 900.0
 
@@ -20,7 +24,7 @@ def find_runtime(preference: str) -> str:
     Raises:
         ModakError: it is not there.
     """
-    names = _RUNTIMES if preference == "any" else (preference,)
+    names = CONTAINER_RUNTIMES[preference].programs
     found = find_program(*names)
     if found is None:
         raise ModakError(

@@ -11,6 +11,7 @@ from typing import Dict, Optional, Set, TypedDict
 
 from ...errors import ModakError
 from ...schedulers import SCHEDULERS
+from ...schedulers.containers import CONTAINER_RUNTIMES
 from .commands import TimedRun, find_program
 from .files import free_bytes, lack_of_room
 from .workspace import Workspace
@@ -67,8 +68,8 @@ def probe(workspace: Workspace, scheduler: str, container_runtime: str, *, creat
         )
     if create and (lack := lack_of_room(workspace.path)):
         raise ModakError(f"{lack} at {workspace.path}", hint=_ELSEWHERE)
-    names = ("apptainer", "singularity") if container_runtime == "any" else (container_runtime,)
-    runtime = None if container_runtime == "none" else find_program(*names)
+    known = CONTAINER_RUNTIMES.get(container_runtime)
+    runtime = find_program(*known.programs) if known else None
     return {
         **machine_facts(),
         "workspace": str(workspace.path),

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Iterator, Pattern, TypedDict
 
 from ...errors import ModakError
+from ..core.container import IMAGE_ENDINGS
 from ..core.files import Lock, changed_at, read_json
 from ..core.workspace import Workspace
 from ..datasets.pack import ENDING
 from ..images.runtimes import forget_stored
-from .uses import IMAGES, Uses, used_mark
+from .uses import Uses, used_mark
 
 _IMAGE = re.compile(r"\.?([0-9a-f]{64})\.[\w.]+")
 # a folder, or its image, with what belongs to it
@@ -120,7 +121,8 @@ class Garbage:
 
     def _images(self) -> Iterator[Found]:
         for digest, paths in _grouped(self._workspace.images, _IMAGE).items():
-            tops = [path for path in paths if path.name in {f"{digest}{ending}" for ending in (*IMAGES, ".venv")}]
+            names = {f"{digest}{ending}" for ending in (*IMAGE_ENDINGS, ".venv")}
+            tops = [path for path in paths if path.name in names]
             locks = (self._workspace.images / f".{digest}.lock", self._workspace.images / f"{digest}.lock")
             known = read_json(self._workspace.images / f"{digest}.json") or {}
             name = f"{known['name']} ({digest[:12]})" if "name" in known else digest[:12]
@@ -214,7 +216,7 @@ def _meant(path: Path) -> list[Path]:
     """What something unfinished would become: an image of one kind or another, or a dataset."""
     image = _IMAGE.fullmatch(path.name)
     if image and path.parent.name == "images":
-        return [path.with_name(image.group(1) + ending) for ending in IMAGES]
+        return [path.with_name(image.group(1) + ending) for ending in IMAGE_ENDINGS]
     dataset = _DATASET.fullmatch(path.name)
     return [path.with_name(dataset.group(1)) if dataset else path]
 

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Iterable, cast
 
+from ..core.container import IMAGE_ENDINGS
 from ..core.files import Lock, changed_at, read_json, write_json
 from ..core.plan import Plan
 from ..core.staging import PLAN, SCRIPT, datasets_of
@@ -19,8 +20,6 @@ from ..images.image import COMPLETE
 
 # How long what a deployment found or made waits for the deployment's folder, which then says what it uses; in seconds.
 RESERVED = 86400.0
-# How the files of images end.
-IMAGES = (".sif", ".tar")
 _NAMED = re.compile(r"(?:images|datasets)/[A-Za-z0-9_.-]+")
 
 
@@ -101,7 +100,7 @@ class Uses:
 
 def used_mark(path: Path) -> Path:
     """The file whose date says when an image or a dataset was used last, given its path."""
-    if path.suffix in IMAGES:
+    if path.suffix in IMAGE_ENDINGS:
         return path.with_suffix(".json")
     if path.suffix == ENDING:
         return about_of(path)

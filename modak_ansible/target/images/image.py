@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Iterator, Mapping, TypedDict, cast
 
 from ...errors import ModakError
+from ...schedulers.containers import CONTAINER_RUNTIMES
 from ..core.background import Activity
 from ..core.commands import find_program, full_environment
 from ..core.container import (
@@ -121,7 +122,8 @@ class ImageStore:
 
     def _check_build(self) -> None:
         missing = self.missing()
-        if any(layer["kind"] == "build" for layer in missing):
+        with_ids = "newuidmap" in CONTAINER_RUNTIMES[self._image["container_runtime"]].tools
+        if any(layer["kind"] == "build" and (with_ids or MIRROR in layer["definition"]) for layer in missing):
             check_fakeroot()
         for layer in missing:
             if MIRROR in layer["definition"]:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
+import tarfile
 import tempfile
 from pathlib import Path
-from typing import Dict, List
+from typing import Dict, List, Optional
 
+from ...schedulers.containers import CONTAINER_RUNTIMES, runtime_with
 from ..core.commands import TimedRun, find_program
 from ..core.container import knows_zstd
 from ..core.files import free_bytes, write_whole
@@ -19,8 +22,10 @@ _INSPECT_SECONDS = 300.0
 _LOAD_SECONDS = 1800.0
 # A fifth of gzip's processor time for an image that is 2 % larger.
 _COMPRESSION = "-comp zstd -Xcompression-level 3"
-# How the line of a Containerfile begins that makes the file system which it adds.
+# How the line of a Containerfile begins that makes the file system which it adds, and how it is added.
 _ROOTFS = "# mmdebstrap "
+_ADDED = "FROM scratch\nADD rootfs.tar /\n"
+_HEX = re.compile("[0-9a-f]{64}")
 
 
 class Apptainer:
@@ -85,9 +90,12 @@ class Apptainer:
         Args:
             devices: the makers of accelerators that it sees.
         """
-        flags = {"nvidia": "--nv", "amd": "--rocm"}
         action = "exec" if words else "test"
-        return [self._program, action, *(flags[each] for each in devices), str(image), *words]
+        return [self._program, action, *self._flags(devices), str(image), *words]
+
+    def _flags(self, devices: List[str]) -> List[str]:
+        known = dict(runtime_with(Path(self._program).name).accelerators)
+        return [known[each] for each in devices if each in known]
 
     def labels(self, image: Path) -> Dict[str, str]:
         """What an image says of itself; nothing where it cannot be read."""
@@ -99,21 +107,25 @@ class Apptainer:
 
 
 class Engine(Apptainer):
-    """Podman, as a user of its own rights: it keeps images in a store of its own, and the file is an archive of one."""
+    """Podman, as a user of its own rights: it keeps images in a store of its own, and the file is an archive of one.
+
+    NERSC's podman-hpc is Podman with options of its own.
+    """
+
+    registry = "docker://"
 
     registry = "docker://"
 
     def build(self, definition: str, image: Path, name: str, binds: List[str]) -> List[str]:
         folder = image.parent
         write_whole(folder / "Containerfile", definition)
-        made = [_alone(line[2:].split()) for line in definition.splitlines() if line.startswith(_ROOTFS)]
         build = [self._program, "build", "--isolation", "chroot", "--network", "host", "--format", "docker"]
         # one layer, of steps that nobody goes on from
         build += ["--layers=false", "--no-cache", "--force-rm"]
         for bind in [f"{folder / 'site'}:/.modak-site:ro", *binds]:
             build += ["--volume", bind]
         build += ["--tag", _tag(name), str(folder)]
-        return _one_after_another(folder, *made, shlex.join(build), self._saved(image, name))
+        return _one_after_another(folder, *_rootfs(definition), shlex.join(build), self._saved(image, name))
 
     def build_environment(self, scratch: Path) -> Dict[str, str]:  # noqa: ARG002
         return {}
@@ -133,19 +145,23 @@ class Engine(Apptainer):
         return [self._program, "push", "--quiet", f"docker-archive:{image}", address]
 
     def start(self, image: Path, words: List[str], devices: List[str]) -> List[str]:
-        flags = {"nvidia": "--device=nvidia.com/gpu=all", "amd": "--device=amd.com/gpu=all"}
         run = [self._program, "run", "--rm", "--init", "--pull=never", "--network=host", "--entrypoint="]
-        return [*run, *(flags[each] for each in devices), self._loaded(image), *words]
+        # podman-hpc takes words of the program for its own that stand before this, or without it
+        return [*run, *self._flags(devices), "--", self._stored(image), *words]
 
     def labels(self, image: Path) -> Dict[str, str]:
-        asked = [self._program, "image", "inspect", "--format", "{{json .Labels}}", self._loaded(image)]
+        asked = [self._program, "image", "inspect", "--format", "{{json .Labels}}", self._stored(image)]
         try:
             return dict(json.loads(TimedRun(timeout=_INSPECT_SECONDS)(asked).out))
         except (ValueError, TypeError):
             return {}
 
-    def _loaded(self, image: Path) -> str:
-        """The name of an image in the engine's store, where it is put; of a broken one, one that there is not."""
+    def _stored(self, image: Path) -> str:
+        """What an image is called in the engine's store, where it is put; of a broken one, one that there is not."""
+        known = _configuration_of(image)
+        asked = [self._program, "image", "exists", known or ""]
+        if known and TimedRun(timeout=_INSPECT_SECONDS)(asked).code == 0:
+            return known
         told = TimedRun(timeout=_LOAD_SECONDS, keep_locks=True)(
             [self._program, "load", "--quiet", "--input", str(image)]
         )
@@ -153,6 +169,72 @@ class Engine(Apptainer):
 
     def _saved(self, image: Path, name: str) -> str:
         return shlex.join([self._program, "save", "--quiet", "--output", str(image), _tag(name)])
+
+
+class Charliecloud(Apptainer):
+    """Charliecloud, as a user without any rights: each build has a storage, and the file is a squashfs image."""
+
+    def build(self, definition: str, image: Path, name: str, binds: List[str]) -> List[str]:
+        folder = image.parent
+        first = _rootfs(definition)
+        if first:
+            first.append(self._in_storage(folder, "ch-image", "import", "rootfs.tar", _BELOW))
+        elif below := _BELOW_LINE.search(definition):
+            first = [self._in_storage(folder, "ch-convert", "-i", "squash", "-o", "ch-image", below.group(1), _BELOW)]
+        definition = _BELOW_LINE.sub(f"FROM {_BELOW}", definition.replace(_ADDED, f"FROM {_BELOW}\n"))
+        write_whole(folder / "Containerfile", definition)
+        build = ["ch-image", "build", "--no-cache", "--force=seccomp", "--file", "Containerfile", "--tag", _tag(name)]
+        for bind in [f"{folder / 'site'}:/.modak-site", *binds]:
+            build += ["--bind", re.sub(":ro$", "", bind)]
+        return _one_after_another(folder, *first, self._in_storage(folder, *build, "."), self._packed(image, name))
+
+    def build_environment(self, scratch: Path) -> Dict[str, str]:  # noqa: ARG002
+        return {}
+
+    def pull(self, source: str, image: Path, name: str) -> List[str]:
+        pull = self._in_storage(image.parent, "ch-image", "pull", source.partition("://")[2], _tag(name))
+        return _one_after_another(image.parent, pull, self._packed(image, name))
+
+    def start(self, image: Path, words: List[str], devices: List[str]) -> List[str]:  # noqa: ARG002 - it sees them all
+        return [self._program, "--write-fake", "--set-env", str(image), "--", *words]
+
+    def labels(self, image: Path) -> Dict[str, str]:
+        asked = [self._program, str(image), "--", "cat", "/ch/metadata.json"]
+        try:
+            return dict(json.loads(TimedRun(timeout=_INSPECT_SECONDS)(asked).out)["labels"])
+        except (ValueError, LookupError, TypeError):
+            return {}
+
+    def _in_storage(self, folder: Path, program: str, *words: str) -> str:
+        """A command of a builder that lies beside the runtime; its storage goes with the build's folder."""
+        # ch-convert does not tell ch-image of the storage that it is told of itself
+        storage = f"CH_IMAGE_STORAGE={folder / 'storage'}"
+        more = ["--tmp", str(folder)] if program == "ch-convert" else []
+        return shlex.join(["env", storage, str(Path(self._program).with_name(program)), *more, *words])
+
+    def _packed(self, image: Path, name: str) -> str:
+        return self._in_storage(image.parent, "ch-convert", "-i", "ch-image", "-o", "squash", _tag(name), str(image))
+
+
+# What Charliecloud's builds call the image that they stand on, and the line of a definition that names its file.
+_BELOW = "modak-below"
+_BELOW_LINE = re.compile(r"^FROM (/.+)$", re.MULTILINE)
+
+
+def _rootfs(definition: str) -> List[str]:
+    """The command that makes the file system which a definition adds, in a list; an empty one where it adds none."""
+    return [_alone(line[2:].split()) for line in definition.splitlines() if line.startswith(_ROOTFS)]
+
+
+def _configuration_of(image: Path) -> Optional[str]:
+    """The digest of an archive's configuration, which is the image's own in every store; None where none is told."""
+    try:
+        with tarfile.open(image, "r:") as archive:
+            told = archive.extractfile("manifest.json")
+            found = _HEX.search(json.loads(told.read())[0]["Config"]) if told else None
+    except (OSError, tarfile.TarError, ValueError, LookupError, TypeError):
+        return None
+    return found.group() if found else None
 
 
 def _tag(name: str) -> str:
@@ -169,13 +251,16 @@ def _alone(words: List[str]) -> str:
     return f"( {close}; exec {shlex.join(words)} )"
 
 
+_KINDS = {"": Apptainer, "podman": Engine, "charliecloud": Charliecloud}
+
+
 def runtime_of(program: str) -> Apptainer:
     """The runtime whose program has this path."""
-    return (Engine if Path(program).name == "podman" else Apptainer)(program)
+    return _KINDS[runtime_with(Path(program).name).entry](program)
 
 
 def forget_stored(image: Path) -> None:
-    """Removes what an engine keeps of an image whose archive is gone; one that runs there stays."""
-    engine = find_program("podman") if image.suffix == ".tar" else None
-    if engine:
-        TimedRun(timeout=_INSPECT_SECONDS)([engine, "rmi", "--ignore", _tag(image.stem)])
+    """Removes what engines keep of an image whose archive is gone; one that runs there stays."""
+    for runtime in CONTAINER_RUNTIMES.values():
+        if runtime.entry == "podman" and image.suffix == runtime.ending and (engine := find_program(*runtime.programs)):
+            TimedRun(timeout=_INSPECT_SECONDS)([engine, "rmi", "--ignore", _tag(image.stem)])

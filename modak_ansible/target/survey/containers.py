@@ -7,18 +7,19 @@ from pathlib import Path
 from typing import Callable, List, Optional, TypedDict
 
 from ...errors import ModakError
+from ...schedulers.containers import CONTAINER_RUNTIMES
 from ..core.commands import TimedRun, find_program
 from ..core.container import check_fakeroot, check_signing_key
 from ..core.files import read_text
 from ..core.probe import version_of
 
-RUNTIMES = ("apptainer", "singularity")
 _SWITCHES = {
     "/proc/sys/user/max_user_namespaces": "0",
     "/proc/sys/kernel/unprivileged_userns_clone": "0",
     "/proc/sys/kernel/apparmor_restrict_unprivileged_userns": "1",
 }
-_BUILDERS = ("mksquashfs", "newuidmap", "newgidmap", "debootstrap", "mmdebstrap")
+_TOOLS = {tool for each in CONTAINER_RUNTIMES.values() for tool in each.tools}
+_BUILDERS = ("debootstrap", "mmdebstrap", *sorted(_TOOLS))
 
 
 class ContainerFacts(TypedDict):
@@ -42,8 +43,7 @@ def container_facts(preference: str, signing_key: str = "") -> ContainerFacts:
         preference: any, apptainer, singularity, or none.
         signing_key: what images are signed with; empty where they are not.
     """
-    names = RUNTIMES if preference in ("any", "none") else (preference,)
-    runtime = find_program(*names)
+    runtime = find_program(*CONTAINER_RUNTIMES.get(preference, CONTAINER_RUNTIMES["any"]).programs)
     problem, hint = _problem(check_fakeroot)
     signing = _problem(lambda: check_signing_key(runtime, signing_key)) if runtime and signing_key else ("", "")
     return {

@@ -12,6 +12,7 @@ from typing import Dict, List, Optional, Tuple, TypedDict
 
 from ...schedulers import SCHEDULERS
 from ...schedulers.base import SchedulerSilent, SubmissionRefused, SubmissionUncertain
+from ...schedulers.containers import CONTAINER_RUNTIMES
 from ..core.commands import SYSTEM_PATHS, TimedRun
 from ..core.files import make_private, read_text
 from ..core.workspace import Workspace
@@ -32,7 +33,7 @@ echo "machine=$(uname -m)"
 echo "clock=$(date +%%s)"
 echo "processors=$(getconf _NPROCESSORS_ONLN)"
 echo "memory=$(awk '/^MemTotal/ {print $2}' /proc/meminfo)"
-for runtime in apptainer singularity; do
+for runtime in %(runtimes)s; do
   path=$(command -v $runtime) && echo "runtime=$path $($runtime --version | head -n 1)"
 done
 [ -e %(marker)s ] && echo "home=same"
@@ -155,6 +156,7 @@ def job_script(scheduler: str, folder: Path, options: NodeOptions) -> str:
         "out": shlex.quote(str(folder / "answer.txt")),
         "marker": shlex.quote(str(folder / "job.sh")),
         "paths": ":".join(SYSTEM_PATHS),
+        "runtimes": " ".join(dict.fromkeys(name for each in CONTAINER_RUNTIMES.values() for name in each.programs)),
         "modules": "\n".join(f"module load {shlex.quote(module)}" for module in options["modules"]),
         "places": " ".join(f"'{each}'" for each in [*_PLACES, *filter(_FOLDER.fullmatch, options["folders"])]),
         "ended": _ENDED,

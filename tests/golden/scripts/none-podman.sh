@@ -122,9 +122,14 @@ if [ "$(stat -L -c '%s %i %.9Y %.9Z' "$image")" != "$stamp" ] &&
     exit 65
 fi
 
-# The image goes from its file into the engine's own store, which has most of it from the last time.
-image=$("$runtime" load --quiet --input "$image") || exit 66
-image=${image##*: }
+# The image goes from its file into the engine's own store, unless that has it: its name there is the digest of its
+# configuration, which the file tells. Each node of a job may have a store of its own.
+archive=$image
+image=$(tar -x -O -f "$archive" manifest.json 2> /dev/null | grep -o '"Config": *"[^"]*' | grep -o -m 1 '[0-9a-f]\{64\}')
+if [ -z "$image" ] || ! "$runtime" image exists "$image"; then
+    loaded=$("$runtime" load --quiet --input "$archive") || exit 66
+    image=${image:-${loaded##*: }}
+fi
 own=$("$runtime" image inspect --format '{{range .Config.Env}}{{println .}}{{end}}' "$image" | cut -d = -f 1)
 own=$'HOSTNAME\nSHLVL\nPWD\nOLDPWD\n_\n'$own
 mounts=(
@@ -147,11 +152,12 @@ end_containers "$runtime" "$deployment" > /dev/null
 setsid bash -c "$(declare -f end_containers)"'; tail --pid="$1" -f /dev/null; end_containers "$2" "$3"' \
     guard "$$" "$runtime" "$deployment" > /dev/null 2>&1 < /dev/null 3>&- 4>&- &
 {
-    declare -p runtime image own mounts deployment
+    declare -p runtime archive image own mounts deployment
     # shellcheck disable=SC2016
-    echo 'mapfile -t names < <(compgen -e | grep -vxF "$own")
+    echo '"$runtime" image exists "$image" || "$runtime" load --quiet --input "$archive" > /dev/null || exit 66
+mapfile -t names < <(compgen -e | grep -vxF "$own")
 exec "$runtime" run --rm --init --pull=never --network=host --ipc=host --security-opt=label=disable --entrypoint= \
-    --label "modak.deployment=$deployment" --workdir "$PWD" "${names[@]/#/--env=}" "${mounts[@]}" "$image" "$@"'
+    --label "modak.deployment=$deployment" --workdir "$PWD" "${names[@]/#/--env=}" "${mounts[@]}" -- "$image" "$@"'
 } > state/contain.sh
 
 cd code || exit 1

@@ -8,20 +8,20 @@ from modak_ansible.model.application import Application, Optimisation, Resources
 from modak_ansible.model.request import GivenImage, Request
 from modak_ansible.model.rule import Effects, Rule
 from modak_ansible.model.target import Accelerator, Partition, Scheduler, Site, Target
-from modak_ansible.planning.plan import make_plan
+from modak_ansible.planning.plan import CannotPlan, make_plan
 
 
-def plan(vendor=None, accelerators=0, container="any", **site):
+def plan(vendor=None, accelerators=0, container="any", image="~/mine.sif", optimisation=None, **site):
     target = Target(
-        name="cluster", scheduler=Scheduler.SLURM, container_runtime=container, site=Site(**site),
+        name="cluster", scheduler=Scheduler.SLURM, container_runtime=container, image_base="docker", site=Site(**site),
         partitions=(Partition(name="all", nodes=1, cores=8, accelerators=2),),
         accelerator=Accelerator(vendor=vendor, count=2),
     )  # fmt: skip
     request = Request(
-        blueprint="example", training="training", target=target, optimisation=Optimisation(),
+        blueprint="example", training="training", target=target, optimisation=optimisation or Optimisation(),
         application=Application(name="example", framework="pytorch", script="train.py"),
         resources=Resources(accelerators=accelerators),
-        image=GivenImage(source="~/mine.sif") if container != "none" else None,
+        image=GivenImage(source=image) if container != "none" and image else None,
     )  # fmt: skip
     return make_plan(request)
 
@@ -55,6 +55,31 @@ def test_what_the_site_binds_and_its_rules_add():
     assert "the site has /opt/site, /data:/data:ro bound" in choice(made).reason
     lines = '    --nv\n    --cleanenv\n    --bind "$workspace"\n    --bind /opt/site\n    --bind /data:/data:ro\n    "$image"\n'
     assert lines in made.job.script
+
+
+@pytest.mark.parametrize(
+    ("container", "vendor", "entry", "ending"),
+    [
+        ("charliecloud", "nvidia", "pytorch-2.15-cuda", "sqfs"),
+        ("charliecloud", "amd", "pytorch-2.10-rocm-hub", "sqfs"),
+        ("podman-hpc", "amd", "pytorch-2.10-rocm-hub", "tar"),
+    ],
+)
+def test_accelerators_that_a_runtime_does_not_bring_in_are_refused(container, vendor, entry, ending):
+    reason = rf"^{container} has no flag by which a container sees accelerators of {vendor}\n"
+    with pytest.raises(CannotPlan, match=reason) as refused:
+        plan(vendor, 1, container, image=None, optimisation=Optimisation(entry=entry))
+    assert "an image of your own" in refused.value.hint
+    own = plan(vendor, 1, container, image=f"~/mine.{ending}")
+    assert choice(own).value == "plain", "it may have what drives them"
+
+
+@pytest.mark.parametrize(
+    ("container", "image"), [("charliecloud", "~/a.sif"), ("podman", "~/a.sqfs"), ("any", "~/a.tar")]
+)
+def test_files_that_a_runtime_does_not_read_are_refused(container, image):
+    with pytest.raises(CannotPlan, match="runs no image of the kind of"):
+        plan(container=container, image=image)
 
 
 def test_accelerators_of_which_nobody_knows_the_vendor():

@@ -159,6 +159,16 @@ CASES = {
         FULL._replace(script="train.py", container_runtime="podman", container_flags=("--device=nvidia.com/gpu=all",),
             binds=("/lustre/data:/data:ro", "/opt/licences"), modules=(), image="images/abc.tar", seal="images/abc.seal"),
     ),
+    "slurm-podman-hpc": (
+        job("slurm", nodes=2, accelerators=2),
+        PLAIN._replace(container_runtime="podman-hpc", container_flags=("--gpu",), image="images/abc.tar",
+            launch=Launch(("srun",), ranks=Ranks(2, 1))),
+    ),
+    "slurm-charliecloud": (
+        job("slurm"),
+        FULL._replace(script="train.py", container_runtime="charliecloud", container_flags=(),
+            binds=("/lustre/data:/data:ro", "/opt/licences"), modules=(), image="images/abc.sqfs", seal="images/abc.seal"),
+    ),
     "kubernetes-plain": (job("kubernetes"), IN_PODS),
     "kubernetes-full": (
         job("kubernetes", processes_per_node=2, memory=8 * 10**9, accelerators=2, partition="batch",
@@ -436,3 +446,46 @@ def wait_until(condition, seconds=30):
     while not condition():
         assert time.monotonic() < end, "it did not come to that"
         time.sleep(0.05)
+
+
+CH_RUN = """#!/usr/bin/env python3
+# takes ch-run's place: it goes when it is asked to end, whatever its program does, and calls every signal 1
+import os, signal, subprocess, sys
+signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+code = subprocess.call(sys.argv[sys.argv.index("--") + 1:], preexec_fn=lambda: signal.signal(signal.SIGTERM, signal.SIG_DFL))
+sys.exit(1 if code < 0 else code)
+"""
+
+
+def run_by_charliecloud(tmp_path, monkeypatch, program):
+    """A process of a job that runs a shell's program, and the job's folder."""
+    deployment = tmp_path / "w" / "deployments" / "d"
+    (deployment / "code").mkdir(parents=True)
+    (tmp_path / "ch-run").write_text(CH_RUN)
+    (tmp_path / "ch-run").chmod(0o755)
+    (tmp_path / "w" / "images").mkdir()
+    (tmp_path / "w" / "images" / "abc.sqfs").touch()
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("SLURM_SUBMIT_DIR", str(deployment))
+    monkeypatch.setenv("SLURM_JOB_ID", "1")
+    parts = PLAIN._replace(container_runtime="charliecloud", image="images/abc.sqfs", command=("bash", "-c", program))
+    (deployment / "job.sh").write_text(render_script(job("slurm"), parts))
+    return subprocess.Popen(["bash", str(deployment / "job.sh")]), deployment
+
+
+@pytest.mark.component
+def test_what_ends_in_charliecloud_by_a_signal_has_its_code(tmp_path, monkeypatch):
+    process, deployment = run_by_charliecloud(tmp_path, monkeypatch, "kill -KILL $$")
+    assert process.wait(30) == 137
+    assert (deployment / "state" / "finished").read_text() == "137\n"
+
+
+@pytest.mark.component
+def test_a_job_in_charliecloud_ends_when_its_program_has(tmp_path, monkeypatch):
+    """And not when ch-run goes, with the image."""
+    program = "trap 'sleep 1; echo saved > ../saved; exit 0' TERM; touch ../began; while :; do sleep 0.1; done"
+    process, deployment = run_by_charliecloud(tmp_path, monkeypatch, program)
+    wait_until((deployment / "began").exists)
+    process.terminate()
+    assert process.wait(30) == 143
+    assert (deployment / "saved").read_text() == "saved\n"

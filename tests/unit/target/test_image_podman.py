@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
+import io
+import json
+import tarfile
 
 import pytest
-from image_builds import layer, make, wait
+from image_builds import layer, make, put_in_place, wait
 
 from modak_ansible.target.core.workspace import Workspace
-from modak_ansible.target.images import image as image_module
-from modak_ansible.target.images import probe as image_probe
 from modak_ansible.target.images.image import ImageStore
 from modak_ansible.target.images.publishing import PublishedImage
 from modak_ansible.target.images.runtimes import forget_stored, runtime_of
@@ -22,7 +22,8 @@ case "$1" in
         cp "$folder/Containerfile" "$CALLS.$(grep -c ^build "$CALLS").txt" ;;
     save) [ "$2" != --quiet ] || echo "an image" > "$4" ;;
     load) echo "Loaded image: localhost/modak:$(basename "$(dirname "$4")" .part | tr -d .)" ;;
-    image) echo '{"modak.definition-digest": "base"}' ;;
+    image) [ "$2" != exists ] || { echo "$3" | grep -qf "$CALLS.known"; exit; }
+        echo '{"modak.definition-digest": "base"}' ;;
     run) [ -z "${BREAK:-}" ] || { echo "ImportError: $BREAK"; exit 1; } ;;
 esac
 exit 0
@@ -48,19 +49,7 @@ TOP = archive("top", 'FROM {{ base }}\nLABEL d="{{ definition_digest }}"\n', pro
 
 @pytest.fixture
 def store_of(tmp_path, monkeypatch):
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    for program, text in {"podman": PODMAN, "mmdebstrap": MMDEBSTRAP}.items():
-        (folder / program).write_text(text)
-        (folder / program).chmod(0o755)
-    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
-    monkeypatch.setenv("CALLS", str(tmp_path / "calls"))
-    monkeypatch.setattr(image_module, "NEEDED_BYTES", 0)
-    monkeypatch.setattr(image_module, "check_fakeroot", lambda: None)
-    monkeypatch.setattr(image_module, "require_release", lambda *_: None)
-    monkeypatch.setattr(image_module, "require_keyring", lambda _: None)
-    monkeypatch.setattr(image_module, "digest_of_tag", lambda *_: "")
-    monkeypatch.setattr(image_probe, "_devices", list)
+    put_in_place({"podman": PODMAN, "mmdebstrap": MMDEBSTRAP}, tmp_path, monkeypatch)
 
     def made(*layers, kind=ImageStore, workspace="w", **site):
         image = {"digest": layers[-1]["digest"], "layers": list(layers), "container_runtime": "podman"}
@@ -143,3 +132,28 @@ def test_what_an_engine_keeps_of_an_image_goes_with_its_archive(store_of, tmp_pa
     forget_stored(tmp_path / "abc.tar")
     forget_stored(tmp_path / "abc.sif")
     assert [line for line in calls(tmp_path) if line.startswith("rmi")] == ["rmi --ignore localhost/modak:abc"]
+
+
+@pytest.mark.component
+@pytest.mark.parametrize("named", ["{}.json", "blobs/sha256/{}"])
+def test_what_an_engine_has_of_an_archive_it_is_not_given_again(store_of, tmp_path, named):
+    """Loading reads gigabytes; an archive tells the digest that its image has in every store."""
+    digest, told = "ab" * 32, io.BytesIO()
+    manifest = json.dumps([{"Config": named.format(digest)}]).encode()
+    with tarfile.open(fileobj=told, mode="w") as archive:
+        entry = tarfile.TarInfo("manifest.json")
+        entry.size = len(manifest)
+        archive.addfile(entry, io.BytesIO(manifest))
+    (tmp_path / "x.tar").write_bytes(told.getvalue())
+    podman = runtime_of(str(tmp_path / "bin" / "podman"))
+    (tmp_path / "calls.known").write_text("none\n")
+    assert podman.start(tmp_path / "x.tar", ["true"], [])[-2:] == ["localhost/modak:" + tmp_path.name, "true"]
+    (tmp_path / "calls.known").write_text(digest + "\n")
+    assert podman.start(tmp_path / "x.tar", ["true"], [])[-2:] == [digest, "true"]
+    assert [line.split()[0] for line in calls(tmp_path)] == ["image", "load", "image"]
+
+
+@pytest.mark.component
+def test_words_of_a_program_are_none_of_podman_hpcs(tmp_path):
+    words = runtime_of("/usr/bin/podman-hpc").start(tmp_path / "x.tar", ["python", "--gpu"], ["nvidia", "amd"])
+    assert words[-5:] == ["--gpu", "--", "localhost/modak:none", "python", "--gpu"]

@@ -58,7 +58,7 @@ class ApplicationForm(Form):
     )
     container_runtime: Annotated[str, text(rules.value_problem)] | None = Field(
         None,
-        description="any, apptainer, singularity, podman or none; or an image, unless enable_opt_build finds a build.",
+        description="As a target has it, such as podman; or an image, unless enable_opt_build finds a build.",
     )
     mpi_ranks: Count | None = Field(None, description="Processes of the whole job, at most.")
     # wishes: of the optimisations; make generate
