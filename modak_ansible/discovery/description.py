@@ -155,8 +155,9 @@ def kind_words(kind: NodeKind) -> str:
     memory = format_size(kind.memory) if kind.memory else "memory not told"
     gpus = ", ".join(f"{count} GPU{'s' if count > 1 else ''} {name}".rstrip() for name, count in kind.accelerators)
     down = f"{kind.unusable} of them down or drained" if kind.unusable else ""
+    off = f"{kind.off} of them off until a job needs them" if kind.off else ""
     count = f"{kind.count} node{'s' if kind.count > 1 else ''}"
-    return ", ".join(part for part in (f"{count}: {cores}", memory, gpus, down) if part)
+    return ", ".join(part for part in (f"{count}: {cores}", memory, gpus, down, off) if part)
 
 
 # --- the other values

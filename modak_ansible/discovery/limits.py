@@ -111,7 +111,10 @@ def _compared(said: Partition, found: PartitionFacts, *, is_chosen: bool) -> Ite
     if found.nodes and down >= found.nodes:
         yield warning("partition", f"all {found.nodes} nodes of {said.name} are down or drained", "jobs will wait")
     else:
-        yield ok("partition", f"{said.name} fits{f'; {down} of its nodes are down or drained' if down else ''}")
+        off = sum(kind.off for kind in found.kinds)
+        words = [f"{down} of its nodes are down or drained"] * bool(down)
+        words += [f"{off} of its nodes are off until a job needs them"] * bool(off)
+        yield ok("partition", "; ".join([f"{said.name} fits", *words]))
 
 
 def _fitting(request: Request, found: PartitionFacts) -> Iterator[Finding]:

@@ -38,7 +38,9 @@ def node_findings(aim: Aim, facts: SurveyFacts) -> Iterator[Finding]:
 
 def _unanswered(problem: str) -> Finding:
     if "was not done within" in problem:
-        return warning("node", problem, "the cluster is busy: try again later, or with more --patience")
+        return warning(
+            "node", problem, "the cluster is busy, or starts its nodes first: try again with more --patience"
+        )
     if SILENT in problem:
         return missing("node", problem, "is it up? try again when it answers, or ask the administrators")
     return missing("node", problem, "look at the job's folder and at the scheduler's log on the target")

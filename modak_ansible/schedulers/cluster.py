@@ -22,6 +22,7 @@ class NodeKind:
 
     count: int = 1  # how many there are
     unusable: int = 0  # how many of them are down or drained
+    off: int = 0  # how many are off, and start for a job that needs them
     example: str = ""  # the name of one
     cores: Optional[int] = None  # what the scheduler hands out of one of them; hardware threads where it counts those
     layout: Optional[Tuple[int, int, int]] = None  # sockets, cores of a socket, threads of a core
@@ -108,6 +109,7 @@ def kinds_of(nodes: Iterable[NodeKind]) -> Tuple[NodeKind, ...]:
         values["features"] = tuple(feature for feature in members[0].features if feature in shared)
         values["count"] = sum(member.count for member in members)
         values["unusable"] = sum(member.unusable for member in members)
+        values["off"] = sum(member.off for member in members)
         kinds.append(NodeKind(**values))
     return tuple(sorted(kinds, key=lambda kind: -kind.count))
 

@@ -16,7 +16,8 @@ from ..cluster import ClusterFacts, NodeKind, PartitionFacts, bytes_of, count_of
 _PAIR = re.compile(r"(?:^|\s)([A-Za-z][\w/:]*)=(.*?)(?=\s+[A-Za-z][\w/:]*=|\s*$)")
 _NOTHING = ("", "(null)", "N/A", "None", "n/a")
 _OUT = re.compile(r"DOWN|DRAIN|FAIL|ERROR|UNKNOWN|NO_RESPOND|NOT_RESPONDING|MAINT|INVAL", re.IGNORECASE)
-_ASLEEP = re.compile(r"POWER(?:ED|ING)?_?DOWN")
+# Words of a node's state about its power; POWER is that of Slurm before 21.08 for one that is off.
+_OFF, _STARTING = ("POWERED_DOWN", "POWERING_DOWN", "POWER_DOWN", "POWER"), ("POWERING_UP", "POWER_UP")
 _GRES = re.compile(r"(?:^|,)([\w.-]+)((?::[^,:()\[\]]+)*)(?:[(\[][^)\]]*[)\]])*")
 _COUNT = re.compile(r"(\d{1,9})([kKmMgG]?)", re.ASCII)
 _FACTORS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
@@ -31,7 +32,9 @@ def read_slurm(run: Run, user: str, groups: Iterable[str]) -> ClusterFacts:
     longest = _qualities(run)
     enforced = config.get("AccountingStorageEnforce", "").lower()
     facts = [
-        partition_of(partition, nodes, set(groups), accounts, longest) for partition in partitions if _name(partition)
+        partition_of(partition, nodes, set(groups), accounts, longest, config)
+        for partition in partitions
+        if _name(partition)
     ]
     return ClusterFacts(
         scheduler="slurm",
@@ -62,9 +65,10 @@ def node_of(values: Dict[str, str]) -> NodeKind:
     """One node of ``scontrol show node``."""
     numbers = [count_of(values.get(key, "")) for key in ("Sockets", "CoresPerSocket", "ThreadsPerCore")]
     layout = (numbers[0], numbers[1], numbers[2]) if None not in numbers else None
-    state = _ASLEEP.sub("", values.get("State", ""))  # a node that sleeps to save energy wakes for a job
+    unusable, is_off = _condition(values.get("State", ""))
     return NodeKind(
-        unusable=1 if _OUT.search(state) or state.endswith("*") else 0,
+        unusable=int(unusable),
+        off=int(is_off),
         example=values.get("NodeName", ""),
         cores=count_of(values.get("CPUEfctv", "")) or count_of(values.get("CPUTot", "")),
         layout=layout,  # type: ignore[arg-type] # none of them is None
@@ -73,6 +77,20 @@ def node_of(values: Dict[str, str]) -> NodeKind:
         accelerators=accelerators_of(values.get("Gres", "")),
         features=tuple(word for word in _value(values.get("AvailableFeatures", "")).split(",") if word),
     )
+
+
+def _condition(state: str) -> Tuple[bool, bool]:
+    """Whether jobs cannot have a node, and whether it is off and starts for the next job, to save energy or money.
+
+    Args:
+        state: as ``scontrol show node`` has it, such as ``IDLE+CLOUD+POWERED_DOWN``.
+    """
+    words = state.upper().split("+")
+    power = [word for word in words if word in (*_OFF, *_STARTING)]
+    # one that is off, or on its way, need not answer
+    rest = [word.rstrip("*") for word in words if word not in ("NOT_RESPONDING", *power)] if power else words
+    unusable = any(_OUT.search(word) or word.endswith("*") for word in rest)
+    return unusable, not unusable and any(word in _OFF for word in power)
 
 
 def _memory_of(values: Dict[str, str]) -> Optional[int]:
@@ -104,6 +122,7 @@ def partition_of(
     groups: Iterable[str],
     accounts: Optional[Tuple[str, ...]],
     longest: Dict[str, int],
+    config: Dict[str, str],
 ) -> PartitionFacts:
     """One partition of ``scontrol show partition``.
 
@@ -113,6 +132,7 @@ def partition_of(
         groups: of the user.
         accounts: of the user; None where nobody says.
         longest: the longest job of each quality of service, in seconds.
+        config: of the whole cluster.
     """
     name = _name(values)
     members = _members(values, nodes)
@@ -123,6 +143,8 @@ def partition_of(
     if of_quality and (walltime is None or of_quality < walltime):
         walltime = of_quality
         notes.append(f"its quality of service {values['QoS']} limits the wall time")
+    if any(kind.off for kind in kinds):
+        notes.append(_start_words(values, config))
     return PartitionFacts(
         name=name,
         default=values.get("Default") == "YES",
@@ -150,6 +172,19 @@ def _members(values: Dict[str, str], nodes: List[Dict[str, str]]) -> List[NodeKi
         return [node_of(node) for node in real if name in node.get("Partitions", "").split(",")]
     listed = set(expand_nodes(values.get("Nodes", "")))
     return [node_of(node) for node in real if node.get("NodeName") in listed]
+
+
+def _start_words(values: Dict[str, str], config: Dict[str, str]) -> str:
+    """How long nodes that are off take to start for a job, and when they go again."""
+
+    def seconds(name: str) -> Optional[int]:
+        own = values.get(name, "GLOBAL")  # a partition's
+        return count_of((config.get(name, "") if own == "GLOBAL" else own).replace("sec", ""))
+
+    start, idle = seconds("ResumeTimeout"), seconds("SuspendTime")
+    within = f" within {start} s" if start else ""
+    after = f", and goes after {idle} s without one" if idle else ""
+    return f"a node that is off starts for a job{within}{after}"
 
 
 def _average(values: Dict[str, str]) -> Tuple[NodeKind, ...]:

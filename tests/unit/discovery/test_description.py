@@ -43,6 +43,11 @@ def test_slots_that_are_no_processors():
     assert kind_words(NodeKind(cores=24, processors=2)) == "1 node: 24 cores on 2 processors, memory not told"
 
 
+def test_nodes_that_are_off_are_told():
+    words = kind_words(NodeKind(count=5, cores=8, off=3))
+    assert words == "5 nodes: 8 cores, memory not told, 3 of them off until a job needs them"
+
+
 def test_what_is_closed_or_has_a_name_that_nobody_can_use_is_left_out():
     closed = dataclasses.replace(BATCH, closed="its state is DOWN")
     odd = dataclasses.replace(BATCH, name="a b")

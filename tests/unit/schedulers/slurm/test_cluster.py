@@ -79,6 +79,49 @@ def test_nodes_that_are_down_asleep_or_not_there_yet():
     assert (kind.count, kind.unusable) == (5, 1), "n004 is down, n005 only sleeps, n006 is not there"
 
 
+def elastic(nodes):
+    """A cluster whose nodes start for a job."""
+    cases = {"config": "config", "node": f"nodes-{nodes}", "partition": "partitions"}
+    found = read_slurm(run_of(**{key: answer(f"slurm-elastic-{case}") for key, case in cases.items()}), "alice", [])
+    return {each.name: each for each in found.partitions}
+
+
+def test_nodes_that_are_off_start_for_a_job():
+    """Two are on their way and do not answer yet, and three are off: n6 alone has ever run."""
+    found = elastic("starting")
+    (kind,) = found["cloud"].kinds
+    assert (kind.count, kind.cores, kind.unusable, kind.off) == (5, 8, 0, 3)
+    assert found["cloud"].note == "a node that is off starts for a job within 20 s, and goes after 30 s without one"
+    assert (found["fixed"].kinds[0].off, found["fixed"].note) == (0, "")
+
+
+def test_nodes_that_did_not_come_are_down():
+    (kind,) = elastic("failed")["cloud"].kinds
+    assert (kind.count, kind.unusable, kind.off) == (5, 3, 2)
+
+
+@pytest.mark.parametrize(
+    ("state", "unusable", "off"),
+    [
+        ("IDLE+CLOUD+POWERED_DOWN", 0, 1), ("IDLE+CLOUD+POWERING_DOWN", 0, 1), ("IDLE+CLOUD+POWER_DOWN", 0, 1),
+        ("IDLE+CLOUD+POWER", 0, 1), ("MIXED+CLOUD+POWERING_UP", 0, 0), ("IDLE*+CLOUD+POWERING_UP", 0, 0),
+        ("ALLOCATED+CLOUD+NOT_RESPONDING+POWERING_UP", 0, 0), ("DOWN+CLOUD+NOT_RESPONDING+POWERING_UP", 1, 0),
+        ("DOWN+CLOUD+POWERED_DOWN", 1, 0), ("IDLE+CLOUD+DRAIN+POWERED_DOWN", 1, 0), ("IDLE+CLOUD", 0, 0), ("IDLE*", 1, 0),
+        ("ALLOCATED+CLOUD+NOT_RESPONDING", 1, 0), ("DOWN*+CLOUD", 1, 0),
+    ],
+)  # fmt: skip
+def test_the_words_of_a_state(state, unusable, off):
+    kind = node_of({"State": state})
+    assert (kind.unusable, kind.off) == (unusable, off)
+
+
+def test_a_partition_may_have_its_own_times():
+    (node,) = records(slurm_node("n001", State="IDLE+CLOUD+POWERED_DOWN"))
+    (values,) = records(slurm_partition("batch", ResumeTimeout="900", SuspendTime="INFINITE"))
+    note = partition_of(values, [node], [], None, {}, {"ResumeTimeout": "60 sec", "SuspendTime": "300 sec"}).note
+    assert note == "a node that is off starts for a job within 900 s"
+
+
 def test_limits():
     batch, long = (partitions()[name] for name in ("batch", "long"))
     assert (batch.walltime, batch.most_nodes, batch.memory) == (172800, 4, 180000 * 2**20)
@@ -123,7 +166,7 @@ def test_nodes_that_are_not_shown():
 def test_nodes_that_do_not_name_their_partitions():
     nodes = records("\n".join(slurm_node(name, Partitions=None) for name in ("n001", "n129", "n130")))
     (values,) = records(slurm_partition("batch"))
-    assert partition_of(values, nodes, [], None, {}).nodes == 2
+    assert partition_of(values, nodes, [], None, {}, {}).nodes == 2
 
 
 def test_a_silent_scheduler():
@@ -168,7 +211,7 @@ def test_every_key_of_a_line_is_read(values):
     "PartitionName", "AllowGroups", "MaxNodes", "TRES", "TotalCPUs", "TotalNodes", "QoS", "NodeName"]), st.text(max_size=12)))  # fmt: skip
 def test_unknown_words_never_break_it(values):
     node_of(values)
-    partition_of(values, [values], [], None, {})
+    partition_of(values, [values], [], None, {}, {})
 
 
 def test_a_partition_that_no_job_can_enter_is_closed():
