@@ -36,7 +36,8 @@ class Target:
         self.workspace = Workspace(str(path))
         self.workspace.create()
         self.queue = FakeQueue(self.workspace.deployments)
-        monkeypatch.setitem(SCHEDULERS, "fake", self.queue)
+        self.queue.name = "slurm"
+        monkeypatch.setitem(SCHEDULERS, self.queue.name, self.queue)
         self.calls = []
         self.before_watch = self.queue.run_all
 
@@ -70,7 +71,7 @@ def make_stages(blueprint, target):
     for name, after in (("preprocess", ""), ("evaluate", ", { after: training }")):
         blueprint.replace("\n  outputs:", f"\n{NODE.format(name=name, after=after)}\n  outputs:")
 
-    def make(training=None, scheduler="fake", **more):
+    def make(training=None, scheduler="slurm", **more):
         said = []
         stages = []
         for planned in plan_all(blueprint.service, Inputs(), training):
