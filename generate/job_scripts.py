@@ -17,7 +17,9 @@ _HEAD = '''"""The texts of job scripts: made by make generate from the templates
 from __future__ import annotations
 
 import shlex
-from typing import Any
+from typing import Any, Dict
+
+Given = Dict[str, Any]  # the values that a template has names for
 
 
 class _Loop:
@@ -30,8 +32,8 @@ def _looped(items: Any) -> Any:
 '''
 _TAIL = '''
 
-def render(template: str, given: dict[str, Any]) -> str:
-    """A script's text, from the values that its template has names for."""
+def render(template: str, given: Given) -> str:
+    """A script's text."""
     out: list[str] = []
     _TEMPLATES[template](out, dict(given))
     return "".join(out)
@@ -64,7 +66,7 @@ def rendered_module() -> str:
     parts = [_HEAD]
     for name in names:
         tree = read.parse((FOLDER / name).read_text(encoding="utf-8"))
-        lines = [f"def {_function(name)}(out: list[str], given: dict[str, Any]) -> None:", *_block(tree.body, {}, 1)]
+        lines = [f"def {_function(name)}(out: list[str], given: Given) -> None:", *_block(tree.body, {}, 1)]
         parts.append("\n\n" + "\n".join(lines) + "\n")
     whole = {name.partition(".")[0]: _function(name) for name in names}
     return "".join(parts) + _TAIL % ", ".join(f'"{name}": {function}' for name, function in whole.items())

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from typing import Any
+from typing import Any, Dict
+
+Given = Dict[str, Any]  # the values that a template has names for
 
 
 class _Loop:
@@ -15,7 +17,7 @@ def _looped(items: Any) -> Any:
     return ((_Loop(place, len(items)), item) for place, item in enumerate(items))
 
 
-def _body(out: list[str], given: dict[str, Any]) -> None:
+def _body(out: list[str], given: Given) -> None:
     out += ['\n# ', str(given['job'].name), ', written by modak: another deployment writes it anew.\n\nset -u\n\ncd "', str(given['folder']), '" || exit 1\ndeployment=$PWD\n']
     if (((given['container'] or given['image']) or given['data']) or given['after']):
         out += ['workspace=$(cd ../.. && pwd)\n']
@@ -280,7 +282,7 @@ def _body(out: list[str], given: dict[str, Any]) -> None:
             out += [')\nafter=$?\n[ "$MODAK_EXIT_CODE" -ne 0 ] || exit "$after"\n(exit "$MODAK_EXIT_CODE")\n']
 
 
-def _charliecloud(out: list[str], given: dict[str, Any]) -> None:
+def _charliecloud(out: list[str], given: Given) -> None:
     out += ['\nmounts=(\n    --bind="$workspace"\n    --bind="$HOME"\n']
     for each in given['data']:
         out += ['    --bind="$', str(each.shell), '"\n']
@@ -293,7 +295,7 @@ def _charliecloud(out: list[str], given: dict[str, Any]) -> None:
     out += [')\n# ch-run serves the image\'s files while its program runs, and stops that when it is asked to end itself: what is asked is\n# the program, by a shell inside, which also tells its exit code where a signal ended it.\ncontain() {\n    export USER=${USER:-$(id -un)} # which ch-run wants\n    local running\n    # what the image sets goes before the job\'s environment, as Apptainer has it; folders are the node\'s\n    local given=(--set-env --env-no-expand "--set-env=HOME=$HOME" ${TMPDIR:+"--set-env=TMPDIR=$TMPDIR"})\n    unset TMPDIR # which ch-run would have for its /tmp\n    # shellcheck disable=SC2016 # a dollar there is for the other shell\n    "$runtime" --write-fake "${given[@]}" "${mounts[@]}" --cd="$PWD" "$image" -- sh -c \'"$@" &\n        program=$!\n        trap "kill -TERM $program 2> /dev/null" TERM\n        while :; do\n            wait "$program"\n            code=$?\n            kill -0 "$program" 2> /dev/null || exit "$code"\n        done\' sh "$@" &\n    running=$!\n    trap \'pkill -TERM -P "$running"\' TERM\n    while kill -0 "$running" 2> /dev/null; do\n        wait "$running"\n    done\n    wait "$running"\n}\n{\n    declare -p runtime image mounts\n    declare -f contain\n    # shellcheck disable=SC2016\n    echo \'contain "$@"\'\n} > state/contain.sh\n']
 
 
-def _checkpoint(out: list[str], given: dict[str, Any]) -> None:
+def _checkpoint(out: list[str], given: Given) -> None:
     out += ['\n# Asks the training to save its state and to end. What does not end in time is ended, and goes on from what it saved before.\nask() {\n    : > "$stop"\n    timeout ', str(given['checkpoint'].patience), ' tail --pid="$training" -f /dev/null\n    if [ $? -eq 124 ]; then\n        : > "$deployment/state/late"\n        kill -TERM "$training"\n        timeout ', str(given['checkpoint'].mercy), ' tail --pid="$training" -f /dev/null\n        [ $? -ne 124 ] || kill -KILL "$training"\n    fi\n} 2> /dev/null\n\n# Has the job run again, after a training that was asked to end, or that says by its exit code that it is to go on.\nqueue_again() {\n    cd "$deployment" || return\n    if [ "$1" -eq 0 ] || { [ "$1" -ne ', str(given['checkpoint'].exit_code), ' ] && ! [ -e state/late ]; }; then\n        return\n    fi\n    [ ! -e "$stop" ] || echo timeout > state/ended\n    if [ -z "$(ls checkpoints)" ]; then\n        echo "the training was stopped, and has saved nothing that it could go on from" >&2\n    elif [ "$run" -gt ', str(given['checkpoint'].requeue), ' ]; then\n        echo "the training was stopped, and its job was queued again as often as it may be: ', str(given['checkpoint'].requeue), '" >&2\n    else\n        echo "run $run was stopped; the job is queued again" >&2\n']
     if (given['scheduler'] == 'slurm'):
         out += ['        trap \'\' TERM\n        : > state/requeued\n        scontrol requeue "$job_id" && return\n']
@@ -306,7 +308,7 @@ def _checkpoint(out: list[str], given: dict[str, Any]) -> None:
     out += ['        rm -f state/requeued\n        echo "the job could not be queued again; what the training has saved stays in $deployment/checkpoints" >&2\n    fi\n}\n']
 
 
-def _kubernetes(out: list[str], given: dict[str, Any]) -> None:
+def _kubernetes(out: list[str], given: Given) -> None:
     out += ['#!/bin/bash\n']
     for line in given['directives']:
         out += ['#KUBERNETES ', str(line), '\n']
@@ -316,7 +318,7 @@ def _kubernetes(out: list[str], given: dict[str, Any]) -> None:
     _body(out, given)
 
 
-def _lsf(out: list[str], given: dict[str, Any]) -> None:
+def _lsf(out: list[str], given: Given) -> None:
     out += ['#!/bin/bash\n']
     for line in given['directives']:
         out += ['#BSUB ', str(line), '\n']
@@ -326,7 +328,7 @@ def _lsf(out: list[str], given: dict[str, Any]) -> None:
     _body(out, given)
 
 
-def _none(out: list[str], given: dict[str, Any]) -> None:
+def _none(out: list[str], given: Given) -> None:
     out += ['#!/bin/bash\n']
     given['hosts'] = 'hostname'
     given['folder'] = '$(dirname "$0")'
@@ -334,7 +336,7 @@ def _none(out: list[str], given: dict[str, Any]) -> None:
     _body(out, given)
 
 
-def _podman(out: list[str], given: dict[str, Any]) -> None:
+def _podman(out: list[str], given: Given) -> None:
     out += ['\n# The image goes from its file into the engine\'s own store, unless that has it: its name there is the digest of its\n# configuration, which the file tells. Each node of a job may have a store of its own.\narchive=$image\nimage=$(tar -x -O -f "$archive" manifest.json 2> /dev/null | grep -o \'"Config": *"[^"]*\' | grep -o -m 1 \'[0-9a-f]\\{64\\}\')\nif [ -z "$image" ] || ! "$runtime" image exists "$image"; then\n    loaded=$("$runtime" load --quiet --input "$archive") || exit 66\n    image=${image:-${loaded##*: }}\nfi\n', 'own=$("$runtime" image inspect --format ', str("'{{range .Config.Env}}{{println .}}{{end}}'"), ' "$image" | cut -d = -f 1)\nown=$\'HOSTNAME\\nSHLVL\\nPWD\\nOLDPWD\\n_\\n\'$own\nmounts=(\n    --volume "$workspace:$workspace"\n    --volume "$HOME:$HOME"\n    --volume /tmp:/tmp\n']
     for each in given['data']:
         out += ['    --volume "$', str(each.shell), ':$', str(each.shell), str(('' if (given['staging_path'] and each.is_copied) else ':ro')), '"\n']
@@ -347,7 +349,7 @@ def _podman(out: list[str], given: dict[str, Any]) -> None:
     out += [')\n\n# A container is no child of this job: one that a job left behind that was killed is ended before another runs, and\n# whatever kills this job, somebody ends its container.\nend_containers() {\n    "$1" ps --all --quiet --filter "label=modak.deployment=$2" | xargs --no-run-if-empty "$1" rm --force\n}\nend_containers "$runtime" "$deployment" > /dev/null\n# shellcheck disable=SC2016 # a dollar there is for the other shell\nsetsid bash -c "$(declare -f end_containers)"\'; tail --pid="$1" -f /dev/null; end_containers "$2" "$3"\' \\\n    guard "$$" "$runtime" "$deployment" > /dev/null 2>&1 < /dev/null 3>&- 4>&- &\n{\n    declare -p runtime archive image own mounts deployment\n    # shellcheck disable=SC2016\n    echo \'"$runtime" image exists "$image" || "$runtime" load --quiet --input "$archive" > /dev/null || exit 66\nmapfile -t names < <(compgen -e | grep -vxF "$own")\nexec "$runtime" run --rm --init --pull=never --network=host --ipc=host --security-opt=label=disable --entrypoint= \\\n    --label "modak.deployment=$deployment" --workdir "$PWD" "${names[@]/#/--env=}" "${mounts[@]}" -- "$image" "$@"\'\n} > state/contain.sh\n']
 
 
-def _ranks(out: list[str], given: dict[str, Any]) -> None:
+def _ranks(out: list[str], given: Given) -> None:
     out += ['\n# Where the ranks meet: at the first of them, by an address of its node as the others reach it.\n']
     if (given['job'].nodes == 1):
         out += ['MASTER_ADDR=127.0.0.1\n']
@@ -382,7 +384,7 @@ def _ranks(out: list[str], given: dict[str, Any]) -> None:
     out += ['{\n    declare -p deployment MASTER_ADDR MASTER_PORT', str((' command' if given['by_file'] else '')), '\n    declare -f rank', str((' ranks' if given['ranks'].is_local else '')), "\n    # shellcheck disable=SC2016 # it is the other shell's\n    echo '", str(('ranks "$@"' if given['ranks'].is_local else ('rank "" "${command[@]}"' if given['by_file'] else 'rank "" "$@"'))), '\'\n} > "$deployment/state/rank.sh"\n']
 
 
-def _slurm(out: list[str], given: dict[str, Any]) -> None:
+def _slurm(out: list[str], given: Given) -> None:
     out += ['#!/bin/bash\n']
     for line in given['directives']:
         out += ['#SBATCH ', str(line), '\n']
@@ -392,7 +394,7 @@ def _slurm(out: list[str], given: dict[str, Any]) -> None:
     _body(out, given)
 
 
-def _torque(out: list[str], given: dict[str, Any]) -> None:
+def _torque(out: list[str], given: Given) -> None:
     out += ['#!/bin/bash\n']
     for line in given['directives']:
         out += ['#PBS ', str(line), '\n']
@@ -402,7 +404,7 @@ def _torque(out: list[str], given: dict[str, Any]) -> None:
     _body(out, given)
 
 
-def _tuning(out: list[str], given: dict[str, Any]) -> None:
+def _tuning(out: list[str], given: Given) -> None:
     out += ['\n# Candidates are tried for a few steps each; whatever becomes of that, what is best so far is trained, and a job that\n# begins anew goes on with it.\nif ! [ -e "$deployment/', str(('tuning.json' if given['tuning'].trains else 'state/tuned')), '" ]; then\n    # shellcheck disable=SC2016 # a dollar there is for the other shell\n    tuner=(\n']
     if given['container']:
         out += [str(given['enter']())]
@@ -431,8 +433,8 @@ def _tuning(out: list[str], given: dict[str, Any]) -> None:
         out += ['[ -e "$deployment/state/tuned" ] || exit 1\n']
 
 
-def render(template: str, given: dict[str, Any]) -> str:
-    """A script's text, from the values that its template has names for."""
+def render(template: str, given: Given) -> str:
+    """A script's text."""
     out: list[str] = []
     _TEMPLATES[template](out, dict(given))
     return "".join(out)
