@@ -18,6 +18,7 @@ from modak_ansible.model.target import Partition
 from modak_ansible.planning.this_machine import TELLING
 from modak_ansible.reading.blueprint.forms import text_rules as rules
 from modak_ansible.schedulers.cluster import ClusterFacts, NodeKind, PartitionFacts
+from modak_ansible.target.core.probe import model_of
 from modak_ansible.target.survey.node_view import NodePlace, NodeView
 from modak_ansible.target.survey.survey import SurveyFacts
 
@@ -239,11 +240,10 @@ def _processor(facts: SurveyFacts, node: NodeView | None, partitions: Sequence[P
 
 def _known_processor(machine: str, cpuinfo: dict[str, str], source: str) -> dict[str, Value]:
     flags = set((cpuinfo.get("flags") or cpuinfo.get("Features") or "").split())
-    model = cpuinfo.get("model name", "")
     features = sorted(set(TELLING) & flags)
     return {
         "architecture": Value(architecture_of(machine, cpuinfo), source),
-        "processor": Value(model or None, source),
+        "processor": Value(model_of(cpuinfo) or None, source),
         "features": Value(features or None, source),
     }
 

@@ -91,9 +91,9 @@ class Runs:
             word = question.accelerator.lower()
             called = [machine for name, machine in self._machines.items() if word in name.lower()]
             return (called[0], "") if len(called) == 1 else (None, "")
-        named = [machine for machine in self._machines.values() if machine.processor == question.processor]
+        named = [machine for machine in self._machines.values() if _may_be_called(machine, question)]
         same = {machine.name: is_same(machine, question) for machine in named}
-        for machine in sorted(named, key=lambda each: each.architecture != question.architecture):
+        for machine in sorted(named, key=lambda each: _difference(each, question)):
             if same[machine.name]:
                 return machine, ""
         maybe = [machine for machine in named if same[machine.name] is None]
@@ -110,10 +110,21 @@ class Runs:
         return f"another {name}" if name in self._machines else name
 
 
+def _may_be_called(machine: Machine, question: Question) -> bool:
+    """Whether the names agree: records from before names had their vendor's numbers lack those."""
+    called_alike = machine.processor == question.processor
+    return called_alike or question.processor.startswith(f"{machine.processor} family ")
+
+
+def _difference(machine: Machine, question: Question) -> tuple[bool, bool]:
+    return (machine.architecture != question.architecture, machine.processor != question.processor)
+
+
 def is_same(machine: Machine, question: Question) -> bool | None:
     """Whether a target is the machine of that name: by its vector extensions and its peak. None: nobody can tell.
 
-    A name alone says little: virtual machines are called AMD EPYC whatever they have.
+    A name alone says little: virtual machines are called AMD EPYC whatever they have. Nor does a level of x86-64, which
+    is what archspec knows of those that hide units, where the records say no more of the processor than such a name.
     """
     one, other = (TARGETS.get(each) for each in (machine.architecture, question.architecture))
     exact = machine.architecture == question.architecture
@@ -128,6 +139,8 @@ def is_same(machine: Machine, question: Question) -> bool | None:
         cores = min(machine.peaks)
         ratio = question.peak_gflops / question.node_cores / (machine.peaks[cores] / cores)
         return 1 / _ALIKE_PEAKS < ratio < _ALIKE_PEAKS
+    if machine.processor != question.processor:
+        return True if exact and one and one.vendor != "generic" else None
     return True if exact or any(map(str.isdigit, machine.processor)) else None
 
 

@@ -7,7 +7,7 @@ import platform
 import pwd
 import socket
 from pathlib import Path
-from typing import Dict, Optional, Set, TypedDict
+from typing import Dict, Mapping, Optional, Set, TypedDict
 
 from ...errors import ModakError
 from ...schedulers import SCHEDULERS
@@ -18,7 +18,7 @@ from .workspace import Workspace
 
 _SMALLEST = 200 * 10**6
 _ELSEWHERE = "make room there, or give the target another workspace"
-_CPUINFO = ("model name", "vendor_id", "flags", "CPU implementer", "CPU part", "Features")
+_CPUINFO = ("model name", "cpu family", "model", "vendor_id", "flags", "CPU implementer", "CPU part", "Features")
 
 
 class MachineFacts(TypedDict):
@@ -95,8 +95,22 @@ def machine_facts() -> MachineFacts:
 
 
 def processor_name() -> str:
-    """The processor's model name, as the kernel gives it, or at least its family."""
-    return _cpuinfo().get("model name") or platform.processor() or platform.machine()
+    """What the processor is called, as :func:`model_of` says it, or at least its family."""
+    return model_of(_cpuinfo()) or platform.processor() or platform.machine()
+
+
+def model_of(cpuinfo: Mapping[str, str]) -> str:
+    """The processor's model name, with its vendor's numbers where the name has none; empty where nobody says.
+
+    Virtual machines call a Zen 3, a Zen 4 and a Zen 5 alike AMD EPYC, and hide so many of their units that archspec
+    takes them for each other. Their family and model stay: AMD EPYC family 25 model 17.
+
+    Args:
+        cpuinfo: a block of /proc/cpuinfo.
+    """
+    name, family, model = (cpuinfo.get(each, "") for each in ("model name", "cpu family", "model"))
+    unnumbered = name and family and model and not any(map(str.isdigit, name))
+    return f"{name} family {family} model {model}" if unnumbered else name
 
 
 def cpu_flags() -> Set[str]:

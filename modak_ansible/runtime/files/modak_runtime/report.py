@@ -149,12 +149,17 @@ class Without:
 
 
 def _processor():
-    """The model's name, as the kernel gives it; empty where it gives none."""
+    """What the processor is called, as target/core/probe.py of modak_ansible says it; empty where nobody says."""
     try:
         with open("/proc/cpuinfo") as lines:
-            return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
+            first = lines.read().partition("\n\n")[0]
+    except (OSError, IOError):
         return ""
+    said = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in first.split("\n"))}
+    name, family, model = (said.get(each, "") for each in ("model name", "cpu family", "model"))
+    if name and family and model and not any(letter.isdigit() for letter in name):
+        return "%s family %s model %s" % (name, family, model)
+    return name
 
 
 def warn(words):
