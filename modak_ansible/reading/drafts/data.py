@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
 
+from modak_ansible.reading.blueprint.script.paths import OF_OUTPUT
 from modak_ansible.reading.drafts.texts import ANY, Texts, below, last_name
 from modak_ansible.target.core.files import expanded
 
 _OF_DATA = re.compile(
     r"(^|_)(data|dataset|corpus)(_?(dir|path|root|folder|file))?$|^(train|input|image)s?_(dir|path|root|folder|file)$"
 )
-_OF_OUTPUT = re.compile(r"(^|_)(out|output|save|saved|checkpoint|ckpt|log|logs|result|results|export|cache)(_|$)")
 _MOST_LETTERS = 200
 _SYSTEM = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr", "/var/log")
 _HOMES = ("/home/", "/Users/", "/mnt/", "/media/", "/Volumes/", "~/")
@@ -51,7 +51,7 @@ def read_by(
     found: dict[Path, Read] = {}
     for name, value in options.items():
         path = folder / expanded(value) if _is_path(value) else None
-        if path and path.exists() and not _OF_OUTPUT.search(name.replace("-", "_")):
+        if path and path.exists() and not OF_OUTPUT.search(name.replace("-", "_")):
             found.setdefault(path, Read(path, below(value), name))
     held = {name.replace("-", "_"): value for name, value in options.items()}
     for tree in trees.values():

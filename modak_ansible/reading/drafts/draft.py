@@ -20,7 +20,6 @@ from modak_ansible.reading.blueprint.script.hydra import hydra_of
 from modak_ansible.reading.blueprint.script.option import Option
 from modak_ansible.reading.blueprint.script.options import library_options, options_of
 from modak_ansible.reading.blueprint.script.source import ScriptSource, source_of
-from modak_ansible.reading.blueprint.script.starting import start_problem
 from modak_ansible.reading.drafts.data import (
     Elsewhere,
     Read,
@@ -351,8 +350,6 @@ class _Drafting:
         return f"which --{read.option} names" if read.option else "which its source names"
 
     def _missing(self) -> None:
-        if found := start_problem(self._code.script, self.draft.words):
-            self.draft.notes.append(f"it {found.problem}: {found.hint}")
         if self._hydra:
             self.draft.missing = [f"{name}=" for name in self._hydra.missing]
         if self._options is None or self.draft.words:

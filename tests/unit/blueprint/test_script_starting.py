@@ -33,6 +33,17 @@ CASES = {
     "relative, of the package": ("import sys\nfrom . import conf\n", "", "is a part of the package mine"),
     "no command": (commands(), "", "one of its commands: fit, evaluate"),
     "another command": (commands(), "fti --epochs 3", "has no command fti"),
+    "no word": ("import sys\nname = sys.argv[1]\n", "", "takes sys.argv[1] (line 2), and none of its words is given"),
+    "no word for main": (
+        "import sys\ndef main():\n    print(open(sys.argv[1]))\n\nif __name__ == '__main__':\n    main()\n",
+        "",
+        "takes sys.argv[1] (line 3), and none of its words is given",
+    ),
+    "a word too few": (
+        "import sys\nprint(sys.argv[0])\nif __name__ == '__main__':\n    print(open(sys.argv[1]).read(0), int(sys.argv[2]))\n",
+        "train.py",
+        "takes sys.argv[2] (line 4), and only 1 of its words is given",
+    ),
     "another of a parser that starts without": (commands(required=""), "evalaute", "has no command evalaute"),
 }
 FINE = {
@@ -48,6 +59,18 @@ FINE = {
     "a place first": (commands(before="parser.add_argument('folder')"), "here fit"),
     "an alias": (commands(more=", aliases=['eval']"), "eval"),
     "no command needed": (commands(required=""), ""),
+    "its words": ("import sys\nprint(sys.argv[1], sys.argv[2])\n", "one two three"),
+    "words that are counted": ("import sys\nif len(sys.argv) > 1:\n    print(sys.argv[1])\n", ""),
+    "words that may be missed": ("import sys\ntry:\n    print(sys.argv[1])\nexcept IndexError:\n    pass\n", ""),
+    "words of a function": ("import sys\ndef f():\n    print(sys.argv[1])\n", ""),
+    "words behind an end": ("import sys\nif True:\n    sys.exit()\nprint(sys.argv[1])\n", ""),
+    "words behind an end of main": (
+        "import sys\ndef main():\n    if True:\n        sys.exit()\n\nmain()\nprint(sys.argv[1])\n",
+        "",
+    ),
+    "words of a call in a call": ("import sys\ndef main():\n    return\n    print(sys.argv[1])\n\nmain()\n", ""),
+    "words that are cut": ("import sys\nprint(sys.argv[1:], sys.argv[-1])\n", ""),
+    "a word that may be": ("import sys\nfull = False\nprint(full and sys.argv[1])\n", ""),
     "no script": ("def f(:", ""),
 }
 

@@ -10,7 +10,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from modak_ansible.errors import nearest
+from modak_ansible.errors import NEAR, nearest
 from modak_ansible.model.application import Application
 from modak_ansible.model.request import Request
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
@@ -18,6 +18,7 @@ from modak_ansible.reading.blueprint.forms.text_rules import option_problem
 from modak_ansible.reading.blueprint.reader import Blueprint
 from modak_ansible.reading.blueprint.script.hydra import Hydra, hydra_of_script
 from modak_ansible.reading.blueprint.script.option import Option
+from modak_ansible.reading.blueprint.script.paths import path_slips
 from modak_ansible.reading.blueprint.script.source import ScriptSource, source_of
 from modak_ansible.reading.blueprint.script.starting import start_problem
 from modak_ansible.reading.blueprint.script.syntax import syntax_of
@@ -145,11 +146,12 @@ def check_arguments(blueprint: Blueprint, mistakes: Mistakes, warnings: Mistakes
         if script not in known:
             known[script] = options_of(script, _switches(application))
         options, places = known[script], blueprint.places.get(request.training, {})
-        if found := start_problem(script, application.words):
+        if found := start_problem(script, application.words, has_more=bool(application.arguments)):
             place = places.get("words" if found.is_of_words else "script") or blueprint.place(
                 request.training, "script"
             )
             mistakes.add(place, "script", f"{application.script} {found.problem}", found.hint)
+        _check_paths(script, request, blueprint, warnings)
         if hydra := hydra_of_script(script, application.words):
             _check_overrides(hydra, request, blueprint, mistakes)
             continue
@@ -177,6 +179,17 @@ def check_arguments(blueprint: Blueprint, mistakes: Mistakes, warnings: Mistakes
                     message,
                     f"{name.lstrip('-')}: its value",
                 )
+
+
+def _check_paths(script: Path, request: Request, blueprint: Blueprint, warnings: Mistakes) -> None:
+    """Notes paths that look like slips; what a script makes of them nobody knows."""
+    application, places = request.application, blueprint.places.get(request.training, {})
+    for slip in path_slips(script.parent, application.arguments, application.words, application.outputs):
+        place = places.get(f"arguments.{slip.option}") or places.get("words")
+        message = f"{slip.path}, which {application.script} is given, is not there"
+        warnings.add(
+            place or blueprint.place(request.training, "arguments"), "argument", message, f"{NEAR}{slip.meant}?"
+        )
 
 
 def _check_overrides(hydra: Hydra, request: Request, blueprint: Blueprint, mistakes: Mistakes) -> None:

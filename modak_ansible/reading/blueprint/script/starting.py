@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,16 +18,17 @@ class StartProblem(NamedTuple):
     hint: str
 
 
-def start_problem(script: Path, words: Sequence[str]) -> StartProblem | None:
+def start_problem(script: Path, words: Sequence[str], *, has_more: bool = False) -> StartProblem | None:
     """Why a script does not start with some words behind its options; None where nothing is known against it.
 
     Args:
         words: with nothing that ``arguments`` of a blueprint say.
+        has_more: whether these say something, so that there are more words than those.
     """
     tree = syntax_of(script)
     if tree is None:
         return None
-    return _relative_import(tree, script) or _command(tree, words)
+    return _relative_import(tree, script) or _command(tree, words) or (None if has_more else _too_few(tree, words))
 
 
 def _relative_import(tree: ast.Module, script: Path) -> StartProblem | None:
@@ -65,6 +66,66 @@ def _command(tree: ast.Module, words: Sequence[str]) -> StartProblem | None:
     if first and not first.startswith("-") and first not in known and "{" not in first and not has_places:
         return StartProblem(True, f"has no command {first}", nearest(first, known))
     return None
+
+
+def _too_few(tree: ast.Module, words: Sequence[str]) -> StartProblem | None:
+    """Of ``sys.argv``, that a word is taken of it by its place, whatever else happens, which is not there.
+
+    A script that looks at it in any other way may well know how many there are.
+    """
+    nodes = nodes_of(tree)
+    every = [
+        node
+        for node in nodes
+        if isinstance(node, ast.Attribute) and node.attr == "argv" and ast.unparse(node.value) == "sys"
+    ]
+    taken = {id(node.value): node for node in nodes if isinstance(node, ast.Subscript)}
+    places = {id(node): literal(taken[id(node)].slice) for node in every if id(node) in taken}
+    if len(places) < len(every) or not all(type(place) is int and place >= 0 for place in places.values()):
+        return None
+    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    reached = _reached(tree.body, functions)
+    certain = [node for statement in reached for node in nodes_of(statement) if id(node) in places]
+    last = max(certain, key=lambda node: places[id(node)], default=None)
+    if last is None or places[id(last)] <= len(words):
+        return None
+    which = f"takes sys.argv[{places[id(last)]}] (line {last.lineno})"  # type: ignore[attr-defined]
+    given = f"only {len(words)} of its words" if words else "none of its words"
+    return StartProblem(True, f"{which}, and {given} is given", "words: [ ... ] in the blueprint, or -- and the words")
+
+
+def _reached(body: Sequence[ast.stmt], functions: Mapping[str, ast.FunctionDef]) -> Generator[ast.stmt, None, bool]:
+    """The statements that are carried out from end to end whenever a script is run, one after another.
+
+    Args:
+        functions: of the script, whose bodies stand for their calls.
+
+    Returns:
+        Whether what follows is reached for certain, too.
+    """
+    for statement in body:
+        inner = _body_of(statement, functions)
+        if inner is not None:
+            if not (yield from _reached(inner, {name: each for name, each in functions.items() if each.body != inner})):
+                return False
+        elif isinstance(statement, ast.Assign | ast.AnnAssign | ast.AugAssign | ast.Expr) and not any(
+            isinstance(node, ast.IfExp | ast.BoolOp | ast.Lambda) for node in nodes_of(statement)
+        ):
+            yield statement
+        elif not isinstance(statement, ast.Import | ast.ImportFrom | ast.FunctionDef | ast.ClassDef):
+            return False  # it may end there
+    return True
+
+
+def _body_of(statement: ast.stmt, functions: Mapping[str, ast.FunctionDef]) -> Sequence[ast.stmt] | None:
+    """What is carried out of a statement that only holds others; None of one that does something itself."""
+    if isinstance(statement, ast.If) and ast.unparse(statement.test) == "__name__ == '__main__'":
+        return statement.body
+    if isinstance(statement, ast.With):
+        return statement.body
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    called = functions.get(call.func.id) if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) else None
+    return called.body if called and not called.decorator_list else None
 
 
 def _attribute(call: ast.Call) -> str:

@@ -1,0 +1,75 @@
+"""Paths among a script's options that are not there, and look like a slip for one that is."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+OF_OUTPUT = re.compile(r"(^|_)(out|output|save|saved|checkpoint|ckpt|log|logs|result|results|export|cache)(_|$)")
+_ALIKE = 0.8  # as difflib counts it
+_MOST_LETTERS, _MOST_BESIDE = 200, 1000
+
+
+class PathSlip(NamedTuple):
+    option: str  # that names it; empty where a word of the command line does
+    path: str
+    meant: str  # what is there
+
+
+def path_slips(
+    folder: Path, options: Iterable[tuple[str, object]], words: Sequence[str], outputs: Sequence[str]
+) -> Iterator[PathSlip]:
+    """The paths of a command line that are not there while something with almost their names is.
+
+    Args:
+        folder: the script's.
+        options: with their values, by names without dashes; those for what is written are left out.
+        words: that are no options, or follow them.
+        outputs: what the script writes.
+    """
+    named = [(name, value) for name, value in options if not OF_OUTPUT.search(name.replace("-", "_"))]
+    pairs = [(word.partition("=")[0].lstrip("-"), word.partition("=")[2]) for word in words if "=" in word]
+    of_words = [("", word) for word in words if "=" not in word and not word.startswith("-")]
+    for name, value in [*named, *(pair for pair in pairs if not OF_OUTPUT.search(pair[0])), *of_words]:
+        for each in value if isinstance(value, list | tuple) else (value,):
+            if isinstance(each, str) and each not in outputs and (meant := _meant(folder, each)):
+                yield PathSlip(name, each, meant)
+
+
+def _meant(folder: Path, value: str) -> str:
+    """What lies in a script's folder and is called almost as a path of its options; empty where that is there.
+
+    So it is where nothing is like it: the script may make it. Names that differ in their numbers alone are no slips.
+
+    Args:
+        value: of an option, or a word of the command line.
+    """
+    path = PurePosixPath(value)
+    is_path = len(path.parts) > 1 or re.fullmatch(r"\.\w*[A-Za-z]\w*", path.suffix)
+    if not is_path or path.is_absolute() or len(value) > _MOST_LETTERS or re.search(r"[{}*?\n]|://|^~", value):
+        return ""
+    here, meant = folder, PurePosixPath()
+    try:
+        for part in path.parts:
+            name = part if (here / part).exists() else _near(part, here)
+            here, meant = here / name, meant / name
+            if not name or not here.exists():
+                return ""
+    except OSError:
+        return ""
+    return str(meant) if meant != path else ""
+
+
+def _near(name: str, folder: Path) -> str:
+    """What is called almost so in a folder that has not too much in it."""
+    beside = [path.name for path in islice(folder.iterdir(), _MOST_BESIDE)] if folder.is_dir() else []
+    close = difflib.get_close_matches(name, beside, n=1, cutoff=_ALIKE)
+    return close[0] if close and _without_numbers(close[0]) != _without_numbers(name) else ""
+
+
+def _without_numbers(name: str) -> str:
+    return re.sub(r"\d+", "", name)
