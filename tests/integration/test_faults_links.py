@@ -64,6 +64,7 @@ def of_rank_one(testbed: Testbed) -> str:
 
 def test_a_rank_that_is_stopped_ends_the_training_and_is_named(training):
     command = started(script(training, 100000))
+    time.sleep(5)  # the ranks tell each other every two seconds at which step they are
     began = time.monotonic()
     training.testbed.root(f"kill -STOP {of_rank_one(training.testbed)}")
     said, _ = command.communicate(timeout=300)
