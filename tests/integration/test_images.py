@@ -44,8 +44,8 @@ def test_nothing_of_the_site_stays_in_an_image(project):
 
 
 @pytest.mark.thorough
-def test_a_companion_is_the_one_that_was_made_for_the_framework_or_none(project):
-    """torchvision of the general index would be imported beside this PyTorch, and have no operators."""
+def test_a_companion_is_the_one_that_was_made_for_the_framework(project):
+    """torchvision of the general index would be imported beside another PyTorch, and have no operators."""
     project.training["requirements_txt"] = ["torchvision"]
     project.script(
         "import torch, torchvision\n"
@@ -53,14 +53,13 @@ def test_a_companion_is_the_one_that_was_made_for_the_framework_or_none(project)
         "print(torch.__version__)\n"
     )
     done = project.deploy()
-    if done.returncode:
-        assert (
-            "pip finds no build of torchvision that was made for the framework's: asked for is torchvision"
-            in done.stderr
-        )
-        assert "name an index or folder with it in the site's pip_extra_index_urls or pip_find_links" in done.stderr
-    else:
-        assert "2.13.0+cpu" in done.stdout + done.stderr
+    said = done.stdout + done.stderr
+    assert done.returncode == 0, said
+    (output,) = project.path.glob(".modak/deployments/*/results/output.log")
+    if output.read_text() != "2.13.0+cpu\n":  # where no index has the one for that, another release is taken
+        asked = "pip finds no build of torchvision that was made for the framework's: asked for is torchvision"
+        assert asked in said
+        assert "name an index or folder with it in the site's pip_extra_index_urls or pip_find_links" in said
 
 
 def test_a_killed_build_then_two_at_once_make_one_image(project, tmp_path):
