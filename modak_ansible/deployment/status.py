@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Required, TypedDict, cast
 
 from modak_ansible.deployment.searches.kept import search_of
+from modak_ansible.model.target import costs_until
 from modak_ansible.store.deployments import natural
 from modak_ansible.store.forecasts import WAITING, Told, noted, told_of
 from modak_ansible.store.machines import MachineStore, cost_so_far
@@ -168,7 +169,8 @@ def _machine(entry: Entry) -> str:
         return ""
     predicted = (known.plan.get("cost") or {}).get("predicted")
     more = f", {predicted['low']:.3g} to {predicted['high']:.3g} predicted for the training" if predicted else ""
-    return f"{note['id']} {cost_so_far(note['since'], note['price_per_hour'], note['currency'])}{more}"
+    cost = cost_so_far(note["since"], note["price_per_hour"], note["currency"])
+    return f"{note['id']} {cost}{more}{costs_until(note['provider'])}"
 
 
 def starts_of(entry: Entry) -> list[Told]:

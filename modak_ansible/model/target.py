@@ -134,13 +134,35 @@ class System(Model):
     architecture: str = "x86_64"
 
 
+# In place of a network's name.
+NO_FLOATING_IP = "none"
+# What one provider alone takes; the other properties of a machine are everybody's.
+OF_ONE_PROVIDER = {
+    "subnet": "aws", "spot": "aws",
+    "cloud": "openstack", "network": "openstack", "floating_ip": "openstack", "zone": "openstack",
+}  # fmt: skip
+# Whose machines are still there, and mostly cost on, when they have shut themselves down.
+_COST_WHEN_OFF = ("openstack",)
+
+
+def costs_until(provider: str) -> str:
+    """How long a machine costs, as the end of a line; empty where it ends for good when it shuts itself down."""
+    return ", which costs, on or off, until modak undeploy or gc" if provider in _COST_WHEN_OFF else ""
+
+
+def _wish(description: str) -> Any:
+    """A word that few machines have: plans without it keep the digest, and the machine, that they had before."""
+    return Field(default="", description=description, exclude_if=lambda value: not value)
+
+
 class Cloud(Model):
     """A machine of a cloud: made when something is deployed to it, and gone with that.
 
     Its TOSCA type follows from the fields that are plain, here and in Terms, by ``make generate``.
     """
 
-    provider: Literal["aws"] = Field(description="Whose machine it is.")
+    provider: Literal["aws", "openstack"] = Field(description="Whose machine it is.")
+    cloud: str = _wish("The name that clouds.yaml has for it; empty for OS_CLOUD, or all the variables OS_*.")
     region: str = Field(default="", description="The provider's region; empty for what its own configuration says.")
     flavor: str = Field(
         default="",
@@ -149,14 +171,20 @@ class Cloud(Model):
     )
     image: str = Field(
         default="",
-        description="The image that it starts from: its id, or a name, of which the newest is taken, and which has its "
-        "owner before it, such as 136693071363/debian-12-amd64-*; without it that of the capability os.",
+        description="The image that it starts from: its id, or a name, of which the newest is taken, and which has at "
+        "aws its owner before it, such as 136693071363/debian-12-amd64-*; without it that of the capability os.",
     )
     key: str = Field(
         default="",
         description="The name of a key pair that the provider has; without it the public half of identity_file enters.",
     )
     subnet: str = Field(default="", description="The subnet that it is in; empty for the provider's default.")
+    network: str = _wish("The network that it is in, by name or id; empty for the only one that the project has.")
+    floating_ip: str = _wish(
+        "The network that its floating address is of; empty for the only one there is, where the machine has no public "
+        f"address of its own; {NO_FLOATING_IP} where it is entered by its own."
+    )
+    zone: str = _wish("The availability zone that it is in; empty for any.")
     spot: bool = Field(
         default=False,
         description="Whether it may be taken away at any time, for less, and at price_per_hour at the most.",
@@ -184,10 +212,12 @@ class Terms(Model):
         default=None,
         gt=0,
         description="The most that a machine may cost: what is predicted to cost more is refused, and a machine that "
-        "has cost as much ends itself.",
+        "has cost as much shuts itself down, which at aws ends it.",
     )
     idle_minutes: int = Field(
-        default=30, ge=5, description="After so many minutes without a login and a job it ends itself."
+        default=30,
+        ge=5,
+        description="After so many minutes without a login and a job it shuts itself down, which at aws ends it.",
     )
 
 

@@ -46,7 +46,7 @@ def cost_words(cost: PlannedCost, walltime: int) -> str:
     known = f"{interval_words(cost.predicted, terms)} for the training" if cost.predicted else "not predicted"
     most = f"at most {amount(cost.most, terms)} within its wall time of {format_walltime(walltime)}"
     price = f"at {amount(terms.price_per_hour or 0, terms)} an hour, its start and the image's making not counted"
-    budget = f"; the machine ends itself when it has cost {amount(terms.budget, terms)}" if terms.budget else ""
+    budget = f"; the machine shuts itself down when it has cost {amount(terms.budget, terms)}" if terms.budget else ""
     return f"{known}, {most}, {price}{budget}"
 
 

@@ -8,7 +8,7 @@ from modak_ansible.model.measured.need import format_peak
 from modak_ansible.model.measured.prediction import Interval
 from modak_ansible.model.plan import Candidate, Choice, Layer, Plan, PlannedDataset, PlannedMemory
 from modak_ansible.model.quantities import counted, format_seconds, format_size, format_walltime
-from modak_ansible.model.target import Cloud
+from modak_ansible.model.target import Cloud, costs_until
 from modak_ansible.performance.doubts import STRANGER
 from modak_ansible.planning.money import cost_words
 from modak_ansible.sources.local import Local
@@ -40,7 +40,9 @@ def costs_of(plan: Plan) -> str:
 def target_of(plan: Plan) -> str:
     target = plan.target
     kind = "this machine" if target.local else f"{target.scheduler.value} at {target.address}"
-    kind = f"a machine of {target.cloud.provider}, {_machine(target.cloud)}" if target.cloud else kind
+    if target.cloud:
+        kind = f"a machine of {target.cloud.provider}, {_machine(target.cloud)}"
+        kind += costs_until(target.cloud.provider)
     return f"{target.name} ({kind}, {target.processor.architecture})"
 
 

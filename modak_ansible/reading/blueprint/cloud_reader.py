@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 from modak_ansible.model.plan import digest_of
 from modak_ansible.model.quantities import parse_size
-from modak_ansible.model.target import Cloud, Shape, System, Target, Terms
+from modak_ansible.model.target import OF_ONE_PROVIDER, Cloud, Shape, System, Target, Terms
 from modak_ansible.reading.blueprint.forms import text_rules as rules
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.forms.yaml_tree import Item
@@ -68,6 +68,10 @@ def _problems(node: Node, given: dict[str, Item]) -> Iterator[tuple[Item, str, s
         for item in (given[name].elements if given[name].is_list else [given[name]]) if name in given else ():
             if problem := rule(str(item.value)):
                 yield item, "unsafe-value", problem, ""
+    provider = str(given["provider"].value) if "provider" in given else ""
+    for name, item in given.items():
+        if provider and OF_ONE_PROVIDER.get(name, provider) != provider and item.value:
+            yield item, "unknown-property", f"{provider} takes no {name}, {OF_ONE_PROVIDER[name]} does", "leave it out"
     asked, system = node.capabilities.get("host", {}), node.capabilities.get("os", {})
     if not given.get("flavor") and not ("num_cpus" in asked or "mem_size" in asked):
         hint = "flavor: the provider's name for it; or capabilities: { host: { properties: { num_cpus: 8 } } }"
@@ -106,7 +110,7 @@ _RULES: dict[str, Callable[[str], str]] = {
     "flavor": rules.name_problem,
     "image": _image_problem,
     "key": rules.user_problem,
-    "subnet": rules.name_problem,
+    **dict.fromkeys(("subnet", "cloud", "network", "floating_ip", "zone"), rules.name_problem),
     "packages": rules.name_problem,
     "ssh_from": _cidr_problem,
     "currency": rules.name_problem,

@@ -10,15 +10,28 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TypeVar
 
-from modak_ansible.errors import ModakError, TargetUnreachable
+from modak_ansible.errors import ModakError
 from modak_ansible.model.target import Cloud, System
-from modak_ansible.stages.clouds.base import KEY_TAG, TAG, Answer, Found, NoCredentials, Parameters, Wanted, smallest
+from modak_ansible.stages.clouds.base import (
+    ANY,
+    GIB,
+    KEY_TAG,
+    LOOK,
+    OF_THE_SERVER,
+    TAG,
+    Answer,
+    Found,
+    NoCredentials,
+    Parameters,
+    Wanted,
+    client,
+    does_not_answer,
+    out_of_order,
+    smallest,
+    wait_until_gone,
+)
 
 _LIVING = ("pending", "running", "stopping", "stopped")
-_GONE_WITHIN = 300.0  # seconds
-_LOOK = 2.0
-_GIB = 1024**3
-_OF_THE_SERVER = 500  # after which nobody knows whether it was done
 _ARCHITECTURES = {"aarch64": "arm64"}
 # Who publishes the images of a distribution, and by what names; as debian.org and ubuntu.com say.
 _PUBLISHED = {
@@ -35,12 +48,9 @@ class Aws:
 
     title = "aws"
 
-    def __init__(self, region: str) -> None:
-        try:
-            import boto3  # noqa: PLC0415 - an extra
-        except ImportError as error:
-            raise ModakError("boto3 is not installed, which asks for machines at aws", hint=_EXTRA) from error
-        self._ec2 = _asked(lambda: boto3.client("ec2", region_name=region or None))
+    def __init__(self, cloud: Cloud) -> None:
+        boto3 = client("boto3", self.title)
+        self._ec2 = _asked(lambda: boto3.client("ec2", region_name=cloud.region or None))
 
     def find(self, tag: str) -> list[Found]:
         filters = [{"Name": f"tag:{TAG}", "Values": [tag]}, {"Name": "instance-state-name", "Values": [*_LIVING]}]
@@ -62,10 +72,10 @@ class Aws:
 
     def remove(self, found: Found) -> None:
         _asked(lambda: self._ec2.terminate_instances(InstanceIds=[found.id]))
-        deadline = time.monotonic() + _GONE_WITHIN
-        while any(each.id == found.id for each in self.find(found.tag)) and time.monotonic() < deadline:
-            time.sleep(_LOOK)
-        self._remove_group(found.tag, deadline)
+        self._remove_group(found.tag, wait_until_gone(self, found))
+
+    def clear(self, tag: str) -> None:
+        self._remove_group(tag, time.monotonic() + LOOK)
 
     # --- what goes with it
 
@@ -78,7 +88,7 @@ class Aws:
                 with suppress(ClientError):
                     self._ec2.delete_security_group(GroupId=group["GroupId"])
                     break
-                time.sleep(_LOOK)
+                time.sleep(LOOK)
 
     def _groups(self, tag: str) -> list[Answer]:
         filters = [{"Name": f"tag:{TAG}", "Values": [tag]}]
@@ -136,7 +146,7 @@ class Aws:
         if cloud.key:
             parameters["KeyName"] = cloud.key
         if cloud.shape.disk:
-            disk = {"VolumeSize": -(-cloud.shape.disk // _GIB), "DeleteOnTermination": True}
+            disk = {"VolumeSize": -(-cloud.shape.disk // GIB), "DeleteOnTermination": True}
             parameters["BlockDeviceMappings"] = [{"DeviceName": image.get("RootDeviceName", "/dev/xvda"), "Ebs": disk}]
         if cloud.spot:
             most = {"MaxPrice": f"{wanted.most_per_hour:.6f}"} if wanted.most_per_hour else {}
@@ -176,7 +186,7 @@ class Aws:
         return newest
 
 
-_EXTRA = "pip install 'modak-ansible[cloud]', where modak is installed"
+PROVIDER = Aws
 
 
 def image_name(cloud: Cloud) -> tuple[str, str]:
@@ -255,18 +265,17 @@ def _asked(ask: Callable[[], _Answer]) -> _Answer:
     except of_client.NoRegionError as error:
         raise ModakError("aws: no region is named", hint="region: eu-central-1, or AWS_REGION") from error
     except (of_client.ConnectionError, of_client.HTTPClientError) as error:
-        raise TargetUnreachable(f"aws does not answer: {error}", hint="deploy again: nothing is made twice") from error
+        raise does_not_answer("aws", error) from error
     except of_client.ClientError as error:
         said = error.response.get("Error", {})
         code, words = said.get("Code", ""), said.get("Message", "")
-        if error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0) >= _OF_THE_SERVER:
-            raise TargetUnreachable(f"aws is out of order: {words or code}", hint=_ANY) from error
-        raise ModakError(f"aws refuses: {words or code} ({code})", hint=_HINTS.get(code, _ANY)) from error
+        if error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0) >= OF_THE_SERVER:
+            raise out_of_order("aws", words or code) from error
+        raise ModakError(f"aws refuses: {words or code} ({code})", hint=_HINTS.get(code, ANY)) from error
     except of_client.BotoCoreError as error:
-        raise ModakError(f"aws: {error}", hint=_ANY) from error
+        raise ModakError(f"aws: {error}", hint=ANY) from error
 
 
-_ANY = "deploy again when that is mended: nothing is made twice"
 _HINTS = {
     "AuthFailure": _LOGIN,
     "UnauthorizedOperation": "the account needs ec2:RunInstances, TerminateInstances, CreateTags, Describe* and "

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, Protocol
 
-from modak_ansible.errors import ModakError
+from modak_ansible.errors import ModakError, TargetUnreachable
 from modak_ansible.model.target import Cloud
 
 # What of a machine's tags says whose it is, and what its host key is: they are with the machine from its first moment.
@@ -14,6 +16,12 @@ KEY_TAG = "modak-host-key"
 # What a provider's client is asked with, and what it answers: it has no types for them.
 Parameters = dict[str, Any]
 Answer = dict[str, Any]
+GIB = 1024**3
+LOOK = 2.0  # seconds between two questions
+_GONE_WITHIN = 300.0  # seconds
+OF_THE_SERVER = 500  # the HTTP status from which on nobody knows whether it was done
+# What may always be done about a provider that refuses, or does not answer.
+ANY = "deploy again when that is mended: nothing is made twice"
 
 
 @dataclass(frozen=True)
@@ -28,6 +36,8 @@ class Found:
     since: float  # when it was started, in seconds since the epoch
     state: str  # in the provider's words
     runs: bool
+    is_off: bool = False  # it shut itself down, and is still there
+    is_broken: bool = False  # it never runs again, and is still there
 
     @property
     def name(self) -> str:
@@ -68,6 +78,38 @@ class Provider(Protocol):
 
     def remove(self, found: Found) -> None:
         """Ends a machine and waits until nothing of it costs, or for some minutes; what went with it goes, too."""
+
+    def clear(self, tag: str) -> None:
+        """Removes what was made for a machine that is not there, as after a refusal; nothing of it costs."""
+
+
+def client(name: str, title: str) -> Any:
+    """A provider's own client.
+
+    Raises:
+        ModakError: it is not installed.
+    """
+    try:
+        return import_module(name)
+    except ImportError as error:
+        hint = "pip install 'modak-ansible[cloud]', where modak is installed"
+        raise ModakError(f"{name} is not installed, which asks for machines at {title}", hint=hint) from error
+
+
+def wait_until_gone(provider: Provider, gone: Found) -> float:
+    """Waits for the end of a machine that was asked to end; gives until when what went with it may take, too."""
+    deadline = time.monotonic() + _GONE_WITHIN
+    while any(each.id == gone.id for each in provider.find(gone.tag)) and time.monotonic() < deadline:
+        time.sleep(LOOK)
+    return deadline
+
+
+def does_not_answer(title: str, error: Exception) -> TargetUnreachable:
+    return TargetUnreachable(f"{title} does not answer: {error}", hint="deploy again: nothing is made twice")
+
+
+def out_of_order(title: str, words: str) -> TargetUnreachable:
+    return TargetUnreachable(f"{title} is out of order: {words}", hint=ANY)
 
 
 class NoCredentials(ModakError):

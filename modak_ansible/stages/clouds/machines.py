@@ -8,15 +8,17 @@ from __future__ import annotations
 import subprocess
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from modak_ansible.errors import ModakError, TargetUnreachable
-from modak_ansible.model.target import Cloud, Terms
+from modak_ansible.model.target import Cloud, Terms, costs_until
 from modak_ansible.stages.base import Outcome, Stage
 from modak_ansible.stages.clouds.base import Found, Provider, Wanted
-from modak_ansible.stages.clouds.user_data import login_key_of, new_host_key, user_data
+from modak_ansible.stages.clouds.user_data import login_key_of, minutes_of, new_host_key, user_data
 from modak_ansible.store.logins import take_logins
 from modak_ansible.store.machines import Intent, MachineNote, MachineStore, cost_so_far, owner_of
 from modak_ansible.store.project import read_origin
@@ -31,14 +33,14 @@ _SETTLED = "! command -v cloud-init > /dev/null || cloud-init status --wait > /d
 
 
 def the_provider(cloud: Cloud) -> Provider:
-    """The one that a target asks for.
+    """The one that a target asks for, whose module has its name.
 
     Raises:
         ModakError: its client is not installed, or knows no credentials.
     """
-    from modak_ansible.stages.clouds.aws import Aws  # noqa: PLC0415 - slow to import
-
-    return Aws(cloud.region)
+    module = import_module(f"modak_ansible.stages.clouds.{cloud.provider}")  # slow to import
+    provider: Provider = module.PROVIDER(cloud)
+    return provider
 
 
 class Machine:
@@ -80,6 +82,10 @@ class Machine:
             ModakError: the provider refuses, or it does not come up.
         """
         with self.store.lock():
+            for useless in filter(self._is_useless, self.provider.find(self.tag)):
+                self.stage.say(f"ending {useless.id}, which is {useless.state} for good")
+                self.provider.remove(useless)
+                self.store.forget_intent()
             is_new = not self.provider.find(self.tag)
             if is_new:
                 self.store.forget()
@@ -127,6 +133,8 @@ class Machine:
             living = self.provider.find(self.tag)
             for found in living:
                 self.provider.remove(found)
+            if not living:
+                self.provider.clear(self.tag)
             self.store.forget()
             self.store.forget_intent()
         return living
@@ -140,17 +148,29 @@ class Machine:
     def _create(self) -> None:
         intent = self.store.intent or self._intend()
         self.stage.say(f"asking {self.provider.title} for a machine")
-        try:
+        with self._refusable():
             if self.provider.create(intent["parameters"], intent["token"]) is None:
                 # that one was made, and has gone since: this is another
                 self.store.forget_intent()
                 intent = self._intend()
                 self.provider.create(intent["parameters"], intent["token"])
+
+    @contextmanager
+    def _refusable(self) -> Iterator[None]:
+        """What is refused may be asked for in another way."""
+        try:
+            yield
         except TargetUnreachable:
             raise  # it may have been made: the same is asked once more
         except ModakError:
-            self.store.forget_intent()  # what was refused may be asked for in another way
+            self.store.forget_intent()
             raise
+
+    def _is_useless(self, found: Found) -> bool:
+        """Whether it cannot run again, or would end itself at once, for its budget is spent."""
+        minutes = minutes_of(self.terms)
+        is_spent = minutes is not None and time.time() - found.since > minutes * 60
+        return found.is_broken or (found.is_off and is_spent)
 
     def _intend(self) -> Intent:
         """What is to be asked for, kept before it is."""
@@ -180,7 +200,8 @@ class Machine:
             if living and living[0].address and living[0].runs:
                 return living[0]
             if living:
-                self.provider.settle(living[0])
+                with self._refusable():
+                    self.provider.settle(living[0])
             if time.monotonic() > deadline:
                 state = living[0].state if living else "gone again"
                 hint = f"look at it in the console of {self.provider.title}; modak undeploy ends it"
@@ -265,6 +286,7 @@ def look_at_machines(machine: Machine, *, sweep: bool, only: Sequence[str]) -> O
             elif sweep and not machine.stage.check and (not only or found.id in only):
                 machine.provider.remove(found)
                 store.forget()
+                store.forget_intent()
                 removed.append(row)
             else:
                 garbage.append(row)
@@ -275,4 +297,6 @@ def look_at_machines(machine: Machine, *, sweep: bool, only: Sequence[str]) -> O
 
 
 def _words(machine: Machine, found: Found) -> str:
-    return f"{found.id} ({found.flavor}) at {found.address or found.state}, {machine.cost(found.since)}"
+    state = ", and shut down" if found.is_off else ""
+    words = f"{found.id} ({found.flavor}) at {found.address or found.state}{state}, {machine.cost(found.since)}"
+    return words + costs_until(machine.cloud.provider)

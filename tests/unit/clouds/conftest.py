@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from example_blueprint import BlueprintFolder
+from openstack_cloud import OpenStackCloud
 
 from modak_ansible.planning.service import plan_blueprint
 from modak_ansible.reading.blueprint.reader import Inputs
+from modak_ansible.stages.clouds import base
 
 CLOUD = """\
     cluster:
@@ -41,3 +45,22 @@ def clouded(tmp_path):
 @pytest.fixture
 def planned():
     return lambda blueprint: plan_blueprint(blueprint.service, Inputs())
+
+
+@pytest.fixture
+def openstack(monkeypatch, tmp_path):
+    """What stands for a cloud, to which the environment leads; it was asked, and answered, as its schemas say."""
+    cloud = OpenStackCloud()
+    for name in [name for name in os.environ if name.startswith("OS_")]:
+        monkeypatch.delenv(name)
+    login = {"USERNAME": "alice", "PASSWORD": cloud.password, "PROJECT_NAME": "training", "REGION_NAME": "RegionOne"}
+    login |= {"AUTH_URL": f"{cloud.address}/identity/v3"}
+    login |= {"USER_DOMAIN_NAME": "Default", "PROJECT_DOMAIN_NAME": "Default"}
+    for name, value in login.items():
+        monkeypatch.setenv(f"OS_{name}", value)
+    monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(tmp_path / "none.yaml"))
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setattr(base, "LOOK", 0.001)
+    yield cloud
+    cloud.close()
+    assert cloud.wrong == []

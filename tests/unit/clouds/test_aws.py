@@ -25,7 +25,7 @@ def aws(monkeypatch):
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "nobody")
     with mock_aws():
-        yield Aws("eu-central-1")
+        yield Aws(Cloud(provider="aws", region="eu-central-1"))
 
 
 @pytest.fixture
@@ -70,6 +70,12 @@ def test_it_ends_with_all_that_was_made_for_it(aws, ec2):
     assert aws.find(TAG) == []
     assert [each["GroupName"] for each in ec2.describe_security_groups()["SecurityGroups"]] == ["default"]
     assert ec2.describe_volumes()["Volumes"] == []
+
+
+def test_what_was_made_for_one_that_was_refused_goes_too(aws, ec2):
+    aws.prepare(wanted())
+    aws.clear(TAG)
+    assert [each["GroupName"] for each in ec2.describe_security_groups()["SecurityGroups"]] == ["default"]
 
 
 def test_only_who_is_named_may_enter_as_it_stands_today(aws, ec2):

@@ -99,6 +99,9 @@ class Provider:
 
         self._question(answer)
 
+    def clear(self, tag):
+        self._question(lambda: None)
+
 
 @pytest.fixture
 def cloud(clouded, monkeypatch):

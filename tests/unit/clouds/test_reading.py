@@ -8,6 +8,7 @@ import shutil
 import pytest
 from example_blueprint import ROOT, BlueprintFolder
 
+from modak_ansible.commands.plan.facts import target_of
 from modak_ansible.errors import InvalidBlueprint
 from modak_ansible.planning.service import plan_blueprint
 from modak_ansible.reading.blueprint.inputs import Inputs
@@ -32,6 +33,33 @@ def test_its_size_and_its_system_are_those_of_toscas_capabilities(clouded, plann
     assert target.cloud.shape.model_dump() == {"cpus": 4, "memory": 8 * 10**9, "disk": 50 * 10**9}
     assert (target.cloud.system.distribution, target.cloud.system.version) == ("debian", "12")
     assert (target.processor.cores, target.processor.memory) == (4, 8 * 10**9), "the plan has them, too"
+
+
+OPENSTACK = (
+    "provider: openstack\n        cloud: home\n        network: private\n        floating_ip: none\n        zone: nova"
+)
+
+
+def test_a_machine_of_openstack_takes_its_own_words_and_says_that_it_costs_on(clouded, planned):
+    plain = planned(clouded).plan
+    assert not {"cloud", "network", "floating_ip", "zone"} & set(plain.target.cloud.model_dump()), "whose digest stays"
+    assert target_of(plain) == f"cluster (a machine of aws, c7i.2xlarge, {plain.target.processor.architecture})"
+    clouded.replace("provider: aws", OPENSTACK).replace("136693071363/debian-12-amd64-*", "debian-12")
+    plan = planned(clouded).plan
+    known = plan.target.cloud
+    assert (known.cloud, known.network, known.floating_ip, known.zone) == ("home", "private", "none", "nova")
+    assert "a machine of openstack, c7i.2xlarge, which costs, on or off, until modak undeploy or gc" in target_of(plan)
+
+
+@pytest.mark.parametrize(
+    ("provider", "word", "said"),
+    [("aws", "cloud: home", "aws takes no cloud, openstack does"), ("aws", "floating_ip: none", "aws takes no floating_ip"),
+     ("openstack", "spot: true", "openstack takes no spot, aws does"), ("openstack", "subnet: a", "openstack takes no subnet")],
+)  # fmt: skip
+def test_a_word_of_another_provider_is_refused(clouded, planned, provider, word, said):
+    clouded.replace("provider: aws", f"provider: {provider}\n        {word}")
+    with pytest.raises(InvalidBlueprint, match=said):
+        planned(clouded)
 
 
 @pytest.mark.parametrize(
