@@ -66,6 +66,9 @@ class Aws:
         (instance,) = answer["Instances"]
         return _found(instance) if instance["State"]["Name"] in _LIVING else None
 
+    def admit(self, wanted: Wanted) -> None:
+        _asked(lambda: self._group(wanted))
+
     def settle(self, found: Found) -> None:
         if found.state == "stopped":
             _asked(lambda: self._ec2.start_instances(InstanceIds=[found.id]))

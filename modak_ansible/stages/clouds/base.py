@@ -73,6 +73,9 @@ class Provider(Protocol):
     def create(self, parameters: Parameters, token: str) -> Found | None:
         """Asks for the machine; with a token that was used before for that one, which may be gone: None."""
 
+    def admit(self, wanted: Wanted) -> None:
+        """Of a machine that is there: lets in whom the target names now, and nobody else."""
+
     def settle(self, found: Found) -> None:
         """Brings a machine nearer to running with an address, where it does not get there by itself."""
 

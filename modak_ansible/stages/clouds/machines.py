@@ -90,6 +90,8 @@ class Machine:
             if is_new:
                 self.store.forget()
                 self._create()
+            else:
+                self.provider.admit(self._wanted())
             found = self._with_address()
             # what somebody who was killed had asked for may have come, too: the first one is kept
             for other in self.provider.find(self.tag)[1:]:
@@ -176,19 +178,23 @@ class Machine:
         """What is to be asked for, kept before it is."""
         target, key = self.stage.plan["target"], new_host_key()
         login_key = "" if self.cloud.key else login_key_of(self._identity_file(target))
-        wanted = Wanted(
+        told = user_data(self.cloud, self.terms, target["username"] or "", key, login_key)
+        wanted = self._wanted(key.public, told)
+        intent = Intent(token=str(uuid.uuid4()), host_key=key.public, parameters=self.provider.prepare(wanted))
+        self.store.plan(intent)
+        return intent
+
+    def _wanted(self, host_key: str = "", told: str = "") -> Wanted:
+        return Wanted(
             cloud=self.cloud,
             name=self.name,
             tag=self.tag,
             ssh_from=self.terms.ssh_from,
-            port=target["port"] or _SSH,
+            port=self.stage.plan["target"]["port"] or _SSH,
             most_per_hour=self.terms.price_per_hour,
-            host_key=key.public,
-            user_data=user_data(self.cloud, self.terms, target["username"] or "", key, login_key),
+            host_key=host_key,
+            user_data=told,
         )
-        intent = Intent(token=str(uuid.uuid4()), host_key=key.public, parameters=self.provider.prepare(wanted))
-        self.store.plan(intent)
-        return intent
 
     def _identity_file(self, target: Any) -> Path:
         return self.stage.blueprint_folder.resolve() / expanded(target["identity_file"])

@@ -83,6 +83,9 @@ class OpenStack:
                 self.clear(tag)
             raise
 
+    def admit(self, wanted: Wanted) -> None:
+        _asked(lambda: self._group(wanted))
+
     def settle(self, found: Found) -> None:
         _asked(lambda: self._settle(found))
 

@@ -81,7 +81,7 @@ def test_what_was_made_for_one_that_was_refused_goes_too(aws, ec2):
 def test_only_who_is_named_may_enter_as_it_stands_today(aws, ec2):
     made(aws)
     assert rules(ec2) == [(22, 22, ["198.51.100.0/24"], [])]
-    aws.prepare(wanted(ssh_from=("203.0.113.7/32", "2001:db8::/32")))
+    aws.admit(wanted(ssh_from=("203.0.113.7/32", "2001:db8::/32")))
     cidrs = [each for rule in rules(ec2) for part in rule[2:] for each in part]
     assert sorted(cidrs) == ["2001:db8::/32", "203.0.113.7/32"]
 

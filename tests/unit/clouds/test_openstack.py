@@ -76,8 +76,7 @@ def test_what_others_have_stays(openstack, provider):
 
 def test_only_who_is_named_may_enter_as_it_stands_today(openstack, provider):
     made(provider)
-    asked = provider()
-    asked.prepare(wanted(ssh_from=("203.0.113.7/32", "2001:db8::/32")))
+    provider().admit(wanted(ssh_from=("203.0.113.7/32", "2001:db8::/32")))
     rules = [
         (each["remote_ip_prefix"], each["ethertype"], each["protocol"], each["port_range_min"], each["port_range_max"])
         for each in openstack.security_group_rules.values()

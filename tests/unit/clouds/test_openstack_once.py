@@ -282,6 +282,14 @@ def test_one_that_nova_does_not_list_is_not_made_again(openstack, project):
     the_one(openstack, project)
 
 
+def test_who_may_enter_changes_with_the_next_deployment(openstack, project):
+    project.deploy()
+    project.plan["cost"]["terms"]["ssh_from"] = ["203.0.113.7/32"]
+    project.deploy()
+    the_one(openstack, project)
+    assert [each["remote_ip_prefix"] for each in openstack.security_group_rules.values()] == ["203.0.113.7/32"]
+
+
 # --- shut down by itself
 
 
