@@ -181,14 +181,14 @@ def _place(draft: Draft) -> None:
         InvalidBlueprint: its file has mistakes.
     """
     from modak_ansible.discovery.aim import target_of_file
-    from modak_ansible.reading.blueprint.target_words import type_of
+    from modak_ansible.reading.blueprint.target_words import needed_properties, type_of
     from modak_ansible.store.targets import known_targets, target_file
 
     file = target_file(draft.target)
     if draft.target not in known_targets():
         draft.target = str(file.absolute())
     target = target_of_file(file)
-    draft.target_type = type_of(target)
+    draft.target_type, draft.target_properties = type_of(target), needed_properties(target)
 
 
 def _write(text: str, folder: Path, *, force: bool) -> str:

@@ -64,6 +64,13 @@ def type_of(target: Target) -> str:
     return TYPES[_CONTAINER if is_container_host else target.scheduler.value]
 
 
+def needed_properties(target: Target) -> dict[str, str]:
+    """What a node of the target's type has to say, even where a target file says it, too."""
+    part = target.cloud or target.pods
+    fields = type(part).model_fields.items() if part else ()
+    return {name: getattr(part, name) for name, field in fields if field.is_required()}
+
+
 def is_target_file(tree: Item) -> bool:
     """Whether a file says where a target is or what starts jobs there: of one, or of several under their names."""
     if "tosca_definitions_version" in tree.entries:

@@ -68,6 +68,7 @@ class Draft:
     version: str = ""  # of it; empty for the newest
     target: str = ""  # a name of modak targets; empty where the blueprint says none
     target_type: str = "modak.nodes.Local"  # of the target's node
+    target_properties: dict[str, str] = field(default_factory=dict)  # without which its type is not valid
     arguments: dict[str, Any] = field(default_factory=dict)  # of the script
     words: list[str] = field(default_factory=list)  # what follows them, as it stands
     requirements: list[str] = field(default_factory=list)  # lines of requirements.txt

@@ -16,13 +16,14 @@ _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?", re.ASCII
 def text_of(draft: Draft) -> str:
     metadata = {"template_name": draft.name, **({"target": draft.target} if draft.target else {})}
     host = {"host": "cluster"}
+    cluster = {"type": draft.target_type, "properties": draft.target_properties}
     lines = [
         "tosca_definitions_version: tosca_simple_yaml_1_3",
         f"metadata: {flow(metadata)}",
         "imports: [ types/modak.yaml ]",
         "topology_template:",
         "  node_templates:",
-        f"    cluster: {flow({'type': draft.target_type})}",
+        f"    cluster: {flow({name: value for name, value in cluster.items() if value})}",
     ]
     nodes = ["data", *(f"data_{number}" for number in range(2, len(draft.data) + 1))][: len(draft.data)]
     for node, data in zip(nodes, draft.data, strict=True):

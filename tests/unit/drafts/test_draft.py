@@ -282,6 +282,29 @@ def test_init_asks_what_a_script_does_not_tell(project, monkeypatch):
     )
 
 
+@pytest.mark.parametrize(
+    ("words", "node"),
+    [
+        (
+            "scheduler: cloud\nprovider: aws\nkey: mine\nusername: admin\nimage: ami-1\nflavor: c6i.large\nssh_from: [ 192.0.2.0/24 ]\n",
+            "cluster: { type: modak.nodes.CloudHost, properties: { provider: aws } }",
+        ),
+        (
+            "scheduler: kubernetes\nworkspace: /shared/modak\nmount_path: /shared\nhost_path: /shared\n"
+            "site: { image_sources: [ docker://registry.example/team/images ] }\n",
+            "cluster: { type: modak.nodes.Kubernetes, properties: { mount_path: /shared } }",
+        ),
+    ],
+)
+def test_what_the_targets_type_needs_is_written(project, monkeypatch, words, node):
+    """tosca-parser reads the blueprint alone, without the target file that says all of it."""
+    monkeypatch.chdir(project)
+    (project / "there.yaml").write_text(words)
+    done = run("init", "plain.py", "--on", "./there.yaml", "--yes")
+    assert done.exit_code == 0, done.output
+    assert node in (project / "service.yaml").read_text()
+
+
 def test_a_folder_that_the_script_is_not_below_is_refused(project, tmp_path):
     with pytest.raises(UsageError, match="does not lie below"):
         draft_of(project / "train.py", folder=tmp_path / "other")
