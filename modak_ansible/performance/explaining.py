@@ -105,7 +105,7 @@ def coefficients(model: PerformanceModel, part: str = "step") -> list[Coefficien
     stored = regression.part
     found = []
     for place, name in enumerate(stored.names):
-        deviation = sqrt(stored.covariance[place][place])
+        deviation = regression.deviation(place)
         group = stored.groups[place]
         factor = _factor(stored.mean[place], deviation)
         found.append(Coefficient(part, group, name, factor, stored.counts[place]))

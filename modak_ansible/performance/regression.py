@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from math import fsum
+from math import fsum, sqrt
 from typing import NamedTuple
 
+from modak_ansible.errors import ModakError
 from modak_ansible.performance.features import Facts, Feature, farthest, usual_group
-from modak_ansible.performance.stored import Part
+from modak_ansible.performance.stored import AGAIN, Part
 
 
 class Vector(NamedTuple):
@@ -16,6 +17,24 @@ class Vector(NamedTuple):
     seen: dict[int, float]  # values by place
     # of features that nobody has seen, by name: their value times the standard deviation of their group
     unseen: dict[str, float]
+
+
+class _Rows(dict[int, tuple[float, ...]]):
+    """The rows of a covariance by their place, each read when it is first asked for: there are hundreds."""
+
+    def __init__(self, stored: tuple[str | tuple[float, ...], ...]) -> None:
+        super().__init__()
+        self._stored = stored
+
+    def __missing__(self, place: int) -> tuple[float, ...]:
+        row = self._stored[place]
+        if isinstance(row, str):
+            try:
+                row = tuple(map(float, row.split(" ")))
+            except ValueError as error:
+                raise ModakError(f"the fitted model is damaged: covariance.{place}: {error}", hint=AGAIN) from error
+        self[place] = row
+        return row
 
 
 class Regression:
@@ -30,7 +49,7 @@ class Regression:
         self.counts = dict(zip(part.names, part.counts, strict=True))
         self._place = {name: place for place, name in enumerate(part.names)}
         self._mean = part.mean
-        self._rows = part.covariance
+        self._rows = _Rows(part.covariance)
         self._spread = part.spread
 
     def vector(self, features: Iterable[Feature]) -> Vector:
@@ -53,6 +72,10 @@ class Regression:
     def variance(self, vector: Vector) -> float:
         """Of that logarithm."""
         return self._variance(vector.seen.items(), vector.unseen.values())
+
+    def deviation(self, place: int) -> float:
+        """Of one coefficient."""
+        return sqrt(self._rows[place][place])
 
     def variance_of_run(self, vector: Vector, facts: Facts) -> float:
         """Of that logarithm in a new run, as wide as it has to be where nothing like it was measured."""

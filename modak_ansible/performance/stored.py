@@ -13,21 +13,22 @@ from modak_ansible.model.base import Model
 from modak_ansible.model.measured.work import Work
 from modak_ansible.performance.features import FEATURES
 
-SCHEMA: Literal["modak.model/1"] = "modak.model/1"
-_AGAIN = "modak model fit makes a new one"
+SCHEMA: Literal["modak.model/2"] = "modak.model/2"
+AGAIN = "modak model fit makes a new one"
 
 
 class Part(Model):
     """One regression: of a step, the start, the first step, or the evaluation.
 
-    The covariance is the posterior's, row by row up to the diagonal. ``spread`` has the prior standard deviation of
-    each group of features: that of a feature nobody has seen.
+    The covariance is the posterior's, row by row up to the diagonal: of what was fitted just now as numbers, and in a
+    file as text, of which a plan reads a few rows. ``spread`` has the prior standard deviation of each group of
+    features: that of a feature nobody has seen.
     """
 
     names: tuple[str, ...]
     groups: tuple[str, ...]
     mean: tuple[float, ...]
-    covariance: tuple[tuple[float, ...], ...]
+    covariance: tuple[str | tuple[float, ...], ...] = Field(description="in a file with a blank between two numbers")
     counts: tuple[int, ...] = Field(description="measured runs that have the feature")
     spread: dict[str, float]
     noise: dict[str, float] = Field(
@@ -45,7 +46,8 @@ class Part(Model):
         size = len(self.names)
         if not all(len(each) == size for each in (self.groups, self.mean, self.covariance, self.counts)):
             raise ValueError("its lists have different lengths")
-        if any(len(row) != place + 1 for place, row in enumerate(self.covariance)):
+        lengths = (row.count(" ") + 1 if isinstance(row, str) else len(row) for row in self.covariance)
+        if any(length != place + 1 for place, length in enumerate(lengths)):
             raise ValueError("its covariance is no triangle")
         return self
 
@@ -80,7 +82,7 @@ class Series(Model):
 class Stored(Model):
     """The file."""
 
-    schema_version: Literal["modak.model/1"] = SCHEMA
+    schema_version: Literal["modak.model/2"] = SCHEMA
     features: int = Field(default=FEATURES, description="version of the list of features")
     records: int
     records_digest: str = Field(description="SHA-256 of the records that it was fitted to")
@@ -105,22 +107,22 @@ def read_stored(path: Path) -> Stored:
     try:
         data = json.loads(path.read_bytes())
     except OSError as error:
-        raise ModakError(f"{path} cannot be read: {error.strerror}", hint=_AGAIN) from error
+        raise ModakError(f"{path} cannot be read: {error.strerror}", hint=AGAIN) from error
     except (ValueError, RecursionError) as error:
-        raise ModakError(f"{path} is damaged: {error}", hint=_AGAIN) from error
+        raise ModakError(f"{path} is damaged: {error}", hint=AGAIN) from error
     known = (data.get("schema_version"), data.get("features")) if isinstance(data, dict) else (None, None)
     if known != (SCHEMA, FEATURES):
         raise ModakError(
             f"{path} was fitted by another version: it is {known[0]} with features {known[1]}, "
             f"and this is {SCHEMA} with features {FEATURES}",
-            hint=_AGAIN,
+            hint=AGAIN,
         )
     try:
         return Stored.model_validate(data)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
-        raise ModakError(f"{path} is damaged: {where}: {first['msg']}", hint=_AGAIN) from error
+        raise ModakError(f"{path} is damaged: {where}: {first['msg']}", hint=AGAIN) from error
 
 
 def write_stored(stored: Stored, path: Path) -> None:

@@ -263,7 +263,7 @@ def _rounded(part: Part) -> dict[str, object]:
     """What a file need not say to the last digit."""
     return {
         "mean": tuple(float(f"{value:.6g}") for value in part.mean),
-        "covariance": tuple(tuple(float(f"{value:.4g}") for value in row) for row in part.covariance),
+        "covariance": tuple(" ".join(str(float(f"{value:.4g}")) for value in row) for row in part.covariance),
         "calibration": {kind: float(f"{factor:.3g}") for kind, factor in part.calibration.items()},
     }
 

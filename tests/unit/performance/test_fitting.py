@@ -178,7 +178,7 @@ def parts(draw):
         groups=tuple(draw(st.lists(st.text(max_size=8), **each))),
         mean=tuple(draw(st.lists(numbers, **each))),
         covariance=tuple(
-            tuple(draw(st.lists(numbers, min_size=row + 1, max_size=row + 1))) for row in range(len(known))
+            " ".join(map(str, draw(st.lists(numbers, min_size=row + 1, max_size=row + 1)))) for row in range(len(known))
         ),
         counts=tuple(draw(st.lists(st.integers(0, 10**9), **each))),
         spread=draw(st.dictionaries(st.text(max_size=8), numbers, max_size=3)),

@@ -208,6 +208,7 @@ def test_a_traced_step_is_explained_by_its_operators(model):
         (lambda data: data.update(features=99), "another version"),
         (lambda data: data["parts"]["step"]["mean"].pop(), "different lengths"),
         (lambda data: data["parts"]["step"].pop("noise"), "noise"),
+        (lambda data: data["parts"]["step"]["covariance"].__setitem__(3, "1.0 2.0"), "no triangle"),
     ],
 )
 def test_a_model_that_is_not_this_versions_is_refused(tmp_path, change, words):
@@ -218,6 +219,18 @@ def test_a_model_that_is_not_this_versions_is_refused(tmp_path, change, words):
     with pytest.raises(ModakError, match="modak model fit makes a new one") as refused:
         load_model(path)
     assert words in str(refused.value)
+
+
+def test_a_row_that_holds_no_numbers_is_refused_where_it_is_asked_for(tmp_path):
+    data = json.loads(SHIPPED.read_text())
+    data["parts"]["step"]["covariance"][1] = "1.0 many"
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps(data))
+    regression = load_model(path).regressions["step"]
+    assert regression.deviation(0) > 0
+    with pytest.raises(ModakError, match="the fitted model is damaged: covariance.1: .*'many'") as refused:
+        regression.deviation(1)
+    assert refused.value.hint == "modak model fit makes a new one"
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", "null", '{"schema_version": []}', "\x00"])

@@ -74,7 +74,7 @@ def test_the_projects_own_model_goes_before_the_one_that_ships(blueprint):
         ("{", "is damaged"),
         ("[]", "was fitted by another version"),
         ('{"schema_version": "modak.model/0", "features": 1}', "was fitted by another version"),
-        ('{"schema_version": "modak.model/1", "features": 1, "records": "many"}', "model.json"),
+        ('{"schema_version": "modak.model/2", "features": 1, "records": "many"}', "model.json"),
     ],
 )
 def test_no_plan_is_made_with_a_model_that_failed_its_check(blueprint, text, words):
