@@ -11,6 +11,7 @@ from example_blueprint import ROOT
 
 from modak_ansible.performance import model
 from modak_ansible.performance.stored import Stored, read_stored
+from modak_ansible.reading.blueprint.forms.kept_tree import read_kept_yaml
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.forms.yaml_tree import Item, read_yaml
 from modak_ansible.reading.blueprint.types import definitions
@@ -36,7 +37,7 @@ def share(patch: pytest.MonkeyPatch) -> None:
         return pickle.loads(pickled(real)) if real else load_yaml(path, a_file)
 
     patch.setattr(imports, "YAML_LOADER", types_for_tosca_parser)
-    patch.setattr(definitions, "read_yaml", _read_yaml)
+    patch.setattr(definitions, "read_kept_yaml", _read_yaml)
     patch.setattr(model, "read_stored", _read_stored)
 
 
@@ -45,9 +46,9 @@ def _shipped_type(path: Path) -> Path | None:
     return real if real.parent == _TYPES else None
 
 
-def _read_yaml(path: Path, mistakes: Mistakes, name: str | None = None) -> Item | None:
+def _read_yaml(path: Path, mistakes: Mistakes) -> Item | None:
     real = _shipped_type(path)
-    return _type_file(real) if real else read_yaml(path, mistakes, name)
+    return _type_file(real) if real else read_kept_yaml(path, mistakes)
 
 
 @cache

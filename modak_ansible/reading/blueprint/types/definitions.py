@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from modak_ansible.errors import Location, nearest
+from modak_ansible.reading.blueprint.forms.kept_tree import read_kept_yaml
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
-from modak_ansible.reading.blueprint.forms.yaml_tree import Item, item_from, parse_yaml, read_yaml
+from modak_ansible.reading.blueprint.forms.yaml_tree import Item, item_from, parse_yaml
 from modak_ansible.store.cache import kept_text
 from modak_ansible.store.project import shipped
 
@@ -165,7 +166,7 @@ def _load_imports(
             hint = nearest(place.text, beside) or f"the types are built in: {TYPES}/modak.yaml"
             mistakes.add(place.location, "import-missing", f"the imported file {place.text} is not there", hint)
             continue
-        tree = read_yaml(path, mistakes)
+        tree = read_kept_yaml(path, mistakes)
         if tree and check_version(tree, mistakes):
             _load_imports(tree, path.parent, top if path == named else path.parent, definitions, mistakes, seen)
             _add(definitions, tree)
