@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from modak_ansible.store.configuration import own_entries
-from modak_ansible.store.deployment import FOLDER
 from modak_ansible.store.project import SERVICE_FILES, shipped, state_folder
 from modak_ansible.target.core.files import expanded
 
@@ -19,6 +18,8 @@ def blueprints(incomplete: str) -> list[str]:
 
 def deployments(incomplete: str) -> list[str]:
     """The deployments of the project, and blueprints, for their newest one."""
+    from modak_ansible.store.deployment import FOLDER
+
     folder = state_folder(Path.cwd()) / FOLDER
     known = [path.name for path in folder.glob("*/")] if folder.is_dir() else []
     return sorted({*(name for name in known if name.startswith(incomplete)), *blueprints(incomplete)})

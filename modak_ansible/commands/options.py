@@ -5,11 +5,10 @@ from __future__ import annotations
 import inspect
 import shlex
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import wraps
 from inspect import Parameter
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, NamedTuple, get_type_hints
 
 import typer
 
@@ -72,8 +71,7 @@ def without_collecting() -> None:
     gc.disable()
 
 
-@dataclass(frozen=True)
-class PlanOptions:
+class PlanOptions(NamedTuple):
     """What a command line says of a plan: of what, with which values, and where."""
 
     blueprint: Blueprint = ""
@@ -128,7 +126,7 @@ def takes(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Gives a command those of :class:`PlanOptions` in place of its parameter ``asked``, which gets them together."""
     hints = get_type_hints(PlanOptions, include_extras=True)
     # a blueprint that a command takes has to be given
-    defaults = {name: getattr(PlanOptions, name) for name in names if name != "blueprint"}
+    defaults = {name: PlanOptions._field_defaults[name] for name in names if name != "blueprint"}
     taken = [
         Parameter(name, _KIND, default=defaults.get(name, Parameter.empty), annotation=hints[name]) for name in names
     ]

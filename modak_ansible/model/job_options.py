@@ -254,6 +254,11 @@ class JobOptions(Model):
                lsf="`-x`", resource="exclusive", without_scheduler="nobody keeps others away"),
     ] = False  # fmt: skip
 
+    @property
+    def counts_cores_only(self) -> bool:
+        """Whether a job asks for cores wherever they are."""
+        return bool(self.core_count and not self.node_count and not self.process_count_per_node)
+
 
 # Every option by its name, in the order of the tables.
 OPTIONS: dict[str, Option] = {

@@ -6,15 +6,13 @@ From these declarations ``make generate`` writes the TOSCA data type, the model'
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Numerics = Literal["same", "reassociation", "any"]
 NUMERICS: tuple[Numerics, ...] = ("same", "reassociation", "any")
 
 
-@dataclass(frozen=True)
-class Property:
+class Property(NamedTuple):
     """One property of the data type ``modak.datatypes.Optimisation``, and field of the model's class."""
 
     description: str = ""  # a sentence for people
@@ -26,7 +24,7 @@ class Property:
     most: int | None = None  # of a number
     in_application: bool = False  # whether requests have it, too, among the fields of ``application``
     # the values that are truth values in a framework's section of requests, with a sentence each
-    in_frameworks: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    in_frameworks: Mapping[str, Mapping[str, str]] = {}
     in_blueprints: bool = True  # whether blueprints may say it; what they may not, commands set
 
 

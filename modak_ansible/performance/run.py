@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import ceil
+from typing import NamedTuple
 
 from archspec.cpu import TARGETS
 
@@ -19,8 +19,7 @@ from modak_ansible.performance.stored import Machine
 _ALIKE_PEAKS = 1.5
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(NamedTuple):
     facts: Facts
     work: Work
     peak: float | None  # GFLOP/s of one process; None where nobody knows it

@@ -15,7 +15,6 @@ from modak_ansible.optimisations.distributed.launcher import launching_of
 from modak_ansible.planning.data import ON_TARGET
 from modak_ansible.schedulers.containers import CONTAINER_RUNTIMES
 from modak_ansible.schedulers.directives import CannotExpress
-from modak_ansible.schedulers.kubernetes.directives import UNKNOWN
 from modak_ansible.schedulers.script import DataPlace, ScriptParts, render_script
 
 # Options of which a job can do without what the scheduler has no words for.
@@ -40,6 +39,8 @@ def planned_job(
 
 
 def _wishes(job: PlannedJob) -> tuple[str, ...]:
+    from modak_ansible.schedulers.kubernetes.directives import UNKNOWN  # noqa: PLC0415 - few wishes are not kept
+
     lacking = UNKNOWN if job.scheduler is Scheduler.KUBERNETES else ()
     # what a job waits for may make what it reads
     return (*_WISHES, *(f"job_options.{name}" for name in lacking if name != "job_dependency"))

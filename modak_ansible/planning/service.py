@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from modak_ansible.allocation.allocate import allocate
 from modak_ansible.allocation.limits import limit_problems
@@ -28,12 +27,14 @@ from modak_ansible.reading.blueprint.reader import Blueprint, Inputs, read_bluep
 from modak_ansible.reading.blueprint.script.options import check_arguments
 from modak_ansible.reading.blueprint.types.parser_check import check_with_tosca_parser, note_what_tosca_parser_finds
 from modak_ansible.reading.requests.recognise import is_request, is_script
-from modak_ansible.store.deployment import FOLDER, DeploymentStore, Origin, queue_of
 from modak_ansible.store.lists.refusals import known_refusals
 from modak_ansible.store.lists.seen_images import seen_images, seen_of
 from modak_ansible.store.project import blueprint_state, known_testbed, read_origin
 from modak_ansible.target.core.files import make_private, write_whole
-from modak_ansible.target.core.plan import Plan as PlanJson
+
+if TYPE_CHECKING:
+    from modak_ansible.store.deployment import DeploymentStore
+    from modak_ansible.target.core.plan import Plan as PlanJson
 
 _SHOWN = 8  # names in a message
 _MOST_BEFORE = 500  # trainings before one: their folders are in one variable of its environment
@@ -74,11 +75,15 @@ class Planned(NamedTuple):
 
     @property
     def folder(self) -> Path:
+        from modak_ansible.store.deployment import FOLDER  # noqa: PLC0415 - of what is only planned nothing is kept
+
         return self.state / FOLDER / self.plan.deployment
 
     @property
     def store(self) -> DeploymentStore:
         """What this machine keeps of the deployment."""
+        from modak_ansible.store.deployment import DeploymentStore  # noqa: PLC0415
+
         return DeploymentStore(self.folder)
 
     def save(self, deployments: Path | None = None) -> Path:
@@ -86,12 +91,14 @@ class Planned(NamedTuple):
 
         It is the newest one of its blueprint then, even where another plan was deployed since it was first saved.
         """
+        from modak_ansible.store.deployment import DeploymentStore, Origin, queue_of  # noqa: PLC0415
+
         folder = deployments / self.plan.deployment if deployments else self.folder
         make_private(folder)
         ignore = self.state / ".gitignore"
         if folder.is_relative_to(self.state) and not ignore.exists():
             write_whole(ignore, "*\n")
-        plan = cast(PlanJson, self.plan.model_dump(mode="json"))
+        plan = cast("PlanJson", self.plan.model_dump(mode="json"))
         blueprint = str(self.blueprint.absolute())
         origin = Origin(
             blueprint=blueprint, state=str(self.state), testbed=str(self.testbed), queue=queue_of(plan, blueprint)
@@ -241,7 +248,7 @@ def _check(
     if not blueprint.requests:
         return [], ""
     state = blueprint_state(path)
-    known = ProjectKnowledge(known_refusals(state), model_of(state))
+    known = ProjectKnowledge(known_refusals(state), model_of(state), {})
     testbed, images, needs = known_testbed(state), seen_images(state), known_needs(state)
     named = [request.training for request in blueprint.requests if is_meant(request, training)]
     wanted = set(named or [request.training for request in blueprint.requests])
@@ -293,13 +300,12 @@ def read(path: Path, inputs: Inputs, mistakes: Mistakes) -> Blueprint | None:
     return read_request(path, inputs, mistakes)
 
 
-@dataclass(frozen=True)
-class ProjectKnowledge:
+class ProjectKnowledge(NamedTuple):
     """What a project knows: builds that fail their probe, and how long things take."""
 
     refusals: tuple[Refusal, ...]
     model: PerformanceModel
-    choices: Shared = field(default_factory=dict)
+    choices: Shared
 
 
 def model_of(state: Path) -> PerformanceModel:
@@ -361,6 +367,8 @@ def planned_from_file(path: Path) -> Planned:
     Raises:
         ModakError: it is damaged, or of another version.
     """
+    from modak_ansible.store.deployment import DeploymentStore  # noqa: PLC0415
+
     try:
         written = json.loads(path.read_text(encoding="utf-8"))
         plan = Plan(**written)

@@ -9,7 +9,7 @@ import archspec.cpu
 
 from modak_ansible.model.target import Target
 from modak_ansible.store.testbeds import TESTBED
-from modak_ansible.target.core.probe import cpu_flags, processor_name
+from modak_ansible.target.core.processor import cpu_flags, processor_name
 
 # Units that kernel and archspec call by the same names, and that decide which number formats are fast.
 TELLING = ("avx512_bf16", "amx_bf16", "avx512_fp16", "bf16", "svebf16")

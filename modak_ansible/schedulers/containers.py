@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class ContainerRuntime:
+class ContainerRuntime(NamedTuple):
     """What makes and runs images on a target."""
 
     programs: tuple[str, ...]  # of which the first that is there is taken

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
+from importlib import import_module
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from .containers import CONTAINER_RUNTIMES
 from .directives import plain
-from .kubernetes.directives import kubernetes_directives
-from .lsf.directives import lsf_directives
-from .pbs.directives import pbspro_directives, torque_directives
 from .rendered import render
-from .slurm.directives import slurm_directives
 
 if TYPE_CHECKING:
     from modak_ansible.model.hpc import Build
@@ -123,21 +120,10 @@ class ScriptParts(NamedTuple):
     after: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
-def _no_directives(job: PlannedJob, gpu_request: str) -> list[str]:  # noqa: ARG001 - nobody would read them
-    plain("job_options.job_name", job.name, what="a name")
-    return []
-
-
-_DIRECTIVES: dict[str, Callable[[PlannedJob, str], list[str]]] = {
-    "slurm": slurm_directives,
-    "torque": torque_directives,
-    "pbspro": pbspro_directives,
-    "lsf": lsf_directives,
-    "none": _no_directives,
-}
-
 # Schedulers whose scripts are made by the template of another.
 _FAMILIES = {"pbspro": "torque"}
+# The folders of schedulers that share one.
+_FOLDERS = {"pbspro": "pbs", "torque": "pbs"}
 
 
 def render_script(job: PlannedJob, parts: ScriptParts) -> str:
@@ -157,16 +143,12 @@ def render_script(job: PlannedJob, parts: ScriptParts) -> str:
     copied = [each for each in data if each.is_copied] if parts.staging_path else []
     ways = {each.staging for each in copied if not each.packed} if _everywhere(job) else set()
     family = _FAMILIES.get(job.scheduler.value, job.scheduler.value)
-    if parts.pods:
-        directives = kubernetes_directives(job, parts.gpu_request, parts.pods, parts.image)
-    else:
-        directives = _DIRECTIVES[job.scheduler.value](job, parts.gpu_request)
     return render(
         family,
         {
             "job": job,
             "scheduler": "none" if parts.pods else family,  # a Pod knows nothing of others, either
-            "directives": directives,
+            "directives": _directives(job, parts),
             "output_file": job.options.standard_output_file,
             "error_file": job.options.standard_error_file,
             "scheduler_says": _scheduler_says(job),
@@ -216,6 +198,21 @@ def render_script(job: PlannedJob, parts: ScriptParts) -> str:
             "checkpoint": _checkpoint(job),
         },
     )
+
+
+def _directives(job: PlannedJob, parts: ScriptParts) -> list[str]:
+    """What the script begins with; the modules of other schedulers are not imported for it."""
+    if parts.pods:
+        from .kubernetes.directives import kubernetes_directives  # noqa: PLC0415
+
+        return kubernetes_directives(job, parts.gpu_request, parts.pods, parts.image)
+    name = job.scheduler.value
+    if name == "none":  # nobody would read them
+        plain("job_options.job_name", job.name, what="a name")
+        return []
+    module = import_module(f"{__package__}.{_FOLDERS.get(name, name)}.directives")
+    lines: list[str] = getattr(module, f"{name}_directives")(job, parts.gpu_request)
+    return lines
 
 
 def _scheduler_says(job: PlannedJob) -> str:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, cast
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Protocol, cast
 from urllib.parse import urlsplit
 
 from modak_ansible.errors import ModakError
@@ -43,13 +42,12 @@ class SourceWarning(UserWarning):
     """What was found of a source before counts in place of its answer."""
 
 
-@dataclass(frozen=True)
-class Asked:
+class Asked(NamedTuple):
     text: str  # the source, as it is written
     name: str  # the dataset's
     format: str = ""  # of its files; empty where nobody says it
     folder: Path = Path()  # what paths are relative to
-    checksums: dict[str, str] = field(default_factory=dict)  # SHA-256 by file name
+    checksums: Mapping[str, str] = {}  # SHA-256 by file name
     unpack: bool | None = None  # whether packed files are unpacked; None for an archive alone
     size: int | None = None  # bytes of all files, as the user says
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from modak_ansible.catalogue import load_catalogue
 from modak_ansible.model.dataset import Dataset, DataSource
@@ -24,8 +23,7 @@ _OURS = ("code", "state", "runtime", "checkpoints", "attempts", "build", "data-v
 _OUR_ENDINGS = (".log", ".json", ".sh", ".jsonl")
 
 
-@dataclass(frozen=True)
-class Said:
+class Said(NamedTuple):
     """What a user says of a dataset: the properties of modak_ansible/model/dataset.py."""
 
     name: str
@@ -35,7 +33,7 @@ class Said:
     on_target: str = ""
     unpack: bool | None = None
     mount_as: str = ""
-    checksum: dict[str, str] = field(default_factory=dict)
+    checksum: Mapping[str, str] = {}
     size: int | None = None
     pack: Literal["auto", "squashfs", "shards", "none"] = "auto"
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from modak_ansible.errors import UsageError, nearest
 from modak_ansible.store.csar import SUFFIXES, packages_folder, unpack
-from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.testbeds import usual
 from modak_ansible.target.core.files import expanded
 
@@ -86,6 +85,8 @@ def read_origin(plan_file: Path) -> dict[str, Path]:
     Raises:
         KeyError, TypeError: the file beside the plan is missing or damaged.
     """
+    from modak_ansible.store.deployment import DeploymentStore  # noqa: PLC0415 - of a plan alone nothing is kept
+
     folder = plan_file.parent
     origin = DeploymentStore(folder).origin
     state = Path(origin["state"])

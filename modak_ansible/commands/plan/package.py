@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -44,7 +43,7 @@ def command(
     from modak_ansible.target.core.files import write_whole
 
     path = find_blueprint(blueprint)
-    given = replace(asked, words=words).given
+    given = asked._replace(words=words).given
     if output and output.endswith("/"):
         found, left_behind = contents(path, given)
         names, size, digest = sorted(found), sum(len(content) for content, _ in found.values()), ""

@@ -6,13 +6,12 @@ Sources: srun(1) of Slurm 24.11, mpirun(1) of Open MPI 4 and 5, mpiexec(1) of MP
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from modak_ansible.allocation.ranks import Ranks, ranks_of
 from modak_ansible.model.hpc import STOCK_MPI, HpcApplication
 from modak_ansible.model.target import Scheduler
 from modak_ansible.optimisations.base import CannotPlan, Default, Draft, Optimisation, Option
-from modak_ansible.schedulers.pbs.directives import counts_cores_only
 from modak_ansible.schedulers.script import Launch
 from modak_ansible.schedulers.script import Ranks as TrainingRanks
 
@@ -23,9 +22,8 @@ _PMI = {"openmpi": "pmix", "mpich": "pmi2", "mvapich": "pmi2"}
 _DEVICES = {"nvidia": "CUDA_VISIBLE_DEVICES", "amd": "ROCR_VISIBLE_DEVICES"}
 
 
-@dataclass(frozen=True)
-class Launching:
-    launch: Launch = field(default_factory=Launch)  # as the job script has it
+class Launching(NamedTuple):
+    launch: Launch = Launch()  # as the job script has it
     environment: tuple[tuple[str, str], ...] = ()  # what keeps threads on their cores
     words: tuple[str, ...] = ()  # the launcher's own, for people
     reason: str = "one process needs no launcher"  # why so
@@ -63,7 +61,7 @@ def launching_of(draft: Draft) -> Launching:
     if ranks is None or ranks.strategy == "none":
         return launching
     told = _told(draft, ranks, launching.launch)
-    return replace(launching, launch=launching.launch._replace(ranks=told))
+    return launching._replace(launch=launching.launch._replace(ranks=told))
 
 
 def _told(draft: Draft, ranks: Ranks, launch: Launch) -> TrainingRanks:
@@ -171,9 +169,8 @@ def _slurm_binding(hpc: HpcApplication) -> str:
 def _mpi_launcher(draft: Draft, hpc: HpcApplication | None, environment: tuple[tuple[str, str], ...]) -> Launching:
     """The library's own launcher: the image's on one node, the host's where ranks of several nodes must meet."""
     scheduler = draft.request.target.scheduler
-    slots = scheduler is Scheduler.TORQUE and counts_cores_only(
-        draft.request.job_options
-    )  # nobody knows yet on how many nodes
+    # nobody knows yet on how many nodes
+    slots = scheduler is Scheduler.TORQUE and draft.request.job_options.counts_cores_only
     inside = draft.in_container and draft.layout.nodes == 1 and not slots
     library = _library(draft, hpc)
     hosts = ("--hostfile", '"$hosts"') if library == "openmpi" else ("-f", '"$hosts"')

@@ -11,7 +11,6 @@ from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.forms.yaml_tree import Item
 from modak_ansible.reading.blueprint.sweep import Scalar, read_values, strangers
 from modak_ansible.reading.blueprint.types.topology import Node
-from modak_ansible.target.metrics.curves import is_rising
 
 _WORDS = ("from", "to", "log", "step")
 _EXAMPLE = "such as { from: 0.0001, to: 0.1, log: true } or [ 32, 64, 128 ]"
@@ -45,7 +44,12 @@ def read_search(node: Node, scalar: Scalar, mistakes: Mistakes) -> Search | None
         return None
     given: dict[str, Any] = section.plain()
     direction = given.pop("direction", None)
-    rising = is_rising(given["objective"]) if direction is None else direction == "maximize"
+    if direction is None:
+        from modak_ansible.target.metrics.curves import is_rising  # noqa: PLC0415 - which reads all kinds of metrics
+
+        rising = is_rising(given["objective"])
+    else:
+        rising = direction == "maximize"
     return Search(**{**given, "over": tuple(each for each in found if each), "rising": rising})
 
 

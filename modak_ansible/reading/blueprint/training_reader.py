@@ -30,7 +30,6 @@ from modak_ansible.reading.blueprint.types.topology import Node, Topology
 from modak_ansible.sources import SourceProblem
 from modak_ansible.sources.local import brought
 from modak_ansible.sources.reader import Said, read_dataset
-from modak_ansible.target.core.container import IMAGE_ENDINGS
 
 TRAINING = "modak.nodes.Training"
 DATASET = "modak.nodes.Dataset"
@@ -365,6 +364,8 @@ class TrainingReader:
 
 
 def image_problem(text: str) -> str:
+    from modak_ansible.target.core.container import IMAGE_ENDINGS  # noqa: PLC0415 - few trainings bring an image
+
     scheme, separator, rest = text.partition("://")
     if separator:
         good = scheme in ("docker", "oras", "library") and rest and all(c.isalnum() or c in "._-/:@" for c in rest)

@@ -68,7 +68,7 @@ def _place(job: PlannedJob) -> Iterator[str]:
 
 def _size(job: PlannedJob, gpu_request: str) -> Iterator[str]:
     options = job.options
-    if counts_cores_only(options):
+    if options.counts_cores_only:
         if gpu_request or options.request_specific_nodes or options.architecture_constraint:
             message = "Torque's procs= says nothing of nodes, and so of no accelerators and no properties"
             raise CannotExpress("job_options.core_count", message, "give node_count and process_count_per_node")
@@ -82,11 +82,6 @@ def _size(job: PlannedJob, gpu_request: str) -> Iterator[str]:
         yield f"-l pmem={mebibytes(options.minimum_memory_per_processor)}mb"
     if job.exclusive:
         yield "-l naccesspolicy=singlejob"
-
-
-def counts_cores_only(options: JobOptions) -> bool:
-    """Whether a job asks for cores wherever they are."""
-    return bool(options.core_count and not options.node_count and not options.process_count_per_node)
 
 
 def _nodes(job: PlannedJob, gpu_request: str) -> str:

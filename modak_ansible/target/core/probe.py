@@ -7,18 +7,18 @@ import platform
 import pwd
 import socket
 from pathlib import Path
-from typing import Dict, Mapping, Optional, Set, TypedDict
+from typing import Dict, Optional, TypedDict
 
 from ...errors import ModakError
-from ...schedulers import SCHEDULERS
 from ...schedulers.containers import CONTAINER_RUNTIMES
+from ...schedulers.known import SCHEDULERS
 from .commands import TimedRun, find_program
 from .files import free_bytes, lack_of_room
+from .processor import cpuinfo, processor_name
 from .workspace import Workspace
 
 _SMALLEST = 200 * 10**6
 _ELSEWHERE = "make room there, or give the target another workspace"
-_CPUINFO = ("model name", "cpu family", "model", "vendor_id", "flags", "CPU implementer", "CPU part", "Features")
 
 
 class MachineFacts(TypedDict):
@@ -88,35 +88,10 @@ def machine_facts() -> MachineFacts:
         "machine": platform.machine(),
         "system": _system(),
         "processor": processor_name(),
-        "cpuinfo": _cpuinfo(),
+        "cpuinfo": cpuinfo(),
         "cores": os.cpu_count(),
         "memory": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
     }
-
-
-def processor_name() -> str:
-    """What the processor is called, as :func:`model_of` says it, or at least its family."""
-    return model_of(_cpuinfo()) or platform.processor() or platform.machine()
-
-
-def model_of(cpuinfo: Mapping[str, str]) -> str:
-    """The processor's model name, with its vendor's numbers where the name has none; empty where nobody says.
-
-    Virtual machines call a Zen 3, a Zen 4 and a Zen 5 alike AMD EPYC, and hide so many of their units that archspec
-    takes them for each other. Their family and model stay: AMD EPYC family 25 model 17.
-
-    Args:
-        cpuinfo: a block of /proc/cpuinfo.
-    """
-    name, family, model = (cpuinfo.get(each, "") for each in ("model name", "cpu family", "model"))
-    unnumbered = name and family and model and not any(map(str.isdigit, name))
-    return f"{name} family {family} model {model}" if unnumbered else name
-
-
-def cpu_flags() -> Set[str]:
-    """What the processor has, by the kernel's names."""
-    information = _cpuinfo()
-    return set((information.get("flags") or information.get("Features") or "").split())
 
 
 def _scheduler_version(scheduler: str) -> str:
@@ -128,16 +103,6 @@ def version_of(program: str) -> str:
     """The first line of what a program prints for --version; empty where it says nothing."""
     result = TimedRun(timeout=20)([program, "--version"])
     return (result.out or result.err).strip().splitlines()[0] if (result.out or result.err).strip() else ""
-
-
-def _cpuinfo() -> dict[str, str]:
-    """What the kernel says of the first core: its name, and what a microarchitecture is known by."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").split("\n\n", 1)[0].splitlines()
-    except OSError:
-        return {}
-    pairs = (line.partition(":") for line in lines)
-    return {name.strip(): value.strip() for name, _, value in pairs if name.strip() in _CPUINFO}
 
 
 def _system() -> str:

@@ -11,7 +11,7 @@ from ...errors import ModakError
 from ..core.commands import TimedRun
 from ..core.files import lack_in, read_json, write_json
 from ..core.plan import Layer
-from ..core.probe import processor_name
+from ..core.processor import processor_name
 from .runtimes import runtime_of
 
 # The code that the script of an environment ends with when nothing but its probe failed.

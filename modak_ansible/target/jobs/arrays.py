@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Sequence
 
 from ...errors import SchedulerAway
-from ...schedulers import SCHEDULERS
 from ...schedulers.base import SchedulerSilent, SubmissionRefused, SubmissionUncertain, Waits
+from ...schedulers.known import SCHEDULERS
 from ..core.commands import TimedRun
 from ..core.files import make_private, write_whole
 from ..core.workspace import Workspace

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from typing import Callable, Iterable, Sequence, TypeVar
 
 from ...errors import ModakError
-from ...schedulers import SCHEDULERS
 from ...schedulers.base import (
     AccountingSilent,
     JobRecord,
@@ -21,6 +20,7 @@ from ...schedulers.base import (
     Waits,
     has_no_room,
 )
+from ...schedulers.known import SCHEDULERS
 from ..core.commands import TimedRun
 from ..core.files import read_on
 from ..core.workspace import Workspace

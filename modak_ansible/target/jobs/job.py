@@ -8,8 +8,8 @@ from contextlib import suppress
 from typing import cast
 
 from ...errors import ModakError, SchedulerAway
-from ...schedulers import SCHEDULERS
 from ...schedulers.base import NO_WAITS, JobState, SchedulerSilent, SubmissionRefused, SubmissionUncertain, Waits
+from ...schedulers.known import SCHEDULERS
 from ..core.commands import TimedRun
 from ..core.files import Lock, read_json, read_text, write_json, write_whole
 from ..core.plan import Plan

@@ -7,7 +7,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Iterable, TypedDict
 
-from ...schedulers import SCHEDULERS
+from ...schedulers.known import SCHEDULERS
 from ..core.commands import TimedRun
 from ..core.files import read_json, sha256_of
 from ..core.staging import ATTEMPTS, CODE, PLAN, RANKS, SCRIPT, STATE, WRITTEN

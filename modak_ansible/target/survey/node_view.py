@@ -10,9 +10,9 @@ import uuid
 from pathlib import Path
 from typing import Dict, List, Optional, Tuple, TypedDict
 
-from ...schedulers import SCHEDULERS
 from ...schedulers.base import SchedulerSilent, SubmissionRefused, SubmissionUncertain
 from ...schedulers.containers import CONTAINER_RUNTIMES
+from ...schedulers.known import SCHEDULERS
 from ..core.commands import SYSTEM_PATHS, TimedRun
 from ..core.files import make_private, read_text
 from ..core.workspace import Workspace

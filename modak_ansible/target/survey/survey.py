@@ -8,8 +8,8 @@ import os
 from pathlib import Path
 from typing import Any, Dict, List, Optional, TypedDict
 
-from ...schedulers import SCHEDULERS
 from ...schedulers.cluster import ClusterFacts
+from ...schedulers.known import SCHEDULERS
 from ...schedulers.lsf.cluster import read_lsf
 from ...schedulers.pbs.cluster import read_pbspro, read_torque
 from ...schedulers.pbs.pbspro import is_pbspro

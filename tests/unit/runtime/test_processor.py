@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from modak_ansible.runtime import FILES
-from modak_ansible.target.core.probe import model_of
+from modak_ansible.target.core.processor import model_of
 
 sys.path.insert(0, str(FILES))
 

@@ -10,8 +10,8 @@ import yaml_files
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from modak_ansible.schedulers import SCHEDULERS
 from modak_ansible.schedulers.base import CommandResult, JobState, SchedulerSilent
+from modak_ansible.schedulers.known import SCHEDULERS
 from modak_ansible.target.core.commands import TimedRun
 
 FOLDER = Path(__file__).parent / "recorded"

@@ -9,8 +9,8 @@ import pytest
 from fake_queue import FakeQueue
 
 from modak_ansible.errors import ModakError
-from modak_ansible.schedulers import SCHEDULERS
 from modak_ansible.schedulers.base import JobState, SchedulerSilent, Waits
+from modak_ansible.schedulers.known import SCHEDULERS
 from modak_ansible.target.core.workspace import Workspace
 from modak_ansible.target.jobs.campaign import INCOMING, Campaign, Removed, Wanted
 

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from modak_ansible.errors import ModakError
-from modak_ansible.schedulers import SCHEDULERS
 from modak_ansible.schedulers.base import (
     JobRecord,
     JobState,
@@ -21,6 +20,7 @@ from modak_ansible.schedulers.base import (
     SubmissionRefused,
     SubmissionUncertain,
 )
+from modak_ansible.schedulers.known import SCHEDULERS
 from modak_ansible.target.core.files import sha256_of
 from modak_ansible.target.core.workspace import Workspace
 from modak_ansible.target.jobs import attempts as attempts_module

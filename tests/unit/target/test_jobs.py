@@ -9,8 +9,8 @@ from dataclasses import asdict
 
 import pytest
 
-from modak_ansible.schedulers import SCHEDULERS
 from modak_ansible.schedulers.base import AccountingSilent, JobRecord, JobState, Scheduler, SchedulerSilent
+from modak_ansible.schedulers.known import SCHEDULERS
 from modak_ansible.target.core.workspace import Workspace
 from modak_ansible.target.jobs.actions import act
 from modak_ansible.target.jobs.campaign import Campaign

@@ -11,8 +11,8 @@ from dataclasses import asdict, replace
 import pytest
 
 from modak_ansible.errors import ModakError
-from modak_ansible.schedulers import SCHEDULERS
 from modak_ansible.schedulers.base import ActionRefused, JobRecord, JobState, Scheduler, SchedulerSilent
+from modak_ansible.schedulers.known import SCHEDULERS
 from modak_ansible.target.core.files import read_json, sha256_of
 from modak_ansible.target.core.workspace import Workspace
 from modak_ansible.target.jobs import judgement, operations

@@ -6,9 +6,8 @@ import ast
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -26,18 +25,17 @@ _MULTIRUN = ("-m", "--multirun")
 _MOST_FILES = 500
 
 
-@dataclass(frozen=True)
-class Hydra:
+class Hydra(NamedTuple):
     """A script's configuration, as far as files beside it say it."""
 
     folder: str = ""  # of the configuration, below the script's; empty where it is in no file beside it
     # the texts that it holds, by dotted names, with what is overridden; those of a group only where it is known which
     # of its files is taken
-    values: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, str] = {}
     # the first parts of the names that may be overridden; None where nobody can tell
     names: frozenset[str] | None = None
     # of each such name those below it, where they are known
-    below: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    below: Mapping[str, frozenset[str]] = {}
     outputs: tuple[str, ...] = ()  # patterns of the folder that a run gets, below the script's
     changes_folder: bool = False  # whether the script runs in it
     missing: tuple[str, ...] = ()  # what has no value, and needs one

@@ -11,7 +11,6 @@ import yaml_files
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modak_ansible.schedulers import SCHEDULERS
 from modak_ansible.schedulers.base import (
     ActionRefused,
     CommandResult,
@@ -20,6 +19,7 @@ from modak_ansible.schedulers.base import (
     SubmissionUncertain,
     Waits,
 )
+from modak_ansible.schedulers.known import SCHEDULERS
 from modak_ansible.schedulers.kubernetes.jobs import Kubernetes, job_of, name_of
 from modak_ansible.schedulers.kubernetes.objects import record_of
 

@@ -11,7 +11,6 @@ import yaml_files
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modak_ansible.schedulers import SCHEDULERS
 from modak_ansible.schedulers.base import (
     AccountingSilent,
     ActionRefused,
@@ -23,6 +22,7 @@ from modak_ansible.schedulers.base import (
     Waits,
     has_no_room,
 )
+from modak_ansible.schedulers.known import SCHEDULERS
 from modak_ansible.schedulers.lsf.records import read_json, read_long, reason_of, record_of
 
 RECORDED = yaml_files.read(Path(__file__).parents[1] / "recorded" / "lsf.yaml")

@@ -10,7 +10,6 @@ import yaml_files
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modak_ansible.schedulers import SCHEDULERS
 from modak_ansible.schedulers.base import (
     ActionRefused,
     CommandResult,
@@ -20,6 +19,7 @@ from modak_ansible.schedulers.base import (
     SubmissionUncertain,
     Waits,
 )
+from modak_ansible.schedulers.known import SCHEDULERS
 from modak_ansible.schedulers.pbs.pbspro import PBSPro, is_pbspro, read_json_jobs, read_text_jobs
 
 RECORDED = yaml_files.read(Path(__file__).parents[1] / "recorded" / "pbspro.yaml")

@@ -1,0 +1,44 @@
+"""What the kernel says of the processor; plans for this very machine ask it, too."""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+from typing import Mapping, Set
+
+_TOLD = ("model name", "cpu family", "model", "vendor_id", "flags", "CPU implementer", "CPU part", "Features")
+
+
+def processor_name() -> str:
+    """What the processor is called, as :func:`model_of` says it, or at least its family."""
+    return model_of(cpuinfo()) or platform.processor() or platform.machine()
+
+
+def model_of(block: Mapping[str, str]) -> str:
+    """The processor's model name, with its vendor's numbers where the name has none; empty where nobody says.
+
+    Virtual machines call a Zen 3, a Zen 4 and a Zen 5 alike AMD EPYC, and hide so many of their units that archspec
+    takes them for each other. Their family and model stay: AMD EPYC family 25 model 17.
+
+    Args:
+        block: one of /proc/cpuinfo.
+    """
+    name, family, model = (block.get(each, "") for each in ("model name", "cpu family", "model"))
+    unnumbered = name and family and model and not any(map(str.isdigit, name))
+    return f"{name} family {family} model {model}" if unnumbered else name
+
+
+def cpu_flags() -> Set[str]:
+    """What the processor has, by the kernel's names."""
+    information = cpuinfo()
+    return set((information.get("flags") or information.get("Features") or "").split())
+
+
+def cpuinfo() -> dict[str, str]:
+    """What the kernel says of the first core: its name, and what a microarchitecture is known by."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").split("\n\n", 1)[0].splitlines()
+    except OSError:
+        return {}
+    pairs = (line.partition(":") for line in lines)
+    return {name.strip(): value.strip() for name, _, value in pairs if name.strip() in _TOLD}
