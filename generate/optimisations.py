@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from functools import partial
 
 import yaml
@@ -28,7 +27,7 @@ def _declared() -> list[Property]:
 
 
 def _named(declared: Property, matter: Optimisation) -> Property:
-    return replace(declared, name=declared.name or matter.name)
+    return declared._replace(name=declared.name or matter.name)
 
 
 # --- TOSCA
