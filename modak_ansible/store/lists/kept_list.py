@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -29,9 +30,13 @@ class KeptList(Generic[T]):
     def __init__(
         self, kind: type[T], name: str, key: Callable[[T], tuple[str, ...]], damaged: Callable[[Path], ModakError]
     ) -> None:
-        self._items: TypeAdapter[tuple[T, ...]] = TypeAdapter(tuple[kind, ...])  # type: ignore[valid-type]
+        self._kind = kind
         self._name, self._key, self._damaged = name, key, damaged
         self._schema = f"modak.{name}/1"
+
+    @cached_property
+    def _items(self) -> TypeAdapter[tuple[T, ...]]:
+        return TypeAdapter(tuple[self._kind, ...])  # type: ignore[name-defined]
 
     def read(self, state: Path) -> tuple[T, ...]:
         """What is in it; nothing where there is no file.

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import Any, Dict, Mapping, TypedDict
+from typing import TYPE_CHECKING, Any, Dict, Mapping, TypedDict
 
 from ...errors import ModakError
 from ..core.files import sha256_of
-from ..core.plan import DataFile
+
+if TYPE_CHECKING:  # planning reads this module, too, and makes nothing of that one
+    from ..core.plan import DataFile
 
 STREAMS = 4  # files that are fetched at a time
 GIT = "git:"  # before a version that is what git calls a file's content
