@@ -98,7 +98,7 @@ def test_a_node_whose_scratch_is_full_reads_the_shared_data(project, tmp_path):
 
 @pytest.mark.thorough
 def test_the_disk_gets_full_while_data_is_staged(on_disk, tmp_path):
-    data_of(on_disk, tmp_path, 60)
+    data_of(on_disk, tmp_path, 240)  # on a quick machine 60 MB are there before the disk is full
     filling = on_disk.disk.fill_at("datasets/.*.part/*")
     done = on_disk.deploy()
     assert done.returncode == 1, done.stdout

@@ -51,7 +51,11 @@ class Activity:
         return self._lock.is_taken()
 
     def start(self, work: Work) -> bool:
-        """Starts the work in a process of its own; False when it is going on already."""
+        """Starts the work in a process of its own; False when it is going on already.
+
+        Raises:
+            ModakError: there is no room even to note that it began.
+        """
         make_private(self.log.parent)
         reader, writer = os.pipe()
         child = os.fork()
@@ -63,9 +67,11 @@ class Activity:
             self._live(work, writer)
         os.close(writer)
         os.waitpid(child, 0)
-        started = os.read(reader, 1) == b"1"
+        started = os.read(reader, 1)
         os.close(reader)
-        return started
+        if not started and (lack := lack_of_room(self.log.parent)):
+            raise ModakError(f"{lack} at {self.log.parent}", hint=mend_of(_FULL))
+        return started == b"1"
 
     def note(self, step: str) -> None:
         """Tells what is being done now."""

@@ -1,3 +1,4 @@
+import errno
 import os
 import signal
 import time
@@ -68,6 +69,17 @@ def test_a_killed_one_is_known_as_such_and_can_be_started_again(tmp_path):
     assert wait_until_over(activity)["state"] == "killed"
     assert activity.start(lambda own: None)
     assert wait_until_over(activity)["state"] == "done"
+
+
+def test_work_that_cannot_even_note_that_it_began_says_why(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(background, "write_json", full)
+    monkeypatch.setattr(background, "lack_of_room", lambda folder: "the disk is full")
+    with pytest.raises(ModakError, match=f"the disk is full at {tmp_path}"):
+        Activity(tmp_path, "work").start(lambda own: (tmp_path / "made").touch())
+    assert not (tmp_path / "made").exists()
 
 
 @pytest.mark.parametrize(
