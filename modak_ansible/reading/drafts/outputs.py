@@ -5,25 +5,30 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import PurePosixPath
 
-from modak_ansible.reading.drafts.texts import ANY, Texts, below, last_name
+from modak_ansible.reading.drafts.texts import ANY, FORMATTED, Texts, below, last_name
 
 # Where the path stands among the arguments: of a function, by the end of its name, and of a method.
 _FUNCTIONS = {
-    "torch.save": 1, "jit.save": 1, "onnx.export": 2, "joblib.dump": 1, "pickle.dump": 1, "json.dump": 1,
-    "yaml.dump": 1, "onnx.save": 1, "image.imsave": 0, "save_file": 1, "save_image": 1, "saved_model.save": 1,
+    "torch.save": 1, "jit.save": 1, "onnx.export": 2, "dump": 1, "onnx.save": 1, "image.imsave": 0, "save_file": 1,
+    "save_image": 1, "saved_model.save": 1,
 }  # fmt: skip
 _METHODS = {
     "save": 0, "save_weights": 0, "save_model": 0, "save_pretrained": 0, "savefig": 0, "imsave": 0, "imwrite": 0,
     "to_csv": 0, "to_parquet": 0, "to_json": 0, "to_pickle": 0, "to_hdf": 0, "to_excel": 0, "to_feather": 0, "savez": 0,
     "savez_compressed": 0, "savetxt": 0, "export": 0, "write_html": 0, "write_image": 0, "dump_model": 0,
     "save_checkpoint": 0, "tofile": 0, "SummaryWriter": 0, "CSVLogger": 0, "TensorBoardLogger": 0, "ModelCheckpoint": 0,
-    "BackupAndRestore": 0, "write_csv": 0, "write_parquet": 0,
+    "BackupAndRestore": 0, "write_csv": 0, "write_parquet": 0, "save_state": 0, "FileHandler": 0,
+    "create_file_writer": 0,
 }  # fmt: skip
 _KEYWORDS = {
     "output_dir", "save_dir", "default_root_dir", "dirpath", "checkpoint_dir", "logging_dir", "log_dir", "save_path",
     "filepath", "model_dir", "logdir", "save_directory",
 }  # fmt: skip
+# What a path gets that has no ending, by the end of the name of what writes it.
+_ENDINGS = {"np.save": ".npy", "numpy.save": ".npy", "savez": ".npz", "savez_compressed": ".npz", "savefig": ".png"}
+_NAMED = {"basicConfig": "filename"}  # the keyword that names the file, of what takes it by no place
 # What writes somewhere where nobody says where.
 _DEFAULTS = {"SummaryWriter": "runs"}
 # Hugging Face's arguments of a training, trl's among them: the folder is their first, and has a name of its own.
@@ -35,7 +40,8 @@ _PARSERS = ("HfArgumentParser", "TrlParser")
 _LIGHTNING = ("lightning", "pytorch_lightning")
 _LIGHTNING_FOLDERS = ("lightning_logs", "checkpoints")  # with a logger, and without
 _FETCHES = {"urlretrieve", "snapshot_download", "hf_hub_download", "load_dataset", "download", "get_file", "wget"}
-_OPENERS = ("io", "gzip", "bz2", "lzma", "codecs", "fsspec")
+_OPENERS = ("io", "gzip", "bz2", "lzma", "codecs", "fsspec", "tarfile")
+_OPENING = ("h5py.File", "ZipFile")  # classes that open a file as open does
 _WRITERS = ("write_text", "write_bytes")
 _MOST = 12
 _FEWEST_LETTERS = 2
@@ -55,7 +61,7 @@ def outputs_of(trees: Mapping[str, ast.Module], options: Mapping[str, str]) -> t
         for node in ast.walk(tree):
             written = [*_written(node, texts), *_of_trainers(node, texts, names)] if isinstance(node, ast.Call) else ()
             for text in written:
-                pattern = below(text)
+                pattern = below(FORMATTED.sub(ANY, text))  # of a callback, which fills it in
                 if pattern and len(pattern.replace(ANY, "").strip("./")) >= _FEWEST_LETTERS:
                     inside.append(pattern)
                 elif not pattern and text.strip(f"./{ANY}"):
@@ -86,8 +92,10 @@ def _written(call: ast.Call, texts: Texts) -> Iterator[str]:
     given = {each.arg: each.value for each in call.keywords if each.arg}
     full = ast.unparse(call.func) if isinstance(call.func, ast.Attribute | ast.Name) else name
     node: ast.expr | None = None
-    if name == "open":
+    if name == "open" or full.endswith(_OPENING):
         node = _opened(call, given)
+    elif name in _NAMED:
+        node = given.get(_NAMED[name])
     elif name in _WRITERS and isinstance(call.func, ast.Attribute):
         node = call.func.value
     else:
@@ -102,7 +110,8 @@ def _written(call: ast.Call, texts: Texts) -> Iterator[str]:
     if isinstance(node, ast.Call) and last_name(node.func) == "open":
         text = None  # which is looked at by itself
     if text:
-        yield text
+        ending = next((ending for end, ending in _ENDINGS.items() if full == end or full.endswith(f".{end}")), "")
+        yield text if PurePosixPath(text).suffix else f"{text}{ending}"
     elif name in _DEFAULTS and not call.args and not _KEYWORDS & set(given):
         yield _DEFAULTS[name]
     for keyword in sorted(_KEYWORDS & set(given)):
@@ -149,7 +158,8 @@ def _lightning_names(tree: ast.Module) -> set[str]:
 
 def _opened(call: ast.Call, given: Mapping[str, ast.expr]) -> ast.expr | None:
     """The path that open(path, "w") or path.open("w") writes; None where it reads."""
-    is_method = isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) not in _OPENERS
+    is_method = last_name(call.func) == "open" and isinstance(call.func, ast.Attribute)
+    is_method = is_method and ast.unparse(call.func.value) not in _OPENERS
     places = 0 if is_method else 1
     mode = given.get("mode") or (call.args[places] if len(call.args) > places else None)
     is_written = isinstance(mode, ast.Constant) and isinstance(mode.value, str) and set(mode.value) & set("wax")

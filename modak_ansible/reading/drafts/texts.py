@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 ANY = "*"
-_FORMATTED = re.compile(r"\{[^{}]*\}")
+FORMATTED = re.compile(r"\{[^{}]*\}")
 _PERCENT = re.compile(r"%[-+# 0-9.]*[a-zA-Z]")
 # What gives the script's own folder.
 _OWN_FOLDER = re.compile(
@@ -95,7 +95,7 @@ class Texts:
             return _joined([self.of(node.func.value, depth + 1), *words])
         if name == "format" and isinstance(node.func, ast.Attribute):
             text = self.of(node.func.value, depth + 1)
-            return self._together((_FORMATTED.sub(ANY, text),)) if text is not None else None
+            return self._together((FORMATTED.sub(ANY, text),)) if text is not None else None
         if name in _SAME and isinstance(node.func, ast.Attribute) and not node.args:
             return self.of(node.func.value, depth + 1)
         if name in _PLAIN_CALLS and words:

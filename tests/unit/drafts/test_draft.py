@@ -174,7 +174,7 @@ def test_the_users_version_of_a_framework_is_asked_for_where_the_catalogue_has_i
         ('pickle.dump(m, open("m.pkl", "wb"))', ["m.pkl"]),
         ('Path("x/y.json").write_text("1")', ["x/y.json"]),
         ('TrainingArguments(output_dir="./results", logging_dir="results/logs")', ["results"]),
-        ('df.to_csv("{}/t.csv".format(d))\nnp.save("./w", a)\nnp.save("w", a)', ["*/t.csv", "w"][:1]),
+        ('df.to_csv("{}/t.csv".format(d))\nnp.save("./w", a)\nnp.save("w", a)', ["*/t.csv", "w.npy"]),
         ('torch.save(m, "/scratch/m.pt")\ntorch.save(m, path)\nm.save("../m")', []),
         ("SummaryWriter()", ["runs"]),
         ('TrainingArguments("mine", 1)', ["mine"]),
@@ -188,6 +188,17 @@ def test_the_users_version_of_a_framework_is_asked_for_where_the_catalogue_has_i
         ("from transformers import Trainer\nTrainer()", []),
         ('open(sys.argv[1] if len(sys.argv) > 1 else "x.txt", "w")', ["x.txt"]),
         ('torch.save(m, a or "m.pt")', ["m.pt"]),
+        ('ModelCheckpoint("ck/{epoch:02d}-{val_loss:.2f}.keras")', ["ck/*-*.keras"]),
+        ('np.save("emb", a)\nnp.savez("all.npz", a)', ["all.npz", "emb.npy"]),
+        ('plt.savefig("plots/loss")\nplt.savefig("v1.5/acc.pdf")', ["plots/loss.png", "v1.5/acc.pdf"]),
+        ('from joblib import dump\ndump(model, "m.joblib")', ["m.joblib"]),
+        ('h5py.File("out.h5", "w")\nh5py.File("in.h5", "r")\nh5py.File("also_in.h5")', ["out.h5"]),
+        (
+            'zipfile.ZipFile("a.zip", mode="w")\ntarfile.open("a.tar", "w:gz")\ntarfile.open("in.tar")',
+            ["a.tar", "a.zip"],
+        ),
+        ('logging.basicConfig(filename="train.log")\nlogging.FileHandler("more.log")', ["more.log", "train.log"]),
+        ('accelerator.save_state("state")\ntf.summary.create_file_writer("tb")', ["state", "tb"]),
     ],
 )
 def test_outputs_are_what_is_written(text, patterns):
