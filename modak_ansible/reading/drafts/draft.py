@@ -66,6 +66,7 @@ class Draft:
     framework: str  # of the catalogue
     frameworks: list[str] = field(default_factory=list)  # all that the script imports, the likeliest first
     version: str = ""  # of it; empty for the newest
+    entry: str = ""  # of the catalogue, where not any build of the framework serves
     target: str = ""  # a name of modak targets; empty where the blueprint says none
     target_type: str = "modak.nodes.Local"  # of the target's node
     target_properties: dict[str, str] = field(default_factory=dict)  # without which its type is not valid
@@ -146,7 +147,7 @@ class _Drafting:
         folders = [here, *above]
         project, installed = pins_of(folders, self._code.script), Installed(environment_folders(folders))
         found = requirements_of(self._code, self.draft.framework, project, installed, folders)
-        self.draft.requirements, self.draft.version = found.lines, found.version
+        self.draft.requirements, self.draft.version, self.draft.entry = found.lines, found.version, found.entry
         self.draft.notes += found.notes
         for line, reason in zip(found.lines, found.reasons, strict=True):
             self._say("package", f"{line}, {reason}")

@@ -158,8 +158,11 @@ def _lightning_names(tree: ast.Module) -> set[str]:
 
 def _opened(call: ast.Call, given: Mapping[str, ast.expr]) -> ast.expr | None:
     """The path that open(path, "w") or path.open("w") writes; None where it reads."""
-    is_method = last_name(call.func) == "open" and isinstance(call.func, ast.Attribute)
-    is_method = is_method and ast.unparse(call.func.value) not in _OPENERS
+    is_method = (
+        isinstance(call.func, ast.Attribute)
+        and call.func.attr == "open"
+        and ast.unparse(call.func.value) not in _OPENERS
+    )
     places = 0 if is_method else 1
     mode = given.get("mode") or (call.args[places] if len(call.args) > places else None)
     is_written = isinstance(mode, ast.Constant) and isinstance(mode.value, str) and set(mode.value) & set("wax")

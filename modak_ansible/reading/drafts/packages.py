@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import shlex
 from collections.abc import Sequence
@@ -23,9 +24,11 @@ from modak_ansible.reading.blueprint.forms.text_rules import requirement_problem
 from modak_ansible.reading.drafts.imports import Code, Imported
 from modak_ansible.reading.drafts.installed import Installed
 from modak_ansible.reading.drafts.pins import Pin, Pins, plain
+from modak_ansible.reading.drafts.texts import last_name
 
 PYTHON = "python"
 _LISTED = "requirements.txt"
+_BACKEND = "KERAS_BACKEND"  # the variable by which Keras 3 is told what computes
 _MOST_UNSEEN = 12
 
 
@@ -61,6 +64,7 @@ class Requirements:
     lines: list[str] = field(default_factory=list)  # of requirements.txt
     reasons: list[str] = field(default_factory=list)  # of each line where it comes from, in words
     version: str = ""  # of the framework, where the user has one that the catalogue knows; else empty, for the newest
+    entry: str = ""  # the build that has what the script chooses; empty where any of the framework serves
     notes: list[str] = field(default_factory=list)  # what somebody should know
 
 
@@ -70,7 +74,7 @@ def requirements_of(
     """The packages that a script and its own files import, but for what the framework's image has; the project's own
     code may lie in the folders."""
     pins, found = project.asked, Requirements(notes=list(project.notes))
-    entry = _entry(framework, pins, installed, found)
+    entry = _entry(framework, pins, installed, found, _backend_of(code) if framework == "keras" else "")
     there = _in_image(entry) if entry else set()
     wanted: dict[str, Imported] = {}
     for module, imported in sorted(code.modules.items()):
@@ -85,7 +89,7 @@ def requirements_of(
     for name in project.inline:
         wanted.setdefault(name, Imported(name, code.script.name, is_optional=False))
     for package, imported in wanted.items():
-        if _is_of_framework(package):
+        if _is_of_framework(package, framework) or (imported.is_optional and _is_of_framework(package)):
             continue
         if package in there:
             _compare(package, pins, entry, found)
@@ -141,10 +145,29 @@ def _package_of(module: str, pins: dict[str, Pin], installed: Installed) -> str:
     return str(known)
 
 
-def _is_of_framework(package: str) -> bool:
-    """Whether it is a framework's own package, under any of its names."""
-    names = {PACKAGES.get(name, name) for name in _table()["frameworks"]}
-    return package in names or package in ("jaxlib", "tensorflow-cpu", "tensorflow-gpu", "torch-cpu")
+def _is_of_framework(package: str, framework: str = "") -> bool:
+    """Whether it is the own package of a framework, under any of its names; of any framework where none is given."""
+    own = package.removesuffix("-cpu").removesuffix("-gpu").replace("jaxlib", "jax")
+    return own in {PACKAGES.get(name, name) for name in ([framework] if framework else _table()["frameworks"])}
+
+
+def _backend_of(code: Code) -> str:
+    """What a script has Keras compute with, where it says it itself; empty where it leaves it open."""
+    found = ""
+    for node in (node for tree in code.trees.values() for node in ast.walk(tree)):
+        pairs: list[tuple[ast.AST | None, ast.AST]] = []
+        if isinstance(node, ast.Assign):
+            pairs = [(each.slice, node.value) for each in node.targets if isinstance(each, ast.Subscript)]
+        elif isinstance(node, ast.Dict):
+            pairs = list(zip(node.keys, node.values, strict=True))
+        elif isinstance(node, ast.Call) and last_name(node.func) in ("setdefault", "putenv"):
+            pairs = [(node.args[0], node.args[1])] if len(node.args) > 1 else []
+        elif isinstance(node, ast.keyword):
+            pairs = [(ast.Constant(node.arg), node.value)]
+        for name, value in pairs:
+            if isinstance(name, ast.Constant) and name.value == _BACKEND and isinstance(value, ast.Constant):
+                found = found or str(value.value)
+    return found
 
 
 def _line(package: str, imported: Imported, pins: dict[str, Pin], installed: Installed) -> tuple[str, str]:
@@ -184,10 +207,22 @@ def _add(line: str, reason: str, entry: Entry | None, found: Requirements) -> No
     found.reasons.append(reason)
 
 
-def _entry(framework: str, pins: dict[str, Pin], installed: Installed, found: Requirements) -> Entry | None:
+def _entry(
+    framework: str, pins: dict[str, Pin], installed: Installed, found: Requirements, backend: str = ""
+) -> Entry | None:
     """The build of the framework whose packages count: of the user's version where the catalogue has it, or the
-    newest."""
+    newest.
+
+    Args:
+        backend: what Keras computes with, as the script says it; any without it.
+    """
     known = [each for each in load_catalogue().of_framework(framework) if each.origin == "pip" and not each.accelerator]
+    having = [each for each in known if each.environment.get(_BACKEND) == backend]
+    if having:
+        found.entry = "" if having[0] is known[0] else having[0].name
+        known = having
+    elif backend:
+        found.notes.append(f"no build of Keras in the catalogue computes with {backend}, as the script has it")
     if not known or framework == PYTHON:
         return known[0] if known else None
     package = PACKAGES.get(framework, framework)

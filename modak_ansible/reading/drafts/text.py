@@ -45,6 +45,7 @@ def text_of(draft: Draft) -> str:
     values: dict[str, Any] = {
         "framework": draft.framework,
         "version": draft.version,
+        "optimisation": {"entry": draft.entry} if draft.entry else {},
         "script": script,
         "files": draft.files,
         "arguments": _Arguments(draft.arguments),

@@ -108,13 +108,49 @@ def test_what_a_script_tells_is_what_its_blueprint_says(project, environment):
     ("imports", "framework"),
     [
         ("import torch", "pytorch"), ("import tensorflow as tf\nimport keras", "tensorflow"), ("import keras", "keras"),
-        ("import flax", "jax"), ("from transformers import Trainer", "pytorch"), ("import sklearn", "python"), ("", "python"),
+        ("import flax", "jax"), ("from transformers import Trainer", "pytorch"), ("from ultralytics import YOLO", "pytorch"), ("import sklearn", "python"), ("", "python"),
         ("try:\n    import torch\nexcept ImportError:\n    pass\nimport jax", "jax"),
     ],
 )  # fmt: skip
 def test_the_framework_is_what_is_imported(project, imports, framework):
     (project / "plain.py").write_text(f"{imports}\nprint()\n")
     assert draft_of(project / "plain.py").framework == framework
+
+
+@pytest.mark.parametrize(
+    ("imports", "framework", "lines"),
+    [
+        ("import jax\nimport tensorflow as tf", "jax", ["tensorflow"]),
+        ("import jax\nimport tensorflow as tf", "tensorflow", ["jax"]),
+        ("import torch, keras", "pytorch", ["keras"]),
+        ("import tensorflow, keras", "tensorflow", []),
+        ("import jax\ntry:\n    import torch\nexcept ImportError:\n    pass", "jax", []),
+    ],
+)
+def test_a_framework_that_the_image_has_not_got_is_a_package(project, imports, framework, lines):
+    (project / "plain.py").write_text(f"{imports}\nprint()\n")
+    assert draft_of(project / "plain.py", framework=framework).requirements == lines
+
+
+@pytest.mark.parametrize(
+    "says",
+    [
+        'os.environ["KERAS_BACKEND"] = "{}"', 'os.environ.setdefault("KERAS_BACKEND", "{}")',
+        'os.environ.update(KERAS_BACKEND="{}")', 'os.environ.update({{"KERAS_BACKEND": "{}"}})',
+    ],
+)  # fmt: skip
+def test_a_script_that_chooses_what_keras_computes_with_has_a_build_with_it(project, says):
+    for backend, entry in (("torch", "pytorch"), ("jax", "jax"), ("tensorflow", "")):
+        (project / "plain.py").write_text(f"import os\n{says.format(backend)}\nimport keras\n")
+        draft = draft_of(project / "plain.py")
+        assert draft.framework == "keras"
+        assert draft.entry == (f"keras-3.15-{entry}-cpu" if entry else "")
+        node = yaml.safe_load(text_of(draft))["topology_template"]["node_templates"]["training"]
+        assert node["properties"].get("optimisation") == ({"entry": draft.entry} if entry else None)
+    (project / "plain.py").write_text(f"import os\n{says.format('none')}\nimport keras\n")
+    draft = draft_of(project / "plain.py")
+    assert not draft.entry
+    assert any("no build of Keras in the catalogue computes with none" in note for note in draft.notes)
 
 
 def test_a_model_in_onnx_form_needs_what_reads_it(project):
