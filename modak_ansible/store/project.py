@@ -19,6 +19,7 @@ COLLECTION = "modak.hpc"
 # What a blueprint, a request, a package or a script alone may end with.
 SERVICE_FILES = (".yaml", ".yml", ".json", ".py", *SUFFIXES)
 _MARKS = (STATE_FOLDER, ".git", "ansible.cfg")
+_PYTHONS = ("pyproject.toml", "setup.py")  # of a project that has none of these, as one that was unpacked
 
 
 def shipped(name: str) -> Path:
@@ -30,14 +31,16 @@ def shipped(name: str) -> Path:
 
 
 def project_root(start: Path) -> Path:
-    """The project that a folder belongs to: the nearest one above it with a .modak, a .git or an ansible.cfg.
+    """The project that a folder belongs to: the nearest one above it with a .modak, a .git or an ansible.cfg, or else
+    with a pyproject.toml or a setup.py.
 
     Without any of them it is the folder itself.
     """
     start = start.resolve()
-    for folder in (start, *start.parents):
-        if any((folder / mark).exists() for mark in _MARKS):
-            return folder
+    for marks in (_MARKS, _PYTHONS):
+        for folder in (start, *start.parents):
+            if any((folder / mark).exists() for mark in marks):
+                return folder
     return start
 
 

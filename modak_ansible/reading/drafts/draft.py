@@ -20,6 +20,7 @@ from modak_ansible.reading.blueprint.script.hydra import hydra_of
 from modak_ansible.reading.blueprint.script.option import Option
 from modak_ansible.reading.blueprint.script.options import library_options, options_of
 from modak_ansible.reading.blueprint.script.source import ScriptSource, source_of
+from modak_ansible.reading.blueprint.script.starting import package_of
 from modak_ansible.reading.drafts.data import (
     Elsewhere,
     Read,
@@ -142,8 +143,8 @@ class _Drafting:
 
     def _requirements(self) -> None:
         here = self._code.folder.absolute()
-        root = project_root(here)
-        above = [parent for parent in here.parents if parent.is_relative_to(root)]
+        roots = (project_root(here), package_of(here).parent if (here / "__init__.py").is_file() else here)
+        above = [parent for parent in here.parents if any(parent.is_relative_to(root) for root in roots)]
         folders = [here, *above]
         project, installed = pins_of(folders, self._code.script), Installed(environment_folders(folders))
         found = requirements_of(self._code, self.draft.framework, project, installed, folders)

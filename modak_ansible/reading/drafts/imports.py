@@ -108,7 +108,7 @@ def _is_idle(node: ast.stmt) -> bool:
 
 def _note(code: Code, name: str, path: Path, tree: ast.Module, is_optional: bool) -> None:
     first = name.partition(".")[0]
-    if first in sys.stdlib_module_names or _is_folder_of_code(code.folder / first):
+    if first in sys.stdlib_module_names or has_code(code.folder / first):
         return
     code.dotted.add(name)
     if first == _OURS:
@@ -200,8 +200,8 @@ def _own_files(base: Path, parts: list[str]) -> list[Path]:
     return found
 
 
-def _is_folder_of_code(folder: Path) -> bool:
-    """Whether it is a package without an __init__.py."""
+def has_code(folder: Path) -> bool:
+    """Whether it is a package, be it without an __init__.py."""
     return folder.is_dir() and any(folder.glob("*.py"))
 
 

@@ -21,7 +21,8 @@ from modak_ansible.catalogue.entry import satisfies
 from modak_ansible.catalogue.locks import lock_of, package_of
 from modak_ansible.errors import ModakError
 from modak_ansible.reading.blueprint.forms.text_rules import requirement_problem
-from modak_ansible.reading.drafts.imports import Code, Imported
+from modak_ansible.reading.blueprint.script.starting import start_hint
+from modak_ansible.reading.drafts.imports import Code, Imported, has_code
 from modak_ansible.reading.drafts.installed import Installed
 from modak_ansible.reading.drafts.pins import Pin, Pins, plain
 from modak_ansible.reading.drafts.texts import last_name
@@ -94,7 +95,7 @@ def requirements_of(
         if package in there:
             _compare(package, pins, entry, found)
             continue
-        own = _own_code(package, imported, project, installed, folders)
+        own = _own_code(package, imported, project, installed, folders, code)
         if own:
             found.notes.append(own)
             continue
@@ -118,7 +119,9 @@ def _compare(package: str, pins: dict[str, Pin], entry: Entry | None, found: Req
         found.notes.append(f"{pin.source}: {against.message}, and keeps it")
 
 
-def _own_code(package: str, imported: Imported, project: Pins, installed: Installed, folders: Sequence[Path]) -> str:
+def _own_code(
+    package: str, imported: Imported, project: Pins, installed: Installed, folders: Sequence[Path], code: Code
+) -> str:
     """Why a package is code of the user's own, which no index has, and what to do; empty where it is none."""
     said = project.elsewhere.get(package)
     is_theirs = package in project.asked or bool(installed.version(package)) or bool(said and not said.is_here)
@@ -126,8 +129,12 @@ def _own_code(package: str, imported: Imported, project: Pins, installed: Instal
         return ""
     module = imported.name.partition(".")[0]
     places = [folder / inner / name for folder in folders for inner in ("", "src") for name in (module, f"{module}.py")]
-    place = next((each for each in places if each.exists()), None)
-    if place and folders:
+    place = next((each for each in places if each.is_file() or has_code(each)), None)
+    if place and folders and folders[0].is_relative_to(place):
+        if (place / "__init__.py").is_file():
+            lies = f"{module}, which {imported.place} imports, is the package that {code.script.name} lies in"
+            return f"{lies}: {start_hint(code.trees[code.script], code.script)}"
+    elif place and folders:
         way = Path(os.path.relpath(place, folders[0])).as_posix()
         return (f"{module}, which {imported.place} imports, lies in {way}, and only what is beside the script travels: "
                 f"link it there (ln -s {shlex.quote(way)} {shlex.quote(str(folders[0]))}/)")  # fmt: skip

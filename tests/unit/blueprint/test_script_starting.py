@@ -94,6 +94,26 @@ def test_what_would_end_at_once(script, text, words, problem):
     assert problem in start_problem(script(text), words.split()).problem
 
 
+@pytest.mark.parametrize(
+    ("text", "start"),
+    [
+        ("from .conf import X\nprint(X)\n", "import top.mine.train"),
+        ("from .conf import X\ndef main(): pass\n", "from top.mine.train import main; main()"),
+        (
+            'from ..other import X\nif __name__ == "__main__":\n    print(X)\n',
+            'import runpy, top.mine.train; runpy.run_module("top.mine.train", run_name="__main__")',
+        ),
+    ],
+)
+def test_a_part_of_a_package_is_started_as_a_whole(tmp_path, text, start):
+    folder = tmp_path / "top" / "mine"
+    folder.mkdir(parents=True)
+    for each in (folder, folder.parent):
+        (each / "__init__.py").touch()
+    (folder / "train.py").write_text(text)
+    assert start_problem(folder / "train.py", []).hint == f"give a script that lies beside top/ and starts it: {start}"
+
+
 @pytest.mark.parametrize(("text", "words"), FINE.values(), ids=FINE)
 def test_what_may_start_is_let_go(script, text, words):
     assert start_problem(script(text), words.split()) is None

@@ -710,6 +710,45 @@ def test_what_no_index_has_is_never_asked_of_one(project):
     assert "helper" not in "\n".join(draft.notes)
 
 
+@pytest.mark.parametrize("mark", [".git", "pyproject.toml", ""])
+def test_the_package_that_a_script_lies_in_is_asked_of_no_index(tmp_path, mark):
+    inner = tmp_path / "mine" / "own" / "tools"
+    inner.mkdir(parents=True)
+    if mark:
+        (tmp_path / "mine" / mark).write_text("")
+    for folder in (inner, inner.parent):
+        (folder / "__init__.py").write_text("")
+    (inner / "train.py").write_text("import torch, own.model\nfrom own.tools import x\ndef main(): pass\n")
+    draft = draft_of(inner / "train.py")
+    assert draft.requirements == []
+    assert (
+        "own, which train.py:1 imports, is the package that train.py lies in: give a script that lies beside own/ and "
+        "starts it: from own.tools.train import main; main()"
+    ) in draft.notes
+
+
+def test_a_folder_that_is_called_as_a_package_is_none_without_code_of_its_own(project):
+    """A folder for each library that is tried, one of data, and what a library writes where it is called."""
+    (project / "datasets").mkdir()
+    (project / "wandb" / "run-1").mkdir(parents=True)
+    (project / "xgboost").mkdir()
+    (project / "xgboost" / "train.py").write_text("import xgboost, datasets, wandb\n")
+    draft = draft_of(project / "xgboost" / "train.py")
+    assert draft.requirements == ["datasets", "wandb", "xgboost"]
+    assert not any("lies in" in note for note in draft.notes)
+
+
+def test_a_project_without_git_is_known_by_its_pyproject(tmp_path):
+    (tmp_path / "mine" / "src" / "own").mkdir(parents=True)
+    (tmp_path / "mine" / "src" / "own" / "__init__.py").write_text("")
+    (tmp_path / "mine" / "scripts").mkdir()
+    (tmp_path / "mine" / "pyproject.toml").write_text('[project]\nname = "own"\ndependencies = ["einops<0.9"]\n')
+    (tmp_path / "mine" / "scripts" / "run.py").write_text("import torch, own, einops\n")
+    draft = draft_of(tmp_path / "mine" / "scripts" / "run.py")
+    assert draft.requirements == ["einops<0.9"]
+    assert any("own, which run.py:1 imports, lies in ../src/own" in note for note in draft.notes)
+
+
 def test_what_a_script_itself_asks_for_is_brought_whether_it_is_imported_or_not(project):
     (project / "plain.py").write_text(
         '# /// script\n# requires-python = ">=3.11"\n# dependencies = [\n#     "einops>=0.8",\n#     "torch",\n'

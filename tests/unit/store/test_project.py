@@ -25,6 +25,18 @@ def test_a_project_is_the_nearest_folder_with_a_mark(tmp_path):
     assert project_root(inner) == inner
 
 
+def test_without_a_mark_a_project_is_the_nearest_one_of_pythons(tmp_path):
+    inner = tmp_path / "project" / "mine"
+    inner.mkdir(parents=True)
+    assert project_root(inner) == inner
+    (tmp_path / "project" / "pyproject.toml").write_text("")
+    assert project_root(inner) == tmp_path / "project"
+    (inner / "pyproject.toml").write_text("")
+    assert project_root(inner) == inner
+    (tmp_path / ".git").mkdir()
+    assert project_root(inner) == tmp_path
+
+
 def test_a_shipped_blueprint_is_deployed_from_where_the_user_is(elsewhere):
     blueprint = find_blueprint("mnist-pytorch-slurm")
     assert blueprint.name == "service.yaml"

@@ -37,11 +37,37 @@ def _relative_import(tree: ast.Module, script: Path) -> StartProblem | None:
         return None
     for node in tree.body:
         if isinstance(node, ast.ImportFrom) and node.level:
-            package = script.absolute().parent.name
-            problem = f"is a part of the package {package}, and no script: {ast.unparse(node)} (line {node.lineno})"
-            start = f"from {package} import {script.stem}"
-            return StartProblem(False, problem, f"give a script that lies beside {package}/ and starts it: {start}")
+            folder = script.absolute().parent
+            problem = f"is a part of the package {folder.name}, and no script: {ast.unparse(node)} (line {node.lineno})"
+            return StartProblem(False, problem, start_hint(tree, script, node.level))
     return None
+
+
+def package_of(folder: Path, level: int = 1) -> Path:
+    """The outermost package that a folder belongs to.
+
+    Args:
+        level: how far up it reaches at least, in the dots of a relative import.
+    """
+    top = folder
+    for _ in range(level - 1):
+        top = top.parent
+    while (top.parent / "__init__.py").is_file():
+        top = top.parent
+    return top
+
+
+def start_hint(tree: ast.Module, script: Path, level: int = 1) -> str:
+    """How a part of a package is started: by a script beside the package, which imports it."""
+    path = script.absolute()
+    top = package_of(path.parent, level)
+    module = ".".join(path.relative_to(top.parent).with_suffix("").parts)
+    start = f"import {module}"
+    if any(isinstance(node, ast.FunctionDef) and node.name == "main" for node in tree.body):
+        start = f"from {module} import main; main()"
+    elif any(isinstance(node, ast.If) and "__name__" in ast.unparse(node.test) for node in tree.body):
+        start = f'import runpy, {module}; runpy.run_module("{module}", run_name="__main__")'
+    return f"give a script that lies beside {top.name}/ and starts it: {start}"
 
 
 def _command(tree: ast.Module, words: Sequence[str]) -> StartProblem | None:
