@@ -60,6 +60,7 @@ def command(
     from modak_ansible.errors import UsageError
     from modak_ansible.reading.drafts.draft import draft_of
     from modak_ansible.reading.drafts.text import text_of
+    from modak_ansible.reading.drafts.words import given_as
     from modak_ansible.target.core.files import expanded
 
     if on and target:
@@ -77,7 +78,7 @@ def command(
     more = [
         word
         for name in draft.missing
-        for word in (name, answers.text(f"{path.name} needs {name}", "", f"-- {name} ..."))
+        for word in given_as(name, answers.text(f"{path.name} needs {name}", "", f"-- {' '.join(given_as(name))}"))
     ]
     for name in draft.unsaid if answers.asks else ():
         where = answers.text(f"Where is the data for --{name}? A path here, or nothing if it needs none", "", "")

@@ -83,7 +83,7 @@ class Draft:
     processes_per_node: int = 1
     found: list[tuple[str, str]] = field(default_factory=list)  # what was found, and where, in pairs for people
     notes: list[str] = field(default_factory=list)  # what somebody should know
-    missing: list[str] = field(default_factory=list)  # options that the script does not start without
+    missing: list[str] = field(default_factory=list)  # what the script does not start without: see given_as
     unsaid: list[str] = field(default_factory=list)  # options that tell where data lies, of which nobody says it
 
 
@@ -182,7 +182,10 @@ class _Drafting:
         """The same by the names that the script has them under, and the words of the command line by their numbers."""
         names = {longest(each): each.held_by or longest(each).replace("-", "_") for each in self._declared}
         values = self._values().items()
-        found = {names.get(name, name.rpartition(".")[2].replace("-", "_")): value for name, value in values}
+        places = [each for source in self._sources for each in source.places if isinstance(each.default, str)]
+        found = {each.names[0]: each.default for each in places if each.default} | {
+            names.get(name, name.rpartition(".")[2].replace("-", "_")): value for name, value in values
+        }
         return {**found, **{f"sys.argv[{number}]": word for number, word in enumerate(self._words, 1)}}
 
     def _outputs(self) -> None:

@@ -11,6 +11,7 @@ from modak_ansible.reading.blueprint.inputs import Inputs
 from modak_ansible.reading.blueprint.reader import SERVICE_FILE, Blueprint, read_template
 from modak_ansible.reading.drafts.draft import draft_of
 from modak_ansible.reading.drafts.text import text_of
+from modak_ansible.reading.drafts.words import given_as
 from modak_ansible.store.targets import known_targets
 
 RULE = "drafted"
@@ -29,7 +30,7 @@ def read_script(path: Path, inputs: Inputs, mistakes: Mistakes) -> Blueprint | N
         hint = f"--on {', --on '.join(known_targets())}; modak discover USER@HOST --save NAME makes another known"
         raise UsageError(f"{path} does not say where it is to run", hint=hint)
     if draft.missing:
-        given = " ".join(f"{name} ..." for name in draft.missing)
+        given = " ".join(word for name in draft.missing for word in given_as(name))
         on = f" --on {inputs.targets.stem}" if inputs.targets else ""
         hint = f"give it behind --: {path}{on} -- {given}"
         raise UsageError(f"{path} does not start without {', '.join(draft.missing)}", hint=hint)

@@ -39,6 +39,17 @@ def arguments_of(words: Sequence[str], declared: Sequence[Option]) -> tuple[dict
     return found, []
 
 
+def given_as(name: str, value: str = "") -> list[str]:
+    """The words that give what a script does not start without; without a value what stands for one.
+
+    Args:
+        name: of an option, with its dashes; of one of hydra's, with = behind it; or of what is given by its place.
+    """
+    if name.startswith("-"):
+        return [name, value or "..."]
+    return [f"{name}{value or '...'}"] if name.endswith("=") else [value or name.upper()]
+
+
 def _add(found: dict[str, Any], name: str, value: Any) -> None:
     if name not in found:
         found[name] = value

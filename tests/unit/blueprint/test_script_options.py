@@ -282,6 +282,33 @@ def test_an_option_that_is_needed_and_not_given(blueprint):
     assert found == [["service.yaml:40:11: argument: train.py does not start without --data (data: its value)"], []]
 
 
+@pytest.mark.parametrize(
+    ("source", "needed"),
+    [
+        ("import argparse\np = argparse.ArgumentParser()\np.add_argument('data')\np.add_argument('out', nargs='?')\n"
+         "p.add_argument('more', nargs=argparse.REMAINDER)\np.add_argument('--lr')\np.parse_args()\n", ["data"]),
+        ("import argparse\np = argparse.ArgumentParser()\np.add_argument('files', nargs='+')\np.add_argument('--lr')\np.parse_args()\n", ["files"]),
+        ("import click\n@click.command()\n@click.argument('data')\n@click.argument('out', default='x')\n"
+         "@click.argument('more', nargs=-1)\n@click.option('--lr')\ndef main(data, out, more, lr): pass\nmain()\n", ["data"]),
+        ("import typer\napp = typer.Typer()\n@app.command()\ndef main(data: str, out: str = typer.Argument('x'),\n"
+         "  more: str = typer.Argument(...), lr: float = 0.1): pass\napp()\n", ["data", "more"]),
+        ("import typer\nfrom typing import Annotated\ndef main(data: Annotated[str, typer.Argument()],\n"
+         "  out: Annotated[str, typer.Argument()] = 'x', lr: Annotated[float, typer.Option()] = 1): pass\ntyper.run(main)\n", ["data"]),
+    ],
+)  # fmt: skip
+def test_a_place_that_is_needed_and_not_given(blueprint, source, needed):
+    expected = [
+        f"service.yaml:40:11: argument: train.py does not start without {name} (words: [ {name.upper()} ])"
+        for name in needed
+    ]
+    assert check(blueprint, source, "lr: 1") == [expected, []]
+
+
+def test_a_place_that_is_given_by_words(blueprint):
+    source = "import argparse\np = argparse.ArgumentParser()\np.add_argument('data')\np.add_argument('--lr')\np.parse_args()\n"
+    assert check(blueprint, source, "lr: 1", '        words: [ "a" ]\n') == [[], []]
+
+
 def test_a_request_is_judged_too(tmp_path):
     from example_request import TRAINING, RequestFolder
 

@@ -23,6 +23,27 @@ commands.add_parser("evaluate"{more})
 parser.parse_args()
 """
 
+GROUP = """\
+import typer
+app = typer.Typer()
+@app.command()
+def fit(epochs: int = 1): pass
+@app.command()
+def look_at(): pass
+if __name__ == "__main__":
+    app()
+"""
+CLICKS = """\
+import click
+@click.group()
+def cli(): pass
+@cli.command()
+def fit(): pass
+@cli.command("other")
+def look_at(): pass
+cli()
+"""
+
 
 def commands(required=", required=True", before="", more=""):
     return COMMANDS.format(required=required, before=before, more=more)
@@ -44,6 +65,8 @@ CASES = {
         "train.py",
         "takes sys.argv[2] (line 4), and only 1 of its words is given",
     ),
+    "no command of typer's": (GROUP, "", "one of its commands: fit, look-at"),
+    "no command of click's": (CLICKS, "", "one of its commands: fit, other"),
     "another of a parser that starts without": (commands(required=""), "evalaute", "has no command evalaute"),
 }
 FINE = {
@@ -55,6 +78,9 @@ FINE = {
         "",
     ),
     "a command": (commands(), "fit --epochs 3"),
+    "a command of typer's": (GROUP, "fit"),
+    "typer's that does without": (GROUP.replace("Typer()", "Typer(invoke_without_command=True)"), ""),
+    "one command of typer's": (GROUP.replace("@app.command()\ndef look", "def look"), ""),
     "an option first": (commands(before="parser.add_argument('--size')"), "--size 3 fit"),
     "a place first": (commands(before="parser.add_argument('folder')"), "here fit"),
     "an alias": (commands(more=", aliases=['eval']"), "eval"),

@@ -269,6 +269,27 @@ def test_what_nobody_says_of_a_script_alone_is_told_with_what_to_do(project):
         plan_blueprint(project / "train.py", Inputs(targets=target_file("local"), words=words))
 
 
+def test_what_is_given_by_its_place_is_asked_for_and_given_so(project, monkeypatch):
+    (project / "plain.py").write_text(
+        "import argparse\np = argparse.ArgumentParser()\np.add_argument('rows')\np.add_argument('out', nargs='?', default='m.txt')\n"
+        "p.add_argument('--lr', required=True)\na = p.parse_args()\nopen(a.out, 'w')\n"
+    )
+    draft = draft_of(project / "plain.py")
+    assert draft.missing == ["--lr", "rows"]
+    assert draft.outputs == ["m.txt"]
+    with pytest.raises(UsageError, match=r"without --lr, rows\n.* --on local -- --lr ... ROWS"):
+        plan_blueprint(project / "plain.py", Inputs(targets=target_file("local")))
+    assert draft_of(project / "plain.py", ["--lr", "1"]).missing == ["rows"]
+    assert draft_of(project / "plain.py", ["a.csv", "--lr", "1"]).missing == []
+    monkeypatch.chdir(project)
+    monkeypatch.setattr("modak_ansible.commands.plan.init._can_ask", lambda: True)
+    app = main.application(["init"])
+    CliRunner().invoke(app, ["init", "plain.py", "--on", "local", "--walltime", "00:10:00"], input="0.5\ntable.csv\n")
+    node = yaml.safe_load((project / "service.yaml").read_text())["topology_template"]["node_templates"]["training"]
+    assert node["properties"]["words"] == ["--lr", "0.5", "table.csv"]
+    assert "table.csv" in node["properties"]["files"]
+
+
 def test_words_are_a_scripts_alone(blueprint):
     with pytest.raises(UsageError, match="options behind -- are a script's"):
         plan_blueprint(blueprint.service, Inputs(words=("--epochs", "3")))

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modak_ansible.reading.blueprint.script.option import Option
-from modak_ansible.reading.drafts.words import arguments_of
+from modak_ansible.reading.drafts.words import arguments_of, given_as
 
 DECLARED = (
     Option(("--epochs",), True, "int"),
@@ -78,3 +78,10 @@ def test_a_script_gets_what_was_typed(words):
         assert left == words
     else:
         assert sorted(rendered(arguments, left)) == sorted(typed)
+
+
+def test_what_is_missing_is_given_as_the_script_takes_it():
+    assert given_as("--lr", "0.1") == ["--lr", "0.1"]
+    assert given_as("db=", "mysql") == ["db=mysql"]  # of hydra's, in one word
+    assert given_as("data", "a.csv") == ["a.csv"]
+    assert [given_as(name) for name in ("--lr", "db=", "data")] == [["--lr", "..."], ["db=..."], ["DATA"]]

@@ -39,6 +39,7 @@ class Options(NamedTuple):
     are_all: bool  # whether there can be no others; where this is false, there may be
     abbreviates: bool = True  # whether the beginning of a name stands for it
     has_more: bool = False  # whether there are others for certain, which a library declares
+    places: tuple[str, ...] = ()  # what the script does not start without, and is given by no name
 
     def problem(self, name: str, value: str | bool) -> tuple[str, str]:
         """What the script does not do with an argument, and a hint; empty where nothing is known against it.
@@ -66,11 +67,13 @@ class Options(NamedTuple):
         return f"has no option {_written(name)}", self._nearest(name)
 
     def missing(self, names: Iterable[str]) -> Iterator[str]:
-        """The options that the script does not start without, and that none of these names is."""
+        """What the script does not start without: the options that none of these names is, and, without dashes, its
+        places."""
         given = [each for name in names for each in self._meant(_written(name))]
         for each in self.declared:
             if each.is_required and each not in given:
                 yield max(each.names, key=len)
+        yield from self.places
 
     def _meant(self, written: str) -> list[Option]:
         """The option of a name, or all that the name is the beginning of."""
@@ -114,7 +117,8 @@ def options_of(script: Path, switches: Iterable[str] | None = None) -> Options |
     is_alone = not any(other.makes_parsers or other.options for other in others)
     if first.command is not None:
         certain = is_alone and not first.makes_parsers and not first.is_doubtful
-        return Options((*first.command, Option(("--help",), False)), certain, abbreviates=False)
+        declared = (*first.command, Option(("--help",), False))
+        return Options(declared, certain, abbreviates=False, places=_needed(first))
     if not any(script_source.makes_parsers for script_source in found.values()):
         return None
     named = [Option((f"--{switch.replace('_', '-')}",)) for switch in (switches or ())] if makes_names else []
@@ -124,7 +128,12 @@ def options_of(script: Path, switches: Iterable[str] | None = None) -> Options |
         Option(("-h", "--help"), False),
     )
     certain = is_alone and not makes_names and first.makes_parsers == 1 and first.parses and not first.is_doubtful
-    return Options(declared, certain, abbreviates=all(script_source.abbreviates for script_source in found.values()))
+    abbreviates = all(script_source.abbreviates for script_source in found.values())
+    return Options(declared, certain, abbreviates, places=_needed(first))
+
+
+def _needed(source: ScriptSource) -> tuple[str, ...]:
+    return tuple(each.names[0] for each in source.places if each.is_required)
 
 
 def library_options(sources: Iterable[ScriptSource]) -> list[Option]:
@@ -170,15 +179,18 @@ def check_arguments(blueprint: Blueprint, mistakes: Mistakes, warnings: Mistakes
                 place = places.get(about) or blueprint.place(request.training, "arguments")
                 into.add(place, "argument", f"{application.script} {problem}{certainty}", hint)
         if options.are_all and not application.words and application.workload is None:
-            given = [name for name, value in application.arguments if value is not False]
-            for name in options.missing(given):
-                message = f"{application.script} does not start without {name}"
-                mistakes.add(
-                    blueprint.place(request.training, "arguments"),
-                    "argument",
-                    message,
-                    f"{name.lstrip('-')}: its value",
-                )
+            _check_missing(options, request, blueprint, mistakes)
+
+
+def _check_missing(options: Options, request: Request, blueprint: Blueprint, mistakes: Mistakes) -> None:
+    """Notes what a training's script does not start without."""
+    application, place = request.application, blueprint.place(request.training, "arguments")
+    for name in options.missing(name for name, value in application.arguments if value is not False):
+        message = f"{application.script} does not start without {name}"
+        if name.startswith("-"):
+            mistakes.add(place, "argument", message, f"{name.lstrip('-')}: its value")
+        else:
+            mistakes.add(place, "argument", message, f"words: [ {name.upper()} ]")
 
 
 def _check_paths(script: Path, request: Request, blueprint: Blueprint, warnings: Mistakes) -> None:

@@ -35,6 +35,7 @@ class ScriptSource:
         imported: the modules that it imports, and what may be modules.
         used: what it names, by full names such as ``torch.distributed.get_rank``, and the first line of each.
         options: those that are added to a parser of argparse, by literal names.
+        places: what is given by its place and by no name, of whichever of the three it has.
         makes_parsers: how many parsers of argparse it makes.
         parses: whether a parser reads the command line in it.
         abbreviates: whether its parsers take the beginning of a name for it.
@@ -52,6 +53,7 @@ class ScriptSource:
         self.imported: set[str] = set()
         self.used: dict[str, int] = {}
         self.options: list[Option] = []
+        self.places: list[Option] = []
         self.makes_parsers = 0
         self.parses = False
         self.abbreviates = True
@@ -193,6 +195,8 @@ class ScriptSource:
                 self.makes_names = True
             elif option.names[0].startswith("-"):
                 self.options.append(option)
+            else:
+                self.places.append(option)
 
     def _calls_of_alias(self, parent: ast.AST | None) -> list[ast.Call] | None:
         """The calls of a variable that holds add_argument; None for whatever else becomes of it."""
@@ -255,6 +259,10 @@ class ScriptSource:
             words, given = _given(decorator)
             if name == "option":
                 yield self._click_option(words, given)
+            elif name == "argument" and words and isinstance(words[0], str):
+                may_miss = literal(given.get("nargs")) == -1 or literal(given.get("required")) is False
+                is_needed = not may_miss and not {"default", "envvar", "callback", "cls", None} & set(given)
+                self.places.append(Option((words[0],), is_required=is_needed, default=_text_of(given.get("default"))))
             elif name not in _CLICK_PLAIN and not (
                 name == "command" and not {"cls", "context_settings", None} & set(given)
             ):
@@ -298,6 +306,8 @@ class ScriptSource:
             annotation, more = parts[0], [*parts[1:], default]
         info = [each for each in more if isinstance(each, ast.Call) and self._name(each.func).startswith("typer.")]
         if (info and self._name(info[0].func) == "typer.Argument") or (default is None and not info):
+            is_needed, known = self._typer_place(argument, default, info)
+            self.places.append(Option((argument.arg,), is_required=is_needed, default=known))
             return
         words, keywords = _given(info[0]) if info else ((), {})
         if words is None or None in keywords:
@@ -316,6 +326,15 @@ class ScriptSource:
         )
         kind = kind if kind in ("int", "float") and not is_flag else ""
         yield Option(names, takes_value, kind, default=known, held_by=argument.arg)
+
+    def _typer_place(self, argument: ast.arg, default: ast.expr | None, info: list[ast.Call]) -> tuple[bool, Any]:
+        """Whether a command ends without what is given in a place, and what that is by default."""
+        said = default if default not in info else next(iter(info[0].args), None)
+        given = {keyword.arg: keyword.value for each in info for keyword in each.keywords}
+        said = said if said is not None else given.get("default")
+        is_context = self._name(argument.annotation).endswith("Context") if argument.annotation else False
+        is_open = {"default_factory", "envvar", "callback", None} & set(given)
+        return (said is None or literal(said) is ...) and not is_context and not is_open, _text_of(said)
 
     def _kind(self, node: ast.expr | None) -> str:
         name = self._name(node) if node is not None else ""
@@ -354,6 +373,8 @@ def _argument(call: ast.Call) -> Option | None:
     name = kind.id if isinstance(kind, ast.Name) and is_plain and kind.id != "str" else ""
     choices = literal(given.get("choices")) if is_plain else None
     known = tuple(choices) if isinstance(choices, list | tuple) else None
+    if not names[0].startswith("-"):
+        required = action is None and ("nargs" not in given or literal(given["nargs"]) == "+")
     return Option(names, None if "nargs" in given else True, name, known, required, default, held_by)
 
 

@@ -11,6 +11,8 @@ from modak_ansible.errors import nearest
 from modak_ansible.reading.blueprint.script.option import literal
 from modak_ansible.reading.blueprint.script.syntax import nodes_of, syntax_of
 
+_SEVERAL = 2  # commands, of which one is to be named
+
 
 class StartProblem(NamedTuple):
     is_of_words: bool  # whether its words are to be mended, and not the script
@@ -28,7 +30,12 @@ def start_problem(script: Path, words: Sequence[str], *, has_more: bool = False)
     tree = syntax_of(script)
     if tree is None:
         return None
-    return _relative_import(tree, script) or _command(tree, words) or (None if has_more else _too_few(tree, words))
+    return (
+        _relative_import(tree, script)
+        or _command(tree, words)
+        or _group(tree, words)
+        or (None if has_more else _too_few(tree, words))
+    )
 
 
 def _relative_import(tree: ast.Module, script: Path) -> StartProblem | None:
@@ -92,6 +99,33 @@ def _command(tree: ast.Module, words: Sequence[str]) -> StartProblem | None:
     if first and not first.startswith("-") and first not in known and "{" not in first and not has_places:
         return StartProblem(True, f"has no command {first}", nearest(first, known))
     return None
+
+
+def _group(tree: ast.Module, words: Sequence[str]) -> StartProblem | None:
+    """Of several commands of click's or typer's, that none is given."""
+    imported = {alias.name for node in nodes_of(tree) if isinstance(node, ast.Import) for alias in node.names}
+    functions = [node for node in nodes_of(tree) if isinstance(node, ast.FunctionDef)]
+    marks = [(function, mark) for function in functions for mark in function.decorator_list]
+    named = [(function, mark, _called(mark)) for function, mark in marks]
+    commands = [each for each in named if each[2] == "command"]
+    does_without = any(
+        isinstance(node, ast.keyword) and node.arg == "invoke_without_command" for node in nodes_of(tree)
+    )
+    does_without |= any(name == "callback" for _, _, name in named)
+    if words or len(commands) < _SEVERAL or does_without or not imported & {"click", "typer"}:
+        return None
+    known = []
+    for function, mark, _ in commands:
+        given = literal(mark.args[0]) if isinstance(mark, ast.Call) and mark.args else None
+        known.append(str(given or function.name.replace("_", "-")))
+    listed = ", ".join(known)
+    return StartProblem(True, f"does not start without one of its commands: {listed}", f"words: [ {known[0]} ]")
+
+
+def _called(mark: ast.expr) -> str:
+    """``command`` of ``@app.command()``."""
+    node = mark.func if isinstance(mark, ast.Call) else mark
+    return node.attr if isinstance(node, ast.Attribute) else ""
 
 
 def _too_few(tree: ast.Module, words: Sequence[str]) -> StartProblem | None:
