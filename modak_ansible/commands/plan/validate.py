@@ -18,6 +18,7 @@ def command(
 ) -> None:
     """Check a blueprint with tosca-parser and with MODAK's own rules, or a request, and report every mistake."""
     from modak_ansible.errors import INVALID_BLUEPRINT
+    from modak_ansible.model.application import runs_nothing
     from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 
     without_collecting()
@@ -36,7 +37,9 @@ def command(
             typer.echo(str(mistake))
         count = len(mistakes)
         trainings = ", ".join(plan.training for plan in plans)
-        does = "trains" if all(plan.application.is_training for plan in plans) else "runs"
-        typer.echo(f"{count} mistake{'s' if count > 1 else ''}" if count else f"{path} is valid; it {does} {trainings}")
+        does = f"{'trains' if all(plan.application.is_training for plan in plans) else 'runs'} {trainings}"
+        if all(runs_nothing(plan.application) for plan in plans):
+            does = "asks for an image alone, and runs nothing"
+        typer.echo(f"{count} mistake{'s' if count > 1 else ''}" if count else f"{path} is valid; it {does}")
     if mistakes:
         raise typer.Exit(INVALID_BLUEPRINT)

@@ -54,7 +54,8 @@ def bytes_of(value: Any) -> Any:
         if size < 1:
             raise ValueError("nothing is left to run in")
     except ValueError as error:
-        raise FieldProblem("size", str(error), 'write a number and a unit, such as "4 GB" or "512 MiB"') from error
+        problem = str(error).partition(";")[0]  # whose rest is the hint
+        raise FieldProblem("size", problem, 'write a number and a unit, such as "4 GB" or "512 MiB"') from error
     return size
 
 

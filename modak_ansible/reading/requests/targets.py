@@ -15,6 +15,7 @@ from modak_ansible.reading.blueprint.target_words import SCHEDULER, Wanted, desc
 from modak_ansible.reading.requests.form.form import JobForm, TargetForm
 from modak_ansible.reading.requests.form.notes import Notes
 from modak_ansible.store.project import shipped
+from modak_ansible.store.targets import own_targets
 from modak_ansible.store.testbeds import TESTBED
 from modak_ansible.target.core.files import expanded
 
@@ -153,7 +154,10 @@ def _known(
     files = {path.stem: path for path in sorted((shipped("tosca") / _FOLDER).glob("*.yaml"))}
     name = (form.name or "").lower().replace("_", "-")
     if name not in files:
-        hint = nearest(form.name or "", (*own, *files, TESTBED, "local"))
+        if form.name in own_targets():
+            hint = f"--on {form.name} takes the one of modak targets"
+        else:
+            hint = nearest(form.name or "", (*own, *files, TESTBED, "local"))
         hint += " or " if hint.endswith("?") else "; or "
         about = f"describe it in {TARGETS_FILE} beside the request, or in a file for --target"
         raise TargetProblem("name", "unknown-target", f"no target {form.name} is known", f"{hint}{about}")

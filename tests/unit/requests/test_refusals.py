@@ -59,6 +59,7 @@ GPU = "job_options/request_gpus"
         ("application/arguments", "--data $(pwd)", "another command in it is not run"),
         ("application/arguments", "--name 'a", "no closing quotation"),
         ("application/pre-execution", "a\u0007b", "holds a line break or another control character"),
+        (f"{T}/data/size", "1e9", "data.size is refused: '1e9' is not a size (write a number and a unit, such as \"4 GB\""),
         ("target", {"name": "clutser"}, "no target clutser is known (did you mean cluster?"),
         ("target", {"name": "xyzzy"}, "valid: cirrus, cluster, daint, egi, hlrs-testbed, local, pbs, testbed; or describe it in targets.yaml"),
         ("application/executable", "../train.py", "is not below the request's folder"),
@@ -76,6 +77,14 @@ GPU = "job_options/request_gpus"
 def test_refused(training, field, value, said):
     training.set(field, value)
     assert said.split("|")[-1] in training.mistakes
+
+
+def test_a_target_that_is_known_under_its_name_is_said_to_be(training, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    (tmp_path / "config" / "modak" / "targets").mkdir(parents=True)
+    (tmp_path / "config" / "modak" / "targets" / "mine.yaml").write_text("scheduler: none\nfrontend: a.example\n")
+    training.set("target", {"name": "mine"})
+    assert "no target mine is known (--on mine takes the one of modak targets; or describe it in" in training.mistakes
 
 
 def test_a_place_is_that_of_the_value(training):

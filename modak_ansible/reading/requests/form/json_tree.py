@@ -14,6 +14,7 @@ from modak_ansible.reading.blueprint.forms.yaml_tree import Item
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,300})(?:\.\d{1,300})?(?:[eE][+-]?\d{1,4})?(?![\d.eE+-])", re.ASCII)
+_COMMENTS = ("//", "/*", "#")
 _WORDS = {"true": True, "false": False, "null": None}
 
 
@@ -70,6 +71,8 @@ class _Reader:
         return Location(self._name, self._line, self._at - self._line_start + 1)
 
     def _error(self, problem: str) -> _NotJson:
+        if self._text.startswith(_COMMENTS, self._at):
+            problem = "comments are no part of it: leave this one out, or name the file .yaml, which takes # before one"
         return _NotJson(self._place(), problem)
 
     def _space(self) -> None:
