@@ -31,7 +31,7 @@ from modak_ansible.reading.blueprint.target_words import (
 )
 from modak_ansible.reading.blueprint.training_reader import DATASET, IMAGE, TRAINING, TrainingReader
 from modak_ansible.reading.blueprint.types.definitions import check_version, load_definitions
-from modak_ansible.reading.blueprint.types.topology import Node, Topology, read_topology
+from modak_ansible.reading.blueprint.types.topology import Node, Topology, note_shapes, read_topology
 from modak_ansible.store.project import shipped
 from modak_ansible.store.targets import target_file
 from modak_ansible.target.core.files import expanded
@@ -103,6 +103,7 @@ def read_template(path: Path, root: Item, inputs: Inputs, mistakes: Mistakes) ->
     if not _is_service_template(root, mistakes):
         return None
     note_secrets(root, mistakes)
+    note_shapes(root, mistakes)
     definitions = load_definitions(root, path.parent, mistakes)
     file = inputs.targets or _own_target(root, given, mistakes)
     words = _read_target_file(file, mistakes) if file else None
@@ -137,6 +138,7 @@ def read_targets(path: Path, inputs: Inputs, mistakes: Mistakes, wanted: Wanted 
     if not _is_service_template(root, mistakes):
         return {}
     note_secrets(root, mistakes)
+    note_shapes(root, mistakes)
     topology = read_topology(root, load_definitions(root, folder, mistakes), given, mistakes, is_of_targets=True)
     found = {node.name: read_target(topology, node, path.parent, mistakes) for node in topology.derived_from(TARGET)}
     return {name: target for name, target in found.items() if target}
@@ -147,8 +149,11 @@ def _own_target(root: Item, given: Item, mistakes: Mistakes) -> Path | None:
     named = root.get("metadata", "target")
     if named is None or describes_machine(given):
         return None
+    if not isinstance(named.value, str):
+        mistakes.add(named.location, "wrong-type", "target must be the name of one", "modak targets lists them")
+        return None
     try:
-        return target_file(str(named.value))
+        return target_file(named.value)
     except UsageError as error:
         mistakes.add(named.location, "unknown-target", error.message, error.hint)
         return None

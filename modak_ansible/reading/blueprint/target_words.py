@@ -126,6 +126,8 @@ def placed_on(
     """
     templates = root.get("topology_template", "node_templates") or Item(root.location, {})
     targets = [name for name, entry in templates.entries.items() if _is_target(entry, definitions)]
+    if describes_machine(words) and not targets:  # which is told where the template should have one
+        return root, given
     if not describes_machine(words) or len(targets) != 1:  # several, which it tells apart by their names
         return root, Item(given.location, {**words.entries, **given.entries}, keys={**words.keys, **given.keys})
     node = templates.entries[targets[0]]

@@ -142,6 +142,74 @@ def test_mistake(blueprint, old, new, expected):
     assert any(expected in line for line in found), "\n".join(found)
 
 
+@pytest.mark.parametrize(
+    ("constraints", "expected"),
+    [
+        ("[ { in_rnge: [ 1, 3 ] } ]", "constraint: there is no constraint in_rnge (did you mean in_range?)"),
+        ("[ { in_range: 3 } ]", "constraint: in_range of epochs must be two numbers"),
+        ("[ { in_range: [ 1 ] } ]", "constraint: in_range of epochs must be two numbers"),
+        ("[ { in_range: [ ~, b ] } ]", "constraint: in_range of epochs must be two numbers"),
+        ("[ { valid_values: 3 } ]", "constraint: valid_values of epochs must be a list"),
+        ('[ { pattern: "[" } ]', "constraint: pattern of epochs must be a regular expression"),
+        ("{ in_range: [ 1, 3 ] }", "constraint: the constraints of epochs must be a list"),
+        ("[ in_range ]", "constraint: a constraint of epochs must be a mapping"),
+        ("[ { equal: 4 } ]", "out-of-range: epochs must be 4, not 12"),
+        ("[ { in_range: [ UNBOUNDED, 3 ] } ]", "out-of-range: epochs must lie between UNBOUNDED and 3, not 12"),
+        ("[ { in_range: [ 1, UNBOUNDED ] } ]", ""),
+        ("[ { in_range: [ 1 GB, 3 GB ] } ]", ""),
+        ("[ { greater_than: 1 }, { length: 7 } ]", ""),
+    ],
+)  # fmt: skip
+def test_constraints_are_kept_to_or_told(blueprint, constraints, expected):
+    blueprint.replace("integer, default: 2 }", f"integer, default: 12, constraints: {constraints} }}")
+    found = check(blueprint)
+    assert bool(found) == bool(expected)
+    assert expected in "\n".join(found)
+
+
+def test_lengths_are_constraints(blueprint):
+    blueprint.replace(
+        "default: 2 }", "default: 2 }\n    a: { type: string, default: abc, constraints: [ { min_length: 4 } ] }"
+    )
+    assert "a must have at least 4 members or letters, not 3" in "\n".join(check(blueprint))
+
+
+@pytest.mark.parametrize(
+    ("section", "expected"),
+    [
+        ("capabilities: [ site ]", "wrong-type: the capabilities of cluster must be a mapping"),
+        ("capabilities: { site: { account: foo } }", "missing-property: the capability site has no properties"),
+        ("capabilities: { site: foo }", "missing-property: the capability site has no properties"),
+        (
+            "capabilities: { site: { properties: [ account ] } }",
+            "the properties of the capability site must be a mapping",
+        ),
+        ("attributes: [ public_address ]", "wrong-type: the attributes of cluster must be a mapping"),
+    ],
+)
+@pytest.mark.parametrize("target", ["", "local"])
+def test_what_is_no_mapping_is_told_whatever_target_file_is_laid_over_it(blueprint, section, expected, target):
+    text = blueprint.service.read_text()
+    start, end = text.index("    cluster:\n"), text.index("    digits:\n")
+    text = f"{text[:start]}    cluster:\n      type: modak.nodes.Slurm\n      {section}\n{text[end:]}"
+    blueprint.service.write_text(text.replace("metadata:\n", f"metadata:\n  target: {target}\n") if target else text)
+    found = "\n".join(check(blueprint))
+    assert expected in found
+    assert "tosca-parser" not in found
+
+
+@pytest.mark.parametrize(
+    "notation", ["- modak: types/modak.yaml", "- modak: { file: types/modak.yaml }", "- { file: types/modak.yaml }"]
+)
+def test_an_import_may_have_a_name(blueprint, notation):
+    assert check(blueprint.replace("  - types/modak.yaml\n", f"  {notation}\n")) == []
+
+
+def test_a_target_file_is_not_blamed_for_types_that_are_not_there(blueprint):
+    blueprint.replace("metadata:\n", "metadata:\n  target: local\n").replace("types/modak.yaml", "types/modac.yaml")
+    assert not any("unknown-input" in each for each in check(blueprint))
+
+
 def test_every_mistake_is_reported_at_once(blueprint):
     blueprint.replace("framework: pytorch", "framwork: pytorch").replace("modak.nodes.Slurm", "modak.nodes.Slrum")
     blueprint.replace('walltime: "00:30:00"', 'walltime: "30"').replace("numerics: same", "numerics: exact")

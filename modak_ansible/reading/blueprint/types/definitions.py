@@ -173,6 +173,13 @@ def _load_imports(
     seen[Path(root.location.path).resolve()] = False
 
 
+def file_of(element: Item) -> Item:
+    """What an import names, in any of its notations: a path, one under a name, or a mapping with it as its file."""
+    if element.is_map and "file" not in element.entries and len(element.entries) == 1:
+        (element,) = element.entries.values()
+    return element.get("file") or element
+
+
 def _imported_files(root: Item, folder: Path, top: Path, mistakes: Mistakes) -> Iterator[tuple[Item, Path]]:
     """The files that a template imports: where that is written, and their paths."""
     section = root.get("imports")
@@ -181,8 +188,8 @@ def _imported_files(root: Item, folder: Path, top: Path, mistakes: Mistakes) -> 
     if not section.is_list:
         mistakes.add(section.location, "import-form", "imports must be a list of files", "- types/modak.yaml")
     for element in section.elements:
-        file_item = element.get("file") if element.is_map else element
-        if file_item is None or not isinstance(file_item.value, str):
+        file_item = file_of(element)
+        if not isinstance(file_item.value, str):
             mistakes.add(element.location, "import-form", "an import must be a file's path", "- types/modak.yaml")
         elif "://" in file_item.value:
             mistakes.add(file_item.location, "import-form", "an import cannot be an address", "copy the file")

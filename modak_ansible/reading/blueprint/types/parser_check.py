@@ -17,7 +17,7 @@ from typing import Any
 from modak_ansible.errors import Location
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.forms.yaml_tree import Item, read_yaml
-from modak_ansible.reading.blueprint.types.definitions import built_in
+from modak_ansible.reading.blueprint.types.definitions import built_in, file_of
 from modak_ansible.store.cache import kept_text, version_of
 
 RULE = "tosca-parser"
@@ -95,7 +95,7 @@ def _with_found_imports(tree: Item, folder: Path) -> dict[str, Any] | None:
     None where all that it imports lies beside it, and it reads the file itself.
     """
     section = tree.get("imports")
-    files = [str((element.get("file") or element).value) for element in section.elements] if section else []
+    files = [str(file_of(element).value) for element in section.elements] if section else []
     found = [built_in(name) if not (folder / name).is_file() else folder / name for name in files]
     if not any(path and path.parent != (folder / name).parent for name, path in zip(files, found, strict=True)):
         return None

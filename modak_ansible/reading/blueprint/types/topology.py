@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from modak_ansible.errors import Location, nearest
@@ -75,6 +76,30 @@ def read_topology(
     return _Reader(root, definitions, mistakes, is_of_targets).read(given_inputs)
 
 
+def note_shapes(root: Item, mistakes: Mistakes) -> None:
+    """Notes what of its nodes is no mapping and has to be one, as they are written, before a target file is laid over
+    them: nothing of it would be seen."""
+    for name, node in _entries(root.get("topology_template", "node_templates")).items():
+        for section in ("properties", "attributes", "capabilities"):
+            given = node.get(section)
+            if given is not None and given.value is not None and not given.is_map:
+                hint = "site: { properties: ... }" if section == "capabilities" else "NAME: VALUE"
+                message = f"the {section} of {name} must be a mapping"
+                mistakes.add(given.location, "wrong-type", message, f"{section}: {{ {hint} }}")
+        for key, capability in _entries(node.get("capabilities")).items():
+            place, properties = node.entries["capabilities"].key_location(key), capability.get("properties")
+            if properties is None:
+                hint = f"{key}: {{ properties: {{ NAME: VALUE }} }}, or leave it out"
+                mistakes.add(place, "missing-property", f"the capability {key} has no properties", hint)
+            elif not properties.is_map:
+                message = f"the properties of the capability {key} must be a mapping"
+                mistakes.add(properties.location, "wrong-type", message, "properties: { NAME: VALUE }")
+
+
+def _entries(item: Item | None) -> Mapping[str, Item]:
+    return item.entries if item else {}
+
+
 class _Reader:
     def __init__(self, root: Item, definitions: Definitions, mistakes: Mistakes, is_of_targets: bool) -> None:
         self._root, self._is_of_targets = root, is_of_targets
@@ -135,7 +160,9 @@ class _Reader:
             kind = schema.get("type")
             if kind is None:
                 self._mistakes.add(schema.location, "missing-property", f"the input {name} has no type")
-            elif not self._definitions.is_known_type(str(kind.value)):
+            elif not isinstance(kind.value, str):
+                self._mistakes.add(kind.location, "wrong-type", f"the type of the input {name} must be a name")
+            elif not self._definitions.is_known_type(kind.value):
                 hint = nearest(str(kind.value), ["string", "integer", "float", "boolean", "list", "map"])
                 self._mistakes.add(kind.location, "unknown-type", f"there is no type {kind.value}", hint)
             elif value is None:
@@ -229,9 +256,6 @@ class _Reader:
                 self._mistakes.add(
                     place, "unknown-capability", f"{node.name} has no capability {key}", nearest(key, definitions)
                 )
-            elif given and given.get(key, "properties") is None:
-                hint = "give its properties, or leave it out"
-                self._mistakes.add(place, "missing-property", f"the capability {key} has no properties", hint)
         for key, definition in definitions.items():
             kind = definition.get("type") if definition.is_map else definition
             members = self._definitions.members("capability_types", str(kind.value) if kind else "", "properties")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 import re
+from collections.abc import Callable
 from typing import Any
 
 from modak_ansible.errors import nearest
@@ -12,6 +14,44 @@ from modak_ansible.reading.blueprint.forms.yaml_tree import Item
 from modak_ansible.reading.blueprint.types.definitions import Definitions
 
 _TIME = re.compile(r"\d+(\.\d+)?\s*(d|h|m|s|ms|us|ns)")
+_UNBOUNDED = "UNBOUNDED"
+_BOUND = re.compile(rf"{_UNBOUNDED}$|[-+]?\d")  # a number, or a scalar with a unit, which is compared with none
+
+
+def _is_number(limit: Any) -> bool:
+    return isinstance(limit, int | float) and not isinstance(limit, bool)
+
+
+def _is_range(limit: Any) -> bool:
+    is_pair = isinstance(limit, list) and len(limit) == len(("low", "high"))
+    return is_pair and all(_is_number(each) or _BOUND.match(str(each)) for each in limit)
+
+
+def _is_pattern(limit: Any) -> bool:
+    try:
+        re.compile(limit)
+    except (TypeError, re.error):
+        return False
+    return True
+
+
+def _is_any(limit: Any) -> bool:
+    return limit is not None
+
+
+# What TOSCA lets a value be limited by: what each is given, as a test and in words.
+_LIMITS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "equal": (_is_any, "a value"),
+    **dict.fromkeys(("greater_than", "greater_or_equal", "less_than", "less_or_equal"), (_is_any, "a value")),
+    "in_range": (_is_range, "two numbers, or UNBOUNDED: [ 1, 10 ]"),
+    "valid_values": (lambda limit: isinstance(limit, list), "a list"),
+    **dict.fromkeys(("length", "min_length", "max_length"), (_is_number, "a number")),
+    "pattern": (_is_pattern, "a regular expression"),
+    "schema": (_is_any, "a value"),
+}
+_LENGTHS: dict[str, tuple[Callable[[int, int], bool], str]] = {
+    "length": (operator.eq, ""), "min_length": (operator.ge, "at least "), "max_length": (operator.le, "at most "),
+}  # fmt: skip
 
 
 class ValueChecker:
@@ -92,9 +132,23 @@ class ValueChecker:
 
     def _check_constraints(self, item: Item, schema: Item, name: str) -> None:
         constraints = schema.get("constraints")
+        if constraints is not None and not constraints.is_list:
+            hint = "constraints: [ { greater_than: 0 } ]"
+            self._mistakes.add(constraints.location, "constraint", f"the constraints of {name} must be a list", hint)
         for constraint in constraints.elements if constraints else []:
+            if not constraint.is_map:
+                message = f"a constraint of {name} must be a mapping"
+                self._mistakes.add(constraint.location, "constraint", message, "{ greater_than: 0 }")
             for kind, limit in constraint.entries.items():
-                problem, hint = _constraint_problem(kind, item.value, limit.plain())
+                place = constraint.key_location(kind)
+                if kind not in _LIMITS:
+                    self._mistakes.add(place, "constraint", f"there is no constraint {kind}", nearest(kind, _LIMITS))
+                    continue
+                is_good, words = _LIMITS[kind]
+                if not is_good(limit.plain()):
+                    self._mistakes.add(limit.location, "constraint", f"{kind} of {name} must be {words}")
+                    continue
+                problem, hint = _constraint_problem(kind, item.plain(), limit.plain())
                 if problem:
                     rule = "not-allowed-value" if kind == "valid_values" else "out-of-range"
                     self._mistakes.add(item.location, rule, f"{name} {problem}", hint)
@@ -142,11 +196,17 @@ def _constraint_problem(kind: str, value: Any, limit: Any) -> tuple[str, str]:
     if kind == "pattern":
         good = re.fullmatch(str(limit), str(value)) is not None
         return ("", "") if good else (f"does not look as it must: {value!r}", f"it must match {limit}")
+    if kind == "equal":
+        return ("", "") if value == limit else (f"must be {limit}, not {value}", "")
+    if kind in _LENGTHS and isinstance(value, str | list | dict):
+        compares, words = _LENGTHS[kind]
+        good = compares(len(value), limit)
+        return ("", "") if good else (f"must have {words}{limit} members or letters, not {len(value)}", "")
     if not isinstance(value, int | float):
         return "", ""
     if kind == "in_range":
         low, high = limit
-        good = low <= value and (high == "UNBOUNDED" or value <= high)
+        good = not (_is_number(low) and value < low) and not (_is_number(high) and value > high)
         return ("", "") if good else (f"must lie between {low} and {high}, not {value}", "")
     comparisons = {
         "greater_or_equal": (value >= limit, "at least"),
