@@ -129,6 +129,7 @@ MISTAKES = [
     ("batch-size: 128", "batch-size: on", 'on is read as True (write "on" for the word, or true or false)'),
     ("batch-size: 128", 'data: "{dataset}"\n        environment: { "A-B": 1 }', "A-B cannot be the name of an environment variable"),
     ("framework: pytorch", 'framework: pytorch\n        requirements_txt: [ "--index-url=http://x" ]', "is not a Python requirement"),
+    ("framework: pytorch", "framework: pytorch\n        requirements_txt: [ requirements.txt ]", "requirement: requirements.txt is a file, and would be asked for as a package: give its lines"),
     ("framework: pytorch", 'framework: pytorch\n        requirements_txt: [ "six==1.17.0 --hash=sha256:12 --pre" ]', "a hash is --hash=sha256: and 64 hexadecimal digits"),
     ("framework: pytorch", f'framework: pytorch\n        requirements_txt: [ "six>=1.17 --hash=sha256:{"a" * 64}" ]', "six>=1.17: what has a hash needs its version"),
     ("framework: pytorch", 'framework: pytorch\n        outputs: [ "../secret" ]', "must be a path below the script's folder"),

@@ -25,6 +25,8 @@ _SHA256 = re.compile(r"(sha256:)?[0-9a-fA-F]{64}", re.ASCII)
 _HASH = re.compile(r"sha256:[0-9a-f]{64}", re.ASCII)
 # an address is told apart behind it
 _REQUIREMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.,<>=!~;:@/\"()\[\]'*+-]*", re.ASCII)
+# what somebody takes for a requirement who means the file with them; packages of such names are no friend's
+_FILE = re.compile(r"\.(txt|toml|lock|cfg|ya?ml)$", re.IGNORECASE)
 
 LAUNCHER_NUMBERS = ("ranks", "ranks_per_node", "nodes", "threads", "hosts")
 
@@ -207,6 +209,8 @@ def version_problem(text: str) -> str:
 def requirement_problem(text: str) -> str:
     """What is wrong with a line of requirements.txt; local files, and options other than hashes, are not taken."""
     words, *hashes = text.split(" --hash=")
+    if _FILE.search(words):
+        return f"{shown(text)} is a file, and would be asked for as a package: give its lines"
     if not _REQUIREMENT.fullmatch(words):
         return f"{shown(text)} is not a Python requirement of plain characters, such as pandas==2.2"
     from packaging.requirements import InvalidRequirement, Requirement  # noqa: PLC0415 - slow to import, and seldom needed
