@@ -29,6 +29,7 @@ _STATES = {
 }
 _ENDED = ("F", "X")  # the latter of a task of an array
 _FINISHED_JOB = 35
+_NO_HISTORY = "not configured to maintain job history"
 _SIGNAL_OFFSET = 256
 _TERM = 15
 # The server's own Exit_status, with the limit that was passed.
@@ -67,9 +68,12 @@ class PBSPro(Torque):
         return ""
 
     def full(self, run: Run, selection: list[str]) -> list[JobRecord]:
-        broken = ""
-        for options, read in ((["-x", "-f", "-F", "json"], read_json_jobs), (["-x", "-f"], read_text_jobs)):
-            result = run(["qstat", *options, *selection])
+        broken, past = "", ["-x"]
+        for options, read in ((["-f", "-F", "json"], read_json_jobs), (["-f"], read_text_jobs)):
+            result = run(["qstat", *past, *options, *selection])
+            if past and _NO_HISTORY in result.err:  # it is refused whatever is asked, and its living jobs are told
+                past = []
+                result = run(["qstat", *options, *selection])
             if result.timed_out or result.missing or self.is_away(result):
                 raise SchedulerSilent(result.said_by("qstat"))
             if result.code not in (0, *self.ended_codes):

@@ -117,6 +117,16 @@ def test_the_text_serves_where_the_json_is_broken():
     assert [asked[:4] for asked in run.asked[:2]] == [["qstat", "-x", "-f", "-F"], ["qstat", "-x", "-f", "74164"]]
 
 
+def test_a_server_that_keeps_no_history_tells_of_the_jobs_that_live():
+    refused = CommandResult(36, "", "qstat: PBS is not configured to maintain job history")
+    run = Answers(refused, CommandResult(0, RECORDED["running"]["out"]))
+    job_id = "1286.pbs.cluster.example"
+    assert PBS.status(run, job_id).state is JobState.RUNNING
+    assert run.asked[:2] == [["qstat", "-x", "-f", "-F", "json", job_id], ["qstat", "-f", "-F", "json", job_id]]
+    gone = CommandResult(153, "", f"qstat: Unknown Job Id {job_id}")
+    assert PBS.status(Answers(refused, gone, gone), job_id) is None
+
+
 def test_control_characters_in_an_environment_do_not_hide_a_job():
     text = RECORDED["running"]["out"].replace("en_US.UTF-8", "a\x1b[0m\nb")
     assert read_json_jobs(text)[0].name == "train-0123456789ab"
