@@ -54,8 +54,8 @@ def bytes_of(value: Any) -> Any:
         if size < 1:
             raise ValueError("nothing is left to run in")
     except ValueError as error:
-        problem = str(error).partition(";")[0]  # whose rest is the hint
-        raise FieldProblem("size", problem, 'write a number and a unit, such as "4 GB" or "512 MiB"') from error
+        hint = "" if "; write" in str(error) else 'write a number and a unit, such as "4 GB" or "512 MiB"'
+        raise FieldProblem("size", str(error), hint) from error
     return size
 
 

@@ -59,7 +59,6 @@ GPU = "job_options/request_gpus"
         ("application/arguments", "--data $(pwd)", "another command in it is not run"),
         ("application/arguments", "--name 'a", "no closing quotation"),
         ("application/pre-execution", "a\u0007b", "holds a line break or another control character"),
-        (f"{T}/data/size", "1e9", "data.size is refused: '1e9' is not a size (write a number and a unit, such as \"4 GB\""),
         ("target", {"name": "clutser"}, "no target clutser is known (did you mean cluster?"),
         ("target", {"name": "xyzzy"}, "valid: cirrus, cluster, daint, egi, hlrs-testbed, local, pbs, testbed; or describe it in targets.yaml"),
         ("application/executable", "../train.py", "is not below the request's folder"),
@@ -77,6 +76,11 @@ GPU = "job_options/request_gpus"
 def test_refused(training, field, value, said):
     training.set(field, value)
     assert said.split("|")[-1] in training.mistakes
+
+
+def test_a_size_without_a_unit_has_its_hint_once(training):
+    training.set(f"{T}/data/size", "1e9")
+    assert training.mistakes.count("write a number and a unit") == 1
 
 
 def test_a_target_that_is_known_under_its_name_is_said_to_be(training, tmp_path, monkeypatch):
