@@ -100,9 +100,9 @@ def _statement(node: nodes.Node, own: dict[str, str]) -> Iterator[str]:
         yield f"{_function(node.template.value)}(out, given)"
     elif isinstance(node, nodes.Macro):
         arguments = [each.name for each in node.args]
-        yield f"def {node.name}({', '.join(f'{each}: Any' for each in arguments)}) -> str:"
+        yield f"def {node.name}({', '.join(f'{argument}: Any' for argument in arguments)}) -> str:"
         yield "    out: list[str] = []"
-        yield from _block(node.body, {**own, **{each: each for each in arguments}}, 1)
+        yield from _block(node.body, {**own, **{argument: argument for argument in arguments}}, 1)
         yield '    return "".join(out)'
         yield f"given[{node.name!r}] = {node.name}"
     else:
@@ -120,13 +120,13 @@ def _if(node: nodes.If, own: dict[str, str]) -> Iterator[str]:
 
 def _for(node: nodes.For, own: dict[str, str]) -> Iterator[str]:
     targets = node.target.items if isinstance(node.target, nodes.Tuple) else [node.target]
-    names = [each.name for each in targets if isinstance(each, nodes.Name)]
+    names = [target.name for target in targets if isinstance(target, nodes.Name)]
     has_loop = any(each.name == "loop" for each in node.find_all(nodes.Name))
     items, target = _value(node.iter, own), ", ".join(names)
     loop = f"loop_{node.lineno}"
     if set(names) & set(own):
         raise TypeError(f"line {node.lineno}: {target} has another meaning around it")
-    inner = {**own, **{each: each for each in names}, "loop": loop}
+    inner = {**own, **{name: name for name in names}, "loop": loop}
     yield f"for {loop}, ({target}) in _looped({items}):" if has_loop else f"for {target} in {items}:"
     body = _block(node.body, inner, 1)
     if node.test:
@@ -149,7 +149,7 @@ def _value(node: nodes.Expr | None, own: dict[str, str]) -> str:
         case nodes.Const():
             return repr(node.value)
         case nodes.Tuple():
-            return f"({', '.join(_value(each, own) for each in node.items)})"
+            return f"({', '.join(_value(item, own) for item in node.items)})"
         case nodes.Getattr():
             return f"{_value(node.node, own)}.{node.attr}"
         case nodes.Getitem():

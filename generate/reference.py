@@ -167,12 +167,14 @@ def _commands() -> str:
 
 def _optimisations() -> str:
     rows = []
-    for each in sorted(optimisations(), key=lambda each: each.name):
-        path = ROOT / "modak_ansible" / each.page()
+    for optimisation in sorted(optimisations(), key=lambda each: each.name):
+        path = ROOT / "modak_ansible" / optimisation.page()
         paragraphs = path.read_text(encoding="utf-8").split("\n\n")
-        asked = ", ".join(f"`{said.name or each.name}`" for said in each.properties)
+        asked = ", ".join(f"`{said.name or optimisation.name}`" for said in optimisation.properties)
         first = re.split(r"(?<=[.:])\s", _one_line(paragraphs[2]), maxsplit=1)[0].rstrip(":")
-        rows.append((f"[{each.name}](../../modak_ansible/{each.page()})", first, asked, each.reaches))
+        rows.append(
+            (f"[{optimisation.name}](../../modak_ansible/{optimisation.page()})", first, asked, optimisation.reaches)
+        )
     said = (
         "What a plan weighs: each has a page with what it changes, where it applies, what it does to results, and the "
         f"evidence. {_MADE}"
@@ -264,7 +266,7 @@ def _wrapped(head: str) -> str:
     name, _, rest = head.partition("(")
     inner, _, result = rest.rpartition(")")
     parameters = re.split(r", (?![^\[]*\])", inner)
-    return "\n".join([f"{name}(", *(f"    {each}," for each in parameters), f"){result}"]).replace("'", "")
+    return "\n".join([f"{name}(", *(f"    {parameter}," for parameter in parameters), f"){result}"]).replace("'", "")
 
 
 def _paragraphs(said: str) -> Iterator[str]:

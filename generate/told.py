@@ -87,9 +87,9 @@ class Source:
     def errors(self) -> dict[str, str]:
         """Every class of errors by its name, with the one that it is derived from."""
         parents = {
-            each.name: each.bases[0].id
-            for each in self.definitions
-            if isinstance(each, ast.ClassDef) and each.bases and isinstance(each.bases[0], ast.Name)
+            definition.name: definition.bases[0].id
+            for definition in self.definitions
+            if isinstance(definition, ast.ClassDef) and definition.bases and isinstance(definition.bases[0], ast.Name)
         }
         found = {"ModakError": ""}
         while more := {name: parent for name, parent in parents.items() if parent in found and name not in found}:
@@ -98,7 +98,7 @@ class Source:
 
     def said_of(self, error: str) -> str:
         """The first line of an error's docstring."""
-        found = next(each for each in self.definitions if each.name == error)
+        found = next(definition for definition in self.definitions if definition.name == error)
         return (ast.get_docstring(found) or "").partition("\n")[0]
 
     def calls(self) -> Iterator[tuple[ast.Call, list[_Function]]]:
@@ -157,12 +157,12 @@ class Words:
         if isinstance(node, ast.Constant):
             return [node.value] if isinstance(node.value, str) and node.value else []
         if isinstance(node, ast.JoinedStr):
-            parts = [self._parts(each, inside, depth) for each in node.values]
+            parts = [self._parts(value, inside, depth) for value in node.values]
             return [_joined(each) for each in itertools.islice(itertools.product(*parts), _MOST)]
         if isinstance(node, ast.IfExp):
             return [*self.of(node.body, inside, depth + 1), *self.of(node.orelse, inside, depth + 1)]
         if isinstance(node, ast.BoolOp):
-            return [text for each in node.values for text in self.of(each, inside, depth + 1)]
+            return [text for value in node.values for text in self.of(value, inside, depth + 1)]
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
             ends = self.of(node.left, inside, depth + 1), self.of(node.right, inside, depth + 1)
             return [f"{left}{right}" for left in ends[0] for right in ends[1] or [_name_of(node.right)]]
@@ -291,7 +291,7 @@ def _statements_before(node: ast.expr, function: _Function) -> Iterator[ast.AST]
         blocks = [getattr(here, name, []) for name in ("body", "orelse", "finalbody")]
         blocks += [each.body for each in getattr(here, "handlers", [])]
         body = next(
-            (each for each in blocks if each and each[0].lineno <= node.lineno <= (each[-1].end_lineno or 0)), []
+            (block for block in blocks if block and block[0].lineno <= node.lineno <= (block[-1].end_lineno or 0)), []
         )
         passed = [getattr(here, "test", None) or here, *passed] if body else [here, *passed]
     yield from passed
@@ -331,11 +331,11 @@ def _upper(name: str) -> str:
 def signatures(source: Source) -> dict[str, list[Signature]]:
     """Every function and class that takes the name of a rule, by its own name."""
     found: dict[str, list[Signature]] = {}
-    for each in source.definitions:
-        if isinstance(each, ast.ClassDef):
-            _note(found, each.name, _of_class(each))
-        elif each.name != "__init__":
-            _note(found, each.name, _of_function(each))
+    for definition in source.definitions:
+        if isinstance(definition, ast.ClassDef):
+            _note(found, definition.name, _of_class(definition))
+        elif definition.name != "__init__":
+            _note(found, definition.name, _of_function(definition))
     return found
 
 

@@ -39,8 +39,8 @@ def asked_for(text: str, catalogue: Catalogue) -> tuple[str, str]:
     if requirement.extras or requirement.marker or requirement.url or (specifiers and not is_exact):
         raise UsageError(f"{text!r} is no framework with one version", hint=hint)
     name = canonicalize_name(requirement.name)
-    frameworks = {each.framework for each in catalogue.entries} - _NO_FRAMEWORKS
-    packages = {_package_of(each): each.framework for each in catalogue.entries if each.requirements}
+    frameworks = {entry.framework for entry in catalogue.entries} - _NO_FRAMEWORKS
+    packages = {_package_of(entry): entry.framework for entry in catalogue.entries if entry.requirements}
     framework = name if name in frameworks else packages.get(name, "")
     if framework not in frameworks:
         known = nearest(name, frameworks)
@@ -126,7 +126,7 @@ def released(version: str, pattern: Entry, catalogue: Catalogue, say: Callable[[
         raise UsageError(f"{pattern.name} is no build that another release could be put into", hint="--like another")
     package = _package_of(pattern)
     label = Version(next(iter(Requirement(pattern.requirements[0]).specifier)).version).local
-    plain = [each.name for each in catalogue.bases.values() if not each.mpi and not each.python.startswith("2.")]
+    plain = [base.name for base in catalogue.bases.values() if not base.mpi and not base.python.startswith("2.")]
     there: dict[str, list[str]] = {}
     for base in dict.fromkeys((pattern.base, *sorted(plain, reverse=True))):
         python = catalogue.bases[base].python

@@ -154,7 +154,7 @@ def satisfies(version: str, wanted: str) -> bool:
         return version.split("+", maxsplit=1)[0].split(".")[: len(parts)] == parts
     bounds = [_BOUND.fullmatch(each.strip()) for each in wanted.split(",")]
     if all(bounds) and _RELEASE.fullmatch(version):
-        return all(_COMPARE[each[1]](Version(version), Version(each[2])) for each in bounds if each)
+        return all(_COMPARE[bound[1]](Version(version), Version(bound[2])) for bound in bounds if bound)
     from packaging.specifiers import SpecifierSet  # noqa: PLC0415 - slow to import, and plain bounds need none of it
 
     return Version(version) in SpecifierSet(wanted)

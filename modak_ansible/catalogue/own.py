@@ -70,7 +70,7 @@ def problems_of(entry: Entry, catalogue: Catalogue) -> Iterator[tuple[str, str]]
     """What is wrong with an entry that has all its fields: the field, and why."""
     if not _NAME.fullmatch(entry.name):
         yield "name", f"{entry.name!r} is no name of small letters, digits and . _ + -"
-    if entry.framework not in (known := sorted({each.framework for each in catalogue.entries})):
+    if entry.framework not in (known := sorted({entry.framework for entry in catalogue.entries})):
         yield "framework", f"{entry.framework} is none that scripts are run with: {', '.join(known)}"
     if not is_version(entry.version):
         yield "version", f"{entry.version} is no version as Python's packages have them"

@@ -60,9 +60,9 @@ def _with_own(files: tuple[tuple[Path, int], ...]) -> Catalogue:
 def shipped_catalogue() -> Catalogue:
     entries, bases, datasets = _shipped()
     return Catalogue(
-        entries=tuple(Entry(**each) for each in entries),
-        bases={each["name"]: Base(**each) for each in bases},
-        datasets={each["name"]: _dataset(each) for each in datasets},
+        entries=tuple(Entry(**entry) for entry in entries),
+        bases={base["name"]: Base(**base) for base in bases},
+        datasets={dataset["name"]: _dataset(dataset) for dataset in datasets},
     )
 
 

@@ -44,7 +44,7 @@ def living(planned: Planned) -> Entry | None:
         if (store.plan.get("name"), store.plan.get("training")) == (plan.name, plan.training) and may_live(store)
     ]
     ask_targets(entries)
-    return next((each for each in reversed(entries) if each.problem or state_of(each) in LIVING), None)
+    return next((entry for entry in reversed(entries) if entry.problem or state_of(entry) in LIVING), None)
 
 
 def state_of(entry: Entry) -> str:

@@ -149,8 +149,8 @@ def row_of(entry: Entry) -> StatusRow:
         "epochs": metrics.get("epochs"),
         "results": record.get("results", ""),
         "forecasts": [
-            {"when": each.when, "said": each.said, "starts": each.starts, "error_seconds": each.error}
-            for each in starts_of(entry)
+            {"when": start.when, "said": start.said, "starts": start.starts, "error_seconds": start.error}
+            for start in starts_of(entry)
         ],
         "machine": _machine(entry),
         "answered": entry.answer is not None and not entry.problem,

@@ -27,7 +27,7 @@ class Dimension(Model):
     def words(self) -> str:
         """As people read it: ``lr (0.0001 to 0.1, log)``."""
         if self.choices:
-            return f"{self.name} ({', '.join(str(each) for each in self.choices)})"
+            return f"{self.name} ({', '.join(str(choice) for choice in self.choices)})"
         more = ", log" if self.log else f", step {self.step:g}" if self.step else ""
         return f"{self.name} ({self.low:g} to {self.high:g}{more})"
 
@@ -54,5 +54,5 @@ class Search(Model):
         """What tells this study from others: what is searched, and for what training. More trials go on with it."""
         asked = self.model_dump(exclude={"trials", "prune"})
         trained = application.model_dump(mode="json", exclude={"arguments", "work", "words"})
-        usual = [each for each in application.arguments if each[0] not in {one.name for one in self.over}]
+        usual = [argument for argument in application.arguments if argument[0] not in {one.name for one in self.over}]
         return hashlib.sha256(json.dumps([asked, trained, usual], sort_keys=True).encode()).hexdigest()[:12]

@@ -82,17 +82,17 @@ def operator_times(need: Need, run: Run) -> tuple[OperatorTime, ...]:
         return ()
     bandwidth = run.peak / run.facts.balance
     found: dict[str, list[OperatorTime]] = {}
-    for each in need.operators or ():
-        gflop, size = each.flop / 1e9, each.bytes / 1e9
-        one = OperatorTime(each.name, each.count, gflop, size, max(gflop / run.peak, size / bandwidth))
-        found.setdefault(each.name, []).append(one)
+    for operator in need.operators or ():
+        gflop, size = operator.flop / 1e9, operator.bytes / 1e9
+        one = OperatorTime(operator.name, operator.count, gflop, size, max(gflop / run.peak, size / bandwidth))
+        found.setdefault(operator.name, []).append(one)
     times = (
         OperatorTime(
             name,
-            sum(each.calls for each in members),
-            fsum(each.gflop for each in members),
-            fsum(each.gigabytes for each in members),
-            fsum(each.seconds for each in members),
+            sum(member.calls for member in members),
+            fsum(member.gflop for member in members),
+            fsum(member.gigabytes for member in members),
+            fsum(member.seconds for member in members),
         )
         for name, members in found.items()
     )

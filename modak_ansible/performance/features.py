@@ -202,7 +202,7 @@ def _size(facts: Facts) -> list[Feature]:
 
 
 def _switches(facts: Facts) -> list[Feature]:
-    return [("switch", switch_name(facts.framework, *each), 1.0) for each in facts.switches.items()]
+    return [("switch", switch_name(facts.framework, *item), 1.0) for item in facts.switches.items()]
 
 
 def _pairs(facts: Facts) -> list[Feature]:

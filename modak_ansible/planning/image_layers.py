@@ -80,7 +80,7 @@ def _pulled_by_nodes(layers: list[Layer], entry: str, python: str, target: Targe
     Raises:
         CannotPlan: nobody has pushed such an image, as far as the target says, or it is none that they could pull.
     """
-    top, place = layers[-1], next((each for each in target.site.image_sources if each.startswith(_REGISTRY)), "")
+    top, place = layers[-1], next((source for source in target.site.image_sources if source.startswith(_REGISTRY)), "")
     if top.name == "requirements":
         message = "packages of its own are a layer on top of the image, which nobody puts where the cluster pulls it"
         raise CannotPlan("requirements_txt", message, "have them in an image of your own: image: docker://...")

@@ -28,7 +28,7 @@ def planned_cost(target: Target, candidates: Sequence[Candidate], walltime: int)
     price, budget = target.terms.price_per_hour, target.terms.budget
     if price is None:
         return PlannedCost(terms=target.terms)
-    chosen = next((each.prediction for each in candidates if each.chosen), None)
+    chosen = next((candidate.prediction for candidate in candidates if candidate.chosen), None)
     predicted = rounded(_times(chosen.seconds, price / _HOUR)) if chosen and chosen.known else None
     cost = PlannedCost(terms=target.terms, predicted=predicted, most=round(walltime / _HOUR * price, 4))
     if budget is not None and predicted and predicted.middle > budget:

@@ -83,7 +83,7 @@ def check_python(plan: Plan, catalogue: Catalogue) -> None:
     Raises:
         UsageError: JupyterLab has no release for the Python of a notebook's build.
     """
-    entry = next((each for each in catalogue.entries if each.name == plan.image.entry), None)
+    entry = next((entry for entry in catalogue.entries if entry.name == plan.image.entry), None)
     base = catalogue.bases.get(entry.base) if entry else None
     if entry and base and tuple(map(int, base.python.split("."))) < _PYTHON:
         hint = "take another version: modak catalogue lists them"

@@ -340,7 +340,7 @@ def _data(place: DataPlace, number: int, places: tuple[DataPlace, ...]) -> Simpl
 
     Of several that are copied to a node, each has a folder of its own ``below`` the copy's.
     """
-    is_alone = sum(each.is_copied for each in places) == 1
+    is_alone = sum(place.is_copied for place in places) == 1
     shell = f"dataset_{number + 1}" if number else "dataset"
     return SimpleNamespace(
         **place._asdict(), is_copied=place.is_copied, shell=shell, below="" if is_alone else f"/{place.name}"

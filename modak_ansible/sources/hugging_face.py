@@ -259,7 +259,7 @@ def _alike(place: _Place) -> str:
     api = hub.HfApi(endpoint=_endpoint())
     with suppress(hub.errors.HTTPError, OSError, ValueError):
         owner, _, name = place.name.rpartition("/")
-        found = [each.id for word in (name, owner) if word for each in api.list_datasets(search=word, limit=20)]
+        found = [dataset.id for word in (name, owner) if word for dataset in api.list_datasets(search=word, limit=20)]
         last = close_to(name, [each.rpartition("/")[2] for each in found])
         return close_to(place.name, found) or next((each for each in found if last and each.endswith(last)), "")
     return ""

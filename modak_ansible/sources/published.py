@@ -37,7 +37,7 @@ class Digits(Source):
         return text == "digits"
 
     def read(self, asked: Asked) -> DataSource:
-        known = [each.name for each in load_catalogue().datasets.values() if each.is_drawn]
+        known = [dataset.name for dataset in load_catalogue().datasets.values() if dataset.is_drawn]
         if asked.name not in known:
             hint = nearest(asked.name, known) or f"name: {known[0]}, or give the data's own source"
             raise SourceProblem("dataset-source", f"digits are drawn in place of {known[0]}, not of {asked.name}", hint)

@@ -212,7 +212,11 @@ def _note_lack(stage: Stage, package: str) -> None:
 
     plan = stage.plan
     entry = _entry_of(plan)
-    missed = next((each for each in constraints_of(entry) if each.startswith(f"{package}==")), "") if entry else ""
+    missed = (
+        next((constraint for constraint in constraints_of(entry) if constraint.startswith(f"{package}==")), "")
+        if entry
+        else ""
+    )
     if entry and missed:
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         _remember(

@@ -129,7 +129,11 @@ def _compared_with_stock(report: TuningReport, plan: Plan) -> str:
         return (
             f"{ratios[0]:.2f}x of stock in one turn, which noise may be; compare_with_stock: {more} has more ({spent})"
         )
-    out = [f"{each.title}: {each.reason}" for each in report.candidates.values() if each.outcome == "out"]
+    out = [
+        f"{candidate.title}: {candidate.reason}"
+        for candidate in report.candidates.values()
+        if candidate.outcome == "out"
+    ]
     measured = {trial.candidate for trial in report.trials if trial.seconds_of("median")}
     why = "others kept the node busy while one ran, and not while the other did"
     if len(measured) < 2:

@@ -125,7 +125,7 @@ def explain(
     ]
     prediction = found.prediction.model_dump()
     whole = {"question": question.model_dump(), "prediction": prediction, **about, "contributions": parts}
-    typer.echo(_json({**whole, "operators": [asdict(each) for each in found.operators]}))
+    typer.echo(_json({**whole, "operators": [asdict(operator) for operator in found.operators]}))
 
 
 @app.command(epilog="Example: modak model validate --plots figures")

@@ -51,13 +51,16 @@ def print_explanation(found: Any) -> None:
 
 
 def _print_operators(console: Console, operators: Any) -> None:
-    whole = sum(each.seconds for each in operators)
+    whole = sum(operator.seconds for operator in operators)
     if not whole:
         return
     console.print(f"\nIts operators, each at the peak or at the memory's bandwidth, would take {whole:.4g} s:")
-    for each in operators[:_OPERATORS]:
-        share, about = each.seconds / whole, f"{each.calls} calls, {each.gflop:.3g} GFLOP, {each.gigabytes:.3g} GB"
-        console.print(f"  {100 * share:5.1f} %  {each.name}: {about}", markup=False)
+    for operator in operators[:_OPERATORS]:
+        share, about = (
+            operator.seconds / whole,
+            f"{operator.calls} calls, {operator.gflop:.3g} GFLOP, {operator.gigabytes:.3g} GB",
+        )
+        console.print(f"  {100 * share:5.1f} %  {operator.name}: {about}", markup=False)
 
 
 _OPERATORS = 10  # that are shown
@@ -110,9 +113,9 @@ def _print_learned(console: Console, rows: Any) -> None:
         "Its noise",
     )
     cells = [
-        (each.machine, str(each.given),
-         *("" if value is None else f"{100 * value:.1f} %" for value in (each.others, each.own, each.noise)))
-        for each in rows
+        (row.machine, str(row.given),
+         *("" if value is None else f"{100 * value:.1f} %" for value in (row.others, row.own, row.noise)))
+        for row in rows
     ]  # fmt: skip
     if cells:
         print_table(titles, cells, wraps=range(5), console=console)

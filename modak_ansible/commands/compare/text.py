@@ -69,14 +69,18 @@ def table(comparison: Comparison, width: int | None = None) -> list[str]:
     ]
     while True:
         columns = [_Column("", letters, is_number=False), *given, *named, *compared, *beside]
-        if not width or sum(each.size + len(_GAP) for each in columns) - len(_GAP) <= width or not (beside or given):
+        if (
+            not width
+            or sum(column.size + len(_GAP) for column in columns) - len(_GAP) <= width
+            or not (beside or given)
+        ):
             break
         if beside:
             beside.pop()
         else:
             given.pop()
             named = [names, *(each for each in named if each is not names)]
-    lines = [_GAP.join(cells).rstrip() for cells in zip(*(each.lines() for each in columns), strict=True)]
+    lines = [_GAP.join(cells).rstrip() for cells in zip(*(column.lines() for column in columns), strict=True)]
     return [_cut(line, width) if width else line for line in lines]
 
 

@@ -153,7 +153,7 @@ def _carry_out(
     stores = [each.store for each in others]
     ending.stores = lambda: [
         *(each.store for each in others),
-        *(trial for each in searches for trial in trials_of(each)),
+        *(trial for search in searches for trial in trials_of(search)),
     ]
 
     def run(display: StageDisplay) -> int:
@@ -163,7 +163,7 @@ def _carry_out(
             return done.changed
         except TimeIsOver as over:
             undeploys = at_time_limit is AtTimeLimit.UNDEPLOY
-            living = [*stores, *(trial for each in searches for trial in trials_of(each) if not trial.has_ended)]
+            living = [*stores, *(trial for search in searches for trial in trials_of(search) if not trial.has_ended)]
             hint = (
                 _undeployed(living, display)
                 if undeploys and living

@@ -60,9 +60,9 @@ def told(stores: Sequence[DeploymentStore], error: BaseException | None, seconds
         error: what ended the command; None where all went well.
         seconds: how long it took.
     """
-    plans = [each.plan for each in stores if each.plan]
+    plans = [store.plan for store in stores if store.plan]
     name = str(plans[0]["name"]) if plans else "modak"
-    states = Counter(str(each.job.get("state") or "not submitted").lower() for each in stores)
+    states = Counter(str(store.job.get("state") or "not submitted").lower() for store in stores)
     counts = ", ".join(f"{count} {state}" for state, count in states.most_common())
     outcome = "completed" if error is None else "failed"
     title = f"{name}: {outcome}" if len(stores) < 2 else f"{name}: {outcome} ({counts})"

@@ -56,7 +56,9 @@ def _several(every: list[Planned], *, as_json: bool) -> None:
     from modak_ansible.commands.deploy.again import lines_again
     from modak_ansible.store.deployments import deployments_of
 
-    known = {each.name for each in deployments_of(every[0].blueprint) if not each.record.get("undeployed")}
+    known = {
+        deployment.name for deployment in deployments_of(every[0].blueprint) if not deployment.record.get("undeployed")
+    }
     same = [each.plan.deployment in known for each in every]
     lines = lines_again(every)
     if as_json:

@@ -83,13 +83,14 @@ def _computed(need: Need) -> str:
 
     if need.operators is None:
         return "What a step computes is not known: none was made of whole batches alone."
-    flop, moved, count = (sum(getattr(each, name) for each in need.operators) for name in ("flop", "bytes", "count"))
+    flop, moved, count = (
+        sum(getattr(operator, name) for operator in need.operators) for name in ("flop", "bytes", "count")
+    )
     lines = [
         f"A step computes {flop / 1e9:.4g} GFLOP and moves {format_size(moved)} in {count:,} operators, most of it in"
     ]
-    for each in need.operators[:_NAMED]:
-        shapes = ", ".join("x".join(map(str, shape)) for shape in each.shapes)
-        lines.append(
-            f"  {each.flop / 1e9:10.4g} GFLOP {format_size(each.bytes):>10}  {each.count} {each.name} ({shapes})"
-        )
+    for operator in need.operators[:_NAMED]:
+        shapes = ", ".join("x".join(map(str, shape)) for shape in operator.shapes)
+        about = f"{format_size(operator.bytes):>10}  {operator.count} {operator.name} ({shapes})"
+        lines.append(f"  {operator.flop / 1e9:10.4g} GFLOP {about}")
     return "\n".join(lines)

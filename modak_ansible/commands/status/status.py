@@ -151,7 +151,7 @@ def _lines_below(rows: list[StatusRow], entries: list[Entry]) -> list[str]:
 
         lines += [shown(search) for search in searches.values()]
     whole = {row["deployment"] for row in rows if "digest" in row}
-    told = [(each, entry.known.plan) for entry in entries if entry.name in whole for each in starts_of(entry)]
+    told = [(start, entry.known.plan) for entry in entries if entry.name in whole for start in starts_of(entry)]
     lines += [f"start {each.words}" for each, _ in told if len(entries) == 1 and each.is_news]
     machines = {machine_of(plan): plan["target"]["name"] for each, plan in told if each.began is None}
     if machines:

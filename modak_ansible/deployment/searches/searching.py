@@ -53,8 +53,8 @@ def deploy_all(
         )
     done = deploy(others, deadline=deadline, listener=listener, wait=wait) if others else Deployed(0, ())
     changed, stores = done.changed, done.stores
-    for each in searches:
-        trials, is_changed = carry_out_search(each, deadline=deadline, listener=listener)
+    for search in searches:
+        trials, is_changed = carry_out_search(search, deadline=deadline, listener=listener)
         changed, stores = changed + is_changed, (*stores, *trials)
     return Deployed(changed, stores)
 
@@ -84,7 +84,11 @@ def carry_out_search(
 def trials_of(planned: Planned) -> list[DeploymentStore]:
     """What this machine keeps of a search's trials."""
     name = _store_of(planned).folder.name
-    return [each for each in known_deployments(planned.state) if each.record.get("trial", {}).get("search") == name]
+    return [
+        deployment
+        for deployment in known_deployments(planned.state)
+        if deployment.record.get("trial", {}).get("search") == name
+    ]
 
 
 def _store_of(planned: Planned) -> SearchStore:
@@ -106,7 +110,7 @@ class _Searching:
 
     def _was_undeployed(self) -> bool:
         """Whether nothing of it is there any more: as any training, it is then begun anew."""
-        named = [self._deployment(each) for each in self._study.trials if each.deployment]
+        named = [self._deployment(trial) for trial in self._study.trials if trial.deployment]
         return bool(named) and all(each.record_now().get("undeployed") or not each.is_there for each in named)
 
     def _deployment(self, trial: Trial) -> DeploymentStore:
@@ -114,11 +118,11 @@ class _Searching:
 
     @property
     def _running(self) -> list[Trial]:
-        return [each for each in self._study.trials if not each.is_over]
+        return [trial for trial in self._study.trials if not trial.is_over]
 
     @property
     def _over(self) -> int:
-        return sum(each.is_over for each in self._study.trials)
+        return sum(trial.is_over for trial in self._study.trials)
 
     def run(self) -> tuple[tuple[DeploymentStore, ...], bool]:
         over = self._over
@@ -135,12 +139,12 @@ class _Searching:
             self._end()
         trials = self._study.trials
         if self._study.best is None:
-            why = [each.why for each in trials if each.why]
+            why = [trial.why for trial in trials if trial.why]
             raise JobFailed(
                 f"no trial of {self._planned.node} came to a value of {self._search.objective}",
                 hint=why[-1] if why else "",
             )
-        names = dict.fromkeys(each.deployment for each in trials if each.deployment)
+        names = dict.fromkeys(trial.deployment for trial in trials if trial.deployment)
         stores = tuple(DeploymentStore(self._planned.state / FOLDER / name) for name in names)
         return stores, self._over > over
 
@@ -173,18 +177,18 @@ class _Searching:
         if not trials:
             return
         self._say(f"{len(trials)} of {len(self._study.trials)} trials had not ended; going on with them")
-        entries = [Entry(self._deployment(each)) for each in trials]
-        self._ask([each for each in entries if each.known.is_there and may_live(each.known)])
+        entries = [Entry(self._deployment(trial)) for trial in trials]
+        self._ask([entry for entry in entries if entry.known.is_there and may_live(entry.known)])
         again: list[Planned] = []
-        for each in trials:
-            store = self._deployment(each)
+        for trial in trials:
+            store = self._deployment(trial)
             if store.job.get("job_id") or store.record_now().get("undeployed"):
                 continue
             if store.plan_file.exists():
                 again.append(planned_from_file(store.plan_file))
             else:
-                again += plan_trials(self._planned, [each.point])
-                self._study.keep(each, TRIAL_DEPLOYMENT, again[-1].plan.deployment)
+                again += plan_trials(self._planned, [trial.point])
+                self._study.keep(trial, TRIAL_DEPLOYMENT, again[-1].plan.deployment)
         self._submit(again)
 
     def _begin(self) -> None:
@@ -221,7 +225,7 @@ class _Searching:
 
     def _alike(self, deployment: str) -> Trial | None:
         """An earlier trial with the same values: of few choices some come again."""
-        return next((each for each in self._study.trials if each.deployment == deployment), None)
+        return next((trial for trial in self._study.trials if trial.deployment == deployment), None)
 
     def _submit(self, planned: Sequence[Planned]) -> None:
         if not planned:
@@ -241,14 +245,14 @@ class _Searching:
         """
         if entries:
             ask_targets(entries, every, heard)
-        problem = next((each.problem for each in entries if each.problem), "")
+        problem = next((entry.problem for entry in entries if entry.problem), "")
         if problem:
             raise TargetUnreachable(problem, hint="the trials go on; the same command goes on with them")
 
     def _watch(self) -> None:
         """Looks at what runs until something has ended or falls behind."""
         trials = self._running
-        entries = {each.number: Entry(self._deployment(each)) for each in trials}
+        entries = {trial.number: Entry(self._deployment(trial)) for trial in trials}
 
         def heard() -> None:
             late = self._deadline is not None and time.monotonic() > self._deadline
@@ -278,7 +282,7 @@ class _Searching:
     def _report(self, trial: Trial, progress: Mapping[str, Any]) -> bool:
         """Takes what a trial has come to; tells whether it is to be cancelled for that."""
         value = {**progress, **(progress.get("numbers") or {})}.get(self._search.objective)
-        curves = [curve for each in self._study.trials if each.is_over and (curve := self._curve(each))]
+        curves = [curve for trial in self._study.trials if trial.is_over and (curve := self._curve(trial))]
         by = curves[0].by if curves else "step"
         place = progress.get(by)
         if value is None or place is None or trial.pruned:

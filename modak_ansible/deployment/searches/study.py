@@ -72,19 +72,19 @@ class Study:
     @property
     def trials(self) -> list[Trial]:
         """All that count: one whose deployment was not noted before the command ended does not."""
-        found = (self._seen(each) for each in self._study.get_trials(deepcopy=False))
+        found = (self._seen(trial) for trial in self._study.get_trials(deepcopy=False))
         return [each for each in found if each.training]
 
     @property
     def best(self) -> Trial | None:
         """The best that is complete."""
-        complete = [each for each in self.trials if each.state == "complete" and each.value is not None]
+        complete = [trial for trial in self.trials if trial.state == "complete" and trial.value is not None]
         sign = -1 if self._search.rising else 1
         return min(complete, key=lambda each: sign * (each.value or 0.0), default=None)
 
     def states(self) -> dict[str, int]:
         """How many trials are in each state."""
-        return dict(Counter(each.state for each in self.trials))
+        return dict(Counter(trial.state for trial in self.trials))
 
     def ask(self) -> Trial:
         """Another trial.
@@ -97,9 +97,9 @@ class Study:
 
     def _forget(self) -> None:
         """Ends those that were chosen, and of which nothing was noted, for they have no deployment."""
-        for each in self._study.get_trials(deepcopy=False):
-            if not each.state.is_finished() and TRIAL_TRAINING not in each.user_attrs:
-                self._study.tell(each.number, state=self._optuna.trial.TrialState.FAIL)
+        for trial in self._study.get_trials(deepcopy=False):
+            if not trial.state.is_finished() and TRIAL_TRAINING not in trial.user_attrs:
+                self._study.tell(trial.number, state=self._optuna.trial.TrialState.FAIL)
 
     def _sampler(self) -> Any:
         seed = self._search.seed * 1_000_003 + len(self.trials)

@@ -58,10 +58,10 @@ def by_intensity(operators: Iterable[Operator], samples: int) -> tuple[tuple[flo
     Which side of a machine's roofline they lie on is all that counts of them, and the sums are few.
     """
     found: dict[int, tuple[int, int]] = {}
-    for each in operators:
-        place = (each.flop // each.bytes).bit_length() if each.bytes else _NO_BYTES
+    for operator in operators:
+        place = (operator.flop // operator.bytes).bit_length() if operator.bytes else _NO_BYTES
         flop, size = found.get(place, (0, 0))
-        found[place] = flop + each.flop, size + each.bytes
+        found[place] = flop + operator.flop, size + operator.bytes
     sums = (found[place] for place in sorted(found))
     return tuple((_digits(flop / 1e9 / samples), _digits(size / 1e9 / samples)) for flop, size in sums)
 
@@ -116,7 +116,7 @@ class Need(Model):
     @property
     def gflop_per_sample(self) -> float | None:
         """Of one step, for each sample; None where it is not known."""
-        flop = sum(each.flop for each in self.operators or ())
+        flop = sum(operator.flop for operator in self.operators or ())
         return flop / 1e9 / self.samples if flop and self.samples else None
 
     def split(self, ranks: int) -> int:
@@ -210,7 +210,7 @@ def split_of(need: Need | None, ranks: int, strategy: str) -> Split:
     """
     if need is None:
         return Split()
-    count, outputs = sum(each.count for each in need.blocks), sum(each.outputs for each in need.blocks)
+    count, outputs = sum(block.count for block in need.blocks), sum(block.outputs for block in need.blocks)
     if strategy == "tensor":
         shared = need.split(ranks) / max(1, need.parameters)
         return Split(left=1 - shared * (1 - 1 / ranks), messages=4 * count, size=4 * outputs)

@@ -64,7 +64,7 @@ def _scores(members: Sequence[Case], answers: Any, shared: Any, inverse: Any, ow
     for number, place in enumerate(gone):
         configurations.setdefault(configuration_of(members[place]), []).append(number)
     return [
-        abs(median(answers[gone[each]] for each in runs) - mean[runs[0]]) / variance[runs[0]] ** 0.5
+        abs(median(answers[gone[run]] for run in runs) - mean[runs[0]]) / variance[runs[0]] ** 0.5
         for runs in configurations.values()
     ]
 

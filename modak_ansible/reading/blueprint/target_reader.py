@@ -202,7 +202,7 @@ class _TargetReader:
                 values[key] = read_rules(item, self._mistakes)
                 continue
             items = item.elements if item.is_list else [item]
-            good = [each for each in items if self._check(each, _SITE_RULES[key])]
+            good = [item for item in items if self._check(item, _SITE_RULES[key])]
             texts = [str(each.value) for each in good if each.value]
             values[key] = tuple(texts) if item.is_list else (texts[0] if texts else None)
         return Site(**values)

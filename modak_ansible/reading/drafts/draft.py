@@ -182,8 +182,8 @@ class _Drafting:
         """The same by the names that the script has them under, and the words of the command line by their numbers."""
         names = {longest(each): each.held_by or longest(each).replace("-", "_") for each in self._declared}
         values = self._values().items()
-        places = [each for source in self._sources for each in source.places if isinstance(each.default, str)]
-        found = {each.names[0]: each.default for each in places if each.default} | {
+        places = [place for source in self._sources for place in source.places if isinstance(place.default, str)]
+        found = {place.names[0]: place.default for place in places if place.default} | {
             names.get(name, name.rpartition(".")[2].replace("-", "_")): value for name, value in values
         }
         return {**found, **{f"sys.argv[{number}]": word for number, word in enumerate(self._words, 1)}}
@@ -207,7 +207,7 @@ class _Drafting:
 
     def _data(self) -> None:
         draft = self.draft
-        written = [each for each in draft.outputs if each != ALL]
+        written = [output for output in draft.outputs if output != ALL]
         reads = read_by(self._code.folder, self._trees, self._values(), written)
         draft.files = _patterns(self._code.files)
         if self._hydra and self._hydra.folder:
@@ -274,7 +274,7 @@ class _Drafting:
         inside = read.inside
         if not inside:
             return bool(read.word or self._hydra or not self.draft.words)
-        is_written = any(each.startswith(f"{inside}/") for each in self.draft.outputs)
+        is_written = any(output.startswith(f"{inside}/") for output in self.draft.outputs)
         return not is_written and not mount_problem(inside) and is_much(read.path)
 
     def _dataset(self, place: Path, source: str = "", mount_as: str = "", option: str = "") -> str:

@@ -210,6 +210,6 @@ def _line_of(tree: ast.Module, name: str) -> int:
     for node in ast.walk(tree):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         names += [node.module] if isinstance(node, ast.ImportFrom) and node.module and not node.level else []
-        if any(each.partition(".")[0] == first for each in names):
+        if any(name.partition(".")[0] == first for name in names):
             return getattr(node, "lineno", 1)
     return 1

@@ -89,7 +89,7 @@ def _covers(folder: str, path: str) -> bool:
 
 def _written(call: ast.Call, texts: Texts) -> Iterator[str]:
     name = last_name(call.func)
-    given = {each.arg: each.value for each in call.keywords if each.arg}
+    given = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
     full = ast.unparse(call.func) if isinstance(call.func, ast.Attribute | ast.Name) else name
     node: ast.expr | None = None
     if name == "open" or full.endswith(_OPENING):

@@ -129,7 +129,7 @@ def _own_code(
         return ""
     module = imported.name.partition(".")[0]
     places = [folder / inner / name for folder in folders for inner in ("", "src") for name in (module, f"{module}.py")]
-    place = next((each for each in places if each.is_file() or has_code(each)), None)
+    place = next((place for place in places if place.is_file() or has_code(place)), None)
     if place and folders and folders[0].is_relative_to(place):
         if (place / "__init__.py").is_file():
             lies = f"{module}, which {imported.place} imports, is the package that {code.script.name} lies in"
@@ -164,7 +164,7 @@ def _backend_of(code: Code) -> str:
     for node in (node for tree in code.trees.values() for node in ast.walk(tree)):
         pairs: list[tuple[ast.AST | None, ast.AST]] = []
         if isinstance(node, ast.Assign):
-            pairs = [(each.slice, node.value) for each in node.targets if isinstance(each, ast.Subscript)]
+            pairs = [(target.slice, node.value) for target in node.targets if isinstance(target, ast.Subscript)]
         elif isinstance(node, ast.Dict):
             pairs = list(zip(node.keys, node.values, strict=True))
         elif isinstance(node, ast.Call) and last_name(node.func) in ("setdefault", "putenv"):

@@ -144,7 +144,7 @@ def _inline(path: Path, _: Pins) -> Iterator[str]:
     matched = _INLINE.search(path.read_text(encoding="utf-8", errors="replace").replace("\r\n", "\n") + "\n")
     if matched:
         lines = matched.group("content").splitlines()
-        yield from tomllib.loads("\n".join(each[2:] for each in lines)).get("dependencies", [])
+        yield from tomllib.loads("\n".join(line[2:] for line in lines)).get("dependencies", [])
 
 
 def _lock(path: Path, _: Pins) -> Iterator[str]:

@@ -87,12 +87,12 @@ def kubernetes_directives(job: PlannedJob, gpu_request: str, pods: Pods, image: 
 
 
 def _pod(job: PlannedJob, gpu_request: str, pods: Pods, image: str) -> dict[str, Any]:
-    nodes = [_named("job_options.request_specific_nodes", each) for each in job.options.request_specific_nodes]
+    nodes = [_named("job_options.request_specific_nodes", node) for node in job.options.request_specific_nodes]
     if len(nodes) > 1:
         about = "job_options.request_specific_nodes"
         raise CannotExpress(about, f"{len(nodes)} nodes are named, and the job has one Pod", "name one")
     runs = 1 + (job.checkpoint.requeue if job.checkpoint else 0)
-    secrets = [{"name": _named("image_pull_secrets", each)} for each in pods.image_pull_secrets]
+    secrets = [{"name": _named("image_pull_secrets", secret)} for secret in pods.image_pull_secrets]
     claim = {"claimName": _named("persistent_volume_claim", pods.persistent_volume_claim or "none")}
     volume = (
         {"persistentVolumeClaim": claim} if pods.persistent_volume_claim else {"hostPath": {"path": pods.host_path}}

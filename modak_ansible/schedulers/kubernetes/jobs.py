@@ -120,10 +120,10 @@ class Kubernetes(Scheduler):
         pod = job["spec"]["template"]["spec"]
         wanted = [("secret", each["name"]) for each in pod.get("imagePullSecrets", [])]
         claims = [each["persistentVolumeClaim"] for each in pod["volumes"] if "persistentVolumeClaim" in each]
-        wanted += [("persistentvolumeclaim", each["claimName"]) for each in claims]
+        wanted += [("persistentvolumeclaim", claim["claimName"]) for claim in claims]
         # whoever may not look learns nothing: the Pod then says it
         answers = [run(["kubectl", "get", kind, name, *scope, "--output=name"]) for kind, name in wanted]
-        return next((_words(each) for each in answers if "NotFound" in each.err), "")
+        return next((_words(answer) for answer in answers if "NotFound" in answer.err), "")
 
     def cancel(self, run: Run, *job_ids: str) -> None:
         living = [each for each, job in self.statuses(run, job_ids).items() if not job.state.is_final]

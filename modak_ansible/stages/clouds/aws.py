@@ -55,8 +55,8 @@ class Aws:
     def find(self, tag: str) -> list[Found]:
         filters = [{"Name": f"tag:{TAG}", "Values": [tag]}, {"Name": "instance-state-name", "Values": [*_LIVING]}]
         pages = self._ec2.get_paginator("describe_instances").paginate(Filters=filters)
-        instances = _asked(lambda: [each for page in pages for each in _instances(page)])
-        return sorted((_found(each) for each in instances), key=lambda found: (found.since, found.id))
+        instances = _asked(lambda: [instance for page in pages for instance in _instances(page)])
+        return sorted((_found(instance) for instance in instances), key=lambda found: (found.since, found.id))
 
     def prepare(self, wanted: Wanted) -> Parameters:
         return _asked(lambda: self._parameters(wanted))

@@ -115,7 +115,7 @@ def paths_of(plan: Plan) -> list[str]:
     """
     paths = [layer["path"] for layer in plan["image"]["layers"]]
     datasets = datasets_of(plan)
-    return paths + [each["path"] + (ENDING if each.get("pack") == "squashfs" else "") for each in datasets]
+    return paths + [dataset["path"] + (ENDING if dataset.get("pack") == "squashfs" else "") for dataset in datasets]
 
 
 def _named_by(folder: Path) -> list[str]:

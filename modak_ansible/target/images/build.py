@@ -75,7 +75,7 @@ def requirement_error(lines: List[str]) -> Optional[ModakError]:
         if found := _NOT_THERE.search(line):
             name, brings, versions = found.group(1), found.group(2), found.group(3).split(", ")
             asked = f", which {brings} needs" if brings else ""
-            if any(_NOT_REACHED.search(each) for each in lines) and versions == ["none"]:
+            if any(_NOT_REACHED.search(line) for line in lines) and versions == ["none"]:
                 text = f"the package index was not reached, and has not told of {name}{asked}"
                 return ModakError(text, hint="the site's pip_index_url is another one, or pip_proxy leads there")
             if versions == ["none"]:
@@ -95,7 +95,7 @@ def requirement_error(lines: List[str]) -> Optional[ModakError]:
 
 def _unbuilt(name: str, lines: List[str]) -> ModakError:
     text = f"{name} has no wheel for this Python, and cannot be built from its sources in the image"
-    said = [each.strip(" |\t") for each in lines if _LACKS.search(each) and "subprocess-exited" not in each]
+    said = [line.strip(" |\t") for line in lines if _LACKS.search(line) and "subprocess-exited" not in line]
     said = [each for each in said if not each.startswith(("ERROR: ", "FATAL: ", "error: metadata"))]
     text += f": {said[-1][:200]}" if said else ""
     return ModakError(text, hint="ask for a version that has wheels, or give an image of your own")

@@ -95,7 +95,7 @@ class Apptainer:
 
     def _flags(self, devices: List[str]) -> List[str]:
         known = dict(runtime_with(Path(self._program).name).accelerators)
-        return [known[each] for each in devices if each in known]
+        return [known[device] for device in devices if device in known]
 
     def labels(self, image: Path) -> Dict[str, str]:
         """What an image says of itself; nothing where it cannot be read."""

@@ -210,7 +210,7 @@ def operate(campaign: Campaign, name: str, deployments: Iterable[str]) -> list[O
         ModakError: the scheduler does not hear that jobs are to be cancelled.
     """
     operation = OPERATIONS[name]
-    all_of_them = {each: campaign.deployment(each) for each in deployments}
+    all_of_them = {deployment: campaign.deployment(deployment) for deployment in deployments}
     before = campaign.situations(all_of_them)
     begun: list[str] = []
     problems: dict[str, ModakError] = {}

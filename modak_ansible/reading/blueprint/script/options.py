@@ -133,7 +133,7 @@ def options_of(script: Path, switches: Iterable[str] | None = None) -> Options |
 
 
 def _needed(source: ScriptSource) -> tuple[str, ...]:
-    return tuple(each.names[0] for each in source.places if each.is_required)
+    return tuple(place.names[0] for place in source.places if place.is_required)
 
 
 def library_options(sources: Iterable[ScriptSource]) -> list[Option]:

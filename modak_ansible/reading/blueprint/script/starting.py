@@ -86,7 +86,7 @@ def _command(tree: ast.Module, words: Sequence[str]) -> StartProblem | None:
     if not is_plain or any("aliases" in {keyword.arg for keyword in call.keywords} for call in calls):
         return None
     known = [str(name) for name in names]
-    is_needed = any(each.arg == "required" and literal(each.value) is True for each in made[0].keywords)
+    is_needed = any(keyword.arg == "required" and literal(keyword.value) is True for keyword in made[0].keywords)
     if not words and is_needed:
         listed = ", ".join(known)
         return StartProblem(True, f"does not start without one of its commands: {listed}", f"words: [ {known[0]} ]")
