@@ -226,7 +226,8 @@ def _named(by_key: Dict[str, Dict[str, _Curve]], remarks: List[str]) -> Dict[str
         del found[name]
     for name, curve in found.items():
         if curve.again:
-            remarks.append(f"{name} was written again for {curve.again} places; the last values count")
+            places = "1 place" if curve.again == 1 else f"{curve.again} places"
+            remarks.append(f"{name} was written again for {places}; the last values count")
     return found
 
 

@@ -72,7 +72,7 @@ def test_steps_that_begin_anew_in_each_epoch_lose_no_point(tmp_path):
 def test_what_was_written_twice_counts_as_it_was_last_and_is_said(tmp_path):
     found = read(tmp_path, lines({"step": 1, "loss": 2}, {"step": 1, "loss": 3}))
     assert found.by_name["loss"].points == {1: 3}
-    assert found.remarks == ["loss was written again for 1 places; the last values count"]
+    assert found.remarks == ["loss was written again for 1 place; the last values count"]
 
 
 @pytest.mark.parametrize("text", ['{"step": 3, "lo', '{"step": 3, "loss": 7}', "garb"])
