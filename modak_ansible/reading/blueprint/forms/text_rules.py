@@ -63,6 +63,9 @@ def constraint_problem(text: str) -> str:
 
 def address_problem(text: str) -> str:
     """What is wrong with a host's address; ssh would read a leading - as an option."""
+    user, _, host = text.rpartition("@")
+    if user and _USER.fullmatch(user) and _ADDRESS.fullmatch(host):
+        return f"{shown(text)} is a user at a host: write {host} here, and username: {user}"
     return "" if _ADDRESS.fullmatch(text) else f"{shown(text)} is not a host's name or address"
 
 
