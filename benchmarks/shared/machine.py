@@ -48,13 +48,20 @@ def load_average():
 
 
 def processor_model():
-    """Returns the processor's name as the kernel gives it, or the architecture's (ARM kernels give none)."""
+    """Returns the processor's name as modak_runtime's reports have it, or the architecture's (ARM kernels give none).
+
+    A name without digits has its vendor's numbers behind it: virtual machines call many generations alike.
+    """
     try:
         with open("/proc/cpuinfo") as cpuinfo:
-            models = [line.partition(":")[2].strip() for line in cpuinfo if line.startswith("model name")]
+            first = cpuinfo.read().partition("\n\n")[0]
     except IOError:
-        models = []
-    return models[0] if models else platform.machine()
+        return platform.machine()
+    said = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in first.split("\n"))}
+    name, family, model = (said.get(each, "") for each in ("model name", "cpu family", "model"))
+    if name and family and model and not any(letter.isdigit() for letter in name):
+        return "%s family %s model %s" % (name, family, model)
+    return name or platform.machine()
 
 
 class Neighbours(object):

@@ -9,6 +9,8 @@ import sys
 import machine
 import pytest
 
+from modak_ansible.target.core.processor import processor_name
+
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -28,6 +30,11 @@ def test_foreign_cores_are_a_mean_over_time(clock: list[float], monkeypatch: pyt
     assert neighbours.foreign_cores() == 1.5
     seconds[0] = 49.9  # ticks of both sides are not read at one moment
     assert neighbours.foreign_cores() == 0
+
+
+def test_a_run_calls_its_processor_as_a_survey_does() -> None:
+    """Else the two would be two machines of the records."""
+    assert machine.processor_model() == processor_name()
 
 
 def test_without_proc_nobody_knows(clock: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
