@@ -89,7 +89,7 @@ def _learning(rows: Sequence[Learned], folder: Path) -> list[Path]:
     axes.set_xticks(counts, [str(count) for count in counts])
     axes.minorticks_off()
     axes.set(xlabel="runs given back", ylabel="median error, per cent", ylim=(0, None))
-    axes.legend(fontsize=7)
+    axes.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return _written(axes, folder, "machine-given-back")
 
 
