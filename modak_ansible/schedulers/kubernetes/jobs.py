@@ -290,7 +290,9 @@ def _suspend(run: Run, job_id: str, *, suspend: bool) -> None:
         raise ActionRefused(f"{job_id} is no job of Kubernetes")
     patch = json.dumps({"spec": {"suspend": suspend}})
     scope = f"--namespace={known.namespace}"
-    done = run(["kubectl", "patch", "job", known.name, scope, "--type=merge", f"--patch={patch}"])
+    done = run(["kubectl", "patch", "job", known.name, scope, "--type=merge", "--output=json", f"--patch={patch}"])
     if done.code != 0:
         said = done.said_by("kubectl")
         raise ActionRefused(said) if "Error from server" in done.err else SchedulerSilent(said)
+    if bool(_read(done).get("spec", {}).get("suspend")) is not suspend:  # the field is dropped without a word
+        raise ActionRefused("the API server left the Job as it was: before 1.21 it suspends none")

@@ -95,6 +95,7 @@ elif words[0] == "patch":
     job = json.loads(path.read_text())
     job["spec"].update(json.loads(options["--patch"])["spec"])
     path.write_text(json.dumps(job))
+    print(json.dumps(job))
     if not job["spec"]["suspend"]:
         start(job)
 """

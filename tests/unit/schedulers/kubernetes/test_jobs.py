@@ -266,7 +266,8 @@ def test_only_what_lives_is_cancelled():
 
 
 def test_a_job_that_waits_is_held_and_one_that_runs_or_waits_for_kueue_is_not():
-    kubectl = Kubectl(get=[listed("unschedulable"), {"items": []}])
+    patched = [{"spec": {"suspend": True}}, {"spec": {"suspend": False}}]
+    kubectl = Kubectl(get=[listed("unschedulable"), {"items": []}], patch=patched)
     KUBERNETES.hold(kubectl, ID)
     assert kubectl.asked[-1][-1] == '--patch={"spec": {"suspend": true}}'
     for case, words in (("running", "suspending it would end its Pod"), ("kueue", "Kueue decides")):
@@ -276,6 +277,14 @@ def test_a_job_that_waits_is_held_and_one_that_runs_or_waits_for_kueue_is_not():
     assert kubectl.asked[-1][-1] == '--patch={"spec": {"suspend": false}}'
     with pytest.raises(ActionRefused):
         KUBERNETES.requeue(kubectl, ID)
+
+
+def test_a_server_that_drops_the_suspension_holds_nothing():
+    """One older than 1.21 does, and kubectl ends well: "patched (no change)"."""
+    kubectl = Kubectl(get=[listed("unschedulable"), {"items": []}], patch={"kind": "Job", "spec": {"backoffLimit": 0}})
+    with pytest.raises(ActionRefused, match="left the Job as it was"):
+        KUBERNETES.hold(kubectl, ID)
+    KUBERNETES.release(kubectl, ID)
 
 
 def test_programs_enter_a_pod_that_runs():
