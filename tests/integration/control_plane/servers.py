@@ -14,7 +14,8 @@ import socket
 import subprocess
 import tempfile
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 BASE = Path(tempfile.gettempdir()) / f"modak-control-plane-{os.getuid()}"
@@ -80,6 +81,24 @@ class ControlPlane:
         process.kill()
         process.wait()
         (self.folder / f"{name}.pid").unlink()
+
+    @contextmanager
+    def without_api(self, *, hangs: bool) -> Iterator[None]:
+        """Meanwhile the API server does not answer, or is not there at all."""
+        name = "kube-apiserver"
+        if hangs:
+            self._processes[name].send_signal(signal.SIGSTOP)
+            try:
+                yield
+            finally:
+                self._processes[name].send_signal(signal.SIGCONT)
+        else:
+            self.end(name)
+            try:
+                yield
+            finally:
+                self.start(name, *self._apiserver())
+                self._wait("the API server", lambda: self.kubectl("get", "--raw=/readyz").stdout == "ok")
 
     def stop(self) -> None:
         for name in [*self._processes]:
