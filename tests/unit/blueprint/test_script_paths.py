@@ -43,6 +43,7 @@ def test_a_slip_is_told(folder, options, words, meant):
         ({"config": "exp2.yaml"}, ()),  # another of a series: it may be made
         ({"save_model": "models.pt", "output-dir": "dat/"}, ("--out=modle.pt",)),
         ({"weights": "models.pt"}, ()),  # which the script writes
+        ({}, ("--save-model", "modle.pt")),
         ({"data": "{dataset}/trian.csv", "url": "https://data/trian.csv", "glob": "data/trian.*"}, ()),
         ({"data": "/data/trian.csv", "home": "~/data/trian.csv"}, ()),
     ],

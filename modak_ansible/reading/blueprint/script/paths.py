@@ -31,13 +31,22 @@ def path_slips(
         words: that are no options, or follow them.
         outputs: what the script writes.
     """
-    named = [(name, value) for name, value in options if not OF_OUTPUT.search(name.replace("-", "_"))]
-    pairs = [(word.partition("=")[0].lstrip("-"), word.partition("=")[2]) for word in words if "=" in word]
-    of_words = [("", word) for word in words if "=" not in word and not word.startswith("-")]
-    for name, value in [*named, *(pair for pair in pairs if not OF_OUTPUT.search(pair[0])), *of_words]:
+    for name, value in [*options, *_named(words)]:
+        if OF_OUTPUT.search(name.replace("-", "_")):
+            continue
         for each in value if isinstance(value, list | tuple) else (value,):
             if isinstance(each, str) and each not in outputs and (meant := _meant(folder, each)):
                 yield PathSlip(name, each, meant)
+
+
+def _named(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The values among words, with the name that stands before = or in the word before; empty where none does."""
+    for before, word in zip(("", *words), words, strict=False):
+        name, is_given, value = word.partition("=")
+        if is_given:
+            yield name.lstrip("-"), value
+        elif not word.startswith("-"):
+            yield before.lstrip("-") if before.startswith("-") and "=" not in before else "", word
 
 
 def _meant(folder: Path, value: str) -> str:
