@@ -128,19 +128,6 @@ def is_of(job: JobRecord, name: str, folder: str) -> bool:
     return job.folder == folder if job.folder else folder.rsplit("/", 1)[-1] == name
 
 
-def by_ssh(title: str, job: JobRecord, words: Sequence[str], *, terminal: bool) -> list[list[str]]:
-    """The commands that run a program on each node of a job where the scheduler itself has no way in.
-
-    Raises:
-        ActionRefused: it does not say which nodes those are.
-    """
-    names = [name for name in job.nodes.split(",") if name]
-    if not names:
-        raise ActionRefused(f"{title} does not say on which nodes the job runs")
-    ssh = ["ssh", *["-t"] * terminal, "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"]
-    return [[*ssh, name, shlex.join(words)] for name in names]
-
-
 @dataclass(frozen=True)
 class Waits:
     """The jobs that a job waits for."""
@@ -242,7 +229,7 @@ class Scheduler:
             SchedulerSilent: it does not answer.
             AccountingSilent: it does not know the job any more, and nobody says how that ended.
         """
-        raise NotImplementedError
+        return self.statuses(run, [job_id]).get(job_id)
 
     def statuses(self, run: Run, job_ids: Sequence[str]) -> dict[str, JobRecord]:
         """What the scheduler knows of many of the user's jobs, by their ids; those that it does not know are left out.
@@ -286,25 +273,19 @@ class Scheduler:
         raise NotImplementedError
 
     def hold(self, run: Run, job_id: str) -> None:
-        """Keeps a job that waits from starting.
-
-        Raises:
-            ActionRefused: with the scheduler's own words.
-            SchedulerSilent: it does not answer.
-        """
-        raise NotImplementedError
+        """Keeps a job that waits from starting; raises as :meth:`act` does."""
+        self.act(run, "hold", job_id)
 
     def release(self, run: Run, job_id: str) -> None:
-        """Lets a job that is held start.
-
-        Raises:
-            ActionRefused: with the scheduler's own words.
-            SchedulerSilent: it does not answer.
-        """
-        raise NotImplementedError
+        """Lets a job that is held start; raises as :meth:`act` does."""
+        self.act(run, "release", job_id)
 
     def requeue(self, run: Run, job_id: str) -> None:
-        """Ends a job that runs, and has it wait for its turn again under the same id.
+        """Ends a job that runs, and has it wait for its turn again under the same id; raises as :meth:`act` does."""
+        self.act(run, "requeue", job_id)
+
+    def act(self, run: Run, action: str, job_id: str) -> None:
+        """Does one of these three to a job.
 
         Raises:
             ActionRefused: with the scheduler's own words.
@@ -313,18 +294,28 @@ class Scheduler:
         raise NotImplementedError
 
     def enter(
-        self, run: Run, job: JobRecord, nodes: int, words: Sequence[str], *, terminal: bool = False
+        self,
+        run: Run,  # noqa: ARG002
+        job: JobRecord,
+        nodes: int,  # noqa: ARG002
+        words: Sequence[str],
+        *,
+        terminal: bool = False,
     ) -> list[list[str]]:
-        """The commands that run a program on each node of a running job, beside it.
+        """The commands that run a program on each node of a running job, beside it: by ssh, where it has no own way in.
 
         Args:
             nodes: on how many of its nodes, the first ones; all of them where it is its own number.
             terminal: whether the program has one, as its caller.
 
         Raises:
-            ActionRefused: there is no way in.
+            ActionRefused: there is no way in, for example as it does not say which nodes those are.
         """
-        raise NotImplementedError
+        names = [name for name in job.nodes.split(",") if name]
+        if not names:
+            raise ActionRefused(f"{self.title} does not say on which nodes the job runs")
+        ssh = ["ssh", *["-t"] * terminal, "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"]
+        return [[*ssh, name, shlex.join(words)] for name in names]
 
     def marks(self, job_id: str) -> tuple[str, ...]:
         """What tells the processes of a job on a node, which start all its others: entries of their environment.

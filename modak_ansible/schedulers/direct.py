@@ -18,6 +18,9 @@ from .base import (
 
 # A process is known by its number and by when it began (field 22 of /proc/PID/stat): numbers are used again.
 _START = 'setsid bash "$1" > /dev/null 2>&1 < /dev/null & echo "$!.$(cut -d " " -f 22 "/proc/$!/stat")"'
+_NO_QUEUE = {
+    "hold": "there is no queue to be held in", "release": "nothing is held", "requeue": "there is no queue to wait in",
+}  # fmt: skip
 _FIELDS_BEFORE_STATE = 2
 _STARTED = 21
 
@@ -45,9 +48,6 @@ class Direct(Scheduler):
     def find(self, run: Run, name: str, folder: str) -> list[str]:  # noqa: ARG002
         return []  # a process that lives has left its claim in the deployment's folder
 
-    def status(self, run: Run, job_id: str) -> JobRecord | None:
-        return self.statuses(run, [job_id]).get(job_id)
-
     def statuses(self, run: Run, job_ids: Sequence[str]) -> dict[str, JobRecord]:
         if not job_ids:
             return {}
@@ -66,14 +66,8 @@ class Direct(Scheduler):
             pid = job_id.partition(".")[0]
             run(["bash", "-c", 'kill -TERM -- "-$1"', "kill", pid])
 
-    def hold(self, run: Run, job_id: str) -> None:  # noqa: ARG002
-        raise ActionRefused("without a scheduler there is no queue to be held in")
-
-    def release(self, run: Run, job_id: str) -> None:  # noqa: ARG002
-        raise ActionRefused("without a scheduler nothing is held")
-
-    def requeue(self, run: Run, job_id: str) -> None:  # noqa: ARG002
-        raise ActionRefused("without a scheduler there is no queue to wait in")
+    def act(self, run: Run, action: str, job_id: str) -> None:  # noqa: ARG002
+        raise ActionRefused(f"without a scheduler {_NO_QUEUE[action]}")
 
     def enter(
         self,

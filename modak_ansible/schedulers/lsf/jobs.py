@@ -20,7 +20,6 @@ from ..base import (
     SubmissionRefused,
     SubmissionUncertain,
     Waits,
-    by_ssh,
     is_of,
 )
 from .records import FIELDS, read_json, read_long
@@ -70,9 +69,6 @@ class LSF(Scheduler):
         found = [job.job_id for job in _asked(run, ["-a", "-J", name]) if is_of(job, name, folder)]
         return sorted(found, key=lambda job_id: [int(number) for number in re.findall(r"\d+", job_id)])
 
-    def status(self, run: Run, job_id: str) -> JobRecord | None:
-        return self.statuses(run, [job_id]).get(job_id)
-
     def statuses(self, run: Run, job_ids: Sequence[str]) -> dict[str, JobRecord]:
         if not job_ids:
             return {}
@@ -95,25 +91,16 @@ class LSF(Scheduler):
     def removal_by_operator(self, job_id: str) -> str:
         return f"bkill -r {job_id}"
 
-    def hold(self, run: Run, job_id: str) -> None:
-        _act(run, "bstop", job_id)
-
-    def release(self, run: Run, job_id: str) -> None:
-        _act(run, "bresume", job_id)
-
-    def requeue(self, run: Run, job_id: str) -> None:
-        _act(run, "brequeue", job_id)
-
-    def enter(
-        self,
-        run: Run,  # noqa: ARG002
-        job: JobRecord,
-        nodes: int,  # noqa: ARG002
-        words: Sequence[str],
-        *,
-        terminal: bool = False,
-    ) -> list[list[str]]:
-        return by_ssh(self.title, job, words, terminal=terminal)
+    def act(self, run: Run, action: str, job_id: str) -> None:
+        command = {"hold": "bstop", "release": "bresume", "requeue": "brequeue"}[action]
+        result = run([command, job_id])
+        if result.code == 0:
+            return
+        if result.missing:
+            raise ActionRefused(f"{command} is not on the target's PATH")
+        if result.timed_out or _AWAY.search(result.err + result.out):
+            raise SchedulerSilent(result.said_by(command))
+        raise ActionRefused(result.said_by(command))
 
     def marks(self, job_id: str) -> tuple[str, ...]:
         return "", f"LSB_JOBID={job_id}"
@@ -160,14 +147,3 @@ def _remembered(run: Run, job_ids: Sequence[str], known: dict[str, JobRecord]) -
     if result.timed_out or (result.code and _AWAY.search(result.err + result.out)):
         raise AccountingSilent(result.said_by("bhist"), known)
     return [job for job in read_long(result.out) if job.state.is_final]
-
-
-def _act(run: Run, command: str, job_id: str) -> None:
-    result = run([command, job_id])
-    if result.code == 0:
-        return
-    if result.missing:
-        raise ActionRefused(f"{command} is not on the target's PATH")
-    if result.timed_out or _AWAY.search(result.err + result.out):
-        raise SchedulerSilent(result.said_by(command))
-    raise ActionRefused(result.said_by(command))

@@ -13,25 +13,17 @@ import time
 from typing import Any
 
 from ..base import JobRecord, JobState, Run, SchedulerSilent
-from .torque import Torque, attributes, hosts_of, variable_of, waiting
+from .torque import STATES, Torque, attributes, finished, hosts_of, variable_of, waiting
 
 _STATES = {
-    "Q": JobState.QUEUED,
-    "W": JobState.QUEUED,
-    "T": JobState.QUEUED,
+    **STATES,
     "M": JobState.QUEUED,  # moved to another server, which is not asked
-    "H": JobState.HELD,
-    "R": JobState.RUNNING,
     "B": JobState.RUNNING,  # an array of which some run
-    "S": JobState.SUSPENDED,
     "U": JobState.SUSPENDED,  # the workstation's owner is back
-    "E": JobState.ENDING,
 }
 _ENDED = ("F", "X")  # the latter of a task of an array
 _FINISHED_JOB = 35
 _NO_HISTORY = "not configured to maintain job history"
-_SIGNAL_OFFSET = 256
-_TERM = 15
 # The server's own Exit_status, with the limit that was passed.
 _LIMITS = {
     -24: (JobState.FAILED, "ncpus"),
@@ -125,7 +117,7 @@ def _record(job_id: str, values: dict[str, Any]) -> JobRecord:
     letter = str(values["job_state"])
     state, exit_code, signal, limit = _STATES.get(letter, JobState.QUEUED), None, None, ""
     if letter in _ENDED:
-        state, exit_code, signal, limit = _finished(_number(values.get("Exit_status")))
+        state, exit_code, signal, limit = finished(_number(values.get("Exit_status")), _LIMITS)
     held_by, reason = "", ""
     if state in (JobState.QUEUED, JobState.HELD):
         texts = {name: value for name, value in values.items() if isinstance(value, str)}
@@ -146,20 +138,6 @@ def _record(job_id: str, values: dict[str, Any]) -> JobRecord:
         limit=limit,
         elapsed=_seconds(_part(values, "resources_used", "walltime")) if state.is_final else None,
     )
-
-
-def _finished(code: int | None) -> tuple[JobState, int | None, int | None, str]:
-    """How a job ended, by its Exit_status: its own code, 256 + signal, or a negative number of the server's."""
-    if code is None:  # deleted before it ran
-        return JobState.CANCELLED, None, None, ""
-    if code in _LIMITS:
-        return (*_LIMITS[code][:1], None, None, _LIMITS[code][1])
-    if code < 0:
-        return JobState.BOOT_FAIL, None, None, ""
-    if code > _SIGNAL_OFFSET:
-        signal = code - _SIGNAL_OFFSET
-        return (JobState.CANCELLED if signal == _TERM else JobState.FAILED), None, signal, ""
-    return (JobState.FAILED if code else JobState.COMPLETED), code, None, ""
 
 
 def _part(values: dict[str, Any], name: str, part: str) -> str:

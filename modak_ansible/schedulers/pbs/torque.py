@@ -22,7 +22,6 @@ from ..base import (
     SubmissionRefused,
     SubmissionUncertain,
     Waits,
-    by_ssh,
     is_of,
 )
 from .forecast import size_of, start_by_showstart
@@ -35,7 +34,7 @@ _NOT_XML = re.compile(
     "|&#(?:x0*(?:[0-8bcef]|1[0-9a-f])|0*(?:[0-8]|1[124-9]|2[0-9]|3[01]));",
     re.IGNORECASE,
 )
-_STATES = {
+STATES = {
     "Q": JobState.QUEUED,
     "W": JobState.QUEUED,
     "T": JobState.QUEUED,
@@ -164,26 +163,6 @@ class Torque(Scheduler):
     def removal_by_operator(self, job_id: str) -> str:
         return f"qdel -p {job_id}"
 
-    def hold(self, run: Run, job_id: str) -> None:
-        self._act(run, "qhold", job_id)
-
-    def release(self, run: Run, job_id: str) -> None:
-        self._act(run, "qrls", job_id)
-
-    def requeue(self, run: Run, job_id: str) -> None:
-        self._act(run, "qrerun", job_id)
-
-    def enter(
-        self,
-        run: Run,  # noqa: ARG002
-        job: JobRecord,
-        nodes: int,  # noqa: ARG002
-        words: Sequence[str],
-        *,
-        terminal: bool = False,
-    ) -> list[list[str]]:
-        return by_ssh(self.title, job, words, terminal=terminal)
-
     def marks(self, job_id: str) -> tuple[str, ...]:
         return "", f"PBS_JOBID={job_id}"
 
@@ -202,7 +181,8 @@ class Torque(Scheduler):
         meaning = self.refusals.get(result.code)
         return f"{words} ({meaning})" if meaning and meaning not in words else words
 
-    def _act(self, run: Run, command: str, job_id: str) -> None:
+    def act(self, run: Run, action: str, job_id: str) -> None:
+        command = {"hold": "qhold", "release": "qrls", "requeue": "qrerun"}[action]
         result = run([command, job_id])
         if result.code == 0:
             return
@@ -319,7 +299,7 @@ def read_table(text: str) -> list[JobRecord]:
     return [
         JobRecord(
             job_id,
-            JobState.COMPLETED if letter == "C" else _STATES.get(letter, JobState.QUEUED),
+            JobState.COMPLETED if letter == "C" else STATES.get(letter, JobState.QUEUED),
             name=name,
             queue=queue if letter == "Q" else "",
         )
@@ -354,10 +334,9 @@ def _record(values: dict[str, str]) -> JobRecord:
     letter = values.get("job_state", "")
     status = values.get("exit_status")
     code = int(status) if status and re.fullmatch(r"-?\d+", status.strip()) else None
+    state, exit_code, signal, limit = STATES.get(letter, JobState.QUEUED), None, None, ""
     if letter == "C":
-        state, exit_code, signal = _finished(code)
-    else:
-        state, exit_code, signal = _STATES.get(letter, JobState.QUEUED), None, None
+        state, exit_code, signal, limit = finished(code, _LIMITS)
     held_by, reason = "", ""
     if state in (JobState.QUEUED, JobState.HELD):
         state, held_by, reason = waiting(state, values)
@@ -372,7 +351,7 @@ def _record(values: dict[str, str]) -> JobRecord:
         values.get("init_work_dir", "") or variable_of(values.get("Variable_List", ""), "PBS_O_WORKDIR"),
         queue=values.get("queue", "") if letter == "Q" else "",
         held_by=held_by,
-        limit=_LIMITS[code][1] if letter == "C" and code in _LIMITS else "",
+        limit=limit,
         elapsed=_elapsed(values) if letter == "C" else None,
     )
 
@@ -409,20 +388,28 @@ def _elapsed(values: dict[str, str]) -> float | None:
     return None
 
 
-def _finished(code: int | None) -> tuple[JobState, int | None, int | None]:
-    """How a job ended, by its exit_status: its own code, 256 + signal, or a negative number of the server's."""
+def finished(
+    code: int | None, limits: Mapping[int, tuple[JobState, str]]
+) -> tuple[JobState, int | None, int | None, str]:
+    """How a job ended, by its exit_status: its own code, 256 + signal, or a negative number of the server's.
+
+    Args:
+        limits: what those numbers mean that tell of a limit.
+
+    Returns:
+        The state, the exit code, the signal, and which limit was passed.
+    """
     if code is None:  # deleted before it ran
-        return JobState.CANCELLED, None, None
-    if code == 0:
-        return JobState.COMPLETED, 0, None
-    if code in _LIMITS:
-        return _LIMITS[code][0], None, None
+        return JobState.CANCELLED, None, None, ""
+    if code in limits:
+        state, limit = limits[code]
+        return state, None, None, limit
     if code < 0:
-        return JobState.BOOT_FAIL, None, None
+        return JobState.BOOT_FAIL, None, None, ""
     if code > _SIGNAL_OFFSET:
         signal = code - _SIGNAL_OFFSET
-        return (JobState.CANCELLED if signal == _TERM else JobState.FAILED), None, signal
-    return JobState.FAILED, code, None
+        return (JobState.CANCELLED if signal == _TERM else JobState.FAILED), None, signal, ""
+    return (JobState.FAILED if code else JobState.COMPLETED), code, None, ""
 
 
 def hosts_of(text: str) -> str:

@@ -186,11 +186,8 @@ class Slurm(Scheduler):
         if result.code != 0 and not (result.err and all(map(_says_gone, _lines(result.err)))):
             raise SchedulerSilent(result.said_by("scancel"))
 
-    def hold(self, run: Run, job_id: str) -> None:
-        _control(run, "hold", job_id)
-
-    def release(self, run: Run, job_id: str) -> None:
-        _control(run, "release", job_id)
+    def act(self, run: Run, action: str, job_id: str) -> None:
+        _control(run, action, job_id)
 
     def requeue(self, run: Run, job_id: str) -> None:
         try:
