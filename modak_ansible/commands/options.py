@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import shlex
 from collections.abc import Callable, Iterable
 from functools import wraps
@@ -62,6 +63,35 @@ Strict = Annotated[
     typer.Option("--strict", help="Take a wish that cannot be kept for an error, and not leave it out with a note."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def print_json(value: object, *, sort_keys: bool = False) -> None:
+    typer.echo(json.dumps(value, indent=2, sort_keys=sort_keys))
+
+
+def group(name: str, about: str | None = None, *, no_args_is_help: bool = False) -> typer.Typer:
+    """A command that has commands of its own."""
+    return typer.Typer(
+        name=name,
+        help=about,
+        no_args_is_help=no_args_is_help,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+
+
+def seconds_in(option: str, text: str) -> float:
+    """The seconds of an option's value, such as ``90s``, ``20m`` or ``12h``.
+
+    Raises:
+        UsageError: it is no duration.
+    """
+    from modak_ansible.model.quantities import parse_duration
+
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise UsageError(f"{option}: {error}") from error
 
 
 def without_collecting() -> None:

@@ -23,7 +23,7 @@ from modak_ansible.errors import ModakError, UsageError, nearest
 from modak_ansible.planning.service import Planned, plan_all
 from modak_ansible.reading.blueprint.inputs import Inputs
 from modak_ansible.store.deployment import DeploymentStore
-from modak_ansible.store.deployments import find_trainings, known_deployments
+from modak_ansible.store.deployments import find_all, find_trainings, known_deployments
 from modak_ansible.store.project import find_blueprint, state_folder
 
 __all__ = [
@@ -142,7 +142,7 @@ def compare(
     Raises:
         ModakError: there is no such deployment, or none has a number of that name.
     """
-    return compare_all(_all(deployments, training), by, rising=rising, fetch=_fetch if ask else None)
+    return compare_all(find_all(deployments, training), by, rising=rising, fetch=_fetch if ask else None)
 
 
 def export(*deployments: str, tool: str, to: str | Path, training: str | None = None, ask: bool = True) -> int:
@@ -160,15 +160,9 @@ def export(*deployments: str, tool: str, to: str | Path, training: str | None = 
     """
     if tool not in TOOLS:
         raise UsageError(f"runs are not written for {tool}", hint=nearest(tool, TOOLS))
-    stores = _all(deployments, training)
+    stores = find_all(deployments, training)
     fetched(stores, _fetch if ask else None)
     return export_all(tool, stores, Path(to))[0]
-
-
-def _all(deployments: Sequence[str], training: str | None) -> list[DeploymentStore]:
-    """All that are meant, each once."""
-    found = [store for text in deployments for store in find_trainings(text, training)]
-    return list({store.name: store for store in found}.values())
 
 
 def _fetch(stores: Sequence[DeploymentStore]) -> None:

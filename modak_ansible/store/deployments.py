@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from modak_ansible.errors import ModakError, UsageError, nearest
@@ -88,6 +89,11 @@ def find_deployments(text: str) -> list[DeploymentStore]:
         hint = f"of a copy there are {', '.join(alike)}" if alike else "modak status lists what was"
         raise UsageError(f"{text} was not deployed from here", hint=hint)
     return of_blueprint
+
+
+def find_all(texts: Iterable[str], training: str | None = None) -> list[DeploymentStore]:
+    """What each of some texts means, by :func:`find_trainings`, each once."""
+    return list({store.name: store for text in texts for store in find_trainings(text, training)}.values())
 
 
 def find_trainings(text: str, training: str | None = None) -> list[DeploymentStore]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from modak_ansible.commands.options import NOTHING_ASKED, Json, PlanOptions, takes
+from modak_ansible.commands.options import NOTHING_ASKED, Json, PlanOptions, print_json, takes
 
 if TYPE_CHECKING:
     from modak_ansible.discovery.finding import Finding
@@ -69,7 +68,7 @@ def command(
         code = FAILED
     if as_json:
         found = {"target": aim.target.name, "address": aim.target.address, "exit_code": code}
-        typer.echo(json.dumps({**found, "findings": [finding.as_json() for finding in findings]}, indent=2))
+        print_json({**found, "findings": [finding.as_json() for finding in findings]})
     else:
         _print(aim.target.address, findings, code)
     if code:

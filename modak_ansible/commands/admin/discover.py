@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from modak_ansible.commands.admin.check import Job, Patience, SchedulerName, Target, known_scheduler
-from modak_ansible.commands.options import NOTHING_ASKED, Json, PlanOptions, takes
+from modak_ansible.commands.options import NOTHING_ASKED, Json, PlanOptions, print_json, takes
 
 if TYPE_CHECKING:
     from modak_ansible.discovery.description import Description
@@ -71,7 +70,7 @@ def command(
         found = describe(aim, survey, measured(found, aim, is_quiet=as_json))
     written = files.write(found)
     if as_json:
-        typer.echo(json.dumps({**_as_json(found), "files": [str(each) for each in written]}, indent=2))
+        print_json({**_as_json(found), "files": [str(each) for each in written]})
     elif written:
         _say(found, written, files)
     else:

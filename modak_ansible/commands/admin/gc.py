@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from modak_ansible.commands.options import NOTHING_ASKED, Json, PlanOptions, takes
+from modak_ansible.commands.options import NOTHING_ASKED, Json, PlanOptions, print_json, seconds_in, takes
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -51,7 +50,7 @@ def command(
     from modak_ansible.commands.admin.garbage import Collection
     from modak_ansible.commands.admin.garbage_text import print_found, print_removed
 
-    age = _seconds(older_than)
+    age = seconds_in("--older-than", older_than)
     _check_answerable(dry_run=dry_run, yes=yes, as_json=as_json)
     console = Console(stderr=as_json, highlight=False)
     collection = Collection.of_project(Path.cwd(), targets or [], asked.given, age, here=deployments)
@@ -62,18 +61,8 @@ def command(
         collection.remove()
         print_removed(console, collection)
     if as_json:
-        typer.echo(json.dumps(collection.as_json(), indent=2))
+        print_json(collection.as_json())
     _end(collection, console)
-
-
-def _seconds(text: str) -> float:
-    from modak_ansible.errors import UsageError
-    from modak_ansible.model.quantities import parse_duration
-
-    try:
-        return parse_duration(text)
-    except ValueError as error:
-        raise UsageError(f"--older-than: {error}") from error
 
 
 def _check_answerable(*, dry_run: bool, yes: bool, as_json: bool) -> None:

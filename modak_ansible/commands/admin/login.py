@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from modak_ansible.commands import completion as completing
-from modak_ansible.commands.options import NOTHING_ASKED, Json, PlanOptions, takes
+from modak_ansible.commands.options import NOTHING_ASKED, Json, PlanOptions, print_json, seconds_in, takes
 
 if TYPE_CHECKING:
     from modak_ansible.discovery.aim import Aim
@@ -44,20 +43,16 @@ def command(
     ended, commands say so and end; nothing waits or asks. modak logout ends it.
     """
     from modak_ansible.errors import UsageError
-    from modak_ansible.model.quantities import parse_duration
     from modak_ansible.transport.login import log_in
 
-    try:
-        seconds = int(parse_duration(keep))
-    except ValueError as error:
-        raise UsageError(f"--keep: {error}") from error
+    seconds = int(seconds_in("--keep", keep))
     aim = aimed(target, asked)
     if not sys.stdin.isatty() and not os.environ.get("SSH_ASKPASS"):
         raise UsageError("there is no terminal to ask at", hint="run modak login in one")
     with aim.entered() as connection:
         is_new = log_in(connection, target or asked.on or aim.target.name, seconds)
     if as_json:
-        typer.echo(json.dumps({"address": aim.target.address, "state": "open", "changed": is_new}, indent=2))
+        print_json({"address": aim.target.address, "state": "open", "changed": is_new})
     else:
         was = "is open" if is_new else "was open already"
         typer.echo(f"the connection to {aim.target.address} {was}: all commands go through it")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import typer
 
 from modak_ansible.commands.admin.login import Target, aimed
-from modak_ansible.commands.options import NOTHING_ASKED, Json, PlanOptions, takes
+from modak_ansible.commands.options import NOTHING_ASKED, Json, PlanOptions, print_json, takes
 
 EXAMPLES = "Example: modak logout mycluster"
 
@@ -21,6 +19,6 @@ def command(target: Target = None, asked: PlanOptions = NOTHING_ASKED, as_json: 
     with aim.entered() as connection:
         was_open = log_out(connection)
     if as_json:
-        typer.echo(json.dumps({"address": aim.target.address, "state": "", "changed": was_open}, indent=2))
+        print_json({"address": aim.target.address, "state": "", "changed": was_open})
     else:
         typer.echo(f"the connection to {aim.target.address} {'is ended' if was_open else 'was not open'}")

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypedDict
 
 import typer
 
 from modak_ansible.commands import completion as completing
-from modak_ansible.commands.options import Json
+from modak_ansible.commands.options import Json, group, print_json
 
 if TYPE_CHECKING:
     from modak_ansible.model.target import Target
 
-app = typer.Typer(
-    name="targets", help="Targets under names, which --on takes.", rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)  # fmt: skip
+app = group("targets", "Targets under names, which --on takes.")
 
 
 class Described(TypedDict):
@@ -65,7 +61,7 @@ def listed(as_json: Json = False) -> None:
             row["problem"] = str(error)
         rows.append(row)
     if as_json:
-        typer.echo(json.dumps(rows, indent=2))
+        print_json(rows)
         return
     print_table(("target", "is", "login", "partitions"), [_cells(row) for row in rows], wraps={1, 3})
     if not own:
@@ -84,7 +80,7 @@ def show(
     path = target_file(name)
     text = path.read_text(encoding="utf-8", errors="replace")
     if as_json:
-        typer.echo(json.dumps({"name": name, "file": str(path), "text": text}, indent=2))
+        print_json({"name": name, "file": str(path), "text": text})
     else:
         typer.echo(harmless(f"# {path}\n{text}"), nl=False)
 

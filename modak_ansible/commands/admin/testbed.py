@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import threading
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from modak_ansible.commands.options import Json
+from modak_ansible.commands.options import Json, group, print_json
 
 if TYPE_CHECKING:
     from modak_ansible.store.testbeds import Testbed
@@ -23,10 +22,7 @@ Of = Annotated[
     typer.Option("--of", metavar="FOLDER", help="The project whose testbed is meant; without it this one's."),
 ]
 
-app = typer.Typer(
-    name="testbed", help="A real Slurm cluster in a box on this machine.", no_args_is_help=True, rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)  # fmt: skip
+app = group("testbed", "A real Slurm cluster in a box on this machine.", no_args_is_help=True)
 
 
 @app.command(epilog="Example: modak testbed up --nodes 2")
@@ -171,7 +167,7 @@ def _show(as_json: bool) -> None:
     if as_json:
         facts = {"owner": str(owner_of(used)), **state} if state else {}
         known = {"others": [{"owner": str(owner_of(other)), **state_of(other)} for other in others]} if others else {}
-        typer.echo(json.dumps({"up": bool(state), **facts, **known}, indent=2))
+        print_json({"up": bool(state), **facts, **known})
         return
     if state:
         whose = "the testbed" if owner_of(used) == own.parent.parent else f"the testbed of {owner_of(used)}"

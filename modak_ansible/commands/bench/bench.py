@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from modak_ansible.commands.bench import report as bench_report
-from modak_ansible.commands.options import NOTHING_ASKED, Json, PlanOptions, takes
+from modak_ansible.commands.options import NOTHING_ASKED, Json, PlanOptions, group, print_json, takes
 
-app = typer.Typer(
-    name="bench",
-    help="Measures builds and switches as real jobs, and compares them.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+if TYPE_CHECKING:
+    from modak_ansible.model.measured.record import Record
+
+app = group("bench", "Measures builds and switches as real jobs, and compares them.", no_args_is_help=True)
 
 Group = Annotated[list[str] | None, typer.Option("--group", metavar="NAME", help="Only this group; repeatable.")]
 
@@ -53,13 +51,10 @@ def run(
 
     benching = Benching(find_suite(suite), asked.given, tuple(group or ()), rounds)
     if dry_run:
-        typer.echo(benching.listed(as_json=as_json))
+        benching.show_plan(as_json=as_json)
         return
     benching.run(records, again=again, patience=patience, attempts=attempts, is_quiet=as_json)
-    if as_json:
-        typer.echo(json.dumps(_tables(benching.measured), indent=2))
-    else:
-        _show(benching.measured)
+    _show(benching.measured, as_json=as_json)
 
 
 @app.command(epilog="Example: modak bench compare .modak/records/smoke.jsonl --group pytorch")
@@ -82,30 +77,25 @@ def compare(
         if name not in names:
             raise UsageError(f"there are no records of a group {name}", hint=nearest(name, names))
     chosen = [record for record in found if not group or record.group in group]
-    if as_json:
-        typer.echo(json.dumps(_tables(chosen), indent=2))
-    else:
-        _show(chosen)
+    _show(chosen, as_json=as_json)
 
 
-def _tables(records: Any) -> list[dict[str, object]]:
+def _show(records: Iterable[Record], *, as_json: bool) -> None:
     from dataclasses import asdict
 
+    from modak_ansible.commands.bench.tables import print_tables
     from modak_ansible.measuring.compare import compare as compared
 
+    if not as_json:
+        print_tables(records)
+        return
     found = []
     for table in compared(records):
         values = asdict(table)
         for line, known in zip(values["lines"], table.lines, strict=True):
             line["within_noise"] = known.is_noise
         found.append(values)
-    return found
-
-
-def _show(records: Any) -> None:
-    from modak_ansible.commands.bench.tables import print_tables
-
-    print_tables(records)
+    print_json(found)
 
 
 app.command("report", epilog=bench_report.EXAMPLES)(bench_report.command)

@@ -7,14 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
-from modak_ansible.commands.options import NOTHING_ASKED, Json, PlanOptions, takes
+from modak_ansible.commands.options import NOTHING_ASKED, Json, PlanOptions, group, print_json, takes
 
-app = typer.Typer(
-    name="model",
-    help="The performance model: fits it to records, shows it, explains and checks its predictions.",
+app = group(
+    "model", "The performance model: fits it to records, shows it, explains and checks its predictions.",
     no_args_is_help=True,
-    rich_markup_mode=None,
-)
+)  # fmt: skip
 Records = Annotated[
     list[Path] | None,
     typer.Option("--records", metavar="FILE", help="A file of records; those that ship and the project's otherwise."),
@@ -50,8 +48,10 @@ def fit(
     write_stored(stored, path)
     about = {"model": str(path), "records": stored.records, "records_digest": stored.records_digest}
     workloads = ", ".join(stored.workloads)
-    text = f"{path}: fitted to {stored.records} measured trainings ({workloads}) of {len(files)} files"
-    typer.echo(_json(about) if as_json else text)
+    if as_json:
+        print_json(about)
+    else:
+        typer.echo(f"{path}: fitted to {stored.records} measured trainings ({workloads}) of {len(files)} files")
 
 
 @app.command(epilog="Example: modak model show --part start")
@@ -78,7 +78,7 @@ def show(
         raise UsageError(f"the model has no part {part}", hint=nearest(part, valid))
     rows = switch_effects(known) if part == "switches" else coefficients(known, part)
     if as_json:
-        typer.echo(_json([{**asdict(row), "factor": row.factor.model_dump()} for row in rows]))
+        print_json([{**asdict(row), "factor": row.factor.model_dump()} for row in rows])
         return
     print_coefficients(rows, f"{known.stored.records} trainings: {part}")
 
@@ -125,7 +125,7 @@ def explain(
     ]
     prediction = found.prediction.model_dump()
     whole = {"question": question.model_dump(), "prediction": prediction, **about, "contributions": parts}
-    typer.echo(_json({**whole, "operators": [asdict(operator) for operator in found.operators]}))
+    print_json({**whole, "operators": [asdict(operator) for operator in found.operators]})
 
 
 @app.command(epilog="Example: modak model validate --plots figures")
@@ -157,7 +157,7 @@ def validate(
         short = {"workload_left_out": found.regret("workload"), "in_sample": found.regret("")}
         regret = {name: asdict(each) if each else None for name, each in short.items()}
         about = {"mean_error": errors, "coverage": coverage, "regret": regret, "figures": [str(each) for each in drawn]}
-        typer.echo(_json({**about, **asdict(found)}))
+        print_json({**about, **asdict(found)})
         return
     print_validation(found, LEFT_OUT)
     if drawn:
@@ -170,9 +170,3 @@ def _model(path: Path | None) -> Any:
     from modak_ansible.store.project import state_folder
 
     return load_model(path) if path else model_of(state_folder(Path.cwd()))
-
-
-def _json(value: Any) -> str:
-    import json
-
-    return json.dumps(value, indent=2)

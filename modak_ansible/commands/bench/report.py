@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from modak_ansible.commands.options import Json
+from modak_ansible.commands.options import Json, print_json
 
 EXAMPLES = "Example: modak bench report benchmarks/records/*.jsonl --output report.html --figures figures"
 
@@ -27,16 +26,8 @@ def command(
 
     written = make_report(files or shipped_records(), output, figures)
     if as_json:
-        typer.echo(
-            json.dumps(
-                {
-                    "page": str(output),
-                    "records": written.records,
-                    "figures": [str(figure) for figure in written.figures],
-                },
-                indent=2,
-            )
-        )
+        figures_as_json = [str(figure) for figure in written.figures]
+        print_json({"page": str(output), "records": written.records, "figures": figures_as_json})
     else:
         drawn = f", and {len(written.figures)} figures in {figures}" if written.figures else ""
         typer.echo(f"{output}: {written.records} {'record' if written.records == 1 else 'records'}{drawn}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import threading
 from collections.abc import Iterator
@@ -12,9 +11,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import typer
 from rich.console import Console
 from rich.text import Text
 
+from modak_ansible.commands.options import print_json
 from modak_ansible.errors import TargetUnreachable
 from modak_ansible.measuring.executor import PlaybookExecutor
 from modak_ansible.measuring.history import History
@@ -62,18 +63,20 @@ class Benching:
         }
         self.measured: list[Record] = []
 
-    def listed(self, *, as_json: bool) -> str:
+    def show_plan(self, *, as_json: bool) -> None:
+        """What would be run."""
         rows = [
             self._listed(block.group, block.rounds, variant) for block in self._blocks for variant in block.variants
         ]
         if as_json:
-            return json.dumps([asdict(row) for row in rows], indent=2)
+            print_json([asdict(row) for row in rows])
+            return
         runs = sum(row.rounds for row in rows)
         lines = [f"{self._suite.name}: {self._suite.title}", f"{runs} runs of {len(rows)} variants", ""]
         for row in rows:
             detail = row.problem or f"{row.image[:12]}  {' '.join(row.command)}"
             lines.append(f"  {row.group}  {row.variant}  {row.rounds} rounds  {detail}")
-        return "\n".join(lines)
+        typer.echo("\n".join(lines))
 
     def run(self, records: Path | None, *, again: bool, patience: int, attempts: int, is_quiet: bool) -> None:
         """Measures what is not on record yet.

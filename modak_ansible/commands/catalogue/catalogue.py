@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from modak_ansible.commands import completion as completing
-from modak_ansible.commands.options import NOTHING_ASKED, Json, On, PlanOptions, takes
+from modak_ansible.commands.options import NOTHING_ASKED, Json, On, PlanOptions, group, print_json, takes
 
 if TYPE_CHECKING:
     from modak_ansible.commands.catalogue.publishing import Published, Publisher
 
-app = typer.Typer(
-    name="catalogue", rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)  # fmt: skip
+app = group("catalogue")
 
 Framework = Annotated[str | None, typer.Option(help="Only the builds of this framework.")]
 EntryName = Annotated[
@@ -69,7 +65,7 @@ def list_entries(framework: Framework = None, as_json: Json = False) -> None:
     chosen = [entry for entry in entries if framework in (None, entry.framework)]
     rows = rows_of(chosen, state_folder(Path.cwd()))
     if as_json:
-        typer.echo(json.dumps(rows, indent=2))
+        print_json(rows)
     else:
         print_rows(rows)
 
@@ -90,7 +86,7 @@ def show(
     docker = dockerfile_of(found, architecture) if dockerfile else ""
     if as_json:
         more = {**({"definitions": texts} if definition else {}), **({"dockerfile": docker} if dockerfile else {})}
-        typer.echo(json.dumps({**found.model_dump(mode="json"), "digest": found.digest, **more}, indent=2))
+        print_json({**found.model_dump(mode="json"), "digest": found.digest, **more})
     elif definition or dockerfile:
         typer.echo("\n".join([*(f"# {name}\n\n{text}" for name, text in texts.items()), docker]).strip("\n"))
     else:
@@ -135,7 +131,10 @@ def add(
 
     asked = Asked(what, name, like, framework, python, on, replace, dry_run)
     added = add_entry(asked, Console(stderr=True, highlight=False))
-    typer.echo(json.dumps(added.as_json(), indent=2) if as_json else added.text())
+    if as_json:
+        print_json(added.as_json())
+    else:
+        typer.echo(added.text())
     if added.built and added.built.outcome not in ("built", "there"):
         raise typer.Exit(FAILED)
 
@@ -190,7 +189,7 @@ def build(
     finally:
         print_summary(console, builder.results)
         if as_json:
-            typer.echo(json.dumps([result.as_json() for result in builder.results], indent=2))
+            print_json([result.as_json() for result in builder.results])
     good = ("built", "there", *(["refused"] if allow_refused else []))
     if any(result.outcome not in good for result in builder.results):
         raise typer.Exit(FAILED)
@@ -269,6 +268,7 @@ def _publisher(entry: str, blueprint: str, asked: PlanOptions) -> Publisher:
 
 
 def _show(answer: Published, as_json: bool) -> None:
-    from modak_ansible.commands.catalogue.publishing import text_of
-
-    typer.echo(json.dumps(answer, indent=2) if as_json else text_of(answer))
+    if as_json:
+        print_json(answer)
+    else:
+        typer.echo("\n".join([answer["message"], *(f"  {name}" for name in answer["names"])]))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from modak_ansible.commands.options import Json
+from modak_ansible.commands.options import Json, print_json
 
 EXAMPLES = "Example: modak image ~/modak/images/*.sif --definition"
 
@@ -24,7 +23,7 @@ def command(
 
     facts = {str(path): inspect_image(path) for path in files}
     if as_json:
-        typer.echo(json.dumps([{"path": path, **asdict(fact)} for path, fact in facts.items()], indent=2))
+        print_json([{"path": path, **asdict(fact)} for path, fact in facts.items()])
         return
     for path, fact in facts.items():
         typer.echo(path)

@@ -124,10 +124,6 @@ def tag_of(entry: Entry, architecture: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.-]+", "_", "-".join(words))[:128]
 
 
-def text_of(answer: Published) -> str:
-    return "\n".join([answer["message"], *(f"  {name}" for name in answer["names"])])
-
-
 def _check_place(place: str) -> None:
     if problem := place_problem(place):
         raise UsageError(

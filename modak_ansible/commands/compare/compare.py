@@ -14,7 +14,6 @@ from modak_ansible.commands.options import Json
 
 if TYPE_CHECKING:
     from modak_ansible.deployment.comparison import Comparison
-    from modak_ansible.store.deployment import DeploymentStore
 
 EXAMPLES = "Example: modak compare mine --by val_loss --plot curves.svg; or: modak compare mine-a1b2 mine-c3d4"
 
@@ -57,10 +56,11 @@ def command(
     from modak_ansible.deployment.comparison import compare
     from modak_ansible.deployment.run import fetch_results
     from modak_ansible.errors import UsageError
+    from modak_ansible.store.deployments import find_all
 
     if as_json and as_csv:
         raise UsageError("--json does not go with --csv", hint="leave one of them out")
-    found = _found(deployments, training)
+    found = find_all(deployments, training)
     fetch = None if offline else lambda stores: fetch_results(*stores)
     comparison = compare(found, by, rising=highest, fetch=fetch)
     if plot:
@@ -77,13 +77,6 @@ def command(
         typer.echo(texts.as_csv(comparison), nl=False)
     else:
         _print(comparison)
-
-
-def _found(texts: list[str], training: str | None) -> list[DeploymentStore]:
-    """All that are meant, each once."""
-    from modak_ansible.store.deployments import find_trainings
-
-    return list({store.name: store for text in texts for store in find_trainings(text, training)}.values())
 
 
 def _print(comparison: Comparison) -> None:

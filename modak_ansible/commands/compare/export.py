@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from modak_ansible.commands.jobs.operate import Only, Several
-from modak_ansible.commands.options import Json
+from modak_ansible.commands.options import Json, print_json
 
 EXAMPLES = "Example: modak export mine --mlflow mlruns; or: modak export mine --tensorboard runs --wandb-offline wandb"
 
@@ -35,13 +34,13 @@ def command(
     from modak_ansible.deployment.exporting.exported import export
     from modak_ansible.deployment.run import fetch_results
     from modak_ansible.errors import UsageError
-    from modak_ansible.store.deployments import find_trainings
+    from modak_ansible.store.deployments import find_all
 
     places = {"mlflow": mlflow, "tensorboard": tensorboard, "wandb": wandb}
     wanted = {tool: place for tool, place in places.items() if place}
     if not wanted:
         raise UsageError("nothing is said of where to", hint="give --mlflow, --tensorboard or --wandb-offline a folder")
-    found = list({store.name: store for text in deployments for store in find_trainings(text, training)}.values())
+    found = find_all(deployments, training)
     for remark in fetched(found, None if offline else lambda stores: fetch_results(*stores)):
         typer.echo(f"note: {remark}", err=True)
     rows = []
@@ -55,4 +54,4 @@ def command(
             rest = f"; {len(found) - count} without a number left out" if count < len(found) else ""
             typer.echo(f"{tool}: {count} runs in {place}, {changed} of them new or changed{rest}")
     if as_json:
-        typer.echo(json.dumps(rows, indent=2))
+        print_json(rows)

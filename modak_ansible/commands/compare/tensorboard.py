@@ -37,12 +37,12 @@ def command(
 
     from modak_ansible.deployment.exporting.live import LiveEvents
     from modak_ansible.model.quantities import counted
-    from modak_ansible.store.deployments import find_trainings
+    from modak_ansible.store.deployments import find_all
 
     program = _program()
     for number in (signal.SIGTERM, signal.SIGHUP):  # however this command is ended, TensorBoard ends with it
         signal.signal(number, signal.default_int_handler)
-    found = list({store.name: store for text in deployments for store in find_trainings(text, training)}.values())
+    found = find_all(deployments, training)
     with tempfile.TemporaryDirectory(prefix="modak-tensorboard-") as folder:
         process, address = _started(program, Path(folder), port)
         try:

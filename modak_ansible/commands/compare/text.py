@@ -129,13 +129,9 @@ def as_csv(comparison: Comparison) -> str:
         facts = _facts(comparison, run)["numbers"]
         values = [facts.get(name, {}).get(part) for name in comparison.names for part in ("best", "last")]
         given = [run.given.get(name, "") for name in comparison.differs]
-        measured = map(_or_empty, [run.seconds, *used, *values])
+        measured = ("" if value is None else repr(value) for value in (run.seconds, *used, *values))
         writer.writerow([run.deployment, run.training, run.state, *given, *measured])
     return out.getvalue()
-
-
-def _or_empty(value: float | None) -> str:
-    return "" if value is None else repr(value)
 
 
 def as_json(comparison: Comparison) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from modak_ansible.commands.options import Json, PlanOptions, as_data, show_warnings, takes
+from modak_ansible.commands.options import Json, PlanOptions, as_data, seconds_in, show_warnings, takes
 
 if TYPE_CHECKING:
     from modak_ansible.commands.deploy.notification import Ending
@@ -66,7 +67,7 @@ def command(
     """
     from modak_ansible.commands.deploy.notification import Ending
 
-    deadline = deadline_in(time_limit)
+    deadline = None if time_limit is None else time.monotonic() + seconds_in("--time-limit", time_limit)
     ending = Ending(notify_command, junit, webhook=webhook)
     try:
         with ending:
@@ -181,25 +182,6 @@ def _carry_out(
         as_json=as_json,
         warnings=as_data(found[0].warnings),
     )
-
-
-def deadline_in(text: str | None) -> float | None:
-    """When a time limit ends, by time.monotonic(); None without one.
-
-    Raises:
-        UsageError: it is no duration.
-    """
-    import time
-
-    from modak_ansible.errors import UsageError
-    from modak_ansible.model.quantities import parse_duration
-
-    if text is None:
-        return None
-    try:
-        return time.monotonic() + parse_duration(text)
-    except ValueError as error:
-        raise UsageError(f"--time-limit: {error}") from error
 
 
 def _undeployed(stores: list[DeploymentStore], display: StageDisplay) -> str:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-import typer
+from modak_ansible.commands.options import print_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -60,7 +59,9 @@ def carry_out(
             _print_table(console, _rows_of(stores))
         raise
     if is_campaign and as_json:
-        typer.echo(_json_of(stores, changed=changed))
+        trainings = [{name: row.get(field) for name, field in _AS_JSON.items()} for row in _rows_of(stores)]
+        searched = {"searches": found} if (found := searches_of(stores)) else {}
+        print_json({"changed": changed, "trainings": trainings, **searched}, sort_keys=True)
     elif is_campaign:
         _print_table(console, _rows_of(stores))
         for search in searches_of(stores):
@@ -69,7 +70,7 @@ def carry_out(
         (store,) = stores
         facts = {"digest": store.plan["digest"], "deployment": store.name, "changed": changed}
         warned = {"warnings": warnings} if warnings else {}
-        typer.echo(json.dumps({**facts, **store.record_now(), **warned}, indent=2, sort_keys=True))
+        print_json({**facts, **store.record_now(), **warned}, sort_keys=True)
     else:
         (store,) = stores
         console.print()
@@ -92,14 +93,6 @@ _AS_JSON = {
     **{name: name for name in ("epochs", "accuracy", "numbers", "results")},
     "seconds": "elapsed_seconds",
 }
-
-
-def _json_of(stores: Sequence[DeploymentStore], *, changed: bool) -> str:
-    from modak_ansible.deployment.searches.kept import searches_of
-
-    trainings = [{name: row.get(field) for name, field in _AS_JSON.items()} for row in _rows_of(stores)]
-    searched = {"searches": found} if (found := searches_of(stores)) else {}
-    return json.dumps({"changed": changed, "trainings": trainings, **searched}, indent=2, sort_keys=True)
 
 
 def _print_table(console: Console, rows: list[StatusRow]) -> None:

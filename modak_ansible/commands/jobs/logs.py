@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +9,7 @@ import typer
 
 from modak_ansible.commands import completion as completing
 from modak_ansible.commands.jobs.operate import Only
-from modak_ansible.commands.options import Json
+from modak_ansible.commands.options import Json, print_json
 
 EXAMPLES = "Example: modak logs -f; or: modak logs mnist-pytorch-slurm build --since 10m"
 
@@ -91,7 +90,7 @@ def command(
         lines = log_texts.of_job(folder, _FILES[which], begin, follow=follow, show=typer.echo, rank=rank)
     if as_json:
         named = {"deployment": folder.name, "log": which if kind == "job" else kind}
-        typer.echo(json.dumps({**named, "lines": lines}, indent=2))
+        print_json({**named, "lines": lines})
         return
     for line in lines:
         typer.echo(line)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from modak_ansible.commands.options import PlanOptions, show_warnings, takes
+from modak_ansible.commands.options import PlanOptions, seconds_in, show_warnings, takes
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -101,12 +101,8 @@ def _seconds(idle: str) -> int:
         UsageError: it is no duration, or too short a one.
     """
     from modak_ansible.errors import UsageError
-    from modak_ansible.model.quantities import parse_duration
 
-    try:
-        seconds = int(parse_duration(idle))
-    except ValueError as error:
-        raise UsageError(f"--idle: {error}") from error
+    seconds = int(seconds_in("--idle", idle))
     if seconds < _SHORTEST:
         raise UsageError(f"--idle {idle} is less than a minute", hint="give it some, as 30m")
     return seconds

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from modak_ansible.commands import completion as completing
+from modak_ansible.commands.options import print_json
 
 if TYPE_CHECKING:
     from modak_ansible.deployment.playbook import PlaybookRun
@@ -53,7 +53,7 @@ def act(deployment: str, state: str, training: str | None, *, as_json: bool) -> 
     jobs = run_for(found, "act", as_json=as_json, job_state=state).jobs
     rows = [jobs[store.name] for store in found if store.name in jobs]
     if as_json:
-        typer.echo(json_of(rows, found))
+        print_rows(rows, found)
     elif len(found) > 1:
         width = max(len(row["training"]) for row in rows)
         for row in rows:
@@ -73,6 +73,6 @@ def run_for(found: Sequence[DeploymentStore], playbook: str, *, as_json: bool, *
         return run_playbook(playbook, {**plans_of(found), **variables}, display)
 
 
-def json_of(rows: Sequence[Mapping[str, object]], found: Sequence[DeploymentStore]) -> str:
-    """Of one deployment what became of it, and of many a list of that."""
-    return json.dumps(rows if len(found) > 1 else rows[0], indent=2)
+def print_rows(rows: Sequence[Mapping[str, object]], found: Sequence[DeploymentStore]) -> None:
+    """As JSON: of one deployment what became of it, and of many a list of that."""
+    print_json(rows if len(found) > 1 else rows[0])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import asdict
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from modak_ansible.commands.jobs.operate import Only, Which
-from modak_ansible.commands.options import Json
+from modak_ansible.commands.options import Json, print_json
 
 if TYPE_CHECKING:
     from modak_ansible.deployment.results import Results
@@ -40,7 +39,7 @@ def command(
     found = results_of(find_trainings(deployment, training), to, also or ())
     if as_json:
         facts = [{"training": results.training, **_facts(results)} for results in found]
-        typer.echo(json.dumps(facts if len(found) > 1 else _facts(found[0]), indent=2))
+        print_json(facts if len(found) > 1 else _facts(found[0]))
     elif len(found) > 1:
         _print_all(found)
     else:

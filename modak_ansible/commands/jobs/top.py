@@ -11,7 +11,7 @@ import typer
 
 from modak_ansible.commands import completion as completing
 from modak_ansible.commands.jobs.operate import Only
-from modak_ansible.commands.options import Json
+from modak_ansible.commands.options import Json, print_json
 
 if TYPE_CHECKING:
     from modak_ansible.deployment.status import Entry
@@ -67,7 +67,10 @@ def command(
     if once:
         ask_targets([entry], inside="usage")
         _check(entry)
-        typer.echo(json.dumps(_row(entry), indent=2) if as_json else _text(entry))
+        if as_json:
+            print_json(_row(entry))
+        else:
+            typer.echo(_text(entry))
         return
     _watch(entry, every, as_json=as_json)
 

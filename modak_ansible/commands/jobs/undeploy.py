@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from modak_ansible.commands.jobs.operate import Only, Which, json_of, run_for
+from modak_ansible.commands.jobs.operate import Only, Which, print_rows, run_for
 from modak_ansible.commands.options import Json
 
 EXAMPLES = "Example: modak undeploy mnist-pytorch-slurm"
@@ -49,4 +49,4 @@ def command(
         }
         for store, gone in zip(found, before, strict=True)
     ]
-    typer.echo(json_of(rows, found))
+    print_rows(rows, found)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import typer
 
-from modak_ansible.commands.options import Json, PlanOptions, show_warnings, takes, without_collecting
+from modak_ansible.commands.options import Json, PlanOptions, print_json, show_warnings, takes, without_collecting
 from modak_ansible.commands.plan.differences import Differences, beside_lines, difference_lines, differences
 
 if TYPE_CHECKING:
@@ -39,9 +38,7 @@ def command(
     found = differences(known.plan, plan) if known and not is_same else Differences()
     name = known.name if known else ""
     if as_json:
-        typer.echo(
-            json.dumps({"deployed": name, "planned": planned.plan.deployment, "same": is_same, **found}, indent=2)
-        )
+        print_json({"deployed": name, "planned": planned.plan.deployment, "same": is_same, **found})
     else:
         typer.echo(_text(name, planned.plan.deployment, found, is_same=is_same))
         if known and is_same:
@@ -66,7 +63,7 @@ def _several(every: list[Planned], *, as_json: bool) -> None:
             {"training": each.plan.training, "planned": each.plan.deployment, "same": is_same}
             for each, is_same in zip(every, same, strict=True)
         ]
-        typer.echo(json.dumps({"same": all(same), "again": lines, "trainings": trainings}, indent=2))
+        print_json({"same": all(same), "again": lines, "trainings": trainings})
     else:
         for line in lines:
             typer.echo(line)

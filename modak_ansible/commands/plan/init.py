@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from modak_ansible.commands import completion as completing
-from modak_ansible.commands.options import Json, Nodes, Processes, Words
+from modak_ansible.commands.options import Json, Nodes, Processes, Words, print_json
 
 if TYPE_CHECKING:
     from modak_ansible.reading.drafts.draft import Draft
@@ -235,7 +234,7 @@ def _report(draft: Draft, folder: Path, written: str, *, as_json: bool) -> None:
             "found": [list(each) for each in draft.found], "notes": draft.notes,
             "mistakes": as_data(mistakes), "warnings": as_data(warnings),
         }  # fmt: skip
-        typer.echo(json.dumps(facts, indent=2))
+        print_json(facts)
     else:
         print_table(("", ""), draft.found, wraps={1})
         for note in draft.notes:

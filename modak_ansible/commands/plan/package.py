@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from modak_ansible.commands.options import NOTHING_ASKED, Blueprint, Json, PlanOptions, Words, takes
+from modak_ansible.commands.options import NOTHING_ASKED, Blueprint, Json, PlanOptions, Words, print_json, takes
 
 EXAMPLES = "Example: modak package mine -i site.yaml -o mine.csar, and elsewhere: modak deploy mine.csar"
 
@@ -55,7 +54,7 @@ def command(
         write_whole(Path(output), content)
     if as_json:
         facts = {"file": output, "size": size, "sha256": digest, "left_behind": left_behind, "files": names}
-        typer.echo(json.dumps(facts, indent=2))
+        print_json(facts)
         return
     typer.echo(f"{output}: {len(names)} files, {format_size(size)}")
     for each in left_behind:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from modak_ansible.commands.options import Json, PlanOptions, as_data, show_warnings, takes, without_collecting
+from modak_ansible.commands.options import (
+    Json,
+    PlanOptions,
+    as_data,
+    print_json,
+    show_warnings,
+    takes,
+    without_collecting,
+)
 from modak_ansible.errors import Mistake
 from modak_ansible.reading.blueprint.forms.mistakes import NOT_KEPT
 
@@ -52,7 +59,7 @@ def command(
     warnings = [warning for warning in found[0].warnings if warning.rule != NOT_KEPT]
     if len(found) > 1 and as_json and not (explain or texts or output or plot):
         show_warnings(warnings)
-        typer.echo(json.dumps([planned.plan.model_dump(mode="json") for planned in found], indent=2))
+        print_json([planned.plan.model_dump(mode="json") for planned in found])
         return
     if len(found) > 1 and not (as_json or explain or texts or output or plot):
         from modak_ansible.commands.plan.table import trainings_table
@@ -77,7 +84,7 @@ def command(
         for line in [*draw(plan, planned.state, plot), f"wrote {plot}"]:
             typer.echo(line, err=as_json)
     if as_json:
-        typer.echo(plan_json(plan, warnings))
+        print_plan(plan, warnings)
         return
     from modak_ansible.commands.plan.table import plan_table
     from modak_ansible.planning.energy import predicted_energy
@@ -97,10 +104,10 @@ def command(
         typer.echo(plan_texts(plan))
 
 
-def plan_json(plan: Plan, warnings: Sequence[Mistake]) -> str:
+def print_plan(plan: Plan, warnings: Sequence[Mistake]) -> None:
     """A plan as JSON, with the warnings of its request where there are any."""
     warned = {"warnings": as_data(warnings)} if warnings else {}
-    return json.dumps({**plan.model_dump(mode="json"), **warned}, indent=2)
+    print_json({**plan.model_dump(mode="json"), **warned})
 
 
 def _width() -> int:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from modak_ansible.commands.options import Json, PlanOptions, show_warnings, takes
+from modak_ansible.commands.options import Json, PlanOptions, print_json, show_warnings, takes
 from modak_ansible.store.deployment import DeploymentStore
 
 if TYPE_CHECKING:
@@ -95,7 +94,7 @@ def _show_result(plan: Plan, folder: Path, *, as_json: bool) -> None:
     if as_json:
         facts = {"digest": plan.digest, "deployment": plan.deployment, "state": report.state, "reason": report.reason}
         spent = {"budget": report.budget, "spent": report.spent, "best": report.best}
-        typer.echo(json.dumps({**facts, **spent, "candidates": [_as_json(row) for row in rows]}, indent=2))
+        print_json({**facts, **spent, "candidates": [_as_json(row) for row in rows]})
         return
     titles = ("step", "10 to 90 %", "first", "steps", "x stock", "x plan", "candidate", "")
     print_table(titles, map(_cells, rows), right=range(6), wraps=(6, 7))

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-import json
-
 import typer
 
-from modak_ansible.commands.options import Json, PlanOptions, as_data, show_warnings, takes, without_collecting
+from modak_ansible.commands.options import (
+    Json,
+    PlanOptions,
+    as_data,
+    print_json,
+    show_warnings,
+    takes,
+    without_collecting,
+)
 
 EXAMPLES = "Example: modak validate tosca/blueprints/mnist-pytorch-slurm -i site.yaml"
 
@@ -31,7 +37,7 @@ def command(
     show_warnings(warnings)
     if as_json:
         found = {"valid": not mistakes, "mistakes": as_data(mistakes), "warnings": as_data(warnings)}
-        typer.echo(json.dumps(found, indent=2))
+        print_json(found)
     else:
         for mistake in mistakes:
             typer.echo(str(mistake))

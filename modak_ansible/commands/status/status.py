@@ -9,7 +9,7 @@ import typer
 
 from modak_ansible.commands import completion as completing
 from modak_ansible.commands.jobs.operate import Only
-from modak_ansible.commands.options import Json, without_collecting
+from modak_ansible.commands.options import Json, print_json, without_collecting
 
 if TYPE_CHECKING:
     from modak_ansible.deployment.status import Entry, StatusRow
@@ -130,7 +130,7 @@ def _watch(entries: list[Entry], every: float, *, as_json: bool, offline: bool) 
 
 def _show(rows: list[StatusRow], entries: list[Entry], *, as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps(rows, indent=2))
+        print_json(rows)
     elif not rows:
         typer.echo("nothing was deployed from this project; modak deploy BLUEPRINT does")
         typer.echo("what a blueprint elsewhere has deployed: modak status BLUEPRINT")

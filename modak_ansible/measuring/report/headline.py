@@ -65,16 +65,13 @@ def sentences(found: Sequence[Comparison], every: Sequence[Judged]) -> list[tupl
     return said
 
 
-def paper_text(finding: Finding) -> str:
-    return f"the paper: about {finding.ratio:g}" if finding.ratio else "the paper gives no number"
-
-
 def _sentence(each: Judged) -> tuple[str, str]:
     shown = [verdict for verdict in each.verdicts if verdict.ratio]
     papers = [verdict for verdict in shown if not verdict.today]
     todays = [verdict for verdict in shown if verdict.today]
     first = papers or todays
-    text = f"{each.finding.title}: {_ran(each.finding, first)}; {paper_text(each.finding)}."
+    papers = f"the paper: about {each.finding.ratio:g}" if each.finding.ratio else "the paper gives no number"
+    text = f"{each.finding.title}: {_ran(each.finding, first)}; {papers}."
     if papers and todays:
         text += f" With today's software it {_together(todays)}: {_ran(each.finding, todays)}."
     return _together(first), text

@@ -67,7 +67,9 @@ def outputs_of(trees: Mapping[str, ast.Module], options: Mapping[str, str]) -> t
                 elif not pattern and text.strip(f"./{ANY}"):
                     outside.append(text)
     kept = [
-        each for each in dict.fromkeys(inside) if not any(_covers(other, each) for other in inside if other != each)
+        each
+        for each in dict.fromkeys(inside)
+        if not any(each.startswith(f"{other}/") for other in inside if other != each)
     ]
     return sorted(kept)[:_MOST], sorted(set(outside))
 
@@ -81,10 +83,6 @@ def downloads(trees: Mapping[str, ast.Module]) -> bool:
             ):
                 return True
     return False
-
-
-def _covers(folder: str, path: str) -> bool:
-    return path.startswith(f"{folder}/")
 
 
 def _written(call: ast.Call, texts: Texts) -> Iterator[str]:

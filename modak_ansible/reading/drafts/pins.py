@@ -153,7 +153,7 @@ def _lock(path: Path, _: Pins) -> Iterator[str]:
         if place := _own_place(package.get("source", {})):
             yield f"{package['name']} @ {place}"
         elif package.get("version"):
-            yield f"{package['name']}=={_public(str(package['version']))}"
+            yield f"{package['name']}=={str(package['version']).partition('+')[0]}"
 
 
 def _own_place(source: Mapping[str, Any]) -> str:
@@ -241,11 +241,6 @@ def _is_specifier(text: str) -> bool:
     except InvalidSpecifier:
         return False
     return True
-
-
-def _public(version: str) -> str:
-    """A version without the label of whoever built it."""
-    return version.partition("+")[0]
 
 
 _KINDS: tuple[tuple[tuple[str, ...], Callable[[Path, Pins], Iterator[str]]], ...] = (

@@ -75,7 +75,8 @@ def probe(workspace: Workspace, scheduler: str, container_runtime: str, *, creat
         "workspace": str(workspace.path),
         "free_bytes": free,
         "container_runtime": version_of(runtime) if runtime else None,
-        "scheduler": _scheduler_version(scheduler),
+        # Torque's commands print the version of whatever takes their place
+        "scheduler": version_of("sbatch") if scheduler == "slurm" else SCHEDULERS[scheduler].title,
         "rsync": find_program("rsync") is not None,
     }
 
@@ -92,11 +93,6 @@ def machine_facts() -> MachineFacts:
         "cores": os.cpu_count(),
         "memory": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
     }
-
-
-def _scheduler_version(scheduler: str) -> str:
-    # Torque's commands print the version of whatever takes their place
-    return version_of("sbatch") if scheduler == "slurm" else SCHEDULERS[scheduler].title
 
 
 def version_of(program: str) -> str:

@@ -159,7 +159,7 @@ def test_of_very_many_a_terminal_shows_those_that_went_best(sweep, tmp_path, mon
         one["application"]["arguments"] = [["seed", str(number)]]
         (store.folder / "plan.json").write_text(json.dumps(one))
         stores.append(store)
-    monkeypatch.setattr(compare_command, "_found", lambda *_: stores)
+    monkeypatch.setattr("modak_ansible.store.deployments.find_all", lambda *_: stores)
     monkeypatch.setenv("FORCE_COLOR", "1")
     compare_command.command(["mine"], offline=True)
     shown = capsys.readouterr()
@@ -207,7 +207,7 @@ def test_a_picture(sweep, tmp_path, name):
 
 
 def test_a_terminal_that_shows_sixels_gets_the_picture(sweep, monkeypatch, capsys):
-    monkeypatch.setattr(compare_command, "_found", lambda *_: sweep)
+    monkeypatch.setattr("modak_ansible.store.deployments.find_all", lambda *_: sweep)
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setattr(sixel, "is_shown", lambda: True)
     monkeypatch.setattr(sixel, "pixels_across", lambda columns: columns * 9)

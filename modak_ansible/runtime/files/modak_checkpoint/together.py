@@ -94,7 +94,7 @@ class Ranks(Alone):
     def kept(self, now, begun, parts):
         mine = {"streams": now[1], "epoch_streams": begun[1], "sums": self._ranks.own_state()}
         if self._ranks.apart and not self.is_first:  # each had steps of its own
-            mine["parts"] = {name: part.state_dict() for name, part in parts.items() if not _is_model(part)}
+            mine["parts"] = {name: part.state_dict() for name, part in parts.items() if not hasattr(part, "parameters")}
         return {"streams": now[0], "epoch_streams": begun[0], "ranks": self._ranks.to_first(mine)}
 
     def load(self, state, parts):
@@ -151,10 +151,6 @@ class Ranks(Alone):
     def words(self, state):
         many = len(state.get("ranks") or [0])
         return "" if many == self._ranks.world else ", by %d ranks in place of %d," % (self._ranks.world, many)
-
-
-def _is_model(part):
-    return hasattr(part, "parameters")
 
 
 def crew(environment, torch, gpu):
