@@ -22,19 +22,17 @@ from modak_ansible.catalogue.adding import (
 )
 from modak_ansible.catalogue.own import check_name, text_of_entry, write_entry
 from modak_ansible.catalogue.reader import shipped_catalogue
-from modak_ansible.commands.catalogue.build import Builder, Result, request_for_image
-from modak_ansible.commands.deploy.progress import StageDisplay
+from modak_ansible.commands.catalogue.build import Builder, Result, request_for_image, run_image_role
 from modak_ansible.commands.options import PlanOptions
 from modak_ansible.errors import ModakError, UsageError
 from modak_ansible.model.measured.seen_image import SeenImage
 from modak_ansible.model.request import GivenImage
 from modak_ansible.planning.plan import make_plan
-from modak_ansible.planning.service import Planned, request_of
+from modak_ansible.planning.service import request_of
 from modak_ansible.reading.blueprint.training_reader import image_problem
 from modak_ansible.store.configuration import own_entries
-from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.lists.seen_images import seen_images, seen_of
-from modak_ansible.store.project import blueprint_state, find_blueprint, known_testbed
+from modak_ansible.store.project import blueprint_state, find_blueprint
 from modak_ansible.target.core.files import expanded
 
 # Whose first training's target is replaced by the one that is named.
@@ -176,18 +174,12 @@ def _named_after(source: str) -> str:
 
 def _look(asked: Asked, name: str, console: Console) -> SeenImage:
     """What is in an image, by a look into it on the target."""
-    from modak_ansible.deployment.playbook import run_playbook
-    from modak_ansible.deployment.run import plans_of
-
     blueprint = find_blueprint(_BLUEPRINT)
-    like, state = request_of(blueprint, PlanOptions(on=asked.on).given), blueprint_state(blueprint)
+    like = request_of(blueprint, PlanOptions(on=asked.on).given)
     given = GivenImage(source=asked.what, python=asked.python)
     plan = make_plan(request_for_image(name, "python", given, like))
-    planned = Planned(plan, blueprint, state, known_testbed(state))
-    store = DeploymentStore(planned.save(state / "builds"))
-    with StageDisplay(console) as display:
-        run_playbook("image", {**plans_of([store]), "image_inside": True}, display)
-    seen = seen_of(seen_images(state), given, plan.target.address)
+    run_image_role(plan, blueprint, console, image_inside=True)
+    seen = seen_of(seen_images(blueprint_state(blueprint)), given, plan.target.address)
     if seen is None:
         raise ModakError(f"nothing was told of {asked.what}", hint="try again")
     return seen

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from rich.console import Console
 from rich.text import Text
@@ -16,6 +16,7 @@ from modak_ansible.catalogue.processor import why_refused
 from modak_ansible.commands.deploy.progress import StageDisplay
 from modak_ansible.errors import TARGET_UNREACHABLE, ModakError
 from modak_ansible.model.application import Optimisation
+from modak_ansible.model.plan import Plan
 from modak_ansible.model.quantities import format_seconds, format_size
 from modak_ansible.model.request import GivenImage, Request
 from modak_ansible.planning.plan import make_plan
@@ -96,27 +97,33 @@ class Builder:
         return Result(entry.name, state, "", seconds, image.get("size"), image.get("path", "")), 0
 
     def _make(self, entry: Entry) -> tuple[ImageFacts, bool]:
-        from modak_ansible.deployment.playbook import run_playbook
-        from modak_ansible.deployment.run import plans_of
-
-        planned = self._plan(entry)
-        folder = planned.save(self._state / "builds")
-        if self._again:
-            forget_refusals(self._state, entry.name, planned.plan.target.address)
-        variables = {**plans_of([DeploymentStore(folder)]), "image_again": self._again}
-        with StageDisplay(self._console) as display:
-            result = run_playbook("image", variables, display).results["modak_image"]
-        return result.get("image") or ImageFacts(), bool(result.get("changed"))
-
-    def _plan(self, entry: Entry) -> Planned:
         catalogue = load_catalogue()
         if self._again:  # whatever the catalogue says of its probe
             catalogue = _without_refusals(catalogue, entry)
         plan = make_plan(request_for(entry, self._request), catalogue)
-        return Planned(plan, self._blueprint, self._state, known_testbed(self._state))
+        if self._again:
+            forget_refusals(self._state, entry.name, plan.target.address)
+        result = run_image_role(plan, self._blueprint, self._console, image_again=self._again)
+        return result.get("image") or ImageFacts(), bool(result.get("changed"))
 
     def _why_refused(self, entry: Entry) -> str:
         return why_refused(entry, self._request.target, known_refusals(self._state))
+
+
+def run_image_role(plan: Plan, blueprint: Path, console: Console, **variables: object) -> Any:
+    """What the image role does for a plan that is no deployment's, and answers.
+
+    Raises:
+        ModakError: it cannot be done.
+    """
+    from modak_ansible.deployment.playbook import run_playbook
+    from modak_ansible.deployment.run import plans_of
+
+    state = blueprint_state(blueprint)
+    folder = Planned(plan, blueprint, state, known_testbed(state)).save(state / "builds")
+    with StageDisplay(console) as display:
+        variables = {**plans_of([DeploymentStore(folder)]), **variables}
+        return run_playbook("image", variables, display).results["modak_image"]
 
 
 def request_for(entry: Entry, like: Request) -> Request:

@@ -8,17 +8,15 @@ from typing import TypedDict
 from rich.console import Console
 
 from modak_ansible.catalogue import Entry
-from modak_ansible.commands.catalogue.build import request_for
+from modak_ansible.commands.catalogue.build import request_for, run_image_role
 from modak_ansible.commands.catalogue.text import find_entry
-from modak_ansible.commands.deploy.progress import StageDisplay
 from modak_ansible.commands.options import PlanOptions
 from modak_ansible.errors import UsageError
 from modak_ansible.model.request import Request
 from modak_ansible.planning.plan import make_plan
-from modak_ansible.planning.service import Planned, request_of
+from modak_ansible.planning.service import request_of
 from modak_ansible.reading.blueprint.forms.text_rules import path_problem, place_problem
-from modak_ansible.store.deployment import DeploymentStore
-from modak_ansible.store.project import blueprint_state, find_blueprint, known_testbed
+from modak_ansible.store.project import find_blueprint
 
 _NO_KEY = "name one on the target with --key, or give its site a signing_key"
 
@@ -92,16 +90,8 @@ class Publisher:
         return chosen
 
     def _carry_out(self, state: str, request: Request, **variables: object) -> Published:
-        from modak_ansible.deployment.playbook import run_playbook
-        from modak_ansible.deployment.run import plans_of
-
         plan = make_plan(request_for(self._entry, request))
-        folder = blueprint_state(self._blueprint)
-        planned = Planned(plan, self._blueprint, folder, known_testbed(folder))
-        store = DeploymentStore(planned.save(folder / "builds"))
-        with StageDisplay(self._console) as display:
-            run = run_playbook("image", {**plans_of([store]), "image_state": state, **variables}, display)
-        answer = run.results["modak_image"]
+        answer = run_image_role(plan, self._blueprint, self._console, image_state=state, **variables)
         image = answer.get("image") or {}
         return {
             "entry": self._entry.name, "digest": plan.image.digest, "target": request.target.name,

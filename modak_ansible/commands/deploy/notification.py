@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from modak_ansible.commands.deploy.junit import junit_xml
@@ -50,9 +49,7 @@ class Ending:
     def __enter__(self) -> Ending:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if not isinstance(error, ModakError | KeyboardInterrupt | None):
             return
         seconds = time.monotonic() - self._began

@@ -7,7 +7,6 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from threading import Timer
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -58,9 +57,7 @@ class StageDisplay:
             self._status.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._forget_task()
         if self._status:
             self._status.stop()

@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from modak_ansible.commands import completion as completing
-from modak_ansible.commands.jobs.operate import Only
+from modak_ansible.commands.jobs.operate import Newest, Only
 from modak_ansible.commands.options import Json, print_json
 
 EXAMPLES = "Example: modak logs -f; or: modak logs mnist-pytorch-slurm build --since 10m"
@@ -18,14 +17,7 @@ _FILES = {"output": "output.log", "error": "error.log", "scheduler": "scheduler.
 
 
 def command(
-    deployment: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[DEPLOYMENT]",
-            help="A deployment, or a blueprint; without it the newest deployment here.",
-            autocompletion=completing.deployments,
-        ),
-    ] = None,
+    deployment: Newest = None,
     kind: Annotated[
         str | None,
         typer.Argument(

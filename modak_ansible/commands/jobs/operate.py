@@ -24,6 +24,14 @@ Which = Annotated[
 ]
 
 
+Newest = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[DEPLOYMENT]",
+        help="A deployment, or a blueprint; without it the newest deployment here.",
+        autocompletion=completing.deployments,
+    ),
+]
 Several = Annotated[
     list[str],
     typer.Argument(

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from modak_ansible.commands import completion as completing
-from modak_ansible.commands.jobs.operate import Only
+from modak_ansible.commands.jobs.operate import Newest, Only
 from modak_ansible.commands.options import Json, print_json
 
 if TYPE_CHECKING:
@@ -35,14 +34,7 @@ _ENDED = "modak results {name} brings what it left, and modak logs {name} shows 
 
 
 def command(
-    deployment: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[DEPLOYMENT]",
-            help="A deployment, or a blueprint; without it the newest deployment here.",
-            autocompletion=completing.deployments,
-        ),
-    ] = None,
+    deployment: Newest = None,
     training: Only = None,
     once: Annotated[bool, typer.Option("--once", help="Look once, not until it ends.")] = False,
     as_json: Json = False,

@@ -123,9 +123,9 @@ def _watch(entries: list[Entry], every: float, *, as_json: bool, offline: bool) 
             known[states] = _lines_below(rows, entries)
         return known[states]
 
-    with watch_for(lambda: rows_of(entries), below, as_json=as_json) as shown:
-        ask_targets(entries, every, shown.update)
-        shown.update()
+    with watch_for(lambda: rows_of(entries), below, as_json=as_json) as update:
+        ask_targets(entries, every, update)
+        update()
 
 
 def _show(rows: list[StatusRow], entries: list[Entry], *, as_json: bool) -> None:

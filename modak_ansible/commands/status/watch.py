@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import textwrap
 import time
-from collections.abc import Callable
-from types import TracebackType
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import typer
 from rich.console import Console
@@ -23,53 +23,27 @@ Below = Callable[[list[StatusRow]], list[str]]  # lines that stand below a table
 _NEWS = ("state", "stage", "job_id", "explanation", "position", "nodes", "epoch", "exit_code")
 
 
-class Watch(Protocol):
-    """Shows the rows as they are now; a context, which ends the showing."""
+@contextmanager
+def watch_for(rows: Rows, below: Below = lambda _: [], *, as_json: bool) -> Iterator[Callable[[], None]]:
+    """A table on a terminal; for other programs a line for every change, of text or of JSON.
 
-    def __enter__(self) -> Watch: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-
-    def update(self) -> None:
-        """Takes that something may have changed."""
-
-
-def watch_for(rows: Rows, below: Below = lambda _: [], *, as_json: bool) -> Watch:
-    """A table on a terminal; for other programs a line for every change, of text or of JSON."""
+    What it gives is called where something may have changed.
+    """
     console = Console(highlight=False)
-    if console.is_terminal and not as_json:
-        return _Screen(rows, below, console)
-    return _Lines(rows, below, as_json=as_json)
+    if as_json or not console.is_terminal:
+        yield _Lines(rows, below, as_json=as_json).update
+        return
+    # drawn anew every second: times go on between two answers
+    with Live(console=console, get_renderable=lambda: _table(rows(), below, console), refresh_per_second=1) as live:
+        yield live.refresh
 
 
-class _Screen:
-    """A table on a terminal, drawn anew every second: times go on between two answers."""
-
-    def __init__(self, rows: Rows, below: Below, console: Console) -> None:
-        self._rows, self._below, self._console = rows, below, console
-        self._live = Live(console=console, get_renderable=self._table, refresh_per_second=1, transient=False)
-
-    def __enter__(self) -> _Screen:
-        self._live.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._live.__exit__(kind, error, trace)
-
-    def update(self) -> None:
-        self._live.refresh()
-
-    def _table(self) -> Text:
-        rows = self._rows()
-        lines, below = lines_of(rows, self._console.width), wrapped(self._below(rows), self._console.width)
-        room = max(2, self._console.height - 2 - len(below))
-        if len(lines) > room:
-            lines = [*lines[:room], f"and {len(lines) - room} more"]
-        return styled([*lines, *below])
+def _table(rows: list[StatusRow], below: Below, console: Console) -> Text:
+    lines, last = lines_of(rows, console.width), wrapped(below(rows), console.width)
+    room = max(2, console.height - 2 - len(last))
+    if len(lines) > room:
+        lines = [*lines[:room], f"and {len(lines) - room} more"]
+    return styled([*lines, *last])
 
 
 class _Lines:
@@ -79,14 +53,6 @@ class _Lines:
         self._rows, self._below, self._as_json = rows, below, as_json
         self._shown: dict[str, list[Any]] = {}
         self._said: list[str] = []  # of what stands below
-
-    def __enter__(self) -> _Lines:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Nothing is left open."""
 
     def update(self) -> None:
         rows = self._rows()

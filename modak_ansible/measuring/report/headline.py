@@ -70,8 +70,8 @@ def _sentence(each: Judged) -> tuple[str, str]:
     papers = [verdict for verdict in shown if not verdict.today]
     todays = [verdict for verdict in shown if verdict.today]
     first = papers or todays
-    papers = f"the paper: about {each.finding.ratio:g}" if each.finding.ratio else "the paper gives no number"
-    text = f"{each.finding.title}: {_ran(each.finding, first)}; {papers}."
+    stated = f"the paper: about {each.finding.ratio:g}" if each.finding.ratio else "the paper gives no number"
+    text = f"{each.finding.title}: {_ran(each.finding, first)}; {stated}."
     if papers and todays:
         text += f" With today's software it {_together(todays)}: {_ran(each.finding, todays)}."
     return _together(first), text

@@ -17,30 +17,9 @@ _REFUSALS = KeptList(
         hint="remove it: what was refused is then tried once more",
     ),
 )
-
-
-def known_refusals(state: Path) -> tuple[Refusal, ...]:
-    """What was refused before.
-
-    Raises:
-        ModakError: the file is damaged.
-    """
-    return _REFUSALS.read(state)
-
-
-def note_refusal(state: Path, refusal: Refusal) -> None:
-    """Remembers a refusal in the place of an earlier one of the same build on the same target.
-
-    Raises:
-        ModakError: the file is damaged.
-    """
-    _REFUSALS.put(state, refusal)
+known_refusals, note_refusal = _REFUSALS.read, _REFUSALS.put
 
 
 def forget_refusals(state: Path, entry: str, address: str) -> None:
-    """Has a build tried again on a target.
-
-    Raises:
-        ModakError: the file is damaged.
-    """
+    """Has a build tried again on a target."""
     _REFUSALS.forget(state, lambda refusal: (refusal.entry, refusal.address) == (entry, address))

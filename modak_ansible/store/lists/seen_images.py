@@ -22,15 +22,7 @@ _IMAGES = KeptList(
         f"{path}, what is known of images, cannot be read", hint="remove it: images are then looked into once more"
     ),
 )
-
-
-def seen_images(state: Path) -> tuple[SeenImage, ...]:
-    """What was looked into before.
-
-    Raises:
-        ModakError: the file is damaged.
-    """
-    return _IMAGES.read(state)
+seen_images, note_image = _IMAGES.read, _IMAGES.put
 
 
 def seen_of(known: tuple[SeenImage, ...], image: GivenImage, address: str) -> SeenImage | None:
@@ -41,19 +33,6 @@ def seen_of(known: tuple[SeenImage, ...], image: GivenImage, address: str) -> Se
     return found if found and found.look == LOOK and image.checksum in (None, "", found.sha256) else None
 
 
-def note_image(state: Path, seen: SeenImage) -> None:
-    """Remembers an image in the place of what was under its name on that target before.
-
-    Raises:
-        ModakError: the file is damaged.
-    """
-    _IMAGES.put(state, seen)
-
-
 def forget_image(state: Path, source: str, python: str, address: str) -> None:
-    """Has an image looked into again.
-
-    Raises:
-        ModakError: the file is damaged.
-    """
+    """Has an image looked into again."""
     _IMAGES.forget(state, lambda each: _key(each) == (source, python, address))

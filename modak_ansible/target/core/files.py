@@ -14,7 +14,6 @@ import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, BinaryIO
 
 _BLOCK = 1 << 18
@@ -266,9 +265,7 @@ class Lock:
         self.take(wait=True)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.release()
 
 

@@ -307,6 +307,7 @@ def seen_there(state, monkeypatch, **found):
             **found,
         }
         note_image(state, SeenImage(**seen))
+        return PlaybookRun(results={"modak_image": {}})
 
     monkeypatch.setattr(deployment, "run_playbook", answer)
     return asked

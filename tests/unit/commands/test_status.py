@@ -118,8 +118,8 @@ def test_what_stands_below_the_table_is_watched_too(deployed, capsys, monkeypatc
     assert len(lines) == 4  # each deployment, and what is said of the machine, once
     assert lines[-1][10:] == "the last forecast on cluster: 17 min later"
     monkeypatch.setenv("COLUMNS", "30")
-    with watch_for(lambda: [], lambda _: ["a line that is longer than a narrow terminal"], as_json=False) as shown:
-        shown.update()
+    with watch_for(lambda: [], lambda _: ["a line that is longer than a narrow terminal"], as_json=False) as update:
+        update()
     assert capsys.readouterr().out[10:].strip() == "a line that is longer than a narrow terminal"
 
 
@@ -423,12 +423,12 @@ def test_a_thousand_rows_are_shown_at_once():
 @pytest.mark.parametrize("as_json", [False, True])
 def test_on_a_pipe_every_change_is_a_line(capsys, as_json):
     row = dict(ROW)
-    with watch_for(lambda: [row, {**ROW, "deployment": "other"}], as_json=as_json) as shown:
-        shown.update()
+    with watch_for(lambda: [row, {**ROW, "deployment": "other"}], as_json=as_json) as update:
+        update()
         row["elapsed_seconds"], row["loss"] = 4000.0, 0.1
-        shown.update()
+        update()
         row["epoch"] = 4
-        shown.update()
+        update()
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 3
     assert ["other" in line for line in lines] == [False, True, False]
