@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from modak_ansible.deployment.curves import curves_of
 from modak_ansible.deployment.searches.kept import searches_of
 from modak_ansible.errors import ModakError, UsageError, nearest
 from modak_ansible.store.deployment import DeploymentStore
@@ -17,7 +16,7 @@ from modak_ansible.target.core.plan import Plan
 from modak_ansible.target.core.staging import CODE
 from modak_ansible.target.jobs.numbers import numbers_of
 from modak_ansible.target.jobs.situation import LIVING
-from modak_ansible.target.metrics.curves import Curve, Curves, is_rising
+from modak_ansible.target.metrics.curves import Curve, Curves, is_rising, read_curves
 from modak_ansible.target.metrics.files import kind_of
 
 # What is compared by where nobody says: the first that the most trainings have.
@@ -138,6 +137,11 @@ def fetched(
     except ModakError as error:
         return [f"what is on the target could not be brought: {error.message}"]
     return []
+
+
+def curves_of(store: DeploymentStore) -> Curves:
+    """All numbers that the files of metrics of a deployment's training hold that are here."""
+    return read_curves(store.results, [file.path for file in store.files if (store.results / file.path).is_file()])
 
 
 def run_of(store: DeploymentStore) -> Run:

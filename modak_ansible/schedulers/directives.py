@@ -8,7 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from datetime import datetime
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from modak_ansible.model.job_options import JobOptions
 
 MEBIBYTE = 2**20
 PLAIN = re.compile(r"[A-Za-z0-9_.:=,+@/{}-]*", re.ASCII)
@@ -87,18 +90,18 @@ class Patterns(NamedTuple):
     example: str = ""
 
 
-def output_files(output: str | None, error: str | None, *, combined: bool, patterns: Patterns) -> tuple[str, str]:
+def output_files(options: JobOptions, patterns: Patterns) -> tuple[str, str]:
     """Where a scheduler writes what a job says, and its errors; these under no name where they go to the same file.
 
     Args:
-        combined: whether both are to go to one file.
         patterns: what the scheduler replaces.
 
     Raises:
         CannotExpress: errors are to have a file and none, or a path that no scheduler would find or modak needs itself.
     """
+    output, error = options.standard_output_file, options.standard_error_file
     name = _file_name("job_options.standard_output_file", output, patterns=patterns) if output else "scheduler.log"
-    if error and combined:
+    if error and options.combine_stdout_stderr:
         message = f"{error} is to hold the errors, and they are to go where the output goes"
         raise CannotExpress("job_options.combine_stdout_stderr", message, "leave one of the two out")
     return name, _file_name("job_options.standard_error_file", error, patterns=patterns) if error else ""

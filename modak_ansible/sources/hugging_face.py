@@ -19,8 +19,8 @@ from modak_ansible.errors import close_to, nearest
 from modak_ansible.model.dataset import DataFile, DataSource
 from modak_ansible.sources.base import Carrier, SourceProblem, Unreached
 from modak_ansible.sources.listed import Listed, Listing, chosen, needed
-from modak_ansible.store.cache import cache_folder
-from modak_ansible.target.core.files import NO_ROOM, make_private, read_json, write_json
+from modak_ansible.store.cache import cache_folder, keep_json
+from modak_ansible.target.core.files import NO_ROOM, read_json
 from modak_ansible.target.datasets.listed import STREAMS, Access
 
 _SCHEME = "hf://"
@@ -67,16 +67,9 @@ class HuggingFace(Listed):
     def fetched(self, source: DataSource, files: Sequence[DataFile]) -> tuple[list[DataFile], Access] | None:
         hub = needed("huggingface_hub", "hf")
         place, own = _place(source.location), self._own_names(source)
-        named = [
-            file.model_copy(
-                update={
-                    "address": hub.hf_hub_url(
-                        place.name, own[file.name], repo_type="dataset", revision=place.revision, endpoint=_endpoint()
-                    )
-                }
-            )
-            for file in files
-        ]
+        of_place = {"repo_type": "dataset", "revision": place.revision, "endpoint": _endpoint()}
+        urls = {file.name: hub.hf_hub_url(place.name, own[file.name], **of_place) for file in files}
+        named = [file.model_copy(update={"address": urls[file.name]}) for file in files]
         token = hub.get_token()
         return named, {"headers": {"Authorization": f"Bearer {token}"}} if token else {}
 
@@ -177,9 +170,7 @@ def _tree(place: _Place) -> tuple[str, dict[str, list[Any]], int | None]:
         if isinstance(entry, hub.hf_api.RepoFile) and entry.path != ".gitattributes"
     }
     samples = _samples(info.card_data)
-    with suppress(OSError):  # it is a cache
-        make_private(_kept(place.name, commit).parent)
-        write_json(_kept(place.name, commit), {"files": files, "samples": samples})
+    keep_json(_kept(place.name, commit), {"files": files, "samples": samples})
     return commit, files, samples
 
 

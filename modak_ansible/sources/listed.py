@@ -11,7 +11,6 @@ import re
 import time
 import warnings
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from types import ModuleType
 from typing import NamedTuple
@@ -31,9 +30,9 @@ from modak_ansible.sources.base import (
     target_fetches,
 )
 from modak_ansible.sources.manifest import LISTED, change_of, contents_of, is_glob
-from modak_ansible.store.cache import cache_folder
+from modak_ansible.store.cache import cache_folder, keep_json
 from modak_ansible.store.logins import take_logins
-from modak_ansible.target.core.files import NO_ROOM, make_private, read_json, sha256_of, write_json
+from modak_ansible.target.core.files import NO_ROOM, read_json, sha256_of
 from modak_ansible.target.datasets.archive import is_archive, name_problem
 from modak_ansible.target.datasets.listed import Access, check
 
@@ -138,11 +137,7 @@ class Listed(Source):
         _check_names(listing)
         files = [file.model_dump(mode="json") for file in listing.files]
         asked = time.strftime("%Y-%m-%d", time.gmtime())
-        with suppress(OSError):  # it is a cache
-            make_private(place.parent)
-            write_json(
-                place, {"location": listing.location, "files": files, "samples": listing.samples, "asked": asked}
-            )
+        keep_json(place, {"location": listing.location, "files": files, "samples": listing.samples, "asked": asked})
         return listing
 
     def names(self, source: DataSource, folder: Path) -> list[str]:  # noqa: ARG002

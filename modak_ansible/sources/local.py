@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from contextlib import suppress
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, ClassVar
@@ -13,9 +11,19 @@ from modak_ansible.errors import ModakError, nearest
 from modak_ansible.model.dataset import IDX, DataFile, Dataset, DataSource
 from modak_ansible.sources import samples
 from modak_ansible.sources.base import Asked, Carrier, Source, SourceProblem
-from modak_ansible.sources.manifest import LISTED, below, change_of, contents_of, files_of, is_glob, matching, single
+from modak_ansible.sources.manifest import (
+    LISTED,
+    below,
+    change_of,
+    contents_of,
+    files_of,
+    is_glob,
+    matching,
+    real,
+    single,
+)
 from modak_ansible.sources.published import WORDS
-from modak_ansible.store.cache import cache_folder
+from modak_ansible.store.cache import cache_folder, keep_json
 from modak_ansible.target.core.files import expanded, make_private, read_json, write_json
 from modak_ansible.target.datasets.archive import is_archive, limit_of, members_of
 
@@ -86,9 +94,7 @@ class Local(Source):
             known = {"samples": number, "damaged": samples.damaged(root, names, form) if number is None else ""}
             if samples.lacking(form):  # until it is installed
                 return known
-            with suppress(OSError):  # it is a cache
-                make_private(place.parent)
-                write_json(place, known)
+            keep_json(place, known)
         return dict(known)
 
     def bring(self, source: DataSource, carrier: Carrier) -> None:
@@ -126,7 +132,7 @@ def brought(datasets: Sequence[Dataset], folder: Path, here: Path) -> dict[Path,
     """
     found = {}
     for dataset in datasets:
-        mount = _real(here / dataset.mount_as) if dataset.mount_as else None
+        mount = real(here / dataset.mount_as) if dataset.mount_as else None
         for source in dataset.sources:
             if source.kind not in Local.kinds:
                 continue
@@ -135,14 +141,10 @@ def brought(datasets: Sequence[Dataset], folder: Path, here: Path) -> dict[Path,
             if source.kind == "glob":
                 _, root, names = _found(path, source.location, source.pattern)
                 places = [root / name for name in names]
-            for each in map(_real, places):
-                if not _real(here).is_relative_to(each):
+            for each in map(real, places):
+                if not real(here).is_relative_to(each):
                     found[each] = mount is not None and each.is_relative_to(mount)
     return found
-
-
-def _real(path: Path) -> Path:
-    return Path(os.path.realpath(path))  # which leaves links in a circle as they are
 
 
 def _found(path: Path, text: str, pattern: str) -> tuple[str, Path, list[str]]:

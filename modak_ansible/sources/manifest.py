@@ -11,19 +11,22 @@ import hashlib
 import os
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from modak_ansible.model.dataset import Contents, DataFile, DataSource
 from modak_ansible.sources.base import SourceProblem
-from modak_ansible.store.cache import cache_folder
-from modak_ansible.target.core.files import make_private, read_json, sha256_of, write_json
+from modak_ansible.store.cache import cache_folder, keep_json
+from modak_ansible.target.core.files import read_json, sha256_of
 from modak_ansible.target.core.seal import stamp_of
 from modak_ansible.target.datasets.archive import name_problem
 from modak_ansible.target.datasets.listed import origin_of
 
 LISTED = 16  # files that a plan lists; of more it has their digest
 _MAGIC = re.compile(r"[*?\[]")
+
+
+def real(path: Path) -> Path:
+    return Path(os.path.realpath(path))  # which leaves links in a circle as they are
 
 
 def is_glob(text: str) -> bool:
@@ -146,9 +149,7 @@ def files_of(root: Path, names: Sequence[str]) -> list[DataFile]:
         kept[name] = [stamp, digest]
         found.append(DataFile(name=name, size=int(stamp.partition(" ")[0]), sha256=digest))
     if any(known.get(name) != entry for name, entry in kept.items()):
-        with suppress(OSError):  # it is a cache
-            make_private(place.parent)
-            write_json(place, {**{name: entry for name, entry in known.items() if (root / name).exists()}, **kept})
+        keep_json(place, {**{name: entry for name, entry in known.items() if (root / name).exists()}, **kept})
     return found
 
 

@@ -8,8 +8,9 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
-from modak_ansible.target.core.files import expanded, make_private, write_whole
+from modak_ansible.target.core.files import expanded, make_private, write_json, write_whole
 
 _MOST = 500  # texts of a kind; a text that is kept when there are more takes the places of the oldest
 
@@ -17,6 +18,13 @@ _MOST = 500  # texts of a kind; a text that is kept when there are more takes th
 def cache_folder() -> Path:
     """The project's folder below the one that the XDG base directory specification names."""
     return Path(os.environ.get("XDG_CACHE_HOME") or expanded("~/.cache")) / "modak"
+
+
+def keep_json(path: Path, value: dict[str, Any]) -> None:
+    """Keeps what was found out below the folder, as far as anything can be kept there."""
+    with suppress(OSError):
+        make_private(path.parent)
+        write_json(path, value)
 
 
 def kept_text(kind: str, made_from: str, make: Callable[[], str | None]) -> str | None:

@@ -1,8 +1,9 @@
-"""modak image: what is in an image?"""
+"""modak image: what is in an image? The only file that knows spython."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import shutil
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,7 @@ import typer
 
 from modak_ansible.commands.options import Json, print_json
 
+_LABEL = "modak."
 EXAMPLES = "Example: modak image ~/modak/images/*.sif --definition"
 
 
@@ -19,8 +21,6 @@ def command(
     as_json: Json = False,
 ) -> None:
     """Show what images were built from: framework, version, compiler, processor, digests, licence."""
-    from modak_ansible.commands.catalogue.image_labels import inspect_image
-
     facts = {str(path): inspect_image(path) for path in files}
     if as_json:
         print_json([{"path": path, **asdict(fact)} for path, fact in facts.items()])
@@ -33,3 +33,39 @@ def command(
             typer.echo("  no labels of modak's: another tool built it")
         if definition:
             typer.echo("".join(f"\n    {line}".rstrip(" ") for line in fact.definition.splitlines()) + "\n")
+
+
+@dataclass(frozen=True)
+class ImageFacts:
+    # those that the build wrote, without their prefix: framework, version, compiler, target, licence,
+    # definition-digest, base-digest, build-date; empty for an image of somebody else's
+    labels: dict[str, str]
+    definition: str  # the definition file that it was built from
+    test: str  # its test script
+
+
+def inspect_image(path: Path) -> ImageFacts:
+    """Reads an image file.
+
+    Raises:
+        ModakError: there is no such image, or no Singularity to read it with.
+    """
+    from modak_ansible.errors import ModakError
+
+    if not path.is_file():
+        raise ModakError(f"the image {path} is not there", hint="give the path of a .sif file of this machine")
+    if shutil.which("singularity") is None:
+        raise ModakError("singularity is not on this machine", hint="install apptainer, which brings it along")
+    from spython.main import get_client
+
+    answer = get_client().inspect(str(path))
+    attributes = answer.get("attributes")
+    if attributes is None:
+        said = "".join(answer.get("message") or ()).strip().splitlines()
+        raise ModakError(f"{path} cannot be read: {said[-1] if said else 'no reason given'}", hint="is it an image?")
+    labels = {name: str(value) for name, value in sorted(attributes["labels"].items()) if name.startswith(_LABEL)}
+    return ImageFacts(
+        labels={name[len(_LABEL) :]: value for name, value in labels.items()},
+        definition=attributes.get("deffile") or "",
+        test=attributes.get("test") or "",
+    )

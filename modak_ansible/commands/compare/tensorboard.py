@@ -12,7 +12,7 @@ from modak_ansible.commands.jobs.operate import Only, Several
 if TYPE_CHECKING:
     import subprocess
 
-    from modak_ansible.deployment.exporting.live import LiveEvents
+    from modak_ansible.deployment.exporting.tensorboard import LiveEvents
 
 EXAMPLES = "Example: modak tensorboard mine"
 # How long TensorBoard may take until it answers, and how often another port is tried, where one is taken meanwhile.
@@ -35,7 +35,7 @@ def command(
     import signal
     import tempfile
 
-    from modak_ansible.deployment.exporting.live import LiveEvents
+    from modak_ansible.deployment.exporting.tensorboard import LiveEvents
     from modak_ansible.model.quantities import counted
     from modak_ansible.store.deployments import find_all
 

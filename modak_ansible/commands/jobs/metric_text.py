@@ -8,7 +8,7 @@ from pathlib import Path
 import typer
 
 from modak_ansible.commands.jobs.log_start import Since
-from modak_ansible.deployment.curves import curves_of
+from modak_ansible.deployment.comparison import curves_of
 from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.target.metrics.curves import Curves
 

@@ -1,11 +1,13 @@
-"""TensorBoard: a folder a run, with one event file of scalars."""
+"""TensorBoard: a folder a run, with one event file of scalars, which grows while the training runs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 
-from modak_ansible.deployment.exporting.exported import Exported, Folders
+from modak_ansible.deployment.exporting.exported import Exported, Folders, exported_of
 from modak_ansible.deployment.exporting.protobuf import delimited, double, single, whole
+from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.target.metrics.events import framed
 
 
@@ -29,3 +31,34 @@ def records(run: Exported, points: Sequence[tuple[str, int, float, float]], *, i
         summary = delimited(1, delimited(1, tag) + single(2, value))
         events.append(double(1, time) + whole(2, step) + delimited(5, summary))
     return b"".join(map(framed, events))
+
+
+class LiveEvents:
+    """A log folder of TensorBoard's, to which what is new of runs is added.
+
+    A reader keeps an event file open and reads what is added to it; of one that is replaced it would see no more.
+
+    Args:
+        folder: that nobody else writes to.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._written: dict[str, set[tuple[str, int]]] = {}
+
+    def add(self, stores: Iterable[DeploymentStore]) -> int:
+        """Adds what has come since the last time, from what is here; gives how many points."""
+        count = 0
+        for run in map(exported_of, stores):
+            written = self._written.setdefault(run.run.deployment, set())
+            new = [point for point in run.points() if point[:2] not in written]
+            if not new:
+                continue
+            folder, file = named(run)
+            path = self._folder / folder / file
+            path.parent.mkdir(exist_ok=True)
+            with path.open("ab") as events:
+                events.write(records(run, new, is_begun=bool(written)))
+            written |= {point[:2] for point in new}
+            count += len(new)
+        return count

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from modak_ansible.catalogue import Catalogue, load_catalogue
+from modak_ansible.catalogue.entry import script_for
 from modak_ansible.errors import ModakError, UsageError, nearest
 from modak_ansible.measuring.suites.fields import Fields, named
 from modak_ansible.measuring.suites.switches import plan_switch_problem
-from modak_ansible.measuring.suites.workloads import load_workloads, script_for, switch_problem, workloads_folder
+from modak_ansible.measuring.suites.workloads import load_workloads, switch_problem, workloads_folder
 from modak_ansible.model.measured.suite import Group, Matrix, Suite
 from modak_ansible.model.measured.workload import Workload
 from modak_ansible.model.quantities import parse_walltime

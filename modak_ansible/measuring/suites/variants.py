@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from modak_ansible.catalogue import Entry
+from modak_ansible.catalogue.entry import script_for
 from modak_ansible.errors import UsageError, nearest
 from modak_ansible.measuring.suites.reader import Inventory, variant_name
-from modak_ansible.measuring.suites.workloads import script_for
 from modak_ansible.model.measured.suite import Group, Suite
 from modak_ansible.model.measured.workload import Workload
 

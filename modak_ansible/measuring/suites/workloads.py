@@ -8,12 +8,9 @@ from pathlib import Path
 import yaml
 from pydantic import ValidationError
 
-from modak_ansible.catalogue.entry import script_for
 from modak_ansible.errors import ModakError
 from modak_ansible.model.measured.workload import Workload, WorkloadScript
 from modak_ansible.store.project import shipped
-
-__all__ = ["load_workloads", "script_for", "switch_problem", "workloads_folder"]
 
 
 def workloads_folder() -> Path:

@@ -149,9 +149,7 @@ def _surroundings(options: JobOptions) -> Iterator[str]:
 
 
 def _output(job: PlannedJob) -> Iterator[str]:
-    options = job.options
-    asked = options.standard_output_file, options.standard_error_file
-    output, error = output_files(*asked, combined=options.combine_stdout_stderr, patterns=_PATTERNS)
+    output, error = output_files(job.options, _PATTERNS)
     yield f"-o {output}"
     if error:
         yield f"-e {error}"

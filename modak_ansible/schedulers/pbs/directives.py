@@ -150,9 +150,7 @@ def _surroundings(options: JobOptions) -> Iterator[str]:
 
 
 def _output(job: PlannedJob) -> Iterator[str]:
-    options = job.options
-    asked = options.standard_output_file, options.standard_error_file
-    output, error = output_files(*asked, combined=options.combine_stdout_stderr, patterns=Patterns("PBS"))
+    output, error = output_files(job.options, Patterns("PBS"))
     if not error:
         yield "-j oe"
     yield f"-o {output}"

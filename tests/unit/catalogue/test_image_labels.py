@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from modak_ansible.commands.catalogue.image_labels import inspect_image
+from modak_ansible.commands.catalogue.image import inspect_image
 from modak_ansible.errors import ModakError
 
 RECORDED = Path(__file__).parents[1] / "recorded" / "apptainer-1.4.5-inspect.json"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from modak_ansible.deployment.exporting.live import LiveEvents
+from modak_ansible.deployment.exporting.tensorboard import LiveEvents
 from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.target.metrics.curves import read_curves
 
