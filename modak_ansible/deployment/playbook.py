@@ -81,16 +81,18 @@ class Enough(Exception):
 
 
 class Listener(Protocol):
-    """Is told how a playbook gets on."""
+    """Is told how a playbook gets on; who is derived from it says what it hears."""
 
     def progress(self, stage: str, text: str) -> None:
         """A line from a stage that is going on."""
 
-    def task(self, name: str) -> None:
+    def task(self, name: str) -> None:  # noqa: ARG002 - of interest to few
         """A task begins."""
+        return
 
-    def finished(self, action: str, result: TaskResult) -> None:
+    def finished(self, action: str, result: TaskResult) -> None:  # noqa: ARG002
         """A task of ours has ended well."""
+        return
 
 
 class PlaybookError(ModakError):
@@ -116,7 +118,6 @@ def run_playbook(
     variables: Mapping[str, object],
     listener: Listener | None = None,
     *,
-    become_password: str | None = None,
     deadline: float | None = None,
     inventory: Mapping[str, object] | None = None,
 ) -> PlaybookRun:
@@ -124,7 +125,6 @@ def run_playbook(
 
     Args:
         playbook: its name below playbooks/, without the ending.
-        become_password: for sudo, where that wants one.
         deadline: of time.monotonic(), when it is ended; None for none.
         inventory: hosts and groups as Ansible has them; without it the playbook finds its target by the plan.
 
@@ -157,8 +157,6 @@ def run_playbook(
             inventory=_as_they_are(inventory) if inventory else "localhost,",
             extravars=_as_they_are(variables),
             envvars={**_environment(), **handed, PASSING: private},
-            passwords={r"BECOME password.*:\s*?$": become_password} if become_password else None,
-            cmdline="--ask-become-pass" if become_password else None,
             settings={"pexpect_timeout": 1},
             event_handler=watcher.event,
             cancel_callback=lambda: bool(watcher.ended_by) or is_late() or bool(is_ended and is_ended()),

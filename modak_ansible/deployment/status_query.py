@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from modak_ansible.deployment.playbook import run_playbook
+from modak_ansible.deployment.playbook import Listener, run_playbook
 from modak_ansible.deployment.status import Entry, may_live
 from modak_ansible.store.deployment import DeploymentStore, queue_of
 from modak_ansible.store.project import read_origin
@@ -66,7 +66,7 @@ def ask_targets(
         run_playbook("jobs", {}, _Answers(Path(folder), groups, heard), inventory=inventory)
 
 
-class _Answers:
+class _Answers(Listener):
     """Takes what the targets answer: a listener for the playbook."""
 
     def __init__(self, folder: Path, groups: list[_Group], heard: Callable[[], None] | None) -> None:
@@ -79,12 +79,6 @@ class _Answers:
         self._groups[int(number)].take(read_json(self._folder / f"{number}.json") or {})
         if self._heard:
             self._heard()
-
-    def task(self, name: str) -> None:
-        """Tasks are of no interest here."""
-
-    def finished(self, action: str, result: object) -> None:
-        """Neither are their ends."""
 
 
 def _groups(entries: list[Entry]) -> list[_Group]:

@@ -9,7 +9,7 @@ import sys
 import time
 from dataclasses import dataclass
 
-from modak_ansible.deployment.playbook import Listener, PlaybookError, run_playbook
+from modak_ansible.deployment.playbook import PlaybookError, run_playbook
 from modak_ansible.discovery.aim import Aim
 from modak_ansible.errors import TARGET_UNREACHABLE, ModakError, TargetUnreachable
 from modak_ansible.schedulers.cluster import ClusterFacts, cluster_from_json
@@ -59,7 +59,7 @@ class Survey:
         return cluster_from_json(found) if found else None
 
 
-def survey_target(aim: Aim, wanted: Wanted, listener: Listener | None = None) -> Survey:
+def survey_target(aim: Aim, wanted: Wanted) -> Survey:
     """Looks at a target and changes nothing; a job, if one is asked for, is gone afterwards.
 
     Raises:
@@ -72,7 +72,7 @@ def survey_target(aim: Aim, wanted: Wanted, listener: Listener | None = None) ->
             return Survey(entrance)
         variables = {"survey_connection": connection.ansible_variables(), "survey_wanted": _wanted(aim, wanted)}
         try:
-            facts: SurveyFacts = run_playbook("survey", variables, listener).results["modak_survey"]["survey"]
+            facts: SurveyFacts = run_playbook("survey", variables).results["modak_survey"]["survey"]
         except PlaybookError as error:
             if error.exit_code == TARGET_UNREACHABLE:
                 raise TargetUnreachable(error.message) from error

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from modak_ansible.catalogue.processor import architecture_of
-from modak_ansible.deployment.playbook import PlaybookError, PlaybookRun, run_playbook
+from modak_ansible.deployment.playbook import Listener, PlaybookError, PlaybookRun, run_playbook
 from modak_ansible.deployment.run import plans_of
 from modak_ansible.errors import TARGET_UNREACHABLE, ModakError, TargetUnreachable
 from modak_ansible.planning.service import Planned
@@ -100,7 +100,7 @@ class PlaybookExecutor:
             raise
 
 
-class _Teller:
+class _Teller(Listener):
     """Passes on what a build says of itself."""
 
     def __init__(self, say: Say) -> None:
@@ -108,12 +108,6 @@ class _Teller:
 
     def progress(self, stage: str, text: str) -> None:
         self._say(f"{stage}: {text}")
-
-    def task(self, name: str) -> None:
-        """Names of tasks are of no interest here."""
-
-    def finished(self, action: str, result: object) -> None:
-        """What a stage amounts to is said by whoever asked for it."""
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from modak_ansible.commands.jobs.log_start import Since
+from modak_ansible.deployment.playbook import Listener
 from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.target.core.staging import RANKS
 
@@ -164,7 +165,7 @@ def _is_over(folder: Path) -> bool:
     return last.get("state") == "failed" or bool(record.get("undeployed")) or record.get("stage") == "report"
 
 
-class _Shown:
+class _Shown(Listener):
     """A listener for playbooks that hands on what they show."""
 
     def __init__(self, show: Show) -> None:
@@ -172,9 +173,3 @@ class _Shown:
 
     def progress(self, stage: str, text: str) -> None:  # noqa: ARG002 - there is only one
         self._show(text)
-
-    def task(self, name: str) -> None:
-        """Tasks are of no interest here."""
-
-    def finished(self, action: str, result: object) -> None:
-        """Neither are their ends."""

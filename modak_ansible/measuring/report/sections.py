@@ -148,13 +148,15 @@ def _native_charts(found: Iterable[Comparison]) -> list[Chart]:
         if comparison.variants:
             charts += [
                 speed_chart(comparison, f"{comparison.workload}: steady epochs", with_paper=False),
-                _start_chart(comparison, "process start to framework imported", "s", _imports),
-                _start_chart(comparison, "process start to first step", "s", _first_step),
+                _start_chart(comparison, "process start to framework imported", _imports),
+                _start_chart(
+                    comparison, "process start to first step", lambda training: training.seconds.to_first_step
+                ),
             ]
     return charts
 
 
-def _start_chart(comparison: Comparison, what: str, unit: str, quantity: Quantity) -> Chart:
+def _start_chart(comparison: Comparison, what: str, quantity: Quantity) -> Chart:
     bars = tuple(
         training_bar(each, quantity, is_baseline=not each.container, label=_where(each.container, each.label))
         for each in comparison.measured
@@ -163,12 +165,12 @@ def _start_chart(comparison: Comparison, what: str, unit: str, quantity: Quantit
     return Chart(
         name=slug(f"native {comparison.group} {comparison.workload} {comparison.target} {what}"),
         title=f"{comparison.workload}: {what}",
-        unit=unit,
+        unit="s",
         bars=bars,
         interval="least to most of the rounds; n counts rounds",
-        table=bar_table(bars, unit),
+        table=bar_table(bars, "s"),
         caption=f"{comparison.machine}. {how_much(comparison)}",
-        more_is_better=unit != "s",
+        more_is_better=False,
     )
 
 
@@ -182,10 +184,6 @@ def _where(container: bool, label: str) -> str:
 
 def _imports(training: TrainingResult) -> float | None:
     return training.seconds.imports if imports_per_second(training) else None
-
-
-def _first_step(training: TrainingResult) -> float | None:
-    return training.seconds.to_first_step
 
 
 def _measured(samples: Iterable[Sample], names: tuple[str, ...] = ()) -> tuple[Chart, ...]:

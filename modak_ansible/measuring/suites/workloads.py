@@ -17,13 +17,13 @@ def workloads_folder() -> Path:
     return shipped("benchmarks")
 
 
-def load_workloads(folder: Path | None = None) -> dict[str, Workload]:
+def load_workloads() -> dict[str, Workload]:
     """All workloads by name.
 
     Raises:
         ModakError: a workload.yaml is not what it must be.
     """
-    found = (_read(path) for path in sorted((folder or workloads_folder()).glob("*/workload.yaml")))
+    found = (_read(path) for path in sorted(workloads_folder().glob("*/workload.yaml")))
     return {each.name: each for each in found}
 
 

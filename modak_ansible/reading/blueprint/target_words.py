@@ -292,7 +292,7 @@ def replaced(item: Item, path: tuple[str, ...], value: Item, place: Location | N
 
 
 def _is_target(node: Item, definitions: Definitions) -> bool:
-    return definitions.is_derived("node_types", _type(node), TARGET)
+    return definitions.is_derived(_type(node), TARGET)
 
 
 def _type(node: Item) -> str:

@@ -116,13 +116,13 @@ def data_options(names: Sequence[str]) -> list[str]:
     return [name for name in names if _OF_DATA.search(name.replace("-", "_"))]
 
 
-def torchvision_root(trees: Mapping[str, ast.Module], options: Mapping[str, str], name: str = "MNIST") -> str | None:
-    """The folder in which a script has torchvision look for one of its datasets; None where it does not."""
+def torchvision_root(trees: Mapping[str, ast.Module], options: Mapping[str, str]) -> str | None:
+    """The folder in which a script has torchvision look for MNIST; None where it does not."""
     held = {each.replace("-", "_"): value for each, value in options.items()}
     for tree in trees.values():
         texts = Texts(tree, held)
         for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and last_name(node.func) == name:
+            if isinstance(node, ast.Call) and last_name(node.func) == "MNIST":
                 given = {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg}
                 root = texts.of(node.args[0] if node.args else given.get("root"))
                 if root is not None:

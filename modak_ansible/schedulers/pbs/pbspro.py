@@ -13,7 +13,7 @@ import time
 from typing import Any
 
 from ..base import JobRecord, JobState, Run, SchedulerSilent
-from .torque import STATES, Torque, attributes, finished, hosts_of, variable_of, waiting
+from .torque import STATES, Torque, attributes, finished, hosts_of, submitted_from, waiting
 
 _STATES = {
     **STATES,
@@ -149,7 +149,7 @@ def _folder(variables: Any) -> str:
     """Where a job was submitted, of its Variable_List: a mapping in JSON, one line in text."""
     if isinstance(variables, dict):
         return str(variables.get("PBS_O_WORKDIR", ""))
-    return variable_of(str(variables or ""), "PBS_O_WORKDIR")
+    return submitted_from(str(variables or ""))
 
 
 def _number(value: Any) -> int | None:

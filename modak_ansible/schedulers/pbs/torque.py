@@ -348,7 +348,7 @@ def _record(values: dict[str, str]) -> JobRecord:
         reason,
         hosts_of(values.get("exec_host", "")),
         values.get("Job_Name", ""),
-        values.get("init_work_dir", "") or variable_of(values.get("Variable_List", ""), "PBS_O_WORKDIR"),
+        values.get("init_work_dir", "") or submitted_from(values.get("Variable_List", "")),
         queue=values.get("queue", "") if letter == "Q" else "",
         held_by=held_by,
         limit=limit,
@@ -418,8 +418,9 @@ def hosts_of(text: str) -> str:
     return ",".join(dict.fromkeys(names))
 
 
-def variable_of(text: str, name: str) -> str:
-    found = re.search(rf"(?:^|,){name}=([^,]*)", text)
+def submitted_from(variables: str) -> str:
+    """The folder that a job was submitted from, by its Variable_List."""
+    found = re.search(r"(?:^|,)PBS_O_WORKDIR=([^,]*)", variables)
     return found.group(1) if found else ""
 
 

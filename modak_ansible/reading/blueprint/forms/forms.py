@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Iterable, Iterator
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, WithJsonSchema
 
@@ -12,7 +12,6 @@ from modak_ansible.errors import Location
 from modak_ansible.reading.blueprint.forms.yaml_tree import Item
 
 Path = tuple[str, ...]
-AnyForm = TypeVar("AnyForm", bound="Form")
 
 
 class Form(BaseModel):

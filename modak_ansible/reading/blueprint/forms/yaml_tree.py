@@ -90,29 +90,28 @@ def item_from(value: Any, location: Location) -> Item:
     return Item(location, value, "" if value is None else str(value))
 
 
-def read_yaml(path: Path, mistakes: Mistakes, name: str | None = None) -> Item | None:
+def read_yaml(path: Path, mistakes: Mistakes) -> Item | None:
     """The tree of a YAML file, or None (and a mistake) when it cannot be read or is not YAML.
 
     Args:
         mistakes: collects what is wrong: syntax, duplicate keys, merge keys, unknown tags.
-        name: how the file is called in messages; the path as it is by default.
     """
-    text = read_text(path, mistakes, name)
-    return parse_yaml(text, name or str(path), mistakes) if text is not None else None
+    text = read_text(path, mistakes)
+    return parse_yaml(text, str(path), mistakes) if text is not None else None
 
 
-def read_text(path: Path, mistakes: Mistakes, name: str | None = None) -> str | None:
+def read_text(path: Path, mistakes: Mistakes) -> str | None:
     """The text of a file, or None (and a mistake) when it cannot be read, is not UTF-8, or is larger than 8 MiB."""
-    shown = name or str(path)
+    place = Location(str(path))
     try:
         if path.stat().st_size > _MAX_BYTES:
-            mistakes.add(Location(shown), "file-unreadable", "the file is larger than 8 MiB")
+            mistakes.add(place, "file-unreadable", "the file is larger than 8 MiB")
             return None
         return path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        mistakes.add(Location(shown), "yaml-syntax", f"not UTF-8 text at byte {error.start}")
+        mistakes.add(place, "yaml-syntax", f"not UTF-8 text at byte {error.start}")
     except OSError as error:
-        mistakes.add(Location(shown), "file-unreadable", f"cannot be read: {error.strerror}")
+        mistakes.add(place, "file-unreadable", f"cannot be read: {error.strerror}")
     return None
 
 

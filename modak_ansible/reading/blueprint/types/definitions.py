@@ -50,14 +50,14 @@ class Definitions:
             name = str(parent.value) if parent else ""
         return found
 
-    def is_derived(self, kind: str, name: str, ancestor: str) -> bool:
-        """Whether a type is another, or is derived from it."""
+    def is_derived(self, name: str, ancestor: str) -> bool:
+        """Whether a node type is another, or is derived from it."""
         seen: set[str] = set()
         while name and name not in seen:
             if name == ancestor:
                 return True
             seen.add(name)
-            parent = self.types[kind].get(name, Item(Location(""), {})).get("derived_from")
+            parent = self.types["node_types"].get(name, Item(Location(""), {})).get("derived_from")
             name = str(parent.value) if parent else ""
         return False
 

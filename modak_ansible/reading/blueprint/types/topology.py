@@ -67,7 +67,7 @@ class Topology:
         return [node for node in self.nodes.values() if self.is_a(node, ancestor)]
 
     def is_a(self, node: Node, ancestor: str) -> bool:
-        return self.definitions.is_derived("node_types", node.type, ancestor)
+        return self.definitions.is_derived(node.type, ancestor)
 
 
 def read_topology(
@@ -308,13 +308,11 @@ class _Reader:
         kind = self._templates[name].get("type")
         if kind and str(kind.value) not in self._definitions.types["node_types"]:
             return  # reported where the node is read
-        if wanted and kind and not self._definitions.is_derived("node_types", str(kind.value), str(wanted.value)):
+        if wanted and kind and not self._definitions.is_derived(str(kind.value), str(wanted.value)):
             fitting = [
                 each
                 for each, template in self._templates.items()
-                if self._definitions.is_derived(
-                    "node_types", str((template.get("type") or wanted).value), str(wanted.value)
-                )
+                if self._definitions.is_derived(str((template.get("type") or wanted).value), str(wanted.value))
             ]
             self._mistakes.add(
                 target.location, "requirement-target", f"{name} is a {kind.value}, and {key} must be a {wanted.value}",
