@@ -69,7 +69,7 @@ def print_json(value: object, *, sort_keys: bool = False) -> None:
     typer.echo(json.dumps(value, indent=2, sort_keys=sort_keys))
 
 
-def group(name: str, about: str | None = None, *, no_args_is_help: bool = False) -> typer.Typer:
+def group(name: str, about: str, *, no_args_is_help: bool = False) -> typer.Typer:
     """A command that has commands of its own."""
     return typer.Typer(
         name=name,

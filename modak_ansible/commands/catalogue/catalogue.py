@@ -12,7 +12,7 @@ from modak_ansible.commands.options import NOTHING_ASKED, Json, On, PlanOptions,
 if TYPE_CHECKING:
     from modak_ansible.commands.catalogue.publishing import Published, Publisher
 
-app = group("catalogue")
+app = group("catalogue", "The builds of frameworks that the planner knows; without a command, the list of them.")
 
 Framework = Annotated[str | None, typer.Option(help="Only the builds of this framework.")]
 EntryName = Annotated[

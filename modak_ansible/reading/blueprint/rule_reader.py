@@ -12,14 +12,16 @@ from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.forms.yaml_tree import Item
 
 _COMPARISON = re.compile(r"(>=|<=|>|<|=)?\s*\d{1,9}", re.ASCII)
-_flag_problem = rules.form_rule(
-    r"--?[A-Za-z][A-Za-z0-9-]*(=[A-Za-z0-9_.:/,=-]+)?", "is not one option of apptainer exec, such as --nv"
-)
+_FLAG = re.compile(r"--?[A-Za-z][A-Za-z0-9-]*(=[A-Za-z0-9_.:/,=-]+)?", re.ASCII)
 
 
 def _comparison_problem(text: str) -> str:
     good = _COMPARISON.fullmatch(text)
     return "" if good else f'{rules.shown(text)} compares with no number; write it as ">1", "<=4" or "2"'
+
+
+def _flag_problem(text: str) -> str:
+    return "" if _FLAG.fullmatch(text) else f"{rules.shown(text)} is not one option of apptainer exec, such as --nv"
 
 
 def _line_problem(text: str) -> str:

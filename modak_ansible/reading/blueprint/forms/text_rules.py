@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import PurePosixPath
 
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,62}", re.ASCII)
+_INTERFACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,14}", re.ASCII)
 _OBJECT = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*", re.ASCII)
 _ADDRESS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:%-]{0,252}", re.ASCII)
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}", re.ASCII)
 _PATH = re.compile(r"(~|~/|/|\$[A-Z_][A-Z0-9_]*)?[A-Za-z0-9_.+/@%=-]*", re.ASCII)
 _REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*(:\d{1,5})?(/[a-z0-9]+([._-]+[a-z0-9]+)*)+/?", re.ASCII)
+_MODULE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+/@-]*", re.ASCII)
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_OPTION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
+_CONSTRAINT = re.compile(r"[A-Za-z0-9_.:=+&|*()\[\]-]{1,500}", re.ASCII)
 _VERSION = re.compile(r"\d+(\.\d+)*", re.ASCII)
+_RESOURCE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*(:[A-Za-z0-9_.-]+){0,2}", re.ASCII)
 _GPU_REQUEST = re.compile(r"[A-Za-z0-9_=:,.{}/-]+", re.ASCII)
+_URL = re.compile(r"(https?|file)://[^\s\"'`$;\\<>|&]+", re.ASCII)
+_SOURCE = re.compile(r"(?!\S*@-)((https?|git|ssh|file)://(?!-)|git@[A-Za-z0-9.-]+:)[A-Za-z0-9_.:/@%+~=?&#-]+", re.ASCII)
+_SHA256 = re.compile(r"(sha256:)?[0-9a-fA-F]{64}", re.ASCII)
 _HASH = re.compile(r"sha256:[0-9a-f]{64}", re.ASCII)
 # an address is told apart behind it
 _REQUIREMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.,<>=!~;:@/\"()\[\]'*+-]*", re.ASCII)
@@ -27,42 +36,11 @@ def shown(text: str) -> str:
     return text if text.isprintable() and len(text) <= 60 else repr(text[:57] + "..." if len(text) > 60 else text)
 
 
-def form_rule(pattern: str, problem: str) -> Callable[[str], str]:
-    """A rule: what is wrong with a text that is not of a form; empty for one that is."""
-    form = re.compile(pattern, re.ASCII)
-    return lambda text: "" if form.fullmatch(text) else f"{shown(text)} {problem}"
-
-
-# of a job, a partition or an account
-name_problem = form_rule(
-    r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,62}",
-    "cannot be a name: letters, digits and _ . + - only, 63 at most, a letter or digit first",
-)
-# of a network; empty for one that is to be found
-interface_problem = form_rule(
-    r"([A-Za-z0-9][A-Za-z0-9_.-]{0,14})?",
-    "is no network interface's name, such as ib0: letters, digits and _ . - only, 15 at most",
-)
-# its letters; what they mean is the scheduler's matter
-constraint_problem = form_rule(
-    r"[A-Za-z0-9_.:=+&|*()\[\]-]{1,500}",
-    "cannot be a constraint: letters, digits and _ . : = + -, with & | * and brackets between them",
-)
-resource_problem = form_rule(
-    r"[A-Za-z][A-Za-z0-9_.-]*(:[A-Za-z0-9_.-]+){0,2}",
-    "is no generic resource: NAME, NAME:COUNT or NAME:TYPE:COUNT, such as nvme:1",
-)
-# of a program: a git repository or an archive
-source_problem = form_rule(
-    r"(?!\S*@-)((https?|git|ssh|file)://(?!-)|git@[A-Za-z0-9.-]+:)[A-Za-z0-9_.:/@%+~=?&#-]+",
-    "is not the address of a git repository or an archive",
-)
-user_problem = form_rule(_USER.pattern, "is not a user's name")
-module_problem = form_rule(r"[A-Za-z0-9][A-Za-z0-9_.+/@-]*", "is not the name of an environment module")
-url_problem = form_rule(r"(https?|file)://[^\s\"'`$;\\<>|&]+", "is not an http, https or file address")
-checksum_problem = form_rule(r"(sha256:)?[0-9a-fA-F]{64}", "is not a SHA-256: 64 hexadecimal digits")
-variable_problem = form_rule(r"[A-Za-z_][A-Za-z0-9_]*", "cannot be the name of an environment variable")
-option_problem = form_rule(r"[A-Za-z0-9][A-Za-z0-9_.-]*", "cannot be the name of an option; write it without dashes")
+def name_problem(text: str) -> str:
+    """What is wrong with the name of a job, partition or account; empty when nothing is."""
+    if _NAME.fullmatch(text):
+        return ""
+    return f"{shown(text)} cannot be a name: letters, digits and _ . + - only, 63 at most, a letter or digit first"
 
 
 def object_problem(text: str) -> str:
@@ -71,12 +49,28 @@ def object_problem(text: str) -> str:
     return "" if _OBJECT.fullmatch(text) and len(text) <= 253 else f"{shown(text)} is no name in Kubernetes: {good}"
 
 
+def interface_problem(text: str) -> str:
+    """What is wrong with the name of a network interface; empty for one that is to be found."""
+    good = "such as ib0: letters, digits and _ . - only, 15 at most"
+    return "" if not text or _INTERFACE.fullmatch(text) else f"{shown(text)} is no network interface's name, {good}"
+
+
+def constraint_problem(text: str) -> str:
+    """What is wrong with the letters of a constraint on nodes; what they mean is the scheduler's matter."""
+    good = "letters, digits and _ . : = + -, with & | * and brackets between them"
+    return "" if _CONSTRAINT.fullmatch(text) else f"{shown(text)} cannot be a constraint: {good}"
+
+
 def address_problem(text: str) -> str:
     """What is wrong with a host's address; ssh would read a leading - as an option."""
     user, _, host = text.rpartition("@")
     if user and _USER.fullmatch(user) and _ADDRESS.fullmatch(host):
         return f"{shown(text)} is a user at a host: write {host} here, and username: {user}"
     return "" if _ADDRESS.fullmatch(text) else f"{shown(text)} is not a host's name or address"
+
+
+def user_problem(text: str) -> str:
+    return "" if _USER.fullmatch(text) else f"{shown(text)} is not a user's name"
 
 
 def node_name_problem(text: str) -> str:
@@ -126,6 +120,10 @@ def bind_problem(text: str) -> str:
     return ""
 
 
+def module_problem(text: str) -> str:
+    return "" if _MODULE.fullmatch(text) else f"{shown(text)} is not the name of an environment module"
+
+
 def launcher_problem(text: str) -> str:
     """What is wrong with a launcher; ``{ranks}`` and the like stand for the job's own numbers."""
     for name in re.findall(r"\{([^{}]*)\}", text):
@@ -136,11 +134,37 @@ def launcher_problem(text: str) -> str:
     return "" if good else f"{shown(text)} is not a command with plain options"
 
 
+def resource_problem(text: str) -> str:
+    good = "NAME, NAME:COUNT or NAME:TYPE:COUNT, such as nvme:1"
+    return "" if _RESOURCE.fullmatch(text) else f"{shown(text)} is no generic resource: {good}"
+
+
 def gpu_request_problem(text: str) -> str:
     if not _GPU_REQUEST.fullmatch(text) or re.search(r"\{(?!(count|per_process)\})", text):
         return f"{shown(text)} is not a request for accelerators, such as --gres=gpu:a100:{{count}}"
     has_number = "{count}" in text or "{per_process}" in text
     return "" if has_number else f"{shown(text)} does not say where the {{count}} goes"
+
+
+def url_problem(text: str) -> str:
+    return "" if _URL.fullmatch(text) else f"{shown(text)} is not an http, https or file address"
+
+
+def source_problem(text: str) -> str:
+    """What is wrong with where a program's sources are: a git repository or an archive."""
+    return "" if _SOURCE.fullmatch(text) else f"{shown(text)} is not the address of a git repository or an archive"
+
+
+def checksum_problem(text: str) -> str:
+    return "" if _SHA256.fullmatch(text) else f"{shown(text)} is not a SHA-256: 64 hexadecimal digits"
+
+
+def variable_problem(text: str) -> str:
+    return "" if _VARIABLE.fullmatch(text) else f"{shown(text)} cannot be the name of an environment variable"
+
+
+def option_problem(text: str) -> str:
+    return "" if _OPTION.fullmatch(text) else f"{shown(text)} cannot be the name of an option; write it without dashes"
 
 
 def value_problem(text: str) -> str:
