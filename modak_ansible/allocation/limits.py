@@ -45,8 +45,8 @@ def _process_problems(job: JobAllocation) -> Iterator[CannotPlan]:
     knows_launcher = (
         target.scheduler is Scheduler.SLURM or target.site.launcher or (hpc and hpc.parallelisation == "mpi")
     )
-    # on one node the job's script starts them, on several blaunch does
-    is_started = layout.nodes == 1 or target.scheduler is Scheduler.LSF
+    # on one node and in each Pod the job's script starts them, on several nodes blaunch does
+    is_started = layout.nodes == 1 or target.scheduler in (Scheduler.LSF, Scheduler.KUBERNETES)
     started = ranks and (ranks.is_prepared or ranks.strategy == "own") and is_started
     if layout.processes > 1 and not knows_launcher and not started:
         message = f"{layout.processes} processes need a launcher, which {target.name} does not name"

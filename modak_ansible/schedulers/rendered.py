@@ -21,7 +21,10 @@ def _body(out: list[str], given: Given) -> None:
     out += ['\n# ', str(given['job'].name), ', written by modak: another deployment writes it anew.\n\nset -u\n\ncd "', str(given['folder']), '" || exit 1\ndeployment=$PWD\n']
     if (((given['container'] or given['image']) or given['data']) or given['after']):
         out += ['workspace=$(cd ../.. && pwd)\n']
-    out += ['job_id="', str(given['job_id']), '"\n\n# One job of a deployment trains, whatever was submitted twice.\nmkdir -p state\n']
+    out += ['job_id="', str(given['job_id']), '"\n']
+    if given['pods']:
+        _pods(out, given)
+    out += ['\n# One job of a deployment trains, whatever was submitted twice.\nmkdir -p state\n']
     if (given['checkpoint'] and (given['scheduler'] == 'torque')):
         out += ['\nsubmitted() {\n    printf \'{"job_id": "%s", "time": %s}\\n\' "${1##*$\'\\n\'}" "$(date +%s)" > state/submitted.part && mv state/submitted.part state/submitted.json\n}\n# The job before this one has ended to be queued again, and left its place to the one that comes next.\nif [ -s state/claim ] && [ "$(cat state/claim)" != "$job_id" ] && mv state/requeued state/taken 2> /dev/null; then\n    echo "$job_id" > state/claim\n    submitted "$job_id"\nfi\n']
     out += ['if ! (set -o noclobber && echo "$job_id" > state/claim) 2> /dev/null; then\n    owner=$(cat state/claim)\n    if [ -n "$owner" ] && [ "$owner" != "$job_id" ]; then\n        echo "job $owner has this deployment; job $job_id leaves it alone" >&2\n        exit 75\n    fi\nfi\n\n# A scheduler may run the same job again, such as after its node failed: what that noted before no longer counts.\nif [ "$(cat state/finished 2> /dev/null)" = 0 ]; then\n    exit 0\nfi\nrm -f state/finished state/ended state/missed', str((' state/failed_rank state/goes_on' if given['ranks'] else '')), '\n# Room for the last word is taken now: it is to be noted on a full disk, too.\necho > state/finishing\n']
@@ -49,17 +52,17 @@ def _body(out: list[str], given: Given) -> None:
     if (given['output_file'] or given['error_file']):
         out += ["# What modak watches stays here; the user's own files get all of it at the end. Where the scheduler speaks is kept in view.\nexec 3>&1 4>&2\nln -sfn ", str(given['scheduler_says']), ' scheduler.log\n']
     out += ['exec >> output.log 2>> error.log\necho "$(date +%s) $job_id $(hostname)" > state/started\n']
-    for loop_96, (variable, deployments) in _looped(given['after']):
-        if loop_96.first:
+    for loop_99, (variable, deployments) in _looped(given['after']):
+        if loop_99.first:
             out += ['\n# Where the trainings ran that came before, with all that they wrote.\n']
         out += ['export ', str(variable), '=']
-        for loop_101, (each) in _looped(deployments):
-            out += ['"$workspace/deployments/', str(each), '/code"', str(('' if loop_101.last else ':'))]
+        for loop_104, (each) in _looped(deployments):
+            out += ['"$workspace/deployments/', str(each), '/code"', str(('' if loop_104.last else ':'))]
         out += ['\n']
     if given['after']:
         out += ['\n# What modak has them write beside that folder is found there, too, unless a file of their own has the name.\nIFS=: read -r -a folders <<< "']
-        for loop_107, (name, _) in _looped(given['after']):
-            out += ['$', str(name), str(('' if loop_107.last else ':'))]
+        for loop_110, (name, _) in _looped(given['after']):
+            out += ['$', str(name), str(('' if loop_110.last else ':'))]
         out += ['"\nfor each in "${folders[@]}"; do\n    for name in metrics.json checkpoints output.log error.log; do\n        if [ -e "$each/../$name" ] && ! [ -e "$each/$name" ]; then\n            ln -sfn "../$name" "$each/$name"\n        fi\n    done\ndone\n']
     if given['checkpoint']:
         _checkpoint(out, given)
@@ -95,19 +98,19 @@ def _body(out: list[str], given: Given) -> None:
             out += ['# Nodes may have one scratch between them after all: then the folder is there already, and the user\'s own.\n# shellcheck disable=SC2016 # a dollar there is for the other shell\nif mkdir -p "', str(given['staging_path']), '" && local_copy=$(mktemp -u "', str(given['staging_path']), '/modak-$(id -u)-$job_id.XXXXXX") &&\n    ', str(given['everywhere']), 'sh -c \'mkdir -p "${1%/*}" && { mkdir -m 700 "$1" 2> /dev/null || [ -O "$1" ]; }\' sh "$local_copy" &&\n']
         else:
             out += ['if mkdir -p "', str(given['staging_path']), '" && local_copy=$(mktemp -d "', str(given['staging_path']), '/modak-$(id -u)-$job_id.XXXXXX") &&\n']
-        for loop_227, (each) in _looped(given['copied']):
+        for loop_230, (each) in _looped(given['copied']):
             if each.below:
                 out += ['    ', str(given['everywhere']), 'mkdir ', str(('-p ' if given['everywhere'] else '')), '"$local_copy', str(each.below), '" &&\n']
             if ((given['everywhere'] and (not each.packed)) and (each.staging == 'by-node')):
-                out += ['    ', str(given['everywhere']), 'bash -c "$(declare -f bring_part); bring_part \\"\\$@\\"" bash "$', str(each.shell), '" "$local_copy', str(each.below), '"', str(('; then' if loop_227.last else ' &&')), '\n']
+                out += ['    ', str(given['everywhere']), 'bash -c "$(declare -f bring_part); bring_part \\"\\$@\\"" bash "$', str(each.shell), '" "$local_copy', str(each.below), '"', str(('; then' if loop_230.last else ' &&')), '\n']
             elif (given['everywhere'] and (not each.packed)):
-                out += ['    bring_all "$', str(each.shell), '" "$local_copy', str(each.below), '"', str(('; then' if loop_227.last else ' &&')), '\n']
+                out += ['    bring_all "$', str(each.shell), '" "$local_copy', str(each.below), '"', str(('; then' if loop_230.last else ' &&')), '\n']
             elif (not each.packed):
-                out += ['    cp -R "$', str(each.shell), '/." "$local_copy', str(each.below), '/"', str(('; then' if loop_227.last else ' &&')), '\n']
+                out += ['    cp -R "$', str(each.shell), '/." "$local_copy', str(each.below), '/"', str(('; then' if loop_230.last else ' &&')), '\n']
             elif given['everywhere']:
-                out += ['    sbcast --force "$', str(each.shell), '_image" "$local_copy', str(each.below), '/data.sqsh"', str(('; then' if loop_227.last else ' &&')), '\n']
+                out += ['    sbcast --force "$', str(each.shell), '_image" "$local_copy', str(each.below), '/data.sqsh"', str(('; then' if loop_230.last else ' &&')), '\n']
             else:
-                out += ['    cp "$', str(each.shell), '_image" "$local_copy', str(each.below), '/data.sqsh"', str(('; then' if loop_227.last else ' &&')), '\n']
+                out += ['    cp "$', str(each.shell), '_image" "$local_copy', str(each.below), '/data.sqsh"', str(('; then' if loop_230.last else ' &&')), '\n']
         for each in given['copied']:
             out += ['    ', str(each.shell), str(('_image' if each.packed else '')), '=$local_copy', str(each.below), str(('/data.sqsh' if each.packed else '')), '\n']
         out += ['else\n    echo "the data could not be copied to ', str(given['staging_path']), '; it is read from $', str(given['copied'][0].shell), '"\n    [ -z "$local_copy" ] || ', str(given['everywhere']), 'rm -rf "$local_copy"\nfi\n']
@@ -119,8 +122,8 @@ def _body(out: list[str], given: Given) -> None:
                 out += ['export MODAK_DATASET=', str(value), '\n']
     for each in given['named']:
         out += ['export ', str(each.variable), '="$', str(each.shell), '"\n']
-    for loop_262, (each) in _looped(given['mounted']):
-        if loop_262.first:
+    for loop_265, (each) in _looped(given['mounted']):
+        if loop_265.first:
             out += ['\n# Where the script looks for its data; what lies there already is left alone.\nput_data() {\n    local place=code/$1\n    if [ -e "$place" ] && ! [ -L "$place" ]; then\n        echo "the data is to lie at $1, and something else lies there" >&2\n        exit 73\n    fi\n    if ! { mkdir -p "$(dirname "$place")" && ln -sfn "$2" "$place"; }; then\n        exit 73\n    fi\n}\n']
         out += ["# shellcheck disable=SC2016 # a dollar in a user's own name is only a dollar\nput_data ", str(shlex.quote(each.mount_as)), ' "$', str(each.shell), '"']
         if each.mounted_file:
@@ -349,16 +352,24 @@ def _podman(out: list[str], given: Given) -> None:
     out += [')\n\n# A container is no child of this job: one that a job left behind that was killed is ended before another runs, and\n# whatever kills this job, somebody ends its container.\nend_containers() {\n    "$1" ps --all --quiet --filter "label=modak.deployment=$2" | xargs --no-run-if-empty "$1" rm --force\n}\nend_containers "$runtime" "$deployment" > /dev/null\n# shellcheck disable=SC2016 # a dollar there is for the other shell\nsetsid bash -c "$(declare -f end_containers)"\'; tail --pid="$1" -f /dev/null; end_containers "$2" "$3"\' \\\n    guard "$$" "$runtime" "$deployment" > /dev/null 2>&1 < /dev/null 3>&- 4>&- &\n{\n    declare -p runtime archive image own mounts deployment\n    # shellcheck disable=SC2016\n    echo \'"$runtime" image exists "$image" || "$runtime" load --quiet --input "$archive" > /dev/null || exit 66\nmapfile -t names < <(compgen -e | grep -vxF "$own")\nexec "$runtime" run --rm --init --pull=never --network=host --ipc=host --security-opt=label=disable --entrypoint= \\\n    --label "modak.deployment=$deployment" --workdir "$PWD" "${names[@]/#/--env=}" "${mounts[@]}" -- "$image" "$@"\'\n} > state/contain.sh\n']
 
 
+def _pods(out: list[str], given: Given) -> None:
+    out += ['\n# This is one of ', str(given['pods']), ' Pods, which begin when all of them are there. The first then has the job; the others start their\n# ranks where it says so, once more where it goes on, and end as it does.\nif ! [ "${JOB_COMPLETION_INDEX:-none}" -lt ', str(given['pods']), ' ] 2> /dev/null; then\n    echo "the cluster does not tell this Pod which of ', str(given['pods']), ' it is: its Jobs have no completionMode" >&2\n    exit 64\nfi\ntrap \'exit 143\' TERM\npods=$deployment/state/pods/$job_id\nif ! { mkdir -p "$pods" && echo "$MODAK_POD" > "$pods/$JOB_COMPLETION_INDEX"; }; then\n    exit 73\nfi\n# A file system of a network remembers what was not there until the folder is read anew.\nlook() { ls "$deployment/state" "$pods" > /dev/null 2>&1; }\nif [ "$JOB_COMPLETION_INDEX" -gt 0 ]; then\n    launch=none ranks=\n    trap \'[ -z "$ranks" ] || { kill -TERM "$ranks" 2> /dev/null; wait "$ranks"; }; exit 143\' TERM\n    while\n        look\n        code=$(cat state/finished 2> /dev/null)\n        [ -z "$code" ]\n    do\n        owner=\n        { read -r _ owner next < state/rank.sh; } 2> /dev/null\n        if [ "$owner" = "$job_id" ] && [ "$next" != "$launch" ]; then\n            launch=$next\n            bash state/rank.sh &\n            ranks=$!\n            wait "$ranks"\n            ranks=\n        fi\n        sleep 1\n    done\n    exit "$code"\nfi\nwhile\n    look\n    there=("$pods"/[0-9]*)\n    [ "$', str('{#there[@]}'), '" -lt ', str(given['pods']), ' ]\ndo\n    if [ "$SECONDS" -ge ', str(given['patience']), ' ]; then\n        echo "of ', str(given['pods']), ' Pods $', str('{#there[@]}'), ' came within ', str(given['patience']), ' s; the others have no room, or do not start" >&2\n        exit 69\n    fi\n    sleep 1\ndone\nSECONDS=0\n# What the site\'s and the user\'s lines export, the ranks in other Pods are told, too.\ndeclare -A given\nfor name in $(compgen -e); do\n    given[$name]=${!name}\ndone\n']
+
+
 def _ranks(out: list[str], given: Given) -> None:
     out += ['\n# Where the ranks meet: at the first of them, by an address of its node as the others reach it.\n']
     if (given['job'].nodes == 1):
         out += ['MASTER_ADDR=127.0.0.1\n']
     elif given['ranks'].interface:
         out += ['MASTER_ADDR=$(ip -o -4 addr show dev ', str(given['ranks'].interface), ' | awk \'{ sub("/.*", "", $4); print $4; exit }\')\nif [ -z "$MASTER_ADDR" ]; then\n    echo "$(hostname) has no address of IPv4 on ', str(given['ranks'].interface), ', by which the ranks are to meet; it has:" \\\n        "$(ip -o -4 addr | awk \'{ print $2 }\' | sort -u | tr \'\\n\' \' \')" >&2\n    exit 68\nfi\n']
+    elif given['pods']:
+        out += ['MASTER_ADDR=${MODAK_POD_ADDRESS:?the cluster does not tell the first Pod its address}\n']
     else:
         out += ['other=$(', str(given['hosts']), ' | tail -n 1)\naddress=$(scontrol --oneliner show node "$other" 2> /dev/null | sed -n \'s/.* NodeAddr=\\([^ ]*\\).*/\\1/p\')\naddress=$(getent ahostsv4 "${address:-$other}" | awk \'{ print $1; exit }\')\nMASTER_ADDR=$(ip -o route get "${address:-none}" 2> /dev/null | sed -n \'s/.* src \\([^ ]*\\).*/\\1/p\')\nMASTER_ADDR=${MASTER_ADDR:-$(getent ahostsv4 "$(hostname)" | awk \'$1 !~ /^127\\./ { print $1; exit }\')}\nif [ -z "$MASTER_ADDR" ]; then\n    echo "$(hostname) knows no way to ${address:-$other}, so that its ranks cannot meet those of $other;" \\\n        "say by which network: distributed: { interface: NAME }" >&2\n    exit 68\nfi\n']
     out += ['MASTER_PORT=$((20000 + $(cksum <<< "$job_id" | cut -d \' \' -f 1) % 10000))\nwhile (: < "/dev/tcp/$MASTER_ADDR/$MASTER_PORT") 2> /dev/null; do\n    MASTER_PORT=$((MASTER_PORT + 1))\ndone\n\n# Becomes one of the ranks, whoever started it, and notes which of them failed first.\nrank() {\n    local own=$deployment child code device lost asked=\'\'', str((' devices' if given['ranks'].devices else '')), str((' name' if given['cleans'] else '')), '\n    export MASTER_ADDR MASTER_PORT WORLD_SIZE=', str(given['ranks'].count), ' LOCAL_WORLD_SIZE=', str(given['ranks'].each), '\n    export MODAK_STRATEGY=', str((given['ranks'].strategy if given['ranks'].strategy else '""')), ' MODAK_RENDEZVOUS_TIMEOUT=', str(given['ranks'].timeout), '\n']
-    if given['ranks'].is_local:
+    if given['pods']:
+        out += ['    export LOCAL_RANK=$1 NODE_RANK=$JOB_COMPLETION_INDEX RANK=$((JOB_COMPLETION_INDEX * LOCAL_WORLD_SIZE + $1))\n']
+    elif given['ranks'].is_local:
         out += ['    export RANK=$1 LOCAL_RANK=$1 NODE_RANK=0\n']
     else:
         out += ['    export RANK LOCAL_RANK NODE_RANK\n    RANK=${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-', str(('${LSF_PM_TASKID:+$((LSF_PM_TASKID - 1))}' if (given['scheduler'] == 'lsf') else '${SLURM_PROCID:-}')), '}}\n    if ! [ "${RANK:-none}" -lt "$WORLD_SIZE" ] 2> /dev/null; then\n        echo "the launcher does not tell this process which of ', str(given['ranks'].count), ' ranks it is: it says ${RANK:-nothing}" >&2\n        exit 64\n    fi\n    LOCAL_RANK=${OMPI_COMM_WORLD_LOCAL_RANK:-${MPI_LOCALRANKID:-$((RANK % LOCAL_WORLD_SIZE))}}\n    NODE_RANK=$((RANK / LOCAL_WORLD_SIZE))\n']
@@ -380,8 +391,21 @@ def _ranks(out: list[str], given: Given) -> None:
         out += ['    [ "$code" -eq 0 ] || kill -USR2 $$\n']
     out += ['    exit "$code"\n}\n']
     if given['ranks'].is_local:
-        out += ['\n# Starts all of them, and ends all when one fails.\nranks() {\n    local each code=0 pids=()\n    trap \'kill -TERM "${pids[@]}" 2> /dev/null\' TERM USR2\n    for ((each = 0; each < ', str(given['ranks'].count), '; each++)); do\n        rank "$each" "$@" &\n        pids+=("$!")\n    done\n    [ ! -e "$deployment/state/failed_rank" ] || kill -TERM "${pids[@]}" 2> /dev/null # of one that was too quick\n    for each in "${pids[@]}"; do\n        while kill -0 "$each" 2> /dev/null; do\n            wait "$each"\n        done\n        wait "$each" || code=$?\n    done\n    exit "$code"\n}\n']
-    out += ['{\n    declare -p deployment MASTER_ADDR MASTER_PORT', str((' command' if given['by_file'] else '')), '\n    declare -f rank', str((' ranks' if given['ranks'].is_local else '')), "\n    # shellcheck disable=SC2016 # it is the other shell's\n    echo '", str(('ranks "$@"' if given['ranks'].is_local else ('rank "" "${command[@]}"' if given['by_file'] else 'rank "" "$@"'))), '\'\n} > "$deployment/state/rank.sh"\n']
+        out += ['\n']
+        if given['pods']:
+            out += ['# Starts those of this Pod, and ends them when one fails here or there. What has begun once is not begun again by a Pod\n# that comes in the place of another: the others\' ranks would not know it.\nranks() {\n    local each code=0 ended=\'\' pids=() codes watching\n    if ! (set -o noclobber && echo "$MODAK_POD" > "$launched/began-$JOB_COMPLETION_INDEX") 2> /dev/null; then\n        echo "the ranks of Pod $JOB_COMPLETION_INDEX had begun in $(cat "$launched/began-$JOB_COMPLETION_INDEX"), which is gone" >&2\n        (set -o noclobber && echo "$((JOB_COMPLETION_INDEX * ', str(given['ranks'].each), ')) 69 $(hostname)" > "$deployment/state/failed_rank") 2> /dev/null\n        exit 69\n    fi\n    trap \'ended=1; kill -TERM "${pids[@]}" 2> /dev/null\' TERM\n    trap \'kill -TERM "${pids[@]}" 2> /dev/null\' USR2\n    for ((each = 0; each < ', str(given['ranks'].each), '; each++)); do\n        rank "$each" "$@" &\n        pids+=("$!")\n    done\n    while ls "$deployment/state" "$launched" > /dev/null 2>&1 && ! [ -e "$deployment/state/failed_rank" ]; do\n        sleep 1\n    done && kill -USR2 $$ &\n    watching=$!\n    for each in "${pids[@]}"; do\n        while kill -0 "$each" 2> /dev/null; do\n            wait "$each"\n        done\n        wait "$each" || code=$?\n    done\n    kill "$watching" 2> /dev/null\n    echo "$code" > "$launched/ended-$JOB_COMPLETION_INDEX"\n    # The first Pod\'s end is that of all.\n    while [ "$JOB_COMPLETION_INDEX" -eq 0 ] && [ "$code" -eq 0 ] && [ -z "$ended" ]; do\n        ls "$launched" > /dev/null\n        mapfile -t codes < <(sort -n "$launched"/ended-*)\n        code=${codes[-1]}\n        [ "$', str('{#codes[@]}'), '" -lt ', str(given['pods']), ' ] || break\n        sleep 1\n    done\n    [ -z "$ended" ] || code=143\n    exit "$code"\n}\n']
+        else:
+            out += ['# Starts all of them, and ends all when one fails.\nranks() {\n    local each code=0 pids=()\n    trap \'kill -TERM "${pids[@]}" 2> /dev/null\' TERM USR2\n    for ((each = 0; each < ', str(given['ranks'].count), '; each++)); do\n        rank "$each" "$@" &\n        pids+=("$!")\n    done\n    [ ! -e "$deployment/state/failed_rank" ] || kill -TERM "${pids[@]}" 2> /dev/null # of one that was too quick\n    for each in "${pids[@]}"; do\n        while kill -0 "$each" 2> /dev/null; do\n            wait "$each"\n        done\n        wait "$each" || code=$?\n    done\n    exit "$code"\n}\n']
+    if given['pods']:
+        out += ['launched=$pods/launch-$(date +%s%N)\nrm -rf "$pods"/launch-*\nmkdir "$launched" || exit 73\n']
+    out += ['{\n']
+    if given['pods']:
+        out += ['    echo "# $job_id ${launched##*-}"\n    for name in $(compgen -e); do\n        [ "${given[$name]-}" = "${!name}" ] || declare -p "$name"\n    done\n    declare -p launched\n']
+    out += ['    declare -p deployment MASTER_ADDR MASTER_PORT', str((' command' if given['by_file'] else '')), '\n    declare -f rank', str((' ranks' if given['ranks'].is_local else '')), '\n']
+    if given['pods']:
+        out += ['    # shellcheck disable=SC2016 # it is the other shells\'\n    echo \'cd "$deployment/code" || exit 1\nunset PYTHONPATH PYTHONHOME\nranks "${command[@]}"\'\n} > "$deployment/state/rank.part" && mv "$deployment/state/rank.part" "$deployment/state/rank.sh"\n']
+    else:
+        out += ["    # shellcheck disable=SC2016 # it is the other shell's\n    echo '", str(('ranks "$@"' if given['ranks'].is_local else ('rank "" "${command[@]}"' if given['by_file'] else 'rank "" "$@"'))), '\'\n} > "$deployment/state/rank.sh"\n']
 
 
 def _slurm(out: list[str], given: Given) -> None:
@@ -440,4 +464,4 @@ def render(template: str, given: Given) -> str:
     return "".join(out)
 
 
-_TEMPLATES = {"body": _body, "charliecloud": _charliecloud, "checkpoint": _checkpoint, "kubernetes": _kubernetes, "lsf": _lsf, "none": _none, "podman": _podman, "ranks": _ranks, "slurm": _slurm, "torque": _torque, "tuning": _tuning}
+_TEMPLATES = {"body": _body, "charliecloud": _charliecloud, "checkpoint": _checkpoint, "kubernetes": _kubernetes, "lsf": _lsf, "none": _none, "podman": _podman, "pods": _pods, "ranks": _ranks, "slurm": _slurm, "torque": _torque, "tuning": _tuning}

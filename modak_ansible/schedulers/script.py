@@ -32,6 +32,8 @@ _TUNER_GRACE = 60
 _GOES_ON = 85
 # Files of a dataset that are sent to all nodes one by one; each takes a fraction of a second besides its bytes.
 _BROADCAST = 64
+# How long, in seconds, the first of several Pods waits for the others before it gives them up.
+_PATIENCE = 1500
 # Seconds before the wall at which a training is ended that was asked to end and does not; and how long that may take.
 _LATE, _MERCY = 30, 15
 
@@ -49,7 +51,7 @@ class Ranks:
     # script takes the one of its LOCAL_RANK, as torchrun has it, or there are none
     devices: str = ""
     accelerators: int = 0  # of a node
-    is_local: bool = False  # whether the script itself starts them, all on its node
+    is_local: bool = False  # whether the script itself starts them: all, on its node, or those of its Pod, in each
 
     @property
     def all_devices(self) -> str:
@@ -143,6 +145,7 @@ def render_script(job: PlannedJob, parts: ScriptParts) -> str:
     copied = [each for each in data if each.is_copied] if parts.staging_path else []
     ways = {each.staging for each in copied if not each.packed} if _everywhere(job) else set()
     family = _FAMILIES.get(job.scheduler.value, job.scheduler.value)
+    pods = job.nodes if parts.pods and job.nodes > 1 else 0
     return render(
         family,
         {
@@ -168,6 +171,8 @@ def render_script(job: PlannedJob, parts: ScriptParts) -> str:
             "named": [each for each in data if each.variable],
             "mounted": [each for each in data if each.mount_as],
             "copied": copied,
+            "pods": pods,
+            "patience": _PATIENCE,
             "everywhere": _everywhere(job),
             "parts_of": job.nodes * job.processes_per_node if "by-node" in ways else 0,
             "brings_all": "node-local" in ways,
@@ -188,8 +193,7 @@ def render_script(job: PlannedJob, parts: ScriptParts) -> str:
             "launch": parts.launch,
             "launcher": "".join(f"{word} " for word in _launcher(parts.launch)),
             "ranks": parts.launch.ranks,
-            # blaunch may have a shell read its words once more, which find what to run in a file
-            "by_file": family == "lsf" and parts.launch.ranks is not None and not parts.launch.ranks.is_local,
+            "by_file": bool(pods) or _by_file(family, parts.launch.ranks),
             "cleans": any(flag.partition("=")[0] in _CLEANING for flag in parts.container_flags),
             "runtime": parts.runtime,
             "tuning": _tuning(parts.tuning),
@@ -205,7 +209,9 @@ def _directives(job: PlannedJob, parts: ScriptParts) -> list[str]:
     if parts.pods:
         from .kubernetes.directives import kubernetes_directives  # noqa: PLC0415
 
-        return kubernetes_directives(job, parts.gpu_request, parts.pods, parts.image)
+        ranks = parts.launch.ranks
+        is_one = ranks is not None and ranks.is_local
+        return kubernetes_directives(job, parts.gpu_request, parts.pods, parts.image, is_one=is_one)
     name = job.scheduler.value
     if name == "none":  # nobody would read them
         plain("job_options.job_name", job.name, what="a name")
@@ -226,6 +232,11 @@ def _scheduler_says(job: PlannedJob) -> str:
 
 def _launcher(launch: Launch) -> tuple[str, ...]:
     return (*launch.outside, "bash", '"$deployment/state/rank.sh"') if launch.ranks else launch.outside
+
+
+def _by_file(family: str, ranks: Ranks | None) -> bool:
+    """Whether ranks find what to run in a file, for blaunch may have a shell read its words once more."""
+    return family == "lsf" and ranks is not None and not ranks.is_local
 
 
 def _everywhere(job: PlannedJob) -> str:

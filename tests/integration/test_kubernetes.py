@@ -189,6 +189,19 @@ def test_who_may_not_is_told_by_check_and_by_deploy(project, cluster):
     assert cluster.names("jobs") == []
 
 
+def test_ranks_in_several_pods_are_refused_where_the_server_has_no_indexed_jobs(project, cluster):
+    project.training["resources"] = {"nodes": 2}
+    project.training["distributed_training"] = True
+    project.script(TRAINED)
+    checked = project.modak("check", str(project.write()))
+    said = " ".join((checked.stdout + checked.stderr).split())
+    assert checked.returncode != 0 and "the API server knows no Indexed Jobs" in said, said
+    done = project.deploy()
+    said = " ".join((done.stdout + done.stderr).split())
+    assert done.returncode != 0 and "the API server knows no Indexed Jobs" in said, said
+    assert cluster.names("jobs") == [] and cluster.names("pods") == []
+
+
 @pytest.mark.parametrize("silence", ["it hangs", "it is not there"])
 def test_a_server_that_is_away_for_a_while_is_not_the_end_of_a_job(project, cluster, silence):
     project.script("import time\nprint('began', flush=True)\ntime.sleep(8)\nprint('trained')\n")

@@ -97,6 +97,8 @@ def _launching(draft: Draft, ranks: Ranks | None) -> Launching:
     if ranks and (ranks.is_prepared or ranks.strategy == "own"):
         if draft.layout.nodes == 1:
             return Launching(words=("the job script",), reason="all ranks are on one node, and need no other launcher")
+        if request.target.scheduler is Scheduler.KUBERNETES:
+            return Launching(words=("the job script",), reason="it starts its Pod's ranks in each, and needs no other")
         if request.target.scheduler is Scheduler.LSF:
             words = ("blaunch", "-u", '"$hosts"')
             launch = Launch(outside=words, lines=draft.layout.processes_per_node)

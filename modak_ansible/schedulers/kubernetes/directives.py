@@ -24,7 +24,8 @@ MANAGED = {"app.kubernetes.io/managed-by": "modak"}
 QUEUE = "kueue.x-k8s.io/queue-name"
 # How long, in seconds, a Job that has ended is remembered: its end is read, and noted, long before.
 _REMEMBERED = 7 * 24 * 3600
-# What a Pod may need besides the wall times of its training, in seconds: an image of several GB is pulled within it.
+# What a Pod may need besides the wall times of its training, in seconds: an image of several GB is pulled within it. The
+# first of several waits as long for the last.
 _GRACE = 1800
 # Options that Kubernetes has nothing like, and what to do instead.
 UNKNOWN = {
@@ -47,15 +48,18 @@ UNKNOWN = {
 }
 
 
-def kubernetes_directives(job: PlannedJob, gpu_request: str, pods: Pods, image: str) -> list[str]:
-    """The lines of the Job's manifest, which stand in the head of its script.
+def kubernetes_directives(
+    job: PlannedJob, gpu_request: str, pods: Pods, image: str, *, is_one: bool = False
+) -> list[str]:
+    """The lines of the Job's manifest, which stand in the head of its script: a Pod for each of the job's nodes.
 
     Args:
         gpu_request: a resource of the nodes with its number, such as nvidia.com/gpu=2; empty for none.
         image: what the nodes pull.
+        is_one: whether the processes are the ranks of one training, which the script in each Pod starts.
 
     Raises:
-        CannotExpress: an option that Kubernetes does not have, or several nodes.
+        CannotExpress: an option that Kubernetes does not have, or several nodes for what is none of ranks.
     """
     plain("job_options.job_name", job.name, what="a name")
     for name, hint in UNKNOWN.items():
@@ -65,9 +69,10 @@ def kubernetes_directives(job: PlannedJob, gpu_request: str, pods: Pods, image: 
         raise CannotExpress(
             "resources.exclusive", "Kubernetes has no nodes for one Job alone", UNKNOWN["node_exclusive"]
         )
-    if job.nodes > 1:
-        message = f"{job.nodes} nodes are asked for, and a deployment on Kubernetes is one Pod"
+    if job.nodes > 1 and not is_one:
+        message = f"{job.nodes} nodes are asked for, and on Kubernetes only the ranks of a training are in several Pods"
         raise CannotExpress("resources.nodes", message, "take one node with more processes or accelerators")
+    indexed = {"completions": job.nodes, "parallelism": job.nodes, "completionMode": "Indexed"}
     queue = _named("job_options.queue", job.partition) if job.partition else ""
     manifest = {
         "apiVersion": "batch/v1",
@@ -78,6 +83,7 @@ def kubernetes_directives(job: PlannedJob, gpu_request: str, pods: Pods, image: 
         },
         "spec": {
             "backoffLimit": 0,
+            **(indexed if job.nodes > 1 else {}),
             "ttlSecondsAfterFinished": _REMEMBERED,
             **({"suspend": True} if queue else {}),  # until Kueue admits it
             "template": {"metadata": {"labels": MANAGED}, "spec": _pod(job, gpu_request, pods, image)},
@@ -88,9 +94,12 @@ def kubernetes_directives(job: PlannedJob, gpu_request: str, pods: Pods, image: 
 
 def _pod(job: PlannedJob, gpu_request: str, pods: Pods, image: str) -> dict[str, Any]:
     nodes = [_named("job_options.request_specific_nodes", node) for node in job.options.request_specific_nodes]
-    if len(nodes) > 1:
-        about = "job_options.request_specific_nodes"
-        raise CannotExpress(about, f"{len(nodes)} nodes are named, and the job has one Pod", "name one")
+    if nodes and (len(nodes) > 1 or job.nodes > 1):
+        about, message = (
+            "job_options.request_specific_nodes",
+            "the Pods of a Job go to one node that is named, or to any",
+        )
+        raise CannotExpress(about, message, "name one, for one Pod")
     runs = 1 + (job.checkpoint.requeue if job.checkpoint else 0)
     secrets = [{"name": _named("image_pull_secrets", secret)} for secret in pods.image_pull_secrets]
     claim = {"claimName": _named("persistent_volume_claim", pods.persistent_volume_claim or "none")}
@@ -100,7 +109,7 @@ def _pod(job: PlannedJob, gpu_request: str, pods: Pods, image: str) -> dict[str,
     return {
         "restartPolicy": "Never",
         # its script keeps the wall time; this ends what hangs before or behind it
-        "activeDeadlineSeconds": runs * job.walltime + _GRACE,
+        "activeDeadlineSeconds": runs * job.walltime + (_GRACE if job.nodes == 1 else 2 * _GRACE),
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         **({"imagePullSecrets": secrets} if secrets else {}),

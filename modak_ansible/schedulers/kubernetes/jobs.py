@@ -26,7 +26,7 @@ from ..base import (
     SubmissionUncertain,
     Waits,
 )
-from .objects import FOLDER, JOB, NAME, JobId, Object, id_of, is_over, parsed_id, record_of
+from .objects import FOLDER, JOB, NAME, JobId, Object, id_of, index_of, is_over, parsed_id, record_of
 
 PREFIX = "#KUBERNETES "
 _MANAGED = "app.kubernetes.io/managed-by=modak"
@@ -40,7 +40,14 @@ _UNCERTAIN = ("imeout", "timed out", "EOF", "connection reset", "ServiceUnavaila
 # Where the folder is not to be seen, the volume is not what the target's description says.
 _BEGIN = (
     'cd "$0" 2> /dev/null || { echo "$(hostname) does not see $0: the volume that is mounted in Pods is another than '
-    'that of the workspace" >&2; exit 66; }; exec bash job.sh > scheduler.log 2>&1'
+    'that of the workspace" >&2; exit 66; }; [ "${JOB_COMPLETION_INDEX:-0}" != 0 ] || exec > scheduler.log 2>&1; '
+    "exec bash job.sh"
+)
+# Of several Pods, the mode of a Job in which each is told which of them it is; and what is said where there is none.
+_INDEXED = "completionMode"
+_NOT_INDEXED = (
+    "the API server knows no Indexed Jobs, so that the Pods of several nodes would not know their ranks: they came "
+    "with 1.22, and with 1.21 by a feature gate; take one node"
 )
 
 
@@ -59,6 +66,10 @@ class Kubernetes(Scheduler):
         manifest = _manifest(run, script)
         if not manifest or not folder:
             raise SubmissionRefused(f"{script} has no Job in its head; deploy anew")
+        if _INDEXED in manifest["spec"]:
+            shown = run(_create(job_of(manifest, folder, name), "--dry-run=server"))
+            if _is_left_out(shown):
+                raise SubmissionRefused(_NOT_INDEXED)
         for attempt in range(1, _ATTEMPTS):
             job = job_of(manifest, folder, name, attempt)
             made = run(_create(job))
@@ -114,6 +125,8 @@ class Kubernetes(Scheduler):
             return ""
         job = job_of(manifest, "/modak/deployments/check", "check")
         shown = run(_create(job, "--dry-run=server"))
+        if _INDEXED in job["spec"] and _is_left_out(shown):
+            return _NOT_INDEXED
         if shown.code != 0:
             return _words(shown)
         scope = [f"--namespace={_read(shown)['metadata']['namespace']}"]
@@ -151,7 +164,7 @@ class Kubernetes(Scheduler):
         self,
         run: Run,
         job: JobRecord,
-        nodes: int,  # noqa: ARG002 - it has one Pod
+        nodes: int,
         words: Sequence[str],
         *,
         terminal: bool = False,
@@ -166,6 +179,7 @@ class Kubernetes(Scheduler):
         if not pods:
             raise ActionRefused("it has no Pod that runs")
         asked = ["--stdin", "--tty"] if terminal else []
+        pods = sorted(pods, key=index_of)[:nodes]
         return [["kubectl", "exec", *asked, scope, pod["metadata"]["name"], "--", *words] for pod in pods]
 
     def marks(self, job_id: str) -> tuple[str, ...]:
@@ -206,7 +220,16 @@ def job_of(manifest: Object, folder: str, name: str, attempt: int = 1) -> Object
         _told("MODAK_JOB_UID", "metadata.labels['controller-uid']"),
         {"name": "HOME", "value": "/tmp"},  # noqa: S108 - users of the target have no home in the image
     ]
+    if _INDEXED in job["spec"]:  # where ranks meet is the first Pod's own address: no name, and no Service, is needed
+        container["env"] += [_told("MODAK_POD", "metadata.name"), _told("MODAK_POD_ADDRESS", "status.podIP")]
     return job
+
+
+def _is_left_out(shown: CommandResult) -> bool:
+    """Whether a Job that was only shown to the API server has lost its mode there, or kubectl knows of none."""
+    if shown.code != 0:
+        return _INDEXED in shown.err
+    return _INDEXED not in _read(shown).get("spec", {})
 
 
 def _told(name: str, path: str) -> Dict[str, Any]:

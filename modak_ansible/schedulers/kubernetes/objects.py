@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from calendar import timegm
 from contextlib import suppress
-from typing import Any, Dict, List, NamedTuple, Sequence
+from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
 from ..base import JobRecord, JobState
 
@@ -17,6 +17,7 @@ from ..base import JobRecord, JobState
 # digest of that folder and the Job's own name, which its Pods have, too.
 FOLDER, NAME, JOB = "modak/folder", "modak/name", "modak/job"
 _QUEUE = "kueue.x-k8s.io/queue-name"
+_INDEX = "batch.kubernetes.io/job-completion-index"
 _UID = 8
 _SIGNAL_OFFSET = 128
 _LAST_SIGNAL = 64
@@ -101,11 +102,9 @@ def is_over(job: Object) -> bool:
 def record_of(job: Object, pods: Sequence[Object], events: Sequence[Object]) -> JobRecord:
     """What a job is, by the Job, by those of some Pods that are its own, and by those of some events about them."""
     uid, name = job["metadata"]["uid"], job["metadata"]["name"]
-    pods = sorted(
-        (pod for pod in pods if _is_owned(pod, uid)), key=lambda pod: pod["metadata"].get("creationTimestamp", "")
-    )
+    pods = sorted((pod for pod in pods if _is_owned(pod, uid)), key=_place)
     named = {uid, *(pod["metadata"]["uid"] for pod in pods)}
-    about = [event for event in events if _is_about(event, named, name)]
+    about = [event for event in events if _is_about(event, named, job)]
     about.sort(key=lambda event: str(event.get("lastTimestamp") or event.get("eventTime") or ""))
     notes = job["metadata"].get("annotations", {})
     state, exit_code, signal, reason = _state(job, pods, about)
@@ -141,10 +140,14 @@ def _state(job: Object, pods: List[Object], events: List[Object]) -> End:
             return End(JobState.QUEUED, reason=_latest(events) or f"Kueue has not admitted it to {queue} yet")
         return End(JobState.HELD)
     phases = [pod.get("status", {}).get("phase", "Pending") for pod in pods]
+    wanted = spec.get("completions") or 1
+    if "Pending" in phases:  # of several they begin together
+        waits = pods[phases.index("Pending")]
+        return End(JobState.QUEUED, reason=_of_several(waits, wanted, _why_it_waits(waits, events)))
+    if len(pods) < wanted and "Failed" not in phases:
+        return End(JobState.QUEUED, reason=_latest(events))
     if "Running" in phases or "Unknown" in phases:
         return End(JobState.RUNNING)
-    if "Pending" in phases:
-        return End(JobState.QUEUED, reason=_why_it_waits(pods[phases.index("Pending")], events))
     if pods:
         return End(JobState.ENDING, reason="its Pod has ended")
     return End(JobState.QUEUED, reason=_latest(events))
@@ -153,10 +156,11 @@ def _state(job: Object, pods: List[Object], events: List[Object]) -> End:
 def _failure(condition: Object, pods: List[Object], events: List[Object]) -> End:
     """How a Job failed: by its first Pod that did, else by events, else by its own word."""
     words = ": ".join(filter(None, (condition.get("reason"), condition.get("message"))))
-    failed = [pod for pod in pods if pod.get("status", {}).get("phase") == "Failed"]
+    failed = [pod for pod in pods if pod.get("status", {}).get("phase") == "Failed" and not _is_ended_for(pod, pods)]
     ends = sorted(failed, key=lambda pod: str(_terminated(pod).get("finishedAt") or "9"))
     if ends:
-        return _end_of(ends[0], events)
+        end = _end_of(ends[0], events)
+        return end._replace(reason=_of_several(ends[0], len(pods), end.reason))
     if condition.get("reason") == "DeadlineExceeded":
         return End(JobState.TIMEOUT, reason=words)
     for event in reversed(events):
@@ -221,7 +225,27 @@ def _why_it_waits(pod: Object, events: List[Object]) -> str:
     return _latest([event for event in events if event.get("type") == "Warning" and _is_of(event, pod)])
 
 
+def _of_several(pod: Object, count: int, words: str) -> str:
+    """What is said of a Pod, with its number where it is not alone."""
+    return f"Pod {index_of(pod)}: {words}" if count > 1 and words else words
+
+
 # --- parts of objects
+
+
+def index_of(pod: Object) -> int:
+    """Which of a Job's Pods one is, from 0; 0 for one that is alone."""
+    text = str(pod["metadata"].get("annotations", {}).get(_INDEX, ""))
+    return int(text) if text.isdecimal() else 0
+
+
+def _place(pod: Object) -> Tuple[int, str]:
+    return index_of(pod), pod["metadata"].get("creationTimestamp", "")
+
+
+def _is_ended_for(pod: Object, pods: Sequence[Object]) -> bool:
+    """Whether one of several Pods was ended because another had failed."""
+    return bool(pods[1:] and pod["metadata"].get("deletionTimestamp")) and "DisruptionTarget" not in _conditions(pod)
 
 
 def _conditions(thing: Object) -> Dict[str, Object]:
@@ -264,13 +288,15 @@ def _is_owned(pod: Object, uid: str) -> bool:
     return any(each.get("uid") == uid for each in pod["metadata"].get("ownerReferences") or [])
 
 
-def _is_about(event: Object, uids: set[str], job: str) -> bool:
+def _is_about(event: Object, uids: set[str], job: Object) -> bool:
     """Whether an event is of a Job or of its Pods, of which some may be there no more: their names begin with its."""
     thing = event.get("involvedObject", {})
     if thing.get("uid") in uids:
         return True
     stem, _, tail = str(thing.get("name", "")).rpartition("-")
-    return thing.get("kind") == "Pod" and stem == job and bool(tail)
+    if job.get("spec", {}).get("completionMode") == "Indexed":  # then its number stands between
+        stem = stem.rpartition("-")[0]
+    return thing.get("kind") == "Pod" and stem == job["metadata"]["name"] and bool(tail)
 
 
 def _is_of(event: Object, pod: Object) -> bool:

@@ -70,6 +70,25 @@ def test_its_nodes_pull_what_was_pushed_under_the_digest_of_what_it_is_made_from
     assert plan_of(blueprint).image.digest == digest, "a container host pushes it under that tag"
 
 
+def test_a_training_on_two_nodes_is_a_job_of_two_pods_which_start_its_ranks(blueprint):
+    blueprint.replace(
+        "resources: { cores_per_process: 4 }\n",
+        "resources: { nodes: 2, processes_per_node: 2 }\n        distributed_training: true\n",
+    )
+    job = plan_of(blueprint).job
+    assert (job.nodes, job.processes_per_node) == (2, 2)
+    assert '#KUBERNETES   "completionMode": "Indexed"' in job.script
+    assert "WORLD_SIZE=4 LOCAL_WORLD_SIZE=2" in job.script
+
+
+def test_processes_that_are_not_one_training_are_in_one_pod(blueprint):
+    blueprint.replace(
+        "resources: { cores_per_process: 4 }\n", "resources: { nodes: 2 }\n        distributed: { strategy: none }\n"
+    )
+    with pytest.raises(InvalidBlueprint, match="processes need a launcher"):
+        plan_of(blueprint)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [

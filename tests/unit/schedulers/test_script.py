@@ -177,6 +177,11 @@ CASES = {
             image="registry.example/team/torch@sha256:" + "0" * 64, staging_path="/scratch", pods=Pods(mount_path="/shared", host_path="/lustre/team", image_pull_secrets=("registry", "other")),
             launch=Launch(ranks=Ranks(2, 2, "ddp", devices="CUDA_VISIBLE_DEVICES", accelerators=2, is_local=True))),
     ),
+    "kubernetes-pods": (
+        job("kubernetes", nodes=3, processes_per_node=2, accelerators=2, checkpoint=Checkpoint(every=60, signal_before_wall=40, requeue=1)),
+        IN_PODS._replace(gpu_request="nvidia.com/gpu=2", pre=("export TOKEN=x",),
+            launch=Launch(ranks=Ranks(6, 2, "ddp", devices="CUDA_VISIBLE_DEVICES", accelerators=2, is_local=True))),
+    ),
     "none-given-image": (
         job("none"),
         ScriptParts(image="~/images/my.sif", python="python3", script="train.py", container_runtime="apptainer"),
@@ -225,7 +230,10 @@ def test_the_generated_python_writes_what_jinja2_makes_of_the_templates(data):
         parts = parts._replace(container_runtime=data.draw(st.sampled_from(runtimes)))
     example = job(data.draw(st.sampled_from([*Scheduler])), options=options, checkpoint=checkpoint)
     if example.scheduler is Scheduler.KUBERNETES:
+        several = data.draw(st.sampled_from([None, Ranks(4, 2, is_local=True)]))
+        example = example.model_copy(update={"nodes": 2 if several else 1})
         parts = parts._replace(pods=IN_PODS.pods, container_runtime="kubernetes", gpu_request="")
+        parts = parts._replace(launch=parts.launch._replace(ranks=several)) if several else parts
         example = example.model_copy(update={"options": JobOptions()})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(script, "render", lambda name, values: JINJA.get_template(f"{name}.sh.j2").render(values))

@@ -38,8 +38,8 @@ def job(**changes):
     return PlannedJob(**{**values, **changes})
 
 
-def manifest(gpu_request="", pods=PODS, image="registry.example/torch:1", **changes):
-    return json.loads("\n".join(kubernetes_directives(job(**changes), gpu_request, pods, image)))
+def manifest(gpu_request="", pods=PODS, image="registry.example/torch:1", *, is_one=False, **changes):
+    return json.loads("\n".join(kubernetes_directives(job(**changes), gpu_request, pods, image, is_one=is_one)))
 
 
 def pod(*arguments, **changes):
@@ -67,6 +67,18 @@ def test_a_job_fails_with_its_pod_and_ends_long_after_its_wall_times():
     assert pod(checkpoint=Checkpoint(requeue=2))["activeDeadlineSeconds"] == 3 * 5400 + 1800
 
 
+def test_ranks_on_several_nodes_are_pods_with_numbers_which_fail_together():
+    asked = manifest(nodes=3, is_one=True, processes_per_node=2)["spec"]
+    assert (asked["completionMode"], asked["completions"], asked["parallelism"]) == ("Indexed", 3, 3)
+    assert asked["backoffLimit"] == 0
+    assert asked["template"]["spec"]["activeDeadlineSeconds"] == 5400 + 3600, "the last may come late"
+    assert asked["template"]["spec"]["containers"][0]["resources"]["limits"]["cpu"] == "8", "of each of them"
+    named = JobOptions(request_specific_nodes=("a",))
+    with pytest.raises(CannotExpress, match="one node that is named"):
+        manifest(nodes=3, is_one=True, options=named)
+    assert not {"completions", "completionMode"} & {*manifest(is_one=True)["spec"]}
+
+
 def test_its_volume_is_a_claim_or_a_folder_of_every_node():
     claim, _ = pod()["volumes"]
     assert claim == {"name": "workspace", "persistentVolumeClaim": {"claimName": "shared"}}
@@ -84,10 +96,14 @@ def test_a_queue_is_kueues_which_lets_it_begin():
 @pytest.mark.parametrize(
     ("changes", "about", "words"),
     [
-        ({"nodes": 2}, "resources.nodes", "a deployment on Kubernetes is one Pod"),
+        ({"nodes": 2}, "resources.nodes", "only the ranks of a training are in several Pods"),
         ({"partition": "Big_Queue"}, "job_options.queue", "no name of an object"),
         ({"options": JobOptions(qos="high")}, "job_options.qos", "Kubernetes has no qos"),
-        ({"options": JobOptions(request_specific_nodes=("a", "b"))}, "job_options.request_specific_nodes", "one Pod"),
+        (
+            {"options": JobOptions(request_specific_nodes=("a", "b"))},
+            "job_options.request_specific_nodes",
+            "one node that is named",
+        ),
         (
             {"options": JobOptions(job_dependency=(JobDependency(kind="afterok", jobs=("1",)),))},
             "job_options.job_dependency",

@@ -45,7 +45,8 @@ def laid_over(below, above):
 def objects(name):
     case, base = RECORDED[name], RECORDED["base"]
     job = laid_over(base["job"], case.get("job", {}))
-    return job, [laid_over(base["pod"], case["pod"])] if "pod" in case else [], case.get("events", [])
+    pods = [case["pod"]] if "pod" in case else case.get("pods", [])
+    return job, [laid_over(base["pod"], pod) for pod in pods], case.get("events", [])
 
 
 def recorded(name):
@@ -85,6 +86,12 @@ def recorded(name):
         ("out-of-cpu", "BOOT_FAIL", "Node didn't have enough resource: cpu"),
         ("no-bash", "BOOT_FAIL", "executable file not found"),
         ("deleted-by-hand", "CANCELLED", "^$"),
+        ("indexed-one-waits", "QUEUED", "^Pod 2: Unschedulable: 0/5 nodes are available: 5 Insufficient nvidia"),
+        ("indexed-one-is-not-made", "QUEUED", "exceeded quota"),
+        ("indexed-running", "RUNNING", "^$"),
+        ("indexed-out-of-memory", "OUT_OF_MEMORY", "^Pod 1: OOMKilled$"),
+        ("indexed-preempted-and-gone", "PREEMPTED", "Preempted by team-b/urgent-1"),
+        ("indexed-failed", "FAILED", "^Pod 1: ValueError$"),
         ("gone-without-a-word", "FAILED", "BackoffLimitExceeded: Job has reached the specified backoff limit"),
     ],
 )
@@ -109,6 +116,14 @@ def test_what_else_is_said_of_a_job():
     assert recorded("deadline").limit == "walltime"
     assert recorded("kueue").queue == "batch"
     assert recorded("suspended").held_by == "user"
+
+
+def test_of_several_pods_nodes_and_the_way_in_are_in_their_order():
+    record = recorded("indexed-running")
+    assert record.nodes == "worker-1,worker-2,worker-3"
+    kubectl = Kubectl(get=listed("indexed-running"))
+    entered = KUBERNETES.enter(kubectl, record, 2, ["nproc"])
+    assert [each[3].rpartition("-")[0][-1] for each in entered] == ["0", "1"]
 
 
 def test_pods_and_events_of_others_are_left_alone():
@@ -179,6 +194,42 @@ def test_another_attempt_has_another_name():
     kubectl = Kubectl(create=[THERE, job_named(name_of(FOLDER, 2))], get=over)
     assert KUBERNETES.submit(kubectl, "job.sh", "mine") == f"2317302866.{name_of(FOLDER, 2)}.team-a"
     assert [job["metadata"]["name"] for job in kubectl.sent()] == [name_of(FOLDER), name_of(FOLDER, 2)]
+
+
+def several(**more):
+    spec = {**MANIFEST["spec"], "completionMode": "Indexed", "completions": 2, "parallelism": 2}
+    return json.dumps({**MANIFEST, "spec": spec}), job_named(name_of(FOLDER), spec=more)
+
+
+def test_several_pods_are_first_shown_to_the_server_and_then_made(monkeypatch):
+    text, made = several(completionMode="Indexed")
+    monkeypatch.setattr(f"{__name__}.SCRIPT", text)
+    kubectl = Kubectl(create=made)
+    assert KUBERNETES.submit(kubectl, "job.sh", "mine")
+    first, second = (argv[2] for argv in kubectl.asked if argv[0] == "bash")
+    assert "--dry-run=server" in first
+    assert "--dry-run" not in second
+    told = {each["name"] for each in kubectl.sent()[-1]["spec"]["template"]["spec"]["containers"][0]["env"]}
+    assert told >= {"MODAK_POD", "MODAK_POD_ADDRESS"}
+
+
+OLDER = CommandResult(
+    1,
+    err='error: error validating "STDIN": error validating data: ValidationError(Job.spec): unknown field "completionMode" '
+    "in io.k8s.api.batch.v1.JobSpec; if you choose to ignore these errors, turn validation off with --validate=false",
+)
+
+
+@pytest.mark.parametrize("answer", [several()[1], OLDER])
+def test_a_server_that_leaves_out_the_mode_is_given_no_job_of_several_pods(monkeypatch, answer):
+    text, _ = several()
+    monkeypatch.setattr(f"{__name__}.SCRIPT", text)
+    kubectl = Kubectl(create=answer)
+    with pytest.raises(SubmissionRefused, match="knows no Indexed Jobs"):
+        KUBERNETES.submit(kubectl, "job.sh", "mine")
+    assert len(kubectl.sent()) == 1, "which it was only shown"
+    directives = "".join(f"#KUBERNETES {line}\n" for line in text.splitlines())
+    assert "knows no Indexed Jobs" in KUBERNETES.objection(Kubectl(create=answer), directives)
 
 
 def test_somebody_elses_job_of_the_name_is_not_taken():
