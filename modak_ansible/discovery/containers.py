@@ -13,6 +13,8 @@ _PACKAGES = {
     "mksquashfs": "squashfs-tools",
     "newuidmap": "uidmap (shadow-utils)",
     "newgidmap": "uidmap (shadow-utils)",
+    "jq": "jq",
+    "parallel": "parallel",
     "ch-image": "charliecloud-builders",
     "ch-convert": "charliecloud-builders",
 }
@@ -72,13 +74,14 @@ def _build_findings(aim: Aim, facts: SurveyFacts) -> Iterator[Finding]:
         yield missing("signing key", found["signing"], found["signing_hint"])
     elif aim.target.site.signing_key:
         yield ok("signing key", f"{aim.target.site.signing_key}, in both halves")
-    yield from _base(aim, facts)
+    if runtime.builds:
+        yield from _base(aim, facts)
 
 
 def _takes_ranges(aim: Aim) -> bool:
     """Whether what builds takes more ids than the user's own; mmdebstrap does, too."""
-    is_built = aim.target.image_base == "debootstrap"
-    return is_built or "newuidmap" in CONTAINER_RUNTIMES[aim.target.container_runtime].tools
+    runtime = CONTAINER_RUNTIMES[aim.target.container_runtime]
+    return (runtime.builds and aim.target.image_base == "debootstrap") or "newuidmap" in runtime.tools
 
 
 def _base(aim: Aim, facts: SurveyFacts) -> Iterator[Finding]:

@@ -56,9 +56,11 @@ def image_of(
         from modak_ansible.recipes.apptainer import PYTHON  # noqa: PLC0415 - hpccm is slow to import
 
         layers, python = _built_layers(entry, requirements, target, catalogue, locked, runtime), PYTHON
-    top = layers[-1]
     if target.pods:
         return _pulled_by_nodes(layers, entry.name if entry else "", python, target)
+    if runtime is not None and not runtime.builds and layers[-1].kind == "build":
+        layers = [_published(layers, target, runtime)]
+    top = layers[-1]
     return PlannedImage(
         entry=entry.name if entry else top.source or layers[0].source,
         container_runtime=target.container_runtime,
@@ -80,20 +82,10 @@ def _pulled_by_nodes(layers: list[Layer], entry: str, python: str, target: Targe
     Raises:
         CannotPlan: nobody has pushed such an image, as far as the target says, or it is none that they could pull.
     """
-    top, place = layers[-1], next((source for source in target.site.image_sources if source.startswith(_REGISTRY)), "")
-    if top.name == "requirements":
-        message = "packages of its own are a layer on top of the image, which nobody puts where the cluster pulls it"
-        raise CannotPlan("requirements_txt", message, "have them in an image of your own: image: docker://...")
-    if top.kind == "build" and not place:
-        message = f"nothing says where the cluster pulls {top.name} from"
-        hint = (
-            f"modak catalogue push {top.name} {_REGISTRY}HOST/REPOSITORY --on a container host, and for the site of "
-            f"{target.name} image_sources: [ {_REGISTRY}HOST/REPOSITORY ]; or an image of your own: docker://..."
-        )
-        raise CannotPlan("host", message, hint)
+    top = layers[-1]
     if top.kind != "build" and not top.source.startswith(_REGISTRY):
         raise CannotPlan("image", f"a cluster pulls no image of the kind of {top.source}", "docker://HOST/IMAGE:TAG")
-    address = f"{place.rstrip('/')}:{top.digest}" if top.kind == "build" else top.source
+    address = _address_of(layers, target) if top.kind == "build" else top.source
     return PlannedImage(
         entry=entry or address,
         container_runtime=target.container_runtime,
@@ -103,6 +95,39 @@ def _pulled_by_nodes(layers: list[Layer], entry: str, python: str, target: Targe
         layers=(),
         python=python,
     )
+
+
+def _address_of(layers: list[Layer], target: Target) -> str:
+    """Where an image lies that a container host has made and pushed, by the digest of what it is made from.
+
+    Raises:
+        CannotPlan: nobody has pushed such an image, as far as the target says.
+    """
+    top, place = layers[-1], next((source for source in target.site.image_sources if source.startswith(_REGISTRY)), "")
+    if top.name == "requirements":
+        message = f"packages of its own are a layer on top of the image, which nobody puts where {target.name} pulls it"
+        raise CannotPlan("requirements_txt", message, "have them in an image of your own: image: docker://...")
+    if not place:
+        message = f"nothing says where {target.name} pulls {top.name} from"
+        hint = (
+            f"modak catalogue push {top.name} {_REGISTRY}HOST/REPOSITORY --on a container host, and for the site of "
+            f"{target.name} image_sources: [ {_REGISTRY}HOST/REPOSITORY ]; or an image of your own: docker://..."
+        )
+        raise CannotPlan("host", message, hint)
+    return f"{place.rstrip('/')}:{top.digest}"
+
+
+def _published(layers: list[Layer], target: Target, runtime: ContainerRuntime) -> Layer:
+    """The layer of an image that the target pulls, for it makes none itself.
+
+    Raises:
+        CannotPlan: nobody has pushed such an image, as far as the target says.
+    """
+    from modak_ansible.recipes import apptainer  # noqa: PLC0415
+
+    top, address = layers[-1], _address_of(layers, target)
+    definition = apptainer.pulled_definition(address)
+    return _layer(top.name, definition, None, runtime.ending, "pull", source=address, probe=top.probe)
 
 
 def _layer(name: str, definition: str, below: Layer | None, ending: str, kind: Kind = "build", **given: Any) -> Layer:

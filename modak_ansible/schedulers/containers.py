@@ -14,7 +14,8 @@ class ContainerRuntime(NamedTuple):
     entry: str = ""
     # the flags by which a container sees accelerators, by their makers
     accelerators: tuple[tuple[str, str], ...] = (("nvidia", "--nv"), ("amd", "--rocm"))
-    tools: tuple[str, ...] = ("mksquashfs", "newuidmap", "newgidmap")  # that building takes besides
+    tools: tuple[str, ...] = ("mksquashfs", "newuidmap", "newgidmap")  # that building, or pulling, takes besides
+    builds: bool = True  # whether it makes images, or starts and pulls alone what others have made
 
     @property
     def reads_containerfiles(self) -> bool:
@@ -24,6 +25,7 @@ class ContainerRuntime(NamedTuple):
 
 # By CDI, the Container Device Interface, which the makers' toolkits describe their devices for.
 _CDI = (("nvidia", "--device=nvidia.com/gpu=all"), ("amd", "--device=amd.com/gpu=all"))
+_ENROOT = ("mksquashfs", "jq", "parallel")
 # By what a target calls its container_runtime.
 CONTAINER_RUNTIMES = {
     "any": ContainerRuntime(("apptainer", "singularity")),
@@ -33,6 +35,13 @@ CONTAINER_RUNTIMES = {
     "podman-hpc": ContainerRuntime(("podman-hpc",), ".tar", "podman", (("nvidia", "--gpu"),)),
     "charliecloud": ContainerRuntime(
         ("ch-run",), ".sqfs", "charliecloud", (), ("ch-image", "ch-convert", "mksquashfs")
+    ),
+    "enroot": ContainerRuntime(
+        ("enroot",), ".sqsh", "enroot", (("nvidia", "--env=NVIDIA_VISIBLE_DEVICES=all"),), _ENROOT, builds=False
+    ),
+    # a plugin of Slurm's srun, which starts what enroot has pulled
+    "pyxis": ContainerRuntime(
+        ("enroot",), ".sqsh", "pyxis", (("nvidia", "--container-env=NVIDIA_VISIBLE_DEVICES"),), _ENROOT, builds=False
     ),
 }
 

@@ -132,7 +132,7 @@ def _body(out: list[str], given: Given) -> None:
     out += [str(given['shell'](given['pre']))]
     if given['exports_nothing']:
         out += ['# what sbatch was told of its own environment is not meant for srun\nexport SLURM_EXPORT_ENV=ALL\n']
-    if given['container']:
+    if (given['container'] and (given['entry'] != 'pyxis')):
         out += ['\nruntime=$(command -v ', str(given['runtimes'][0])]
         for each in given['runtimes'][1:]:
             out += [' || command -v ', str(each)]
@@ -145,13 +145,21 @@ def _body(out: list[str], given: Given) -> None:
         out += ['if ! "$runtime" verify --key "', str(given['signing_key']), '.pub" "$image" > state/signature 2>&1; then\n    echo "the image $image has no signature of ', str(given['signing_key']), '.pub, and is not run:" >&2\n    cat state/signature >&2\n    exit 65\nfi\n']
     if given['scratch']:
         out += ['\n# What the training has no memory for lies here while it runs, in files without a name.\nscratch="', str(given['scratch']), '"\nmkdir -p "$scratch" || {\n    echo "the scratch $scratch of $(hostname) cannot be written to, and the training has no memory for its state" >&2\n    exit 73\n}\n']
+    if (given['entry'] and (given['entry'] != 'charliecloud')):
+        _folders(out, given)
     if (given['entry'] == 'podman'):
         _podman(out, given)
     elif (given['entry'] == 'charliecloud'):
         _charliecloud(out, given)
+    elif (given['entry'] == 'enroot'):
+        _enroot(out, given)
+    elif (given['entry'] == 'pyxis'):
+        _pyxis(out, given)
     def enter() -> str:
         out: list[str] = []
-        if given['entry']:
+        if (given['entry'] == 'pyxis'):
+            out += ['    srun --nodes=1 --ntasks=1 ${SLURM_CPUS_PER_TASK:+"--cpus-per-task=$SLURM_CPUS_PER_TASK"}\n    "${contained[@]}" --container-workdir="$PWD"\n']
+        elif given['entry']:
             out += ['    bash "$deployment/state/contain.sh"\n']
         else:
             out += ['    "$runtime" exec\n']
@@ -208,7 +216,7 @@ def _body(out: list[str], given: Given) -> None:
         _tuning(out, given)
     if ((not given['tuning']) or given['tuning'].trains):
         out += ["# shellcheck disable=SC2016 # a dollar in a user's own value is only a dollar\ncommand=(\n"]
-        if given['container']:
+        if (given['container'] and (not given['enters_first'])):
             out += [str(given['enter']())]
         out += ['    env\n    PYTHONNOUSERSITE=1\n    PYTHONUNBUFFERED=1\n    MODAK_LAUNCHED="$(date +%s.%N)"\n']
         if (not given['ranks']):
@@ -311,6 +319,24 @@ def _checkpoint(out: list[str], given: Given) -> None:
     out += ['        rm -f state/requeued\n        echo "the job could not be queued again; what the training has saved stays in $deployment/checkpoints" >&2\n    fi\n}\n']
 
 
+def _enroot(out: list[str], given: Given) -> None:
+    out += ['\nfor each in squashfuse fuse-overlayfs; do\n    if ! command -v "$each" > /dev/null; then\n        echo "$each is not on the PATH of $(hostname), by which enroot starts an image from its file" >&2\n        exit 127\n    fi\ndone\n# What enroot asks of a container: its environment, in which the image\'s own words go before the job\'s as Apptainer has it,\n# its folders, and what is started in it in place of the image\'s entry point.\n{\n    declare -p folders\n    # shellcheck disable=SC2016,SC2028 # a dollar and a backslash there are for the other shell\n    echo \'environ() {\n    local name own\n    own=$(cut -d = -f 1 "$ENROOT_ROOTFS/etc/environment" 2> /dev/null)\n    for name in $(compgen -e | grep -vE "^(HOSTNAME|SHLVL|PWD|OLDPWD|_|BASH.*|SHELLOPTS|ENROOT_.*)$" | grep -vxF "${own:-=}"); do\n        case ${!name} in\n            *$\'"\'\\\\n\'"\'*) ;; # which its file of the environment cannot hold\n            *) echo "$name=${!name}" ;;\n        esac\n    done\n}\nmounts() {\n    local each from to how\n    for each in "${folders[@]}"; do\n        IFS=: read -r from to how <<< "$each"\n        printf "%s %s none x-create=auto,rbind%s\\n" "${from// /\\\\040}" "${to// /\\\\040}" "${how:+,$how}"\n    done\n}\nrc() {\n    cd "$MODAK_FOLDER" && exec "$@"\n}\'\n} > state/enroot.conf\n{\n    declare -p runtime image deployment\n    # shellcheck disable=SC2016\n    echo \'export MODAK_FOLDER=$PWD ENROOT_LOGIN_SHELL=no', str((' NVIDIA_DRIVER_CAPABILITIES=compute,utility' if given['container_flags'] else '')), '\nexec "$runtime" start --conf "$deployment/state/enroot.conf" ']
+    for flag in given['container_flags']:
+        out += [str(flag), ' ']
+    out += ['-- "$image" "$@"\'\n} > state/contain.sh\n']
+
+
+def _folders(out: list[str], given: Given) -> None:
+    out += ['\n# What the container sees of the machine, where it sees it, and how.\nfolders=(\n    "$workspace:$workspace"\n    "$HOME:$HOME"\n    /tmp:/tmp\n']
+    for each in given['data']:
+        out += ['    "$', str(each.shell), ':$', str(each.shell), str(('' if (given['staging_path'] and each.is_copied) else ':ro')), '"\n']
+    for bind in given['binds']:
+        out += ['    ', str(shlex.quote((bind if (':' in bind) else ((bind + ':') + bind)))), '\n']
+    if given['scratch']:
+        out += ['    "$scratch:$scratch"\n']
+    out += [')\n']
+
+
 def _kubernetes(out: list[str], given: Given) -> None:
     out += ['#!/bin/bash\n']
     for line in given['directives']:
@@ -340,20 +366,24 @@ def _none(out: list[str], given: Given) -> None:
 
 
 def _podman(out: list[str], given: Given) -> None:
-    out += ['\n# The image goes from its file into the engine\'s own store, unless that has it: its name there is the digest of its\n# configuration, which the file tells. Each node of a job may have a store of its own.\narchive=$image\nimage=$(tar -x -O -f "$archive" manifest.json 2> /dev/null | grep -o \'"Config": *"[^"]*\' | grep -o -m 1 \'[0-9a-f]\\{64\\}\')\nif [ -z "$image" ] || ! "$runtime" image exists "$image"; then\n    loaded=$("$runtime" load --quiet --input "$archive") || exit 66\n    image=${image:-${loaded##*: }}\nfi\n', 'own=$("$runtime" image inspect --format ', str("'{{range .Config.Env}}{{println .}}{{end}}'"), ' "$image" | cut -d = -f 1)\nown=$\'HOSTNAME\\nSHLVL\\nPWD\\nOLDPWD\\n_\\n\'$own\nmounts=(\n    --volume "$workspace:$workspace"\n    --volume "$HOME:$HOME"\n    --volume /tmp:/tmp\n']
-    for each in given['data']:
-        out += ['    --volume "$', str(each.shell), ':$', str(each.shell), str(('' if (given['staging_path'] and each.is_copied) else ':ro')), '"\n']
-    for bind in given['binds']:
-        out += ['    --volume ', str(shlex.quote((bind if (':' in bind) else ((bind + ':') + bind)))), '\n']
-    if given['scratch']:
-        out += ['    --volume "$scratch:$scratch"\n']
+    out += ['\n# The image goes from its file into the engine\'s own store, unless that has it: its name there is the digest of its\n# configuration, which the file tells. Each node of a job may have a store of its own.\narchive=$image\nimage=$(tar -x -O -f "$archive" manifest.json 2> /dev/null | grep -o \'"Config": *"[^"]*\' | grep -o -m 1 \'[0-9a-f]\\{64\\}\')\nif [ -z "$image" ] || ! "$runtime" image exists "$image"; then\n    loaded=$("$runtime" load --quiet --input "$archive") || exit 66\n    image=${image:-${loaded##*: }}\nfi\n', 'own=$("$runtime" image inspect --format ', str("'{{range .Config.Env}}{{println .}}{{end}}'"), ' "$image" | cut -d = -f 1)\nown=$\'HOSTNAME\\nSHLVL\\nPWD\\nOLDPWD\\n_\\n\'$own\nmounts=("${folders[@]/#/--volume=}"']
     for flag in given['container_flags']:
-        out += ['    ', str(flag), '\n']
+        out += [' ', str(flag)]
     out += [')\n\n# A container is no child of this job: one that a job left behind that was killed is ended before another runs, and\n# whatever kills this job, somebody ends its container.\nend_containers() {\n    "$1" ps --all --quiet --filter "label=modak.deployment=$2" | xargs --no-run-if-empty "$1" rm --force\n}\nend_containers "$runtime" "$deployment" > /dev/null\n# shellcheck disable=SC2016 # a dollar there is for the other shell\nsetsid bash -c "$(declare -f end_containers)"\'; tail --pid="$1" -f /dev/null; end_containers "$2" "$3"\' \\\n    guard "$$" "$runtime" "$deployment" > /dev/null 2>&1 < /dev/null 3>&- 4>&- &\n{\n    declare -p runtime archive image own mounts deployment\n    # shellcheck disable=SC2016\n    echo \'"$runtime" image exists "$image" || "$runtime" load --quiet --input "$archive" > /dev/null || exit 66\nmapfile -t names < <(compgen -e | grep -vxF "$own")\nexec "$runtime" run --rm --init --pull=never --network=host --ipc=host --security-opt=label=disable --entrypoint= \\\n    --label "modak.deployment=$deployment" --workdir "$PWD" "${names[@]/#/--env=}" "${mounts[@]}" -- "$image" "$@"\'\n} > state/contain.sh\n']
 
 
 def _pods(out: list[str], given: Given) -> None:
     out += ['\n# This is one of ', str(given['pods']), ' Pods, which begin when all of them are there. The first then has the job; the others start their\n# ranks where it says so, once more where it goes on, and end as it does.\nif ! [ "${JOB_COMPLETION_INDEX:-none}" -lt ', str(given['pods']), ' ] 2> /dev/null; then\n    echo "the cluster does not tell this Pod which of ', str(given['pods']), ' it is: its Jobs have no completionMode" >&2\n    exit 64\nfi\ntrap \'exit 143\' TERM\npods=$deployment/state/pods/$job_id\nif ! { mkdir -p "$pods" && echo "$MODAK_POD" > "$pods/$JOB_COMPLETION_INDEX"; }; then\n    exit 73\nfi\n# A file system of a network remembers what was not there until the folder is read anew.\nlook() { ls "$deployment/state" "$pods" > /dev/null 2>&1; }\nif [ "$JOB_COMPLETION_INDEX" -gt 0 ]; then\n    launch=none ranks=\n    trap \'[ -z "$ranks" ] || { kill -TERM "$ranks" 2> /dev/null; wait "$ranks"; }; exit 143\' TERM\n    while\n        look\n        code=$(cat state/finished 2> /dev/null)\n        [ -z "$code" ]\n    do\n        owner=\n        { read -r _ owner next < state/rank.sh; } 2> /dev/null\n        if [ "$owner" = "$job_id" ] && [ "$next" != "$launch" ]; then\n            launch=$next\n            bash state/rank.sh &\n            ranks=$!\n            wait "$ranks"\n            ranks=\n        fi\n        sleep 1\n    done\n    exit "$code"\nfi\nwhile\n    look\n    there=("$pods"/[0-9]*)\n    [ "$', str('{#there[@]}'), '" -lt ', str(given['pods']), ' ]\ndo\n    if [ "$SECONDS" -ge ', str(given['patience']), ' ]; then\n        echo "of ', str(given['pods']), ' Pods $', str('{#there[@]}'), ' came within ', str(given['patience']), ' s; the others have no room, or do not start" >&2\n        exit 69\n    fi\n    sleep 1\ndone\nSECONDS=0\n# What the site\'s and the user\'s lines export, the ranks in other Pods are told, too.\ndeclare -A given\nfor name in $(compgen -e); do\n    given[$name]=${!name}\ndone\n']
+
+
+def _pyxis(out: list[str], given: Given) -> None:
+    out += ["\n# Slurm's plugin takes what srun starts into the container, with the job's environment where the image has no word of its own.\n"]
+    if given['container_flags']:
+        out += ['export NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility\n']
+    out += ['contained=(\n    --container-image="$image"\n    --container-mounts="$(IFS=, && echo "${folders[*]}")"\n    --no-container-entrypoint\n']
+    for flag in given['container_flags']:
+        out += ['    ', str(flag), '\n']
+    out += [')\n']
 
 
 def _ranks(out: list[str], given: Given) -> None:
@@ -464,4 +494,4 @@ def render(template: str, given: Given) -> str:
     return "".join(out)
 
 
-_TEMPLATES = {"body": _body, "charliecloud": _charliecloud, "checkpoint": _checkpoint, "kubernetes": _kubernetes, "lsf": _lsf, "none": _none, "podman": _podman, "pods": _pods, "ranks": _ranks, "slurm": _slurm, "torque": _torque, "tuning": _tuning}
+_TEMPLATES = {"body": _body, "charliecloud": _charliecloud, "checkpoint": _checkpoint, "enroot": _enroot, "folders": _folders, "kubernetes": _kubernetes, "lsf": _lsf, "none": _none, "podman": _podman, "pods": _pods, "pyxis": _pyxis, "ranks": _ranks, "slurm": _slurm, "torque": _torque, "tuning": _tuning}

@@ -146,6 +146,8 @@ def render_script(job: PlannedJob, parts: ScriptParts) -> str:
     ways = {each.staging for each in copied if not each.packed} if _everywhere(job) else set()
     family = _FAMILIES.get(job.scheduler.value, job.scheduler.value)
     pods = job.nodes if parts.pods and job.nodes > 1 else 0
+    entry = container.entry if container else ""
+    enters_first = entry == "pyxis" and bool(parts.launch.outside)  # the launcher itself enters the container
     return render(
         family,
         {
@@ -158,7 +160,7 @@ def render_script(job: PlannedJob, parts: ScriptParts) -> str:
             "exports_nothing": job.options.copy_environment_variable and not job.options.copy_environment,
             "container": is_entered,
             "runtimes": container.programs if container else (),
-            "entry": container.entry if container else "",
+            "entry": entry,
             "container_flags": parts.container_flags,
             "image": _workspace_path(parts.image) if parts.image and not parts.pods else "",
             "seal": parts.seal,
@@ -191,7 +193,8 @@ def render_script(job: PlannedJob, parts: ScriptParts) -> str:
             "pre": [_lines(line, parts) for line in parts.pre],
             "post": [_lines(line, parts) for line in parts.post],
             "launch": parts.launch,
-            "launcher": "".join(f"{word} " for word in _launcher(parts.launch)),
+            "launcher": "".join(f"{word} " for word in _launcher(parts.launch, enters_first=enters_first)),
+            "enters_first": enters_first,
             "ranks": parts.launch.ranks,
             "by_file": bool(pods) or _by_file(family, parts.launch.ranks),
             "cleans": any(flag.partition("=")[0] in _CLEANING for flag in parts.container_flags),
@@ -230,8 +233,10 @@ def _scheduler_says(job: PlannedJob) -> str:
     return '"' + name.replace("%J", "$job_id").replace("%%", "%") + '"' if "%" in name else shlex.quote(name)
 
 
-def _launcher(launch: Launch) -> tuple[str, ...]:
-    return (*launch.outside, "bash", '"$deployment/state/rank.sh"') if launch.ranks else launch.outside
+def _launcher(launch: Launch, *, enters_first: bool) -> tuple[str, ...]:
+    entry = ('"${contained[@]}"', '--container-workdir="$PWD"') if enters_first else ()
+    ranks = ("bash", '"$deployment/state/rank.sh"') if launch.ranks else ()
+    return (*launch.outside, *entry, *ranks)
 
 
 def _by_file(family: str, ranks: Ranks | None) -> bool:

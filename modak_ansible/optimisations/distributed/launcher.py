@@ -80,8 +80,16 @@ def _told(draft: Draft, ranks: Ranks, launch: Launch) -> TrainingRanks:
 
 
 def _launching(draft: Draft, ranks: Ranks | None) -> Launching:
+    """
+    Raises:
+        CannotPlan: the container is entered by srun, which starts nothing here.
+    """
     request, hpc = draft.request, draft.request.application.hpc
     site = request.target.site.launcher
+    is_srun = request.target.scheduler is Scheduler.SLURM and not site and not (hpc and hpc.launcher)
+    if draft.in_container and request.target.container_runtime == "pyxis" and not is_srun:
+        message = "pyxis is a plugin of Slurm's srun, by which the job is not started"
+        raise CannotPlan("container_runtime", message, "container_runtime: enroot")
     environment = _threads(hpc)
     wished = hpc.launcher if hpc else ""
     if draft.layout.processes == 1 and not (hpc and hpc.parallelisation == "mpi" and hpc.ranks):

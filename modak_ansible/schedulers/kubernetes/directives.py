@@ -24,8 +24,8 @@ MANAGED = {"app.kubernetes.io/managed-by": "modak"}
 QUEUE = "kueue.x-k8s.io/queue-name"
 # How long, in seconds, a Job that has ended is remembered: its end is read, and noted, long before.
 _REMEMBERED = 7 * 24 * 3600
-# What a Pod may need besides the wall times of its training, in seconds: an image of several GB is pulled within it. The
-# first of several waits as long for the last.
+# What a Pod may need besides the wall times of its training, in seconds: an image of several GB is pulled within, and
+# the first of several waits as long for the last.
 _GRACE = 1800
 # Options that Kubernetes has nothing like, and what to do instead.
 UNKNOWN = {

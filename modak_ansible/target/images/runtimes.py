@@ -216,6 +216,28 @@ class Charliecloud(Apptainer):
         return self._in_storage(image.parent, "ch-convert", "-i", "ch-image", "-o", "squash", _tag(name), str(image))
 
 
+class Enroot(Apptainer):
+    """Enroot, which makes squashfs images of those of registries, and builds none."""
+
+    registry = "docker://"
+
+    def build_environment(self, scratch: Path) -> Dict[str, str]:
+        return {"ENROOT_TEMP_PATH": str(scratch)}
+
+    def pull(self, source: str, image: Path, name: str) -> List[str]:  # noqa: ARG002
+        # it wants # behind a registry's name, and takes all of an address without one for a path of Docker Hub's
+        place, slash, path = source.partition("://")[2].partition("/")
+        is_host = slash and (place == "localhost" or "." in place or ":" in place)
+        address = f"{place}#{path}" if is_host else f"{place}{slash}{path}"
+        return [self._program, "import", "--output", str(image), f"docker://{address}"]
+
+    def start(self, image: Path, words: List[str], devices: List[str]) -> List[str]:
+        return [self._program, "start", *self._flags(devices), "--", str(image), *words]
+
+    def labels(self, image: Path) -> Dict[str, str]:  # noqa: ARG002 - it leaves them out
+        return {}
+
+
 # What Charliecloud's builds call the image that they stand on, and the line of a definition that names its file.
 _BELOW = "modak-below"
 _BELOW_LINE = re.compile(r"^FROM (/.+)$", re.MULTILINE)
@@ -251,7 +273,7 @@ def _alone(words: List[str]) -> str:
     return f"( {close}; exec {shlex.join(words)} )"
 
 
-_KINDS = {"": Apptainer, "podman": Engine, "charliecloud": Charliecloud}
+_KINDS = {"": Apptainer, "podman": Engine, "charliecloud": Charliecloud, "enroot": Enroot}
 
 
 def runtime_of(program: str) -> Apptainer:

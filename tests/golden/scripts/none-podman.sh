@@ -122,6 +122,16 @@ if [ "$(stat -L -c '%s %i %.9Y %.9Z' "$image")" != "$stamp" ] &&
     exit 65
 fi
 
+# What the container sees of the machine, where it sees it, and how.
+folders=(
+    "$workspace:$workspace"
+    "$HOME:$HOME"
+    /tmp:/tmp
+    "$dataset:$dataset"
+    /lustre/data:/data:ro
+    /opt/licences:/opt/licences
+)
+
 # The image goes from its file into the engine's own store, unless that has it: its name there is the digest of its
 # configuration, which the file tells. Each node of a job may have a store of its own.
 archive=$image
@@ -132,15 +142,7 @@ if [ -z "$image" ] || ! "$runtime" image exists "$image"; then
 fi
 own=$("$runtime" image inspect --format '{{range .Config.Env}}{{println .}}{{end}}' "$image" | cut -d = -f 1)
 own=$'HOSTNAME\nSHLVL\nPWD\nOLDPWD\n_\n'$own
-mounts=(
-    --volume "$workspace:$workspace"
-    --volume "$HOME:$HOME"
-    --volume /tmp:/tmp
-    --volume "$dataset:$dataset"
-    --volume /lustre/data:/data:ro
-    --volume /opt/licences:/opt/licences
-    --device=nvidia.com/gpu=all
-)
+mounts=("${folders[@]/#/--volume=}" --device=nvidia.com/gpu=all)
 
 # A container is no child of this job: one that a job left behind that was killed is ended before another runs, and
 # whatever kills this job, somebody ends its container.

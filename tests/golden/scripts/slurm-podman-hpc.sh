@@ -63,6 +63,13 @@ if ! [ -e "$image" ]; then
     exit 66
 fi
 
+# What the container sees of the machine, where it sees it, and how.
+folders=(
+    "$workspace:$workspace"
+    "$HOME:$HOME"
+    /tmp:/tmp
+)
+
 # The image goes from its file into the engine's own store, unless that has it: its name there is the digest of its
 # configuration, which the file tells. Each node of a job may have a store of its own.
 archive=$image
@@ -73,12 +80,7 @@ if [ -z "$image" ] || ! "$runtime" image exists "$image"; then
 fi
 own=$("$runtime" image inspect --format '{{range .Config.Env}}{{println .}}{{end}}' "$image" | cut -d = -f 1)
 own=$'HOSTNAME\nSHLVL\nPWD\nOLDPWD\n_\n'$own
-mounts=(
-    --volume "$workspace:$workspace"
-    --volume "$HOME:$HOME"
-    --volume /tmp:/tmp
-    --gpu
-)
+mounts=("${folders[@]/#/--volume=}" --gpu)
 
 # A container is no child of this job: one that a job left behind that was killed is ended before another runs, and
 # whatever kills this job, somebody ends its container.

@@ -75,11 +75,32 @@ def test_accelerators_that_a_runtime_does_not_bring_in_are_refused(container, ve
 
 
 @pytest.mark.parametrize(
-    ("container", "image"), [("charliecloud", "~/a.sif"), ("podman", "~/a.sqfs"), ("any", "~/a.tar")]
+    ("container", "image"),
+    [("charliecloud", "~/a.sif"), ("podman", "~/a.sqfs"), ("any", "~/a.tar"), ("enroot", "~/a.sqfs")],
 )
 def test_files_that_a_runtime_does_not_read_are_refused(container, image):
     with pytest.raises(CannotPlan, match="runs no image of the kind of"):
         plan(container=container, image=image)
+
+
+@pytest.mark.parametrize("container", ["enroot", "pyxis"])
+def test_what_builds_nothing_pulls_what_a_container_host_has_pushed(container):
+    here = {"container": container, "image": None, "optimisation": Optimisation(entry="pytorch-2.13-cpu")}
+    with pytest.raises(CannotPlan, match="nothing says where cluster pulls pytorch-2.13-cpu from") as refused:
+        plan(**here)
+    assert "modak catalogue push pytorch-2.13-cpu docker://HOST/REPOSITORY" in refused.value.hint
+    pulled = plan(**here, image_sources=("docker://registry.example/team/images",)).image
+    made = plan(container="podman", image=None, optimisation=Optimisation(entry="pytorch-2.13-cpu")).image
+    (layer,) = pulled.layers
+    assert (layer.kind, layer.source) == ("pull", f"docker://registry.example/team/images:{made.digest}")
+    assert pulled.path.endswith(".sqsh")
+    assert layer.probe, "it is tried where it was pulled"
+    assert plan(container=container, image="~/mine.sqsh").image.path == "~/mine.sqsh"
+
+
+def test_pyxis_starts_nothing_where_srun_does_not():
+    with pytest.raises(CannotPlan, match="pyxis is a plugin of Slurm's srun"):
+        plan(container="pyxis", image="~/mine.sqsh", launcher="mpirun -np {ranks}")
 
 
 def test_accelerators_of_which_nobody_knows_the_vendor():

@@ -159,6 +159,21 @@ CASES = {
         FULL._replace(script="train.py", container_runtime="podman", container_flags=("--device=nvidia.com/gpu=all",),
             binds=("/lustre/data:/data:ro", "/opt/licences"), modules=(), image="images/abc.tar", seal="images/abc.seal"),
     ),
+    "slurm-enroot": (
+        job("slurm", accelerators=1, memory=8 * 10**9),
+        FULL._replace(script="train.py", container_runtime="enroot", container_flags=("--env=NVIDIA_VISIBLE_DEVICES=all",),
+            binds=("/lustre/it's data:/data:ro", "/opt/licences"), modules=(), image="images/abc.sqsh", seal="images/abc.seal"),
+    ),
+    "slurm-pyxis": (
+        job("slurm", accelerators=1, memory=8 * 10**9),
+        FULL._replace(script="train.py", container_runtime="pyxis", container_flags=("--container-env=NVIDIA_VISIBLE_DEVICES",),
+            binds=("/lustre/it's data:/data:ro", "/opt/licences"), modules=(), image="images/abc.sqsh", seal="images/abc.seal"),
+    ),
+    "slurm-pyxis-ranks": (
+        job("slurm", nodes=2, checkpoint=Checkpoint()),
+        PLAIN._replace(container_runtime="pyxis", image="images/abc.sqsh",
+            launch=Launch(("srun", "--kill-on-bad-exit=1"), ranks=Ranks(2, 1, "ddp"))),
+    ),
     "slurm-podman-hpc": (
         job("slurm", nodes=2, accelerators=2),
         PLAIN._replace(container_runtime="podman-hpc", container_flags=("--gpu",), image="images/abc.tar",
