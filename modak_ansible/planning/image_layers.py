@@ -57,9 +57,9 @@ def image_of(
 
         layers, python = _built_layers(entry, requirements, target, catalogue, locked, runtime), PYTHON
     if target.pods:
-        return _pulled_by_nodes(layers, entry.name if entry else "", python, target)
+        return _pulled_by_nodes(layers, entry.name if entry else "", python, target, locked)
     if runtime is not None and not runtime.builds and layers[-1].kind == "build":
-        layers = [_published(layers, target, runtime)]
+        layers = [_published(layers, target, runtime, entry is not None, locked)]
     top = layers[-1]
     return PlannedImage(
         entry=entry.name if entry else top.source or layers[0].source,
@@ -73,7 +73,9 @@ def image_of(
     )
 
 
-def _pulled_by_nodes(layers: list[Layer], entry: str, python: str, target: Target) -> PlannedImage:
+def _pulled_by_nodes(
+    layers: list[Layer], entry: str, python: str, target: Target, locked: tuple[str, ...]
+) -> PlannedImage:
     """An image that no layer makes on the target: the nodes of Kubernetes pull it from a registry by its address.
 
     Args:
@@ -85,7 +87,7 @@ def _pulled_by_nodes(layers: list[Layer], entry: str, python: str, target: Targe
     top = layers[-1]
     if top.kind != "build" and not top.source.startswith(_REGISTRY):
         raise CannotPlan("image", f"a cluster pulls no image of the kind of {top.source}", "docker://HOST/IMAGE:TAG")
-    address = _address_of(layers, target) if top.kind == "build" else top.source
+    address = _address_of(layers, target, bool(entry), locked) if top.kind == "build" else top.source
     return PlannedImage(
         entry=entry or address,
         container_runtime=target.container_runtime,
@@ -97,27 +99,34 @@ def _pulled_by_nodes(layers: list[Layer], entry: str, python: str, target: Targe
     )
 
 
-def _address_of(layers: list[Layer], target: Target) -> str:
+def _address_of(layers: list[Layer], target: Target, is_entry: bool, locked: tuple[str, ...]) -> str:
     """Where an image lies that a container host has made and pushed, by the digest of what it is made from.
 
     Raises:
-        CannotPlan: nobody has pushed such an image, as far as the target says.
+        CannotPlan: nobody has pushed such an image, as far as the target says, or can.
     """
     top, place = layers[-1], next((source for source in target.site.image_sources if source.startswith(_REGISTRY)), "")
-    if top.name == "requirements":
-        message = f"packages of its own are a layer on top of the image, which nobody puts where {target.name} pulls it"
-        raise CannotPlan("requirements_txt", message, "have them in an image of your own: image: docker://...")
+    has_packages = top.name == "requirements"
+    if has_packages and not is_entry:
+        message = f"packages on top of {layers[0].source} are a layer that nobody puts where {target.name} pulls it"
+        raise CannotPlan("requirements_txt", message, "have them in that image")
+    if has_packages and locked:
+        message = f"what a search needs besides is a layer on top, which nobody puts where {target.name} pulls it"
+        raise CannotPlan("optimisation.autotuning", message, "an image of your own that has it, or no search")
     if not place:
+        words = f"{layers[-2].name} --packages --blueprint BLUEPRINT" if has_packages else top.name
         message = f"nothing says where {target.name} pulls {top.name} from"
         hint = (
-            f"modak catalogue push {top.name} {_REGISTRY}HOST/REPOSITORY --on a container host, and for the site of "
+            f"modak catalogue push {words} {_REGISTRY}HOST/REPOSITORY --on a container host, and for the site of "
             f"{target.name} image_sources: [ {_REGISTRY}HOST/REPOSITORY ]; or an image of your own: docker://..."
         )
         raise CannotPlan("host", message, hint)
     return f"{place.rstrip('/')}:{top.digest}"
 
 
-def _published(layers: list[Layer], target: Target, runtime: ContainerRuntime) -> Layer:
+def _published(
+    layers: list[Layer], target: Target, runtime: ContainerRuntime, is_entry: bool, locked: tuple[str, ...]
+) -> Layer:
     """The layer of an image that the target pulls, for it makes none itself.
 
     Raises:
@@ -125,7 +134,7 @@ def _published(layers: list[Layer], target: Target, runtime: ContainerRuntime) -
     """
     from modak_ansible.recipes import apptainer  # noqa: PLC0415
 
-    top, address = layers[-1], _address_of(layers, target)
+    top, address = layers[-1], _address_of(layers, target, is_entry, locked)
     definition = apptainer.pulled_definition(address)
     return _layer(top.name, definition, None, runtime.ending, "pull", source=address, probe=top.probe)
 

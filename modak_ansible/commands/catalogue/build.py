@@ -14,7 +14,7 @@ from rich.text import Text
 from modak_ansible.catalogue import Catalogue, Entry, load_catalogue
 from modak_ansible.catalogue.processor import why_refused
 from modak_ansible.commands.deploy.progress import StageDisplay
-from modak_ansible.errors import TARGET_UNREACHABLE, ModakError
+from modak_ansible.errors import TARGET_UNREACHABLE, ModakError, UsageError
 from modak_ansible.model.application import Optimisation
 from modak_ansible.model.plan import Plan
 from modak_ansible.model.quantities import format_seconds, format_size
@@ -53,14 +53,18 @@ class Builder:
         inputs: values for its inputs.
         console: shows how it gets on.
         again: whether what was refused before is tried once more.
+        packages: whether those of the training go on top.
     """
 
-    def __init__(self, blueprint: Path, inputs: Inputs, console: Console, *, again: bool) -> None:
+    def __init__(
+        self, blueprint: Path, inputs: Inputs, console: Console, *, again: bool, packages: bool = False
+    ) -> None:
         self._blueprint = blueprint
         self._request = request_of(blueprint, inputs)
         self._state = blueprint_state(blueprint)
         self._console = console
         self._again = again
+        self._packages = packages
         self.results: list[Result] = []
 
     def build(self, entries: Sequence[Entry]) -> None:
@@ -100,7 +104,7 @@ class Builder:
         catalogue = load_catalogue()
         if self._again:  # whatever the catalogue says of its probe
             catalogue = _without_refusals(catalogue, entry)
-        plan = make_plan(request_for(entry, self._request), catalogue)
+        plan = make_plan(request_for(entry, self._request, packages=self._packages), catalogue)
         if self._again:
             forget_refusals(self._state, entry.name, plan.target.address)
         result = run_image_role(plan, self._blueprint, self._console, image_again=self._again)
@@ -126,9 +130,22 @@ def run_image_role(plan: Plan, blueprint: Path, console: Console, **variables: o
         return run_playbook("image", variables, display).results["modak_image"]
 
 
-def request_for(entry: Entry, like: Request) -> Request:
-    """A request for an entry's image on the target of another request; nothing is to be trained."""
+def request_for(entry: Entry, like: Request, *, packages: bool = False) -> Request:
+    """A request for an entry's image on the target of another request; nothing is to be trained.
+
+    Args:
+        packages: whether those that the other request's training asks for are a layer on top.
+
+    Raises:
+        UsageError: it asks for none.
+    """
     alone = request_for_image(entry.name, entry.framework, None, like)
+    if packages:
+        own = like.application.requirements
+        if not own:
+            message = f"{like.training} of {like.blueprint} asks for no packages of its own"
+            raise UsageError(message, hint="name a blueprint with requirements_txt by --blueprint")
+        alone = alone.model_copy(update={"application": alone.application.model_copy(update={"requirements": own})})
     resources = alone.resources.model_copy(update={"accelerators": 1 if entry.accelerator else 0})
     return alone.model_copy(update={"optimisation": Optimisation(entry=entry.name), "resources": resources})
 

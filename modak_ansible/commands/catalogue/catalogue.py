@@ -31,6 +31,9 @@ Place = Annotated[
         "workspace there.",
     ),
 ]
+Packages = Annotated[
+    bool, typer.Option("--packages", help="With the packages that the blueprint's first training asks for, on top.")
+]
 _LIKE = "mnist-pytorch-slurm"
 
 
@@ -162,6 +165,7 @@ def build(
     ],
     blueprint: TargetOf = _LIKE,
     asked: PlanOptions = NOTHING_ASKED,
+    packages: Packages = False,
     again: Annotated[bool, typer.Option("--again", help="Try once more what its probe refused before.")] = False,
     allow_refused: Annotated[
         bool, typer.Option("--allow-refused", help="Do not call it a failure when a probe refuses its build.")
@@ -183,7 +187,7 @@ def build(
 
     found = [find_entry(name) for name in dict.fromkeys(entries)]
     console = Console(stderr=as_json, highlight=False)
-    builder = Builder(find_blueprint(blueprint), asked.given, console, again=again)
+    builder = Builder(find_blueprint(blueprint), asked.given, console, again=again, packages=packages)
     try:
         builder.build(found)
     finally:
@@ -202,14 +206,16 @@ def push(
     place: Place,
     blueprint: TargetOf = _LIKE,
     asked: PlanOptions = NOTHING_ASKED,
+    packages: Packages = False,
     as_json: Json = False,
 ) -> None:
     """Push the image that a target has of an entry, so that others need not build it.
 
     Its tags are the digest of what it is made from, by which the image_sources of a site find it, and framework,
-    version, processor and accelerator, for people. A login is taken from MODAK_REGISTRY and its like, as for pulls.
+    version, processor and accelerator, for people; with --packages the first alone. A login is taken from
+    MODAK_REGISTRY and its like, as for pulls.
     """
-    _show(_publisher(entry, blueprint, asked).push(place), as_json)
+    _show(_publisher(entry, blueprint, asked, packages=packages).push(place), as_json)
 
 
 @app.command(epilog="Example: modak catalogue pull pytorch-2.13-cpu oras://registry.example/team/images --on mycluster")
@@ -259,12 +265,12 @@ def verify(
     _show(_publisher(entry, blueprint, asked).verify(key), as_json)
 
 
-def _publisher(entry: str, blueprint: str, asked: PlanOptions) -> Publisher:
+def _publisher(entry: str, blueprint: str, asked: PlanOptions, *, packages: bool = False) -> Publisher:
     from rich.console import Console
 
     from modak_ansible.commands.catalogue.publishing import Publisher
 
-    return Publisher(entry, blueprint, asked, Console(stderr=True, highlight=False))
+    return Publisher(entry, blueprint, asked, Console(stderr=True, highlight=False), packages=packages)
 
 
 def _show(answer: Published, as_json: bool) -> None:

@@ -39,13 +39,17 @@ class Publisher:
 
     Args:
         entry: its name in the catalogue.
+        packages: whether it is the image with those of the training on top.
     """
 
-    def __init__(self, entry: str, blueprint: str, asked: PlanOptions, console: Console) -> None:
+    def __init__(
+        self, entry: str, blueprint: str, asked: PlanOptions, console: Console, *, packages: bool = False
+    ) -> None:
         self._entry = find_entry(entry)
         self._blueprint = find_blueprint(blueprint)
         self._request = request_of(self._blueprint, asked.given)
         self._console = console
+        self._packages = packages
 
     def push(self, place: str) -> Published:
         """
@@ -53,7 +57,8 @@ class Publisher:
             ModakError: it is not on the target, or could not be pushed.
         """
         _check_place(place)
-        plan_tags = [tag_of(self._entry, self._request.target.processor.architecture)]
+        # what has packages on top is nobody else's, and is found by its digest alone
+        plan_tags = [] if self._packages else [tag_of(self._entry, self._request.target.processor.architecture)]
         return self._carry_out("pushed", self._request, image_place=place, image_tags=plan_tags)
 
     def pull(self, place: str) -> Published:
@@ -90,7 +95,7 @@ class Publisher:
         return chosen
 
     def _carry_out(self, state: str, request: Request, **variables: object) -> Published:
-        plan = make_plan(request_for(self._entry, request))
+        plan = make_plan(request_for(self._entry, request, packages=self._packages))
         answer = run_image_role(plan, self._blueprint, self._console, image_state=state, **variables)
         image = answer.get("image") or {}
         return {

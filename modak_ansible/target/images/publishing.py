@@ -75,6 +75,11 @@ class PublishedImage(ImageStore):
         check_made_from(runtime, image, layer)
         verify_image(runtime, image, expanded(public))
 
+    def _called(self) -> str:
+        """What the command line calls the image."""
+        has_packages = self._image["layers"][-1]["name"] == "requirements"
+        return f"{self._image['entry']} --packages" if has_packages else self._image["layers"][-1]["name"]
+
     def _made(self) -> tuple[Layer, Path]:
         layer = self._image["layers"][-1]
         if layer["kind"] != "build":
@@ -82,6 +87,6 @@ class PublishedImage(ImageStore):
             raise ModakError(f"{layer['name']} is {what}, and no image that is built", hint="name what is there itself")
         if self.missing():
             raise ModakError(
-                f"the image of {layer['name']} is not on the target", hint=f"modak catalogue build {layer['name']}"
+                f"the image of {layer['name']} is not on the target", hint=f"modak catalogue build {self._called()}"
             )
         return layer, self._workspace.place(layer["path"])

@@ -6,10 +6,13 @@ import pytest
 from example_blueprint import BlueprintFolder
 from surveyed import surveyed
 
+from modak_ansible.catalogue import load_catalogue
+from modak_ansible.commands.catalogue.build import request_for
 from modak_ansible.discovery.aim import aim_at
 from modak_ansible.discovery.judging import findings_of
-from modak_ansible.errors import InvalidBlueprint
-from modak_ansible.planning.service import plan_blueprint
+from modak_ansible.errors import InvalidBlueprint, UsageError
+from modak_ansible.planning.plan import make_plan
+from modak_ansible.planning.service import plan_blueprint, request_of
 from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.reading.blueprint.target_words import type_of
 
@@ -26,6 +29,13 @@ CLUSTER = """\
         processor: { properties: { cores: 8, memory: 16 GB, architecture: skylake_avx512 } }
         site: { properties: { image_sources: [ "docker://registry.example/team/images" ] } }
 """
+
+HOST = (
+    CLUSTER[: CLUSTER.index("        namespace")]
+    .replace("Kubernetes", "ContainerHost")
+    .replace("      properties", "      attributes: { public_address: box }\n      properties")
+    + CLUSTER[CLUSTER.index("      capabilities") :]
+)
 
 
 @pytest.fixture
@@ -59,14 +69,8 @@ def test_its_nodes_pull_what_was_pushed_under_the_digest_of_what_it_is_made_from
     image = plan_of(blueprint).image
     place, _, digest = image.path.rpartition(":")
     assert (place, image.layers, image.container_runtime) == ("registry.example/team/images", (), "kubernetes")
-    host = (
-        CLUSTER[: CLUSTER.index("        namespace")]
-        .replace("Kubernetes", "ContainerHost")
-        .replace("      properties", "      attributes: { public_address: box }\n      properties")
-    )
-    host += CLUSTER[CLUSTER.index("      capabilities") :]
     text = blueprint.service.read_text()
-    blueprint.service.write_text(text.replace(CLUSTER, host))
+    blueprint.service.write_text(text.replace(CLUSTER, HOST))
     assert plan_of(blueprint).image.digest == digest, "a container host pushes it under that tag"
 
 
@@ -89,6 +93,24 @@ def test_processes_that_are_not_one_training_are_in_one_pod(blueprint):
         plan_of(blueprint)
 
 
+def test_an_image_with_packages_on_top_is_pushed_under_the_digest_by_which_the_nodes_pull_it(blueprint):
+    blueprint.replace(
+        "        script: train/train.py\n", "        script: train/train.py\n        requirements_txt: [ einops ]\n"
+    )
+    image = plan_of(blueprint).image
+    on_a_host = blueprint.service.read_text().replace(CLUSTER, HOST)
+    blueprint.service.write_text(on_a_host)
+    request = request_of(blueprint.service, Inputs())
+    (entry,) = (each for each in load_catalogue().entries if each.name == image.entry)
+    pushed = make_plan(request_for(entry, request, packages=True)).image
+    assert image.path == f"registry.example/team/images:{pushed.digest}"
+    assert pushed.layers[-1].name == "requirements"
+    assert pushed.digest != make_plan(request_for(entry, request)).image.digest
+    bare = request.model_copy(update={"application": request.application.model_copy(update={"requirements": ()})})
+    with pytest.raises(UsageError, match="asks for no packages of its own"):
+        request_for(entry, bare, packages=True)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
@@ -103,7 +125,7 @@ def test_processes_that_are_not_one_training_are_in_one_pod(blueprint):
         ("site: { properties: {", "site: { properties: { modules: [ gcc ],", "modules say nothing to Kubernetes"),
         ("site: { properties: {", "site: { properties: { binds: [ /opt ],", "a Pod sees the volume of the workspace alone"),
         (', architecture: skylake_avx512 } }\n        site: { properties: { image_sources: [ "docker://registry.example/team/images" ] } }',
-         " } }", "nothing says where the cluster pulls"),
+         " } }", "nothing says where cluster pulls"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_refused_where_it_stands(blueprint, old, new, said):

@@ -11,7 +11,7 @@ from modak_ansible.model.target import Accelerator, Partition, Scheduler, Site, 
 from modak_ansible.planning.plan import CannotPlan, make_plan
 
 
-def plan(vendor=None, accelerators=0, container="any", image="~/mine.sif", optimisation=None, **site):
+def plan(vendor=None, accelerators=0, container="any", image="~/mine.sif", optimisation=None, own=(), **site):
     target = Target(
         name="cluster", scheduler=Scheduler.SLURM, container_runtime=container, image_base="docker", site=Site(**site),
         partitions=(Partition(name="all", nodes=1, cores=8, accelerators=2),),
@@ -19,7 +19,7 @@ def plan(vendor=None, accelerators=0, container="any", image="~/mine.sif", optim
     )  # fmt: skip
     request = Request(
         blueprint="example", training="training", target=target, optimisation=optimisation or Optimisation(),
-        application=Application(name="example", framework="pytorch", script="train.py"),
+        application=Application(name="example", framework="pytorch", script="train.py", requirements=own),
         resources=Resources(accelerators=accelerators),
         image=GivenImage(source=image) if container != "none" and image else None,
     )  # fmt: skip
@@ -96,6 +96,19 @@ def test_what_builds_nothing_pulls_what_a_container_host_has_pushed(container):
     assert pulled.path.endswith(".sqsh")
     assert layer.probe, "it is tried where it was pulled"
     assert plan(container=container, image="~/mine.sqsh").image.path == "~/mine.sqsh"
+
+
+def test_packages_on_top_are_pulled_where_somebody_can_have_pushed_them():
+    sources = {"image_sources": ("docker://registry.example/team/images",)}
+    entry = Optimisation(entry="pytorch-2.13-cpu")
+    pulled = plan(container="enroot", image=None, optimisation=entry, own=("einops",), **sources).image
+    made = plan(container="podman", image=None, optimisation=entry, own=("einops",)).image
+    assert pulled.layers[0].source == f"docker://registry.example/team/images:{made.digest}"
+    with pytest.raises(CannotPlan, match="nothing says where cluster pulls requirements from") as refused:
+        plan(container="enroot", image=None, optimisation=entry, own=("einops",))
+    assert "push pytorch-2.13-cpu --packages --blueprint BLUEPRINT docker://" in refused.value.hint
+    with pytest.raises(CannotPlan, match="packages on top of docker://a/b:1 are a layer that nobody puts"):
+        plan(container="enroot", image="docker://a/b:1", own=("einops",), **sources)
 
 
 def test_pyxis_starts_nothing_where_srun_does_not():
