@@ -32,6 +32,7 @@ CONTAINER_RUNTIMES = {
     "apptainer": ContainerRuntime(("apptainer",)),
     "singularity": ContainerRuntime(("singularity",)),
     "podman": ContainerRuntime(("podman",), ".tar", "podman", _CDI),
+    "docker": ContainerRuntime(("docker",), ".tar", "docker", (("nvidia", "--gpus=all"),), ()),
     "podman-hpc": ContainerRuntime(("podman-hpc",), ".tar", "podman", (("nvidia", "--gpu"),)),
     "charliecloud": ContainerRuntime(
         ("ch-run",), ".sqfs", "charliecloud", (), ("ch-image", "ch-convert", "mksquashfs")

@@ -147,7 +147,7 @@ def _body(out: list[str], given: Given) -> None:
         out += ['\n# What the training has no memory for lies here while it runs, in files without a name.\nscratch="', str(given['scratch']), '"\nmkdir -p "$scratch" || {\n    echo "the scratch $scratch of $(hostname) cannot be written to, and the training has no memory for its state" >&2\n    exit 73\n}\n']
     if (given['entry'] and (given['entry'] != 'charliecloud')):
         _folders(out, given)
-    if (given['entry'] == 'podman'):
+    if ((given['entry'] == 'podman') or (given['entry'] == 'docker')):
         _podman(out, given)
     elif (given['entry'] == 'charliecloud'):
         _charliecloud(out, given)
@@ -366,10 +366,13 @@ def _none(out: list[str], given: Given) -> None:
 
 
 def _podman(out: list[str], given: Given) -> None:
-    out += ['\n# The image goes from its file into the engine\'s own store, unless that has it: its name there is the digest of its\n# configuration, which the file tells. Each node of a job may have a store of its own.\narchive=$image\nimage=$(tar -x -O -f "$archive" manifest.json 2> /dev/null | grep -o \'"Config": *"[^"]*\' | grep -o -m 1 \'[0-9a-f]\\{64\\}\')\nif [ -z "$image" ] || ! "$runtime" image exists "$image"; then\n    loaded=$("$runtime" load --quiet --input "$archive") || exit 66\n    image=${image:-${loaded##*: }}\nfi\n', 'own=$("$runtime" image inspect --format ', str("'{{range .Config.Env}}{{println .}}{{end}}'"), ' "$image" | cut -d = -f 1)\nown=$\'HOSTNAME\\nSHLVL\\nPWD\\nOLDPWD\\n_\\n\'$own\nmounts=("${folders[@]/#/--volume=}"']
+    out += ['\n# The image goes from its file into the engine\'s own store, unless that has it: its name there is the digest of its\n# configuration, which the file tells. Each node of a job may have a store of its own.\narchive=$image\nimage=$(tar -x -O -f "$archive" manifest.json 2> /dev/null | grep -o \'"Config": *"[^"]*\' | grep -o -m 1 \'[0-9a-f]\\{64\\}\')\nif [ -z "$image" ] || ! "$runtime" image ', str(given['known']), '; then\n    loaded=$("$runtime" load --quiet --input "$archive") || exit 66\n    image=', str(('${loaded##*: }' if (given['entry'] == 'docker') else '${image:-${loaded##*: }}')), '\nfi\n', 'own=$("$runtime" image inspect --format ', str("'{{range .Config.Env}}{{println .}}{{end}}'"), ' "$image" | cut -d = -f 1)\nown=$\'HOSTNAME\\nSHLVL\\nPWD\\nOLDPWD\\n_\\n\'$own\n']
+    if (given['entry'] == 'docker'):
+        out += ['# The daemon is root\'s, unless it is the user\'s own, whose root is the user: what is written is to belong to the user.\nuser=(--user "$(id -u):$(id -g)")\nfor each in $(id -G); do\n    user+=(--group-add "$each")\ndone\n[[ $("$runtime" info --format ', str("'{{.SecurityOptions}}'"), ') != *name=rootless* ]] || user=()\n']
+    out += ['mounts=("${folders[@]/#/--volume=}"', str((' "${user[@]}"' if (given['entry'] == 'docker') else ''))]
     for flag in given['container_flags']:
         out += [' ', str(flag)]
-    out += [')\n\n# A container is no child of this job: one that a job left behind that was killed is ended before another runs, and\n# whatever kills this job, somebody ends its container.\nend_containers() {\n    "$1" ps --all --quiet --filter "label=modak.deployment=$2" | xargs --no-run-if-empty "$1" rm --force\n}\nend_containers "$runtime" "$deployment" > /dev/null\n# shellcheck disable=SC2016 # a dollar there is for the other shell\nsetsid bash -c "$(declare -f end_containers)"\'; tail --pid="$1" -f /dev/null; end_containers "$2" "$3"\' \\\n    guard "$$" "$runtime" "$deployment" > /dev/null 2>&1 < /dev/null 3>&- 4>&- &\n{\n    declare -p runtime archive image own mounts deployment\n    # shellcheck disable=SC2016\n    echo \'"$runtime" image exists "$image" || "$runtime" load --quiet --input "$archive" > /dev/null || exit 66\nmapfile -t names < <(compgen -e | grep -vxF "$own")\nexec "$runtime" run --rm --init --pull=never --network=host --ipc=host --security-opt=label=disable --entrypoint= \\\n    --label "modak.deployment=$deployment" --workdir "$PWD" "${names[@]/#/--env=}" "${mounts[@]}" -- "$image" "$@"\'\n} > state/contain.sh\n']
+    out += [')\n\n# A container is no child of this job: one that a job left behind that was killed is ended before another runs, and\n# whatever kills this job, somebody ends its container.\nend_containers() {\n    "$1" ps --all --quiet --filter "label=modak.deployment=$2" | xargs --no-run-if-empty "$1" rm --force\n}\nend_containers "$runtime" "$deployment" > /dev/null\n# shellcheck disable=SC2016 # a dollar there is for the other shell\nsetsid bash -c "$(declare -f end_containers)"\'; tail --pid="$1" -f /dev/null; end_containers "$2" "$3"\' \\\n    guard "$$" "$runtime" "$deployment" > /dev/null 2>&1 < /dev/null 3>&- 4>&- &\n{\n    declare -p runtime archive image own mounts deployment\n    # shellcheck disable=SC2016\n    echo \'"$runtime" image ', str(given['known']), ' || "$runtime" load --quiet --input "$archive" > /dev/null || exit 66\nmapfile -t names < <(compgen -e | grep -vxF "$own")\nexec "$runtime" run --rm --init --pull=never --network=host --ipc=host --security-opt=label=disable --entrypoint= \\\n    --label "modak.deployment=$deployment" --workdir "$PWD" "${names[@]/#/--env=}" "${mounts[@]}" -- "$image" "$@"\'\n} > state/contain.sh\n']
 
 
 def _pods(out: list[str], given: Given) -> None:
@@ -377,10 +380,7 @@ def _pods(out: list[str], given: Given) -> None:
 
 
 def _pyxis(out: list[str], given: Given) -> None:
-    out += ["\n# Slurm's plugin takes what srun starts into the container, with the job's environment where the image has no word of its own.\n"]
-    if given['container_flags']:
-        out += ['export NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility\n']
-    out += ['contained=(\n    --container-image="$image"\n    --container-mounts="$(IFS=, && echo "${folders[*]}")"\n    --no-container-entrypoint\n']
+    out += ["\n# Slurm's plugin takes what srun starts into the container, with the job's environment where the image has no word of its own.\n", str(('export NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility\n' if given['container_flags'] else '')), 'contained=(\n    --container-image="$image"\n    --container-mounts="$(IFS=, && echo "${folders[*]}")"\n    --no-container-entrypoint\n']
     for flag in given['container_flags']:
         out += ['    ', str(flag), '\n']
     out += [')\n']

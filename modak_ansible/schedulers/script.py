@@ -161,6 +161,8 @@ def render_script(job: PlannedJob, parts: ScriptParts) -> str:
             "container": is_entered,
             "runtimes": container.programs if container else (),
             "entry": entry,
+            # whether an engine has an image in its own store
+            "known": 'inspect "$image" > /dev/null 2>&1' if entry == "docker" else 'exists "$image"',
             "container_flags": parts.container_flags,
             "image": _workspace_path(parts.image) if parts.image and not parts.pods else "",
             "seal": parts.seal,

@@ -60,7 +60,7 @@ def type_of(target: Target) -> str:
     """The type of a target's node."""
     if target.is_this_machine or target.cloud:
         return LOCAL if target.local else TYPES[_CLOUD]
-    is_container_host = target.scheduler is Scheduler.NONE and target.container_runtime == "podman"
+    is_container_host = target.scheduler is Scheduler.NONE and target.container_runtime in ("podman", "docker")
     return TYPES[_CONTAINER if is_container_host else target.scheduler.value]
 
 

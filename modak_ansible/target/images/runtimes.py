@@ -135,7 +135,7 @@ class Engine(Apptainer):
 
     def pull(self, source: str, image: Path, name: str) -> List[str]:
         pull = shlex.join([self._program, "pull", source])
-        tag = shlex.join([self._program, "tag", source.partition("://")[2], _tag(name)])
+        tag = shlex.join([self._program, "tag", source.rpartition("://")[2], _tag(name)])
         return _one_after_another(image.parent, pull, tag, self._saved(image, name))
 
     def fetch(self, address: str, image: Path, name: str) -> List[str]:
@@ -156,10 +156,12 @@ class Engine(Apptainer):
         except (ValueError, TypeError):
             return {}
 
+    exists = "exists"  # the word of image by which it is asked for one
+
     def _stored(self, image: Path) -> str:
         """What an image is called in the engine's store, where it is put; of a broken one, one that there is not."""
         known = _configuration_of(image)
-        asked = [self._program, "image", "exists", known or ""]
+        asked = [self._program, "image", self.exists, known or ""]
         if known and TimedRun(timeout=_INSPECT_SECONDS)(asked).code == 0:
             return known
         told = TimedRun(timeout=_LOAD_SECONDS, keep_locks=True)(
@@ -169,6 +171,54 @@ class Engine(Apptainer):
 
     def _saved(self, image: Path, name: str) -> str:
         return shlex.join([self._program, "save", "--quiet", "--output", str(image), _tag(name)])
+
+
+class Docker(Engine):
+    """Docker, whose daemon builds by BuildKit: what a build sees besides is mounted in each of its steps."""
+
+    exists = "inspect"
+
+    def build(self, definition: str, image: Path, name: str, binds: List[str]) -> List[str]:
+        folder = image.parent
+        first = _rootfs(definition)
+        if below := _BELOW_LINE.search(definition):
+            first.append(self._loaded(Path(below.group(1))))
+            definition = _BELOW_LINE.sub(f"FROM {_tag(Path(below.group(1)).stem)}", definition)
+        build = ["env", "DOCKER_BUILDKIT=1", self._program, "build", "--network", "host", "--no-cache"]
+        mounts = ["--mount=type=bind,source=site,target=/.modak-site"]
+        for number, bind in enumerate(binds):
+            outside, inside = (Path(part) for part in re.sub(":ro$", "", bind).split(":"))
+            place, source = (outside, "") if outside.is_dir() else (outside.parent, f",source={outside.name}")
+            build += ["--build-context", f"bound{number}={place}"]
+            mounts.append(f"--mount=type=bind,from=bound{number}{source},target={inside}")
+        write_whole(folder / "Containerfile", re.sub("(?m)^RUN ", f"RUN {' '.join(mounts)} ", definition))
+        build += ["--file", str(folder / "Containerfile"), "--tag", _tag(name), str(folder)]
+        return _one_after_another(folder, *first, shlex.join(build), self._saved(image, name))
+
+    def below(self, image: Path) -> str:
+        return str(image)
+
+    def pull(self, source: str, image: Path, name: str) -> List[str]:
+        return super().pull(source.partition("://")[2], image, name)
+
+    def push(self, image: Path, address: str) -> List[str]:
+        place = address.partition("://")[2]
+        tag = shlex.join([self._program, "tag", _tag(image.stem), place])
+        push = shlex.join([self._program, "push", "--quiet", place])
+        return _one_after_another(image.parent, self._loaded(image), tag, push)
+
+    def labels(self, image: Path) -> Dict[str, str]:
+        asked = [self._program, "image", "inspect", "--format", "{{json .Config.Labels}}", self._stored(image)]
+        try:
+            return dict(json.loads(TimedRun(timeout=_INSPECT_SECONDS)(asked).out))
+        except (ValueError, TypeError):
+            return {}
+
+    def _loaded(self, image: Path) -> str:
+        return shlex.join([self._program, "load", "--quiet", "--input", str(image)])
+
+    def _saved(self, image: Path, name: str) -> str:
+        return shlex.join([self._program, "save", "--output", str(image), _tag(name)])
 
 
 class Charliecloud(Apptainer):
@@ -273,7 +323,7 @@ def _alone(words: List[str]) -> str:
     return f"( {close}; exec {shlex.join(words)} )"
 
 
-_KINDS = {"": Apptainer, "podman": Engine, "charliecloud": Charliecloud, "enroot": Enroot}
+_KINDS = {"": Apptainer, "podman": Engine, "docker": Docker, "charliecloud": Charliecloud, "enroot": Enroot}
 
 
 def runtime_of(program: str) -> Apptainer:
@@ -284,5 +334,7 @@ def runtime_of(program: str) -> Apptainer:
 def forget_stored(image: Path) -> None:
     """Removes what engines keep of an image whose archive is gone; one that runs there stays."""
     for runtime in CONTAINER_RUNTIMES.values():
-        if runtime.entry == "podman" and image.suffix == runtime.ending and (engine := find_program(*runtime.programs)):
-            TimedRun(timeout=_INSPECT_SECONDS)([engine, "rmi", "--ignore", _tag(image.stem)])
+        is_engine = runtime.entry in ("podman", "docker") and image.suffix == runtime.ending
+        if is_engine and (engine := find_program(*runtime.programs)):
+            ignore = ["--ignore"] if runtime.entry == "podman" else []
+            TimedRun(timeout=_INSPECT_SECONDS)([engine, "rmi", *ignore, _tag(image.stem)])

@@ -72,6 +72,11 @@ def test_its_nodes_pull_what_was_pushed_under_the_digest_of_what_it_is_made_from
     text = blueprint.service.read_text()
     blueprint.service.write_text(text.replace(CLUSTER, HOST))
     assert plan_of(blueprint).image.digest == digest, "a container host pushes it under that tag"
+    blueprint.replace("workspace: /shared/modak", "workspace: /shared/modak\n        container_runtime: docker")
+    by_docker = plan_of(blueprint)
+    assert (by_docker.image.digest, type_of(by_docker.target)) == (digest, "modak.nodes.ContainerHost"), (
+        "so does Docker"
+    )
 
 
 def test_a_training_on_two_nodes_is_a_job_of_two_pods_which_start_its_ranks(blueprint):

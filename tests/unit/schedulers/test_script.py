@@ -159,6 +159,10 @@ CASES = {
         FULL._replace(script="train.py", container_runtime="podman", container_flags=("--device=nvidia.com/gpu=all",),
             binds=("/lustre/data:/data:ro", "/opt/licences"), modules=(), image="images/abc.tar", seal="images/abc.seal"),
     ),
+    "none-docker": (
+        job("none", accelerators=1),
+        PLAIN._replace(container_runtime="docker", container_flags=("--gpus=all",), image="images/abc.tar", data=(DataPlace("mnist", "datasets/mnist"),)),
+    ),
     "slurm-enroot": (
         job("slurm", accelerators=1, memory=8 * 10**9),
         FULL._replace(script="train.py", container_runtime="enroot", container_flags=("--env=NVIDIA_VISIBLE_DEVICES=all",),
