@@ -86,10 +86,9 @@ if ! [ "${JOB_COMPLETION_INDEX:-none}" -lt 3 ] 2> /dev/null; then
     exit 64
 fi
 trap 'exit 143' TERM
+# Each notes there which first Pod it is with: one that comes in the place of another has another name, and waits for them anew.
 pods=$deployment/state/pods/$job_id
-if ! { mkdir -p "$pods" && echo "$MODAK_POD" > "$pods/$JOB_COMPLETION_INDEX"; }; then
-    exit 73
-fi
+mkdir -p "$pods" || exit 73
 # A file system of a network remembers what was not there until the folder is read anew.
 look() { ls "$deployment/state" "$pods" > /dev/null 2>&1; }
 if [ "$JOB_COMPLETION_INDEX" -gt 0 ]; then
@@ -100,6 +99,8 @@ if [ "$JOB_COMPLETION_INDEX" -gt 0 ]; then
         code=$(cat state/finished 2> /dev/null)
         [ -z "$code" ]
     do
+        first=$(cat "$pods/0" 2> /dev/null)
+        [ "$first" = "$(cat "$pods/$JOB_COMPLETION_INDEX" 2> /dev/null)" ] || echo "$first" > "$pods/$JOB_COMPLETION_INDEX"
         owner=
         { read -r _ owner next < state/rank.sh; } 2> /dev/null
         if [ "$owner" = "$job_id" ] && [ "$next" != "$launch" ]; then
@@ -113,13 +114,17 @@ if [ "$JOB_COMPLETION_INDEX" -gt 0 ]; then
     done
     exit "$code"
 fi
+echo "$MODAK_POD" > "$pods/0" || exit 73
 while
     look
-    there=("$pods"/[0-9]*)
-    [ "${#there[@]}" -lt 3 ]
+    there=0
+    for each in "$pods"/[0-9]*; do
+        [ "$(cat "$each")" != "$MODAK_POD" ] || there=$((there + 1))
+    done
+    [ "$there" -lt 3 ]
 do
     if [ "$SECONDS" -ge 1500 ]; then
-        echo "of 3 Pods ${#there[@]} came within 1500 s; the others have no room, or do not start" >&2
+        echo "of 3 Pods $there came within 1500 s; the others have no room, or do not start" >&2
         exit 69
     fi
     sleep 1
@@ -293,6 +298,12 @@ rank() {
     exit "$code"
 }
 
+# Whether the ranks of all Pods are still one training: none has failed, and the first Pod is the one that they began with.
+together() {
+    ls "$deployment/state" "$launched" > /dev/null 2>&1 && ! [ -e "$deployment/state/failed_rank" ] &&
+        { ! [ -s "$launched/began-0" ] || [ "$(cat "$launched/began-0")" = "$(cat "${launched%/*}/0")" ]; }
+}
+
 # Starts those of this Pod, and ends them when one fails here or there. What has begun once is not begun again by a Pod
 # that comes in the place of another: the others' ranks would not know it.
 ranks() {
@@ -308,7 +319,7 @@ ranks() {
         rank "$each" "$@" &
         pids+=("$!")
     done
-    while ls "$deployment/state" "$launched" > /dev/null 2>&1 && ! [ -e "$deployment/state/failed_rank" ]; do
+    while together; do
         sleep 1
     done && kill -USR2 $$ &
     watching=$!
@@ -341,7 +352,7 @@ mkdir "$launched" || exit 73
     done
     declare -p launched
     declare -p deployment MASTER_ADDR MASTER_PORT command
-    declare -f rank ranks
+    declare -f rank ranks together
     # shellcheck disable=SC2016 # it is the other shells'
     echo 'cd "$deployment/code" || exit 1
 unset PYTHONPATH PYTHONHOME

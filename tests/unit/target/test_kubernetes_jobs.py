@@ -348,6 +348,53 @@ def test_a_rank_does_not_begin_twice_where_its_pod_is_replaced(deployment, serve
 
 
 @pytest.mark.component
+def test_the_first_pod_waits_for_those_that_know_it(deployment):
+    """Those that an earlier first Pod waited for may be gone: a Job that was suspended has all of them made anew."""
+    made = deployment(TOLD, FOUR)
+    told = {
+        "MODAK_JOB_UID": "0" * 8,
+        "MODAK_JOB_NAME": "x",
+        "MODAK_JOB_NAMESPACE": "y",
+        "MODAK_POD_ADDRESS": "127.0.0.1",
+    }
+    pods = made.path / "state" / "pods" / "0.x.y"
+    pods.mkdir(parents=True)
+    (pods / "1").write_text("x-0-older\n")
+
+    def pod(index, name):
+        environment = {**os.environ, **told, "JOB_COMPLETION_INDEX": str(index), "MODAK_POD": name}
+        return subprocess.Popen(["bash", "job.sh"], cwd=made.path, env=environment)
+
+    first = pod(0, "x-0-newer")
+    time.sleep(3)
+    assert not (made.path / "state" / "claim").exists()
+    second = pod(1, "x-1-newer")
+    assert [each.wait(30) for each in (first, second)] == [0, 0]
+    assert (pods / "1").read_text() == "x-0-newer\n"
+
+
+@pytest.mark.component
+def test_ranks_end_whose_first_pod_is_replaced_and_begin_with_the_other(deployment, server):
+    made = deployment('echo "began $(wc -l < ../state/starts)"; exec sleep 600', FOUR, pre=("echo >> ../state/starts",))
+    made.submit()
+    wait_until(lambda: "began 1" in said(made, 3))
+    pid = next(server.glob("*.0.pid"))
+    environment = dict(
+        each.split("=", 1) for each in Path(f"/proc/{pid.read_text()}/environ").read_text().split("\0") if "=" in each
+    )
+    os.killpg(int(pid.read_text()), signal.SIGKILL)
+    again = subprocess.Popen(
+        ["bash", "job.sh"], cwd=made.path, env={**environment, "MODAK_POD": "another"}, start_new_session=True
+    )
+    wait_until(lambda: "began 2" in said(made, 3) and "began 2" in said(made, 0))
+    assert not (made.path / "state" / "failed_rank").exists()
+    os.killpg(again.pid, signal.SIGTERM)
+    assert again.wait(30) == 143
+    made.scheduler.cancel(made.run, made.job_id())
+    wait_until(lambda: not processes_of(made))
+
+
+@pytest.mark.component
 def test_pods_go_on_together_after_a_checkpoint(deployment):
     code = """echo "$RANK $(wc -l < ../state/runs)" >> "../all-$RANK"
         if [ "$(wc -l < ../state/runs)" = 1 ]; then : > "$MODAK_CHECKPOINTS/saved"; [ "$RANK" != 3 ] || exit 85; sleep 1; fi"""
