@@ -34,20 +34,33 @@ def limit_problems(job: JobAllocation) -> Iterator[CannotPlan]:
 def _process_problems(job: JobAllocation) -> Iterator[CannotPlan]:
     request, layout = job.request, job.layout
     hpc, target = request.application.hpc, request.target
-    if target.scheduler is Scheduler.NONE and layout.nodes > 1:
-        message = f"{target.name} is a single machine, and {layout.nodes} nodes are asked for"
-        yield CannotPlan("resources.nodes", message, "take a cluster, or one node")
+    there = 1 + len(target.hosts)
+    if target.scheduler is Scheduler.NONE and layout.nodes > there:
+        is_said = f"has {there} hosts" if target.hosts else "is a single machine"
+        message = f"{target.name} {is_said}, and {layout.nodes} nodes are asked for"
+        hint = "ask for at most as many" if target.hosts else "take a cluster, name more hosts of it, or take one node"
+        yield CannotPlan("resources.nodes", message, hint)
+        return
     try:
         ranks = ranks_of(request, layout)
     except CannotPlan as problem:
         yield problem
+        return
+    starts_itself = ranks and (ranks.is_prepared or ranks.strategy == "own")
+    if target.scheduler is Scheduler.NONE and layout.nodes > 1:
+        if not starts_itself:
+            message = (
+                f"{target.name} has several hosts and no scheduler, and only ranks of PyTorch's kind are started so"
+            )
+            hint = "take one node; or a cluster, where programs, MPI and unrelated processes have a launcher"
+            yield CannotPlan("resources.nodes", message, hint)
         return
     knows_launcher = (
         target.scheduler is Scheduler.SLURM or target.site.launcher or (hpc and hpc.parallelisation == "mpi")
     )
     # on one node and in each Pod the job's script starts them, on several nodes blaunch does
     is_started = layout.nodes == 1 or target.scheduler in (Scheduler.LSF, Scheduler.KUBERNETES)
-    started = ranks and (ranks.is_prepared or ranks.strategy == "own") and is_started
+    started = starts_itself and is_started
     if layout.processes > 1 and not knows_launcher and not started:
         message = f"{layout.processes} processes need a launcher, which {target.name} does not name"
         yield CannotPlan("resources", message, "give the target's site capability a launcher, such as mpirun")

@@ -262,6 +262,11 @@ class Target(Model):
     username: str | None = None
     port: int | None = None
     identity_file: str | None = None
+    hosts: tuple[str, ...] = Field(
+        default=(),
+        description="further ones beside a host without a scheduler, as its ssh knows them",
+        exclude_if=lambda value: not value,
+    )
     workspace: str = "modak"
     container_runtime: str = "any"
     image_base: str = "debootstrap"

@@ -51,7 +51,8 @@ class Ranks:
     # script takes the one of its LOCAL_RANK, as torchrun has it, or there are none
     devices: str = ""
     accelerators: int = 0  # of a node
-    is_local: bool = False  # whether the script itself starts them: all, on its node, or those of its Pod, in each
+    is_local: bool = False  # whether the script itself starts them: on its node, on other hosts, or in each Pod
+    hosts: tuple[str, ...] = ()  # of the other nodes, as the first one's ssh knows them
 
     @property
     def all_devices(self) -> str:
@@ -241,9 +242,9 @@ def _launcher(launch: Launch, *, enters_first: bool) -> tuple[str, ...]:
     return (*launch.outside, *entry, *ranks)
 
 
-def _by_file(family: str, ranks: Ranks | None) -> bool:
-    """Whether ranks find what to run in a file, for blaunch may have a shell read its words once more."""
-    return family == "lsf" and ranks is not None and not ranks.is_local
+def _by_file(scheduler: str, ranks: Ranks | None) -> bool:
+    """Whether ranks find what to run in a file: blaunch and ssh may have a shell read their words once more."""
+    return ranks is not None and (bool(ranks.hosts) if ranks.is_local else scheduler == "lsf")
 
 
 def _everywhere(job: PlannedJob) -> str:

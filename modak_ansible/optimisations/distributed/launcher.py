@@ -12,6 +12,7 @@ from modak_ansible.allocation.ranks import Ranks, ranks_of
 from modak_ansible.model.hpc import STOCK_MPI, HpcApplication
 from modak_ansible.model.target import Scheduler
 from modak_ansible.optimisations.base import CannotPlan, Default, Draft, Optimisation, Option
+from modak_ansible.schedulers.containers import CONTAINER_RUNTIMES
 from modak_ansible.schedulers.script import Launch
 from modak_ansible.schedulers.script import Ranks as TrainingRanks
 
@@ -76,7 +77,13 @@ def _told(draft: Draft, ranks: Ranks, launch: Launch) -> TrainingRanks:
         devices=_DEVICES.get(vendor, _DEVICES["nvidia"]) if ranks.is_prepared and resources.accelerators else "",
         accelerators=resources.accelerators,
         is_local=launch == Launch(),
+        hosts=_other_hosts(draft),
     )
+
+
+def _other_hosts(draft: Draft) -> tuple[str, ...]:
+    """Those that the first host starts ranks on."""
+    return draft.request.target.hosts[: draft.layout.nodes - 1]
 
 
 def _launching(draft: Draft, ranks: Ranks | None) -> Launching:
@@ -94,6 +101,9 @@ def _launching(draft: Draft, ranks: Ranks | None) -> Launching:
     wished = hpc.launcher if hpc else ""
     if draft.layout.processes == 1 and not (hpc and hpc.parallelisation == "mpi" and hpc.ranks):
         return Launching(environment=environment)
+    if _other_hosts(draft):
+        _check_enters(draft)
+        return Launching(words=("ssh",), reason="the first host starts the ranks of the others, and ends them")
     if wished or site:
         reason = "asked for" if wished else "the site's own"
         return _given(draft, hpc, (wished or site or "").split(), environment, reason)
@@ -112,6 +122,18 @@ def _launching(draft: Draft, ranks: Ranks | None) -> Launching:
             launch = Launch(outside=words, lines=draft.layout.processes_per_node)
             return Launching(launch, environment, words, "LSF starts every rank itself, on the node of its line")
     return _mpi_launcher(draft, hpc, environment)
+
+
+def _check_enters(draft: Draft) -> None:
+    """
+    Raises:
+        CannotPlan: a container is made ready by the job script, which knows its own host alone.
+    """
+    runtime = draft.request.target.container_runtime
+    known = CONTAINER_RUNTIMES.get(runtime)
+    if draft.in_container and known and known.entry:
+        message = f"ranks on several hosts are started in containers of Apptainer, and {runtime} is asked for"
+        raise CannotPlan("resources.nodes", message, "take one node, or container_runtime: apptainer or none")
 
 
 def _given(

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from modak_ansible.model.quantities import parse_size, parse_walltime
+from modak_ansible.model.quantities import counted, parse_size, parse_walltime
 from modak_ansible.model.target import (
     RATES,
     Accelerator,
@@ -27,13 +27,14 @@ from modak_ansible.reading.blueprint.types.topology import Node, Topology
 from modak_ansible.target.core.files import expanded
 
 TARGET = "modak.nodes.Target"
+HOST = "modak.nodes.Host"
 _SCHEDULERS = {
     "modak.nodes.Slurm": Scheduler.SLURM,
     "modak.nodes.Torque": Scheduler.TORQUE,
     "modak.nodes.PBSPro": Scheduler.PBSPRO,
     "modak.nodes.LSF": Scheduler.LSF,
     pods_reader.TYPE: Scheduler.KUBERNETES,
-    "modak.nodes.Host": Scheduler.NONE,
+    HOST: Scheduler.NONE,
     "modak.nodes.Local": Scheduler.NONE,
 }
 _SITE_RULES: dict[str, Callable[[str], str]] = {
@@ -85,6 +86,7 @@ class _TargetReader:
             username=self._text("username", rules.user_problem),
             port=self._value("port") or None,
             identity_file=self._identity_file(),
+            hosts=self._hosts(),
             workspace=self._value("workspace") or "modak",
             container_runtime=self._value("container_runtime") or "any",
             image_base=self._value("image_base") or "debootstrap",
@@ -137,6 +139,22 @@ class _TargetReader:
             hint = "a path is relative to the blueprint's folder, absolute, or begins with ~"
             self._mistakes.add(item.location, "file-not-found", f"there is no identity file {item.value}", hint)
         return str(item.value)
+
+    def _hosts(self) -> tuple[str, ...]:
+        section = self._node.properties.get("hosts")
+        items = section.elements if section else []
+        if items and self._node.type != HOST:
+            message = f"{self._node.name} is one machine, and {counted(len(items), 'more host')} are named"
+            self._mistakes.add(items[0].location, "unknown-property", message, f"type: {HOST}")
+            return ()
+        found: list[str] = []
+        for item in items:
+            if not self._check(item, rules.address_problem):
+                continue
+            if str(item.value) in found:
+                self._mistakes.add(item.location, "duplicate-key", f"the host {item.value} is given twice")
+            found.append(str(item.value))
+        return tuple(found)
 
     def _partitions(self) -> list[Partition]:
         section = self._node.properties.get("partitions")

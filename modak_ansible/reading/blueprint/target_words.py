@@ -25,8 +25,8 @@ TYPES = {
 }  # fmt: skip
 _FRONTEND = "frontend"
 _PROPERTIES = (
-    "username", "port", "identity_file", "workspace", "container_runtime", "image_base", "partitions", *OF_CLOUDS,
-    *Pods.model_fields,
+    "username", "port", "identity_file", "workspace", "container_runtime", "image_base", "partitions", "hosts",
+    *OF_CLOUDS, *Pods.model_fields,
 )  # fmt: skip
 # A capability, and which of its properties is meant where a word gives no mapping of them.
 _CAPABILITIES = {
