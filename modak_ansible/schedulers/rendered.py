@@ -21,7 +21,10 @@ def _body(out: list[str], given: Given) -> None:
     out += ['\n# ', str(given['job'].name), ', written by modak: another deployment writes it anew.\n\nset -u\n\ncd "', str(given['folder']), '" || exit 1\ndeployment=$PWD\n']
     if (((given['container'] or given['image']) or given['data']) or given['after']):
         out += ['workspace=$(cd ../.. && pwd)\n']
-    out += ['job_id="', str(given['job_id']), '"\n\n# One job of a deployment trains, whatever was submitted twice.\nmkdir -p state\n']
+    out += ['job_id="', str(given['job_id']), '"\n']
+    if given['pods']:
+        _pods(out, given)
+    out += ['\n# One job of a deployment trains, whatever was submitted twice.\nmkdir -p state\n']
     if (given['checkpoint'] and (given['scheduler'] == 'torque')):
         out += ['\nsubmitted() {\n    printf \'{"job_id": "%s", "time": %s}\\n\' "${1##*$\'\\n\'}" "$(date +%s)" > state/submitted.part && mv state/submitted.part state/submitted.json\n}\n# The job before this one has ended to be queued again, and left its place to the one that comes next.\nif [ -s state/claim ] && [ "$(cat state/claim)" != "$job_id" ] && mv state/requeued state/taken 2> /dev/null; then\n    echo "$job_id" > state/claim\n    submitted "$job_id"\nfi\n']
     out += ['if ! (set -o noclobber && echo "$job_id" > state/claim) 2> /dev/null; then\n    owner=$(cat state/claim)\n    if [ -n "$owner" ] && [ "$owner" != "$job_id" ]; then\n        echo "job $owner has this deployment; job $job_id leaves it alone" >&2\n        exit 75\n    fi\nfi\n\n# A scheduler may run the same job again, such as after its node failed: what that noted before no longer counts.\nif [ "$(cat state/finished 2> /dev/null)" = 0 ]; then\n    exit 0\nfi\nrm -f state/finished state/ended state/missed', str((' state/failed_rank state/goes_on' if given['ranks'] else '')), '\n# Room for the last word is taken now: it is to be noted on a full disk, too.\necho > state/finishing\n']
@@ -49,17 +52,17 @@ def _body(out: list[str], given: Given) -> None:
     if (given['output_file'] or given['error_file']):
         out += ["# What modak watches stays here; the user's own files get all of it at the end. Where the scheduler speaks is kept in view.\nexec 3>&1 4>&2\nln -sfn ", str(given['scheduler_says']), ' scheduler.log\n']
     out += ['exec >> output.log 2>> error.log\necho "$(date +%s) $job_id $(hostname)" > state/started\n']
-    for loop_96, (variable, deployments) in _looped(given['after']):
-        if loop_96.first:
+    for loop_99, (variable, deployments) in _looped(given['after']):
+        if loop_99.first:
             out += ['\n# Where the trainings ran that came before, with all that they wrote.\n']
         out += ['export ', str(variable), '=']
-        for loop_101, (each) in _looped(deployments):
-            out += ['"$workspace/deployments/', str(each), '/code"', str(('' if loop_101.last else ':'))]
+        for loop_104, (each) in _looped(deployments):
+            out += ['"$workspace/deployments/', str(each), '/code"', str(('' if loop_104.last else ':'))]
         out += ['\n']
     if given['after']:
         out += ['\n# What modak has them write beside that folder is found there, too, unless a file of their own has the name.\nIFS=: read -r -a folders <<< "']
-        for loop_107, (name, _) in _looped(given['after']):
-            out += ['$', str(name), str(('' if loop_107.last else ':'))]
+        for loop_110, (name, _) in _looped(given['after']):
+            out += ['$', str(name), str(('' if loop_110.last else ':'))]
         out += ['"\nfor each in "${folders[@]}"; do\n    for name in metrics.json checkpoints output.log error.log; do\n        if [ -e "$each/../$name" ] && ! [ -e "$each/$name" ]; then\n            ln -sfn "../$name" "$each/$name"\n        fi\n    done\ndone\n']
     if given['checkpoint']:
         _checkpoint(out, given)
@@ -95,19 +98,19 @@ def _body(out: list[str], given: Given) -> None:
             out += ['# Nodes may have one scratch between them after all: then the folder is there already, and the user\'s own.\n# shellcheck disable=SC2016 # a dollar there is for the other shell\nif mkdir -p "', str(given['staging_path']), '" && local_copy=$(mktemp -u "', str(given['staging_path']), '/modak-$(id -u)-$job_id.XXXXXX") &&\n    ', str(given['everywhere']), 'sh -c \'mkdir -p "${1%/*}" && { mkdir -m 700 "$1" 2> /dev/null || [ -O "$1" ]; }\' sh "$local_copy" &&\n']
         else:
             out += ['if mkdir -p "', str(given['staging_path']), '" && local_copy=$(mktemp -d "', str(given['staging_path']), '/modak-$(id -u)-$job_id.XXXXXX") &&\n']
-        for loop_227, (each) in _looped(given['copied']):
+        for loop_230, (each) in _looped(given['copied']):
             if each.below:
                 out += ['    ', str(given['everywhere']), 'mkdir ', str(('-p ' if given['everywhere'] else '')), '"$local_copy', str(each.below), '" &&\n']
             if ((given['everywhere'] and (not each.packed)) and (each.staging == 'by-node')):
-                out += ['    ', str(given['everywhere']), 'bash -c "$(declare -f bring_part); bring_part \\"\\$@\\"" bash "$', str(each.shell), '" "$local_copy', str(each.below), '"', str(('; then' if loop_227.last else ' &&')), '\n']
+                out += ['    ', str(given['everywhere']), 'bash -c "$(declare -f bring_part); bring_part \\"\\$@\\"" bash "$', str(each.shell), '" "$local_copy', str(each.below), '"', str(('; then' if loop_230.last else ' &&')), '\n']
             elif (given['everywhere'] and (not each.packed)):
-                out += ['    bring_all "$', str(each.shell), '" "$local_copy', str(each.below), '"', str(('; then' if loop_227.last else ' &&')), '\n']
+                out += ['    bring_all "$', str(each.shell), '" "$local_copy', str(each.below), '"', str(('; then' if loop_230.last else ' &&')), '\n']
             elif (not each.packed):
-                out += ['    cp -R "$', str(each.shell), '/." "$local_copy', str(each.below), '/"', str(('; then' if loop_227.last else ' &&')), '\n']
+                out += ['    cp -R "$', str(each.shell), '/." "$local_copy', str(each.below), '/"', str(('; then' if loop_230.last else ' &&')), '\n']
             elif given['everywhere']:
-                out += ['    sbcast --force "$', str(each.shell), '_image" "$local_copy', str(each.below), '/data.sqsh"', str(('; then' if loop_227.last else ' &&')), '\n']
+                out += ['    sbcast --force "$', str(each.shell), '_image" "$local_copy', str(each.below), '/data.sqsh"', str(('; then' if loop_230.last else ' &&')), '\n']
             else:
-                out += ['    cp "$', str(each.shell), '_image" "$local_copy', str(each.below), '/data.sqsh"', str(('; then' if loop_227.last else ' &&')), '\n']
+                out += ['    cp "$', str(each.shell), '_image" "$local_copy', str(each.below), '/data.sqsh"', str(('; then' if loop_230.last else ' &&')), '\n']
         for each in given['copied']:
             out += ['    ', str(each.shell), str(('_image' if each.packed else '')), '=$local_copy', str(each.below), str(('/data.sqsh' if each.packed else '')), '\n']
         out += ['else\n    echo "the data could not be copied to ', str(given['staging_path']), '; it is read from $', str(given['copied'][0].shell), '"\n    [ -z "$local_copy" ] || ', str(given['everywhere']), 'rm -rf "$local_copy"\nfi\n']
@@ -119,8 +122,8 @@ def _body(out: list[str], given: Given) -> None:
                 out += ['export MODAK_DATASET=', str(value), '\n']
     for each in given['named']:
         out += ['export ', str(each.variable), '="$', str(each.shell), '"\n']
-    for loop_262, (each) in _looped(given['mounted']):
-        if loop_262.first:
+    for loop_265, (each) in _looped(given['mounted']):
+        if loop_265.first:
             out += ['\n# Where the script looks for its data; what lies there already is left alone.\nput_data() {\n    local place=code/$1\n    if [ -e "$place" ] && ! [ -L "$place" ]; then\n        echo "the data is to lie at $1, and something else lies there" >&2\n        exit 73\n    fi\n    if ! { mkdir -p "$(dirname "$place")" && ln -sfn "$2" "$place"; }; then\n        exit 73\n    fi\n}\n']
         out += ["# shellcheck disable=SC2016 # a dollar in a user's own name is only a dollar\nput_data ", str(shlex.quote(each.mount_as)), ' "$', str(each.shell), '"']
         if each.mounted_file:
@@ -129,7 +132,7 @@ def _body(out: list[str], given: Given) -> None:
     out += [str(given['shell'](given['pre']))]
     if given['exports_nothing']:
         out += ['# what sbatch was told of its own environment is not meant for srun\nexport SLURM_EXPORT_ENV=ALL\n']
-    if given['container']:
+    if (given['container'] and (given['entry'] != 'pyxis')):
         out += ['\nruntime=$(command -v ', str(given['runtimes'][0])]
         for each in given['runtimes'][1:]:
             out += [' || command -v ', str(each)]
@@ -142,13 +145,21 @@ def _body(out: list[str], given: Given) -> None:
         out += ['if ! "$runtime" verify --key "', str(given['signing_key']), '.pub" "$image" > state/signature 2>&1; then\n    echo "the image $image has no signature of ', str(given['signing_key']), '.pub, and is not run:" >&2\n    cat state/signature >&2\n    exit 65\nfi\n']
     if given['scratch']:
         out += ['\n# What the training has no memory for lies here while it runs, in files without a name.\nscratch="', str(given['scratch']), '"\nmkdir -p "$scratch" || {\n    echo "the scratch $scratch of $(hostname) cannot be written to, and the training has no memory for its state" >&2\n    exit 73\n}\n']
-    if (given['entry'] == 'podman'):
+    if (given['entry'] and (given['entry'] != 'charliecloud')):
+        _folders(out, given)
+    if ((given['entry'] == 'podman') or (given['entry'] == 'docker')):
         _podman(out, given)
     elif (given['entry'] == 'charliecloud'):
         _charliecloud(out, given)
+    elif (given['entry'] == 'enroot'):
+        _enroot(out, given)
+    elif (given['entry'] == 'pyxis'):
+        _pyxis(out, given)
     def enter() -> str:
         out: list[str] = []
-        if given['entry']:
+        if (given['entry'] == 'pyxis'):
+            out += ['    srun --nodes=1 --ntasks=1 ${SLURM_CPUS_PER_TASK:+"--cpus-per-task=$SLURM_CPUS_PER_TASK"}\n    "${contained[@]}" --container-workdir="$PWD"\n']
+        elif given['entry']:
             out += ['    bash "$deployment/state/contain.sh"\n']
         else:
             out += ['    "$runtime" exec\n']
@@ -205,7 +216,7 @@ def _body(out: list[str], given: Given) -> None:
         _tuning(out, given)
     if ((not given['tuning']) or given['tuning'].trains):
         out += ["# shellcheck disable=SC2016 # a dollar in a user's own value is only a dollar\ncommand=(\n"]
-        if given['container']:
+        if (given['container'] and (not given['enters_first'])):
             out += [str(given['enter']())]
         out += ['    env\n    PYTHONNOUSERSITE=1\n    PYTHONUNBUFFERED=1\n    MODAK_LAUNCHED="$(date +%s.%N)"\n']
         if (not given['ranks']):
@@ -308,6 +319,24 @@ def _checkpoint(out: list[str], given: Given) -> None:
     out += ['        rm -f state/requeued\n        echo "the job could not be queued again; what the training has saved stays in $deployment/checkpoints" >&2\n    fi\n}\n']
 
 
+def _enroot(out: list[str], given: Given) -> None:
+    out += ['\nfor each in squashfuse fuse-overlayfs; do\n    if ! command -v "$each" > /dev/null; then\n        echo "$each is not on the PATH of $(hostname), by which enroot starts an image from its file" >&2\n        exit 127\n    fi\ndone\n# What enroot asks of a container: its environment, in which the image\'s own words go before the job\'s as Apptainer has it,\n# its folders, and what is started in it in place of the image\'s entry point.\n{\n    declare -p folders\n    # shellcheck disable=SC2016,SC2028 # a dollar and a backslash there are for the other shell\n    echo \'environ() {\n    local name own\n    own=$(cut -d = -f 1 "$ENROOT_ROOTFS/etc/environment" 2> /dev/null)\n    for name in $(compgen -e | grep -vE "^(HOSTNAME|SHLVL|PWD|OLDPWD|_|BASH.*|SHELLOPTS|ENROOT_.*)$" | grep -vxF "${own:-=}"); do\n        case ${!name} in\n            *$\'"\'\\\\n\'"\'*) ;; # which its file of the environment cannot hold\n            *) echo "$name=${!name}" ;;\n        esac\n    done\n}\nmounts() {\n    local each from to how\n    for each in "${folders[@]}"; do\n        IFS=: read -r from to how <<< "$each"\n        printf "%s %s none x-create=auto,rbind%s\\n" "${from// /\\\\040}" "${to// /\\\\040}" "${how:+,$how}"\n    done\n}\nrc() {\n    cd "$MODAK_FOLDER" && exec "$@"\n}\'\n} > state/enroot.conf\n{\n    declare -p runtime image deployment\n    # shellcheck disable=SC2016\n    echo \'export MODAK_FOLDER=$PWD ENROOT_LOGIN_SHELL=no', str((' NVIDIA_DRIVER_CAPABILITIES=compute,utility' if given['container_flags'] else '')), '\nexec "$runtime" start --conf "$deployment/state/enroot.conf" ']
+    for flag in given['container_flags']:
+        out += [str(flag), ' ']
+    out += ['-- "$image" "$@"\'\n} > state/contain.sh\n']
+
+
+def _folders(out: list[str], given: Given) -> None:
+    out += ['\n# What the container sees of the machine, where it sees it, and how.\nfolders=(\n    "$workspace:$workspace"\n    "$HOME:$HOME"\n    /tmp:/tmp\n']
+    for each in given['data']:
+        out += ['    "$', str(each.shell), ':$', str(each.shell), str(('' if (given['staging_path'] and each.is_copied) else ':ro')), '"\n']
+    for bind in given['binds']:
+        out += ['    ', str(shlex.quote((bind if (':' in bind) else ((bind + ':') + bind)))), '\n']
+    if given['scratch']:
+        out += ['    "$scratch:$scratch"\n']
+    out += [')\n']
+
+
 def _hosts(out: list[str], given: Given) -> None:
     out += ['\n# The other hosts, which this one enters by ssh as its user may, with keys that ask nobody. All that is asked of one\n# has an end: a host may be there and not answer.\nhosts=(']
     for loop_4, (host) in _looped(given['ranks'].hosts):
@@ -349,16 +378,24 @@ def _none(out: list[str], given: Given) -> None:
 
 
 def _podman(out: list[str], given: Given) -> None:
-    out += ['\n# The image goes from its file into the engine\'s own store, unless that has it: its name there is the digest of its\n# configuration, which the file tells. Each node of a job may have a store of its own.\narchive=$image\nimage=$(tar -x -O -f "$archive" manifest.json 2> /dev/null | grep -o \'"Config": *"[^"]*\' | grep -o -m 1 \'[0-9a-f]\\{64\\}\')\nif [ -z "$image" ] || ! "$runtime" image exists "$image"; then\n    loaded=$("$runtime" load --quiet --input "$archive") || exit 66\n    image=${image:-${loaded##*: }}\nfi\n', 'own=$("$runtime" image inspect --format ', str("'{{range .Config.Env}}{{println .}}{{end}}'"), ' "$image" | cut -d = -f 1)\nown=$\'HOSTNAME\\nSHLVL\\nPWD\\nOLDPWD\\n_\\n\'$own\nmounts=(\n    --volume "$workspace:$workspace"\n    --volume "$HOME:$HOME"\n    --volume /tmp:/tmp\n']
-    for each in given['data']:
-        out += ['    --volume "$', str(each.shell), ':$', str(each.shell), str(('' if (given['staging_path'] and each.is_copied) else ':ro')), '"\n']
-    for bind in given['binds']:
-        out += ['    --volume ', str(shlex.quote((bind if (':' in bind) else ((bind + ':') + bind)))), '\n']
-    if given['scratch']:
-        out += ['    --volume "$scratch:$scratch"\n']
+    out += ['\n# The image goes from its file into the engine\'s own store, unless that has it: its name there is the digest of its\n# configuration, which the file tells. Each node of a job may have a store of its own.\narchive=$image\nimage=$(tar -x -O -f "$archive" manifest.json 2> /dev/null | grep -o \'"Config": *"[^"]*\' | grep -o -m 1 \'[0-9a-f]\\{64\\}\')\nif [ -z "$image" ] || ! "$runtime" image ', str(given['known']), '; then\n    loaded=$("$runtime" load --quiet --input "$archive") || exit 66\n    image=', str(('${loaded##*: }' if (given['entry'] == 'docker') else '${image:-${loaded##*: }}')), '\nfi\n', 'own=$("$runtime" image inspect --format ', str("'{{range .Config.Env}}{{println .}}{{end}}'"), ' "$image" | cut -d = -f 1)\nown=$\'HOSTNAME\\nSHLVL\\nPWD\\nOLDPWD\\n_\\n\'$own\n']
+    if (given['entry'] == 'docker'):
+        out += ['# The daemon is root\'s, unless it is the user\'s own, whose root is the user: what is written is to belong to the user.\nuser=(--user "$(id -u):$(id -g)")\nfor each in $(id -G); do\n    user+=(--group-add "$each")\ndone\n[[ $("$runtime" info --format ', str("'{{.SecurityOptions}}'"), ') != *name=rootless* ]] || user=()\n']
+    out += ['mounts=("${folders[@]/#/--volume=}"', str((' "${user[@]}"' if (given['entry'] == 'docker') else ''))]
+    for flag in given['container_flags']:
+        out += [' ', str(flag)]
+    out += [')\n\n# A container is no child of this job: one that a job left behind that was killed is ended before another runs, and\n# whatever kills this job, somebody ends its container.\nend_containers() {\n    "$1" ps --all --quiet --filter "label=modak.deployment=$2" | xargs --no-run-if-empty "$1" rm --force\n}\nend_containers "$runtime" "$deployment" > /dev/null\n# shellcheck disable=SC2016 # a dollar there is for the other shell\nsetsid bash -c "$(declare -f end_containers)"\'; tail --pid="$1" -f /dev/null; end_containers "$2" "$3"\' \\\n    guard "$$" "$runtime" "$deployment" > /dev/null 2>&1 < /dev/null 3>&- 4>&- &\n{\n    declare -p runtime archive image own mounts deployment\n    # shellcheck disable=SC2016\n    echo \'"$runtime" image ', str(given['known']), ' || "$runtime" load --quiet --input "$archive" > /dev/null || exit 66\nmapfile -t names < <(compgen -e | grep -vxF "$own")\nexec "$runtime" run --rm --init --pull=never --network=host --ipc=host --security-opt=label=disable --entrypoint= \\\n    --label "modak.deployment=$deployment" --workdir "$PWD" "${names[@]/#/--env=}" "${mounts[@]}" -- "$image" "$@"\'\n} > state/contain.sh\n']
+
+
+def _pods(out: list[str], given: Given) -> None:
+    out += ['\n# This is one of ', str(given['pods']), ' Pods, which begin when all of them are there. The first then has the job; the others start their\n# ranks where it says so, once more where it goes on, and end as it does.\nif ! [ "${JOB_COMPLETION_INDEX:-none}" -lt ', str(given['pods']), ' ] 2> /dev/null; then\n    echo "the cluster does not tell this Pod which of ', str(given['pods']), ' it is: its Jobs have no completionMode" >&2\n    exit 64\nfi\ntrap \'exit 143\' TERM\n# Each notes there which first Pod it is with: one that comes in the place of another has another name, and waits for them anew.\npods=$deployment/state/pods/$job_id\nmkdir -p "$pods" || exit 73\n# A file system of a network remembers what was not there until the folder is read anew.\nlook() { ls "$deployment/state" "$pods" > /dev/null 2>&1; }\nif [ "$JOB_COMPLETION_INDEX" -gt 0 ]; then\n    launch=none ranks=\n    trap \'[ -z "$ranks" ] || { kill -TERM "$ranks" 2> /dev/null; wait "$ranks"; }; exit 143\' TERM\n    while\n        look\n        code=$(cat state/finished 2> /dev/null)\n        [ -z "$code" ]\n    do\n        first=$(cat "$pods/0" 2> /dev/null)\n        [ "$first" = "$(cat "$pods/$JOB_COMPLETION_INDEX" 2> /dev/null)" ] || echo "$first" > "$pods/$JOB_COMPLETION_INDEX"\n        owner=\n        { read -r _ owner next < state/rank.sh; } 2> /dev/null\n        if [ "$owner" = "$job_id" ] && [ "$next" != "$launch" ]; then\n            launch=$next\n            bash state/rank.sh &\n            ranks=$!\n            wait "$ranks"\n            ranks=\n        fi\n        sleep 1\n    done\n    exit "$code"\nfi\necho "$MODAK_POD" > "$pods/0" || exit 73\nwhile\n    look\n    there=0\n    for each in "$pods"/[0-9]*; do\n        [ "$(cat "$each")" != "$MODAK_POD" ] || there=$((there + 1))\n    done\n    [ "$there" -lt ', str(given['pods']), ' ]\ndo\n    if [ "$SECONDS" -ge ', str(given['patience']), ' ]; then\n        echo "of ', str(given['pods']), ' Pods $there came within ', str(given['patience']), ' s; the others have no room, or do not start" >&2\n        exit 69\n    fi\n    sleep 1\ndone\nSECONDS=0\n# What the site\'s and the user\'s lines export, the ranks in other Pods are told, too.\ndeclare -A given\nfor name in $(compgen -e); do\n    given[$name]=${!name}\ndone\n']
+
+
+def _pyxis(out: list[str], given: Given) -> None:
+    out += ["\n# Slurm's plugin takes what srun starts into the container, with the job's environment where the image has no word of its own.\n", str(('export NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility\n' if given['container_flags'] else '')), 'contained=(\n    --container-image="$image"\n    --container-mounts="$(IFS=, && echo "${folders[*]}")"\n    --no-container-entrypoint\n']
     for flag in given['container_flags']:
         out += ['    ', str(flag), '\n']
-    out += [')\n\n# A container is no child of this job: one that a job left behind that was killed is ended before another runs, and\n# whatever kills this job, somebody ends its container.\nend_containers() {\n    "$1" ps --all --quiet --filter "label=modak.deployment=$2" | xargs --no-run-if-empty "$1" rm --force\n}\nend_containers "$runtime" "$deployment" > /dev/null\n# shellcheck disable=SC2016 # a dollar there is for the other shell\nsetsid bash -c "$(declare -f end_containers)"\'; tail --pid="$1" -f /dev/null; end_containers "$2" "$3"\' \\\n    guard "$$" "$runtime" "$deployment" > /dev/null 2>&1 < /dev/null 3>&- 4>&- &\n{\n    declare -p runtime archive image own mounts deployment\n    # shellcheck disable=SC2016\n    echo \'"$runtime" image exists "$image" || "$runtime" load --quiet --input "$archive" > /dev/null || exit 66\nmapfile -t names < <(compgen -e | grep -vxF "$own")\nexec "$runtime" run --rm --init --pull=never --network=host --ipc=host --security-opt=label=disable --entrypoint= \\\n    --label "modak.deployment=$deployment" --workdir "$PWD" "${names[@]/#/--env=}" "${mounts[@]}" -- "$image" "$@"\'\n} > state/contain.sh\n']
+    out += [')\n']
 
 
 def _ranks(out: list[str], given: Given) -> None:
@@ -367,17 +404,21 @@ def _ranks(out: list[str], given: Given) -> None:
         out += ['MASTER_ADDR=127.0.0.1\n']
     elif given['ranks'].interface:
         out += ['MASTER_ADDR=$(ip -o -4 addr show dev ', str(given['ranks'].interface), ' | awk \'{ sub("/.*", "", $4); print $4; exit }\')\nif [ -z "$MASTER_ADDR" ]; then\n    echo "$(hostname) has no address of IPv4 on ', str(given['ranks'].interface), ', by which the ranks are to meet; it has:" \\\n        "$(ip -o -4 addr | awk \'{ print $2 }\' | sort -u | tr \'\\n\' \' \')" >&2\n    exit 68\nfi\n']
+    elif given['pods']:
+        out += ['MASTER_ADDR=${MODAK_POD_ADDRESS:?the cluster does not tell the first Pod its address}\n']
     else:
         if given['ranks'].hosts:
             out += ['other=']
-            for loop_14, (host) in _looped(given['ranks'].hosts):
-                out += [str((shlex.quote(host) if loop_14.last else ''))]
+            for loop_16, (host) in _looped(given['ranks'].hosts):
+                out += [str((shlex.quote(host) if loop_16.last else ''))]
             out += ['\naddress=$(ssh -G "$other" 2> /dev/null | awk \'$1 == "hostname" { print $2 }\')\n']
         else:
             out += ['other=$(', str(given['hosts']), ' | tail -n 1)\naddress=$(scontrol --oneliner show node "$other" 2> /dev/null | sed -n \'s/.* NodeAddr=\\([^ ]*\\).*/\\1/p\')\n']
         out += ['address=$(getent ahostsv4 "${address:-$other}" | awk \'{ print $1; exit }\')\nMASTER_ADDR=$(ip -o route get "${address:-none}" 2> /dev/null | sed -n \'s/.* src \\([^ ]*\\).*/\\1/p\')\nMASTER_ADDR=${MASTER_ADDR:-$(getent ahostsv4 "$(hostname)" | awk \'$1 !~ /^127\\./ { print $1; exit }\')}\nif [ -z "$MASTER_ADDR" ]; then\n    echo "$(hostname) knows no way to ${address:-$other}, so that its ranks cannot meet those of $other;" \\\n        "say by which network: distributed: { interface: NAME }" >&2\n    exit 68\nfi\n']
     out += ['MASTER_PORT=$((20000 + $(cksum <<< "$job_id" | cut -d \' \' -f 1) % 10000))\nwhile (: < "/dev/tcp/$MASTER_ADDR/$MASTER_PORT") 2> /dev/null; do\n    MASTER_PORT=$((MASTER_PORT + 1))\ndone\n\n# Becomes one of the ranks, whoever started it, and notes which of them failed first.\nrank() {\n    local own=$deployment child code device lost asked=\'\'', str((' devices' if given['ranks'].devices else '')), str((' name' if given['cleans'] else '')), '\n    export MASTER_ADDR MASTER_PORT WORLD_SIZE=', str(given['ranks'].count), ' LOCAL_WORLD_SIZE=', str(given['ranks'].each), '\n    export MODAK_STRATEGY=', str((given['ranks'].strategy if given['ranks'].strategy else '""')), ' MODAK_RENDEZVOUS_TIMEOUT=', str(given['ranks'].timeout), '\n']
-    if given['ranks'].hosts:
+    if given['pods']:
+        out += ['    export LOCAL_RANK=$1 NODE_RANK=$JOB_COMPLETION_INDEX RANK=$((JOB_COMPLETION_INDEX * LOCAL_WORLD_SIZE + $1))\n']
+    elif given['ranks'].hosts:
         out += ['    export RANK=$1 LOCAL_RANK=$(($1 % ', str(given['ranks'].each), ')) NODE_RANK=$(($1 / ', str(given['ranks'].each), '))\n']
     elif given['ranks'].is_local:
         out += ['    export RANK=$1 LOCAL_RANK=$1 NODE_RANK=0\n']
@@ -408,23 +449,36 @@ def _ranks(out: list[str], given: Given) -> None:
         out += ['    [ "$code" -eq 0 ] || kill -USR2 $$\n']
     out += ['    exit "$code"\n}\n']
     if given['ranks'].is_local:
-        out += ['\n# Starts all of them, and ends all when one fails.\nranks() {\n    local each code=0 pids=()\n    trap \'kill -TERM "${pids[@]}" 2> /dev/null\' TERM USR2\n    for ((each = 0; each < ', str(given['ranks'].count), '; each++)); do\n']
-        if given['ranks'].hosts:
-            out += ['        if [ "$each" -ge ', str(given['ranks'].each), ' ]; then\n            connect "$each" &\n        else\n            rank "$each" "${command[@]}" &\n        fi\n']
+        out += ['\n']
+        if given['pods']:
+            out += ['# Whether the ranks of all Pods are still one training: none has failed, and the first Pod is the one that they began with.\ntogether() {\n    ls "$deployment/state" "$launched" > /dev/null 2>&1 && ! [ -e "$deployment/state/failed_rank" ] &&\n        { ! [ -s "$launched/began-0" ] || [ "$(cat "$launched/began-0")" = "$(cat "${launched%/*}/0")" ]; }\n}\n\n# Starts those of this Pod, and ends them when one fails here or there. What has begun once is not begun again by a Pod\n# that comes in the place of another: the others\' ranks would not know it.\nranks() {\n    local each code=0 ended=\'\' pids=() codes watching\n    if ! (set -o noclobber && echo "$MODAK_POD" > "$launched/began-$JOB_COMPLETION_INDEX") 2> /dev/null; then\n        echo "the ranks of Pod $JOB_COMPLETION_INDEX had begun in $(cat "$launched/began-$JOB_COMPLETION_INDEX"), which is gone" >&2\n        (set -o noclobber && echo "$((JOB_COMPLETION_INDEX * ', str(given['ranks'].each), ')) 69 $(hostname)" > "$deployment/state/failed_rank") 2> /dev/null\n        exit 69\n    fi\n    trap \'ended=1; kill -TERM "${pids[@]}" 2> /dev/null\' TERM\n    trap \'kill -TERM "${pids[@]}" 2> /dev/null\' USR2\n    for ((each = 0; each < ', str(given['ranks'].each), '; each++)); do\n        rank "$each" "$@" &\n        pids+=("$!")\n    done\n    while together; do\n        sleep 1\n    done && kill -USR2 $$ &\n    watching=$!\n    for each in "${pids[@]}"; do\n        while kill -0 "$each" 2> /dev/null; do\n            wait "$each"\n        done\n        wait "$each" || code=$?\n    done\n    kill "$watching" 2> /dev/null\n    echo "$code" > "$launched/ended-$JOB_COMPLETION_INDEX"\n    # The first Pod\'s end is that of all.\n    while [ "$JOB_COMPLETION_INDEX" -eq 0 ] && [ "$code" -eq 0 ] && [ -z "$ended" ]; do\n        ls "$launched" > /dev/null\n        mapfile -t codes < <(sort -n "$launched"/ended-*)\n        code=${codes[-1]}\n        [ "$', str('{#codes[@]}'), '" -lt ', str(given['pods']), ' ] || break\n        sleep 1\n    done\n    [ -z "$ended" ] || code=143\n    exit "$code"\n}\n']
         else:
-            out += ['        rank "$each" "$@" &\n']
-        out += ['        pids+=("$!")\n    done\n    [ ! -e "$deployment/state/failed_rank" ] || kill -TERM "${pids[@]}" 2> /dev/null # of one that was too quick\n    for each in "${pids[@]}"; do\n        while kill -0 "$each" 2> /dev/null; do\n            wait "$each"\n        done\n        wait "$each" || code=$?\n    done\n']
-        if given['ranks'].hosts:
-            out += ['    collect\n']
-        out += ['    exit "$code"\n}\n']
+            out += ['# Starts all of them, and ends all when one fails.\nranks() {\n    local each code=0 pids=()\n    trap \'kill -TERM "${pids[@]}" 2> /dev/null\' TERM USR2\n    for ((each = 0; each < ', str(given['ranks'].count), '; each++)); do\n']
+            if given['ranks'].hosts:
+                out += ['        if [ "$each" -ge ', str(given['ranks'].each), ' ]; then\n            connect "$each" &\n        else\n            rank "$each" "${command[@]}" &\n        fi\n']
+            else:
+                out += ['        rank "$each" "$@" &\n']
+            out += ['        pids+=("$!")\n    done\n    [ ! -e "$deployment/state/failed_rank" ] || kill -TERM "${pids[@]}" 2> /dev/null # of one that was too quick\n    for each in "${pids[@]}"; do\n        while kill -0 "$each" 2> /dev/null; do\n            wait "$each"\n        done\n        wait "$each" || code=$?\n    done\n']
+            if given['ranks'].hosts:
+                out += ['    collect\n']
+            out += ['    exit "$code"\n}\n']
     if given['ranks'].hosts:
         _hosts(out, given)
-    out += ['{\n    declare -p deployment MASTER_ADDR MASTER_PORT', str((' command' if given['by_file'] else '')), str((' hosts far home' if given['ranks'].hosts else '')), '\n    declare -f rank', str((' ranks' if given['ranks'].is_local else '')), str((' word there place tidy collect connect far_rank' if given['ranks'].hosts else '')), "\n    # shellcheck disable=SC2016 # it is the other shell's\n"]
-    if given['ranks'].hosts:
-        out += ['    echo \'cd "$deployment/code" || exit 1\ncase $# in\n    0) ranks ;;\n    1) far_rank "$1" ;;\n    *) rank "$1" "${command[@]}" ;;\nesac\'\n']
+    if given['pods']:
+        out += ['launched=$pods/launch-$(date +%s%N)\nrm -rf "$pods"/launch-*\nmkdir "$launched" || exit 73\n']
+    out += ['{\n']
+    if given['pods']:
+        out += ['    echo "# $job_id ${launched##*-}"\n    for name in $(compgen -e); do\n        [ "${given[$name]-}" = "${!name}" ] || declare -p "$name"\n    done\n    declare -p launched\n']
+    out += ['    declare -p deployment MASTER_ADDR MASTER_PORT', str((' command' if given['by_file'] else '')), str((' hosts far home' if given['ranks'].hosts else '')), '\n    declare -f rank', str((' ranks' if given['ranks'].is_local else '')), str((' together' if given['pods'] else '')), str((' word there place tidy collect connect far_rank' if given['ranks'].hosts else '')), '\n']
+    if given['pods']:
+        out += ['    # shellcheck disable=SC2016 # it is the other shells\'\n    echo \'cd "$deployment/code" || exit 1\nunset PYTHONPATH PYTHONHOME\nranks "${command[@]}"\'\n} > "$deployment/state/rank.part" && mv "$deployment/state/rank.part" "$deployment/state/rank.sh"\n']
     else:
-        out += ["    echo '", str(('ranks "$@"' if given['ranks'].is_local else ('rank "" "${command[@]}"' if given['by_file'] else 'rank "" "$@"'))), "'\n"]
-    out += ['} > "$deployment/state/rank.sh"\n']
+        out += ["    # shellcheck disable=SC2016 # it is the other shell's\n"]
+        if given['ranks'].hosts:
+            out += ['    echo \'cd "$deployment/code" || exit 1\ncase $# in\n    0) ranks ;;\n    1) far_rank "$1" ;;\n    *) rank "$1" "${command[@]}" ;;\nesac\'\n']
+        else:
+            out += ["    echo '", str(('ranks "$@"' if given['ranks'].is_local else ('rank "" "${command[@]}"' if given['by_file'] else 'rank "" "$@"'))), "'\n"]
+        out += ['} > "$deployment/state/rank.sh"\n']
     if given['ranks'].hosts:
         out += ['\n# All hosts have what they need before a rank begins.\nbringing=()\nfor each in "${hosts[@]}"; do\n    bring "$each" &\n    bringing+=("$!")\ndone\ncode=0\nfor each in "${bringing[@]}"; do\n    wait "$each" || code=$?\ndone\n[ "$code" -eq 0 ] || exit "$code"\n']
 
@@ -485,4 +539,4 @@ def render(template: str, given: Given) -> str:
     return "".join(out)
 
 
-_TEMPLATES = {"body": _body, "charliecloud": _charliecloud, "checkpoint": _checkpoint, "hosts": _hosts, "kubernetes": _kubernetes, "lsf": _lsf, "none": _none, "podman": _podman, "ranks": _ranks, "slurm": _slurm, "torque": _torque, "tuning": _tuning}
+_TEMPLATES = {"body": _body, "charliecloud": _charliecloud, "checkpoint": _checkpoint, "enroot": _enroot, "folders": _folders, "hosts": _hosts, "kubernetes": _kubernetes, "lsf": _lsf, "none": _none, "podman": _podman, "pods": _pods, "pyxis": _pyxis, "ranks": _ranks, "slurm": _slurm, "torque": _torque, "tuning": _tuning}
