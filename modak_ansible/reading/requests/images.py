@@ -22,10 +22,6 @@ def given_image(named: str | None, notes: Notes) -> GivenImage | None:
     path = (*APPLICATION, "container_runtime")
     if named is None or named in RUNTIMES:
         return None
-    if named == "docker":
-        hint = f"{', '.join(RUNTIMES)}, or an image"
-        notes.refuse(path, FieldProblem("not-allowed-value", "Docker is not run on targets", hint))
-        return None
     source = named if "://" in named or named.endswith(IMAGE_ENDINGS) else f"docker://{named}"
     if not _is_image(source):
         hint = f"{', '.join(RUNTIMES)}, or an image such as tensorflow/tensorflow:2.21.0 or /images/mine.sif"

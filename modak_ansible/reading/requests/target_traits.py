@@ -19,7 +19,10 @@ def with_traits(named: Named, job: JobForm, notes: Notes) -> Target:
     """The target with what the request says of it; what its description says otherwise is noted."""
     target = named.target
     runtime = job.runs.container_runtime
-    if runtime in RUNTIMES and runtime != "any":
+    if runtime == "docker" and target.container_runtime != "docker":
+        problem = FieldProblem("not-allowed-value", f"Docker is not run on {target.name}", "leave it out")
+        notes.refuse((*APPLICATION, "container_runtime"), problem)
+    elif runtime in RUNTIMES and runtime != "any":
         if target.container_runtime not in ("any", runtime) and not target.local:
             reason = f"{target.name} is described with {target.container_runtime}"
             notes.refuse((*APPLICATION, "container_runtime"), FieldProblem("contradiction", reason, "leave it out"))
