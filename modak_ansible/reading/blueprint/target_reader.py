@@ -28,6 +28,8 @@ from modak_ansible.target.core.files import expanded
 
 TARGET = "modak.nodes.Target"
 HOST = "modak.nodes.Host"
+# Hosts by their types, of which each is one machine.
+_ALONE = ("modak.nodes.ContainerHost", cloud_reader.TYPE)
 _SCHEDULERS = {
     "modak.nodes.Slurm": Scheduler.SLURM,
     "modak.nodes.Torque": Scheduler.TORQUE,
@@ -143,7 +145,7 @@ class _TargetReader:
     def _hosts(self) -> tuple[str, ...]:
         section = self._node.properties.get("hosts")
         items = section.elements if section else []
-        if items and self._node.type != HOST:
+        if items and any(self._topology.is_a(self._node, kind) for kind in _ALONE):
             message = f"{self._node.name} is one machine, and {counted(len(items), 'more host')} are named"
             self._mistakes.add(items[0].location, "unknown-property", message, f"type: {HOST}")
             return ()

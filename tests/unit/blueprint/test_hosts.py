@@ -75,6 +75,15 @@ def test_what_does_not_go_together_is_refused_with_its_place(blueprint, old, new
         plan_of(blueprint)
 
 
+def test_a_type_of_ones_own_that_is_a_host_may_have_them(blueprint):
+    blueprint.replace("type: modak.nodes.Host", "type: acme.nodes.Boxes")
+    blueprint.replace(
+        "topology_template:\n",
+        "node_types: { acme.nodes.Boxes: { derived_from: modak.nodes.Host } }\ntopology_template:\n",
+    )
+    assert plan_of(blueprint).target.hosts == ("two.example", "three")
+
+
 def test_a_target_file_may_name_them(blueprint, tmp_path):
     file = tmp_path / "boxes.yaml"
     file.write_text("frontend: first.example\nscheduler: none\nhosts: [ other.example ]\n")
