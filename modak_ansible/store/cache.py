@@ -5,10 +5,9 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from modak_ansible.target.core.files import expanded, make_private, write_json, write_whole
 
@@ -20,7 +19,7 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or expanded("~/.cache")) / "modak"
 
 
-def keep_json(path: Path, value: dict[str, Any]) -> None:
+def keep_json(path: Path, value: Mapping[str, object]) -> None:
     """Keeps what was found out below the folder, as far as anything can be kept there."""
     with suppress(OSError):
         make_private(path.parent)

@@ -95,11 +95,8 @@ def kubernetes_directives(
 def _pod(job: PlannedJob, gpu_request: str, pods: Pods, image: str) -> dict[str, Any]:
     nodes = [_named("job_options.request_specific_nodes", node) for node in job.options.request_specific_nodes]
     if nodes and (len(nodes) > 1 or job.nodes > 1):
-        about, message = (
-            "job_options.request_specific_nodes",
-            "the Pods of a Job go to one node that is named, or to any",
-        )
-        raise CannotExpress(about, message, "name one, for one Pod")
+        message = "the Pods of a Job go to one node that is named, or to any"
+        raise CannotExpress("job_options.request_specific_nodes", message, "name one, for one Pod")
     runs = 1 + (job.checkpoint.requeue if job.checkpoint else 0)
     secrets = [{"name": _named("image_pull_secrets", secret)} for secret in pods.image_pull_secrets]
     claim = {"claimName": _named("persistent_volume_claim", pods.persistent_volume_claim or "none")}

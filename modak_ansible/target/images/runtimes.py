@@ -113,8 +113,8 @@ class Engine(Apptainer):
     """
 
     registry = "docker://"
-
-    registry = "docker://"
+    exists = "exists"  # the word of image by which it is asked for one
+    labelled = ".Labels"  # where an image's description has its labels
 
     def build(self, definition: str, image: Path, name: str, binds: List[str]) -> List[str]:
         folder = image.parent
@@ -150,13 +150,12 @@ class Engine(Apptainer):
         return [*run, *self._flags(devices), "--", self._stored(image), *words]
 
     def labels(self, image: Path) -> Dict[str, str]:
-        asked = [self._program, "image", "inspect", "--format", "{{json .Labels}}", self._stored(image)]
+        form = f"{{{{json {self.labelled}}}}}"
+        asked = [self._program, "image", "inspect", "--format", form, self._stored(image)]
         try:
             return dict(json.loads(TimedRun(timeout=_INSPECT_SECONDS)(asked).out))
         except (ValueError, TypeError):
             return {}
-
-    exists = "exists"  # the word of image by which it is asked for one
 
     def _stored(self, image: Path) -> str:
         """What an image is called in the engine's store, where it is put; of a broken one, one that there is not."""
@@ -164,10 +163,11 @@ class Engine(Apptainer):
         asked = [self._program, "image", self.exists, known or ""]
         if known and TimedRun(timeout=_INSPECT_SECONDS)(asked).code == 0:
             return known
-        told = TimedRun(timeout=_LOAD_SECONDS, keep_locks=True)(
-            [self._program, "load", "--quiet", "--input", str(image)]
-        )
+        told = TimedRun(timeout=_LOAD_SECONDS, keep_locks=True)(self._load(image))
         return told.out.strip().rpartition(": ")[2] or "localhost/modak:none"
+
+    def _load(self, image: Path) -> List[str]:
+        return [self._program, "load", "--quiet", "--input", str(image)]
 
     def _saved(self, image: Path, name: str) -> str:
         return shlex.join([self._program, "save", "--quiet", "--output", str(image), _tag(name)])
@@ -177,12 +177,13 @@ class Docker(Engine):
     """Docker, whose daemon builds by BuildKit: what a build sees besides is mounted in each of its steps."""
 
     exists = "inspect"
+    labelled = ".Config.Labels"
 
     def build(self, definition: str, image: Path, name: str, binds: List[str]) -> List[str]:
         folder = image.parent
         first = _rootfs(definition)
         if below := _BELOW_LINE.search(definition):
-            first.append(self._loaded(Path(below.group(1))))
+            first.append(shlex.join(self._load(Path(below.group(1)))))
             definition = _BELOW_LINE.sub(f"FROM {_tag(Path(below.group(1)).stem)}", definition)
         build = ["env", "DOCKER_BUILDKIT=1", self._program, "build", "--network", "host", "--no-cache"]
         mounts = ["--mount=type=bind,source=site,target=/.modak-site"]
@@ -205,17 +206,7 @@ class Docker(Engine):
         place = address.partition("://")[2]
         tag = shlex.join([self._program, "tag", _tag(image.stem), place])
         push = shlex.join([self._program, "push", "--quiet", place])
-        return _one_after_another(image.parent, self._loaded(image), tag, push)
-
-    def labels(self, image: Path) -> Dict[str, str]:
-        asked = [self._program, "image", "inspect", "--format", "{{json .Config.Labels}}", self._stored(image)]
-        try:
-            return dict(json.loads(TimedRun(timeout=_INSPECT_SECONDS)(asked).out))
-        except (ValueError, TypeError):
-            return {}
-
-    def _loaded(self, image: Path) -> str:
-        return shlex.join([self._program, "load", "--quiet", "--input", str(image)])
+        return _one_after_another(image.parent, shlex.join(self._load(image)), tag, push)
 
     def _saved(self, image: Path, name: str) -> str:
         return shlex.join([self._program, "save", "--output", str(image), _tag(name)])
