@@ -11,20 +11,10 @@ from modak_ansible.errors import ModakError, nearest
 from modak_ansible.model.dataset import IDX, DataFile, Dataset, DataSource
 from modak_ansible.sources import samples
 from modak_ansible.sources.base import Asked, Carrier, Source, SourceProblem
-from modak_ansible.sources.manifest import (
-    LISTED,
-    below,
-    change_of,
-    contents_of,
-    files_of,
-    is_glob,
-    matching,
-    real,
-    single,
-)
+from modak_ansible.sources.manifest import LISTED, below, change_of, contents_of, files_of, is_glob, matching, single
 from modak_ansible.sources.published import WORDS
 from modak_ansible.store.cache import cache_folder, keep_json
-from modak_ansible.target.core.files import expanded, make_private, read_json, write_json
+from modak_ansible.target.core.files import expanded, make_private, read_json, real_path, write_json
 from modak_ansible.target.datasets.archive import is_archive, limit_of, members_of
 
 _IDX_FILES = "*-idx*-ubyte*"
@@ -132,7 +122,7 @@ def brought(datasets: Sequence[Dataset], folder: Path, here: Path) -> dict[Path,
     """
     found = {}
     for dataset in datasets:
-        mount = real(here / dataset.mount_as) if dataset.mount_as else None
+        mount = real_path(here / dataset.mount_as) if dataset.mount_as else None
         for source in dataset.sources:
             if source.kind not in Local.kinds:
                 continue
@@ -141,8 +131,8 @@ def brought(datasets: Sequence[Dataset], folder: Path, here: Path) -> dict[Path,
             if source.kind == "glob":
                 _, root, names = _found(path, source.location, source.pattern)
                 places = [root / name for name in names]
-            for each in map(real, places):
-                if not real(here).is_relative_to(each):
+            for each in map(real_path, places):
+                if not real_path(here).is_relative_to(each):
                     found[each] = mount is not None and each.is_relative_to(mount)
     return found
 

@@ -25,10 +25,6 @@ LISTED = 16  # files that a plan lists; of more it has their digest
 _MAGIC = re.compile(r"[*?\[]")
 
 
-def real(path: Path) -> Path:
-    return Path(os.path.realpath(path))  # which leaves links in a circle as they are
-
-
 def is_glob(text: str) -> bool:
     return _MAGIC.search(text) is not None
 

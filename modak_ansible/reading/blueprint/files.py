@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 from modak_ansible.model.application import SourceFile
 from modak_ansible.store.project import project_root, shipped
+from modak_ansible.target.core.files import real_path
 
 # Files of these kinds are never the training's own.
 _LEFT_OUT_FOLDERS = ("__pycache__", "node_modules")
@@ -82,12 +83,12 @@ class _Walk:
         self._patterns = patterns
         self._data = data if patterns is None else {}
         # a package is unpacked below a hidden folder, and what it holds is not hidden in it
-        self._roots = (project_root(top), _real(top), shipped("tosca").resolve().parent)
+        self._roots = (project_root(top), real_path(top), shipped("tosca").resolve().parent)
         self._own_files = (*(_BLUEPRINT_FILES if is_blueprint else ()), *(_LOGS if patterns is None else ()))
         self._own_folders = _BLUEPRINT_FOLDERS if is_blueprint else ()
 
     def files(self) -> Iterator[Path]:
-        real = _real(self._folder)
+        real = real_path(self._folder)
         self._check(self._folder.name, real)
         yield from self._below(self._folder, (real,))
 
@@ -98,7 +99,7 @@ class _Walk:
             relative = path.relative_to(self._folder).as_posix()
             if path.name.startswith(".") or any(fnmatch(path.name, pattern) for pattern in _LEFT_OUT_FILES):
                 continue
-            lies_there = self._data.get(_real(path)) if self._data else None
+            lies_there = self._data.get(real_path(path)) if self._data else None
             if lies_there:
                 continue
             is_data = of_data or lies_there is not None
@@ -109,12 +110,12 @@ class _Walk:
                 continue
             elif self._is_named(relative) and not any(fnmatch(relative, file) for file in self._own_files):
                 if path.is_symlink():
-                    self._check(relative, _real(path))
+                    self._check(relative, real_path(path))
                 if path.is_file():
                     yield path
 
     def _in_folder(self, path: Path, relative: str, above: tuple[Path, ...], *, of_data: bool) -> Iterator[Path]:
-        real = _real(path) if path.is_symlink() else above[-1] / path.name
+        real = real_path(path) if path.is_symlink() else above[-1] / path.name
         try:
             if path.is_symlink():
                 self._check(relative, real)
@@ -141,10 +142,6 @@ class _Walk:
             raise ValueError(f"{name} is a link to {real}, outside of the project {self._roots[0]}: copy it")
         if hidden := [part for part in min(inside, key=len) if part.startswith(".")]:
             raise ValueError(f"{name} is a link to {real}, in the hidden {hidden[0]}")
-
-
-def _real(path: Path) -> Path:
-    return Path(os.path.realpath(path))  # which leaves links in a circle as they are
 
 
 def _matches(relative: str, pattern: str) -> bool:

@@ -34,6 +34,11 @@ def expanded(text: str) -> Path:
     return Path(os.path.expanduser(text))
 
 
+def real_path(path: Path) -> Path:
+    """Where a path leads; links in a circle are left as they are, which Path.resolve refuses."""
+    return Path(os.path.realpath(path))
+
+
 def write_whole(path: Path, content: str | bytes) -> None:
     """Writes a file so that after a crash it is the old one or the new one, never a part.
 
