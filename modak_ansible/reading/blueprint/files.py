@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatch
@@ -11,7 +10,7 @@ from types import MappingProxyType
 
 from modak_ansible.model.application import SourceFile
 from modak_ansible.store.project import project_root, shipped
-from modak_ansible.target.core.files import real_path
+from modak_ansible.target.core.files import real_path, sha256_of
 
 # Files of these kinds are never the training's own.
 _LEFT_OUT_FOLDERS = ("__pycache__", "node_modules")
@@ -23,12 +22,6 @@ _BLUEPRINT_FOLDERS = ("types", "playbooks", "roles")
 
 MAX_BYTES = 200 * 10**6
 MAX_FILES = 50_000
-
-
-def sha256_of(path: Path) -> str:
-    """The SHA-256 of a file's content, as 64 hexadecimal digits."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def code_files(
