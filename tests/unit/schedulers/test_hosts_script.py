@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -193,7 +194,8 @@ def test_what_runs_elsewhere_ends_when_all_of_the_first_host_is_killed(deploymen
     process = subprocess.Popen(["setsid", "bash", "job.sh"], cwd=deployment.folder, env=deployment.environment)
     wait_for(lambda: has_begun(deployment, 3))
     for each in _children(process.pid):
-        os.kill(each, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it has ended since, for its parent was killed
+            os.kill(each, signal.SIGKILL)
     process.wait(5)
     wait_for(lambda: not made_there(deployment), 40)
 
@@ -206,9 +208,10 @@ def _children(pid: int) -> list[int]:
             ["pgrep", "-P", str(parent)], capture_output=True, text=True, check=False
         ).stdout.split()
         for each in map(int, listed):
-            name = Path(f"/proc/{each}/cmdline").read_text().replace("\0", " ")
-            if not name.startswith("unshare") and " enter " not in name:
-                found.append(each)
+            with suppress(OSError):  # it has ended since
+                name = Path(f"/proc/{each}/cmdline").read_text().replace("\0", " ")
+                if not name.startswith("unshare") and " enter " not in name:
+                    found.append(each)
     return found
 
 
