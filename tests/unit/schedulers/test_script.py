@@ -93,6 +93,13 @@ CASES = {
         PLAIN._replace(launch=Launch(ranks=Ranks(2, 2, "ddp", devices="CUDA_VISIBLE_DEVICES", accelerators=2, is_local=True))
         ),
     ),
+    "none-hosts": (
+        job("none", nodes=3, processes_per_node=2),
+        ScriptParts(
+            image="images/abc.sif", python="python3", script="train.py", container_runtime="apptainer",
+            data=(DataPlace("mnist", "datasets/mnist"),),
+            launch=Launch(ranks=Ranks(6, 2, "ddp", is_local=True, hosts=("box2", "it's.example")))),
+    ),
     "torque-full": (
         job("torque", nodes=2, memory=8 * 10**9, accelerators=2, partition="batch", account="p-1", exclusive=True,
             walltime=129600),

@@ -1,0 +1,381 @@
+#!/bin/bash
+
+# example, written by modak: another deployment writes it anew.
+
+set -u
+
+cd "$(dirname "$0")" || exit 1
+deployment=$PWD
+workspace=$(cd ../.. && pwd)
+job_id="$$.$(cut -d ' ' -f 22 /proc/$$/stat)"
+
+# One job of a deployment trains, whatever was submitted twice.
+mkdir -p state
+if ! (set -o noclobber && echo "$job_id" > state/claim) 2> /dev/null; then
+    owner=$(cat state/claim)
+    if [ -n "$owner" ] && [ "$owner" != "$job_id" ]; then
+        echo "job $owner has this deployment; job $job_id leaves it alone" >&2
+        exit 75
+    fi
+fi
+
+# A scheduler may run the same job again, such as after its node failed: what that noted before no longer counts.
+if [ "$(cat state/finished 2> /dev/null)" = 0 ]; then
+    exit 0
+fi
+rm -f state/finished state/ended state/missed state/failed_rank state/goes_on
+# Room for the last word is taken now: it is to be noted on a full disk, too.
+echo > state/finishing
+
+# The end is written by the job itself: schedulers forget, and a node that died can look like success.
+finish() {
+    local code=$?
+    trap - EXIT
+    cd "$deployment" || exit "$code"
+    # another attempt may have taken the place of one whose node had vanished for a while
+    if ! [ -e state/claim ] || { [ -s state/claim ] && [ "$(cat state/claim)" != "$job_id" ]; }; then
+        exit "$code"
+    fi
+    [ "$SECONDS" -ge 5400 ] && echo timeout > state/ended
+    echo "$code" 1<> state/finishing && mv state/finishing state/finished
+    exit "$code"
+}
+trap finish EXIT
+trap 'exit 143' TERM
+trap 'exit 130' INT
+
+exec >> output.log 2>> error.log
+echo "$(date +%s) $job_id $(hostname)" > state/started
+dataset="$workspace/datasets/mnist"
+
+runtime=$(command -v apptainer) || {
+    echo "apptainer is not on the PATH of $(hostname)" >&2
+    exit 127
+}
+image="$workspace/images/abc.sif"
+if ! [ -e "$image" ]; then
+    echo "the image $image is not there" >&2
+    exit 66
+fi
+
+cd code || exit 1
+unset PYTHONPATH PYTHONHOME
+# shellcheck disable=SC2016 # a dollar in a user's own value is only a dollar
+command=(
+    "$runtime" exec
+    --bind "$workspace"
+    --bind "$dataset:$dataset:ro"
+    "$image"
+    env
+    PYTHONNOUSERSITE=1
+    PYTHONUNBUFFERED=1
+    MODAK_LAUNCHED="$(date +%s.%N)"
+    MODAK_DATASET="$dataset"
+    python3
+    train.py
+)
+
+# Where the ranks meet: at the first of them, by an address of its node as the others reach it.
+other='it'"'"'s.example'
+address=$(ssh -G "$other" 2> /dev/null | awk '$1 == "hostname" { print $2 }')
+address=$(getent ahostsv4 "${address:-$other}" | awk '{ print $1; exit }')
+MASTER_ADDR=$(ip -o route get "${address:-none}" 2> /dev/null | sed -n 's/.* src \([^ ]*\).*/\1/p')
+MASTER_ADDR=${MASTER_ADDR:-$(getent ahostsv4 "$(hostname)" | awk '$1 !~ /^127\./ { print $1; exit }')}
+if [ -z "$MASTER_ADDR" ]; then
+    echo "$(hostname) knows no way to ${address:-$other}, so that its ranks cannot meet those of $other;" \
+        "say by which network: distributed: { interface: NAME }" >&2
+    exit 68
+fi
+MASTER_PORT=$((20000 + $(cksum <<< "$job_id" | cut -d ' ' -f 1) % 10000))
+while (: < "/dev/tcp/$MASTER_ADDR/$MASTER_PORT") 2> /dev/null; do
+    MASTER_PORT=$((MASTER_PORT + 1))
+done
+
+# Becomes one of the ranks, whoever started it, and notes which of them failed first.
+rank() {
+    local own=$deployment child code device lost asked=''
+    export MASTER_ADDR MASTER_PORT WORLD_SIZE=6 LOCAL_WORLD_SIZE=2
+    export MODAK_STRATEGY=ddp MODAK_RENDEZVOUS_TIMEOUT=300
+    export RANK=$1 LOCAL_RANK=$(($1 % 2)) NODE_RANK=$(($1 / 2))
+    shift
+    # The rest of what torchrun says, and what Lightning, Accelerate and JAX would otherwise take for one process.
+    export GROUP_RANK=$NODE_RANK GROUP_WORLD_SIZE=3 ROLE_RANK=$RANK ROLE_WORLD_SIZE=$WORLD_SIZE
+    export TORCHELASTIC_RUN_ID=$MASTER_PORT TORCHELASTIC_RESTART_COUNT=0 TORCHELASTIC_MAX_RESTARTS=0
+    export PL_TRAINER_NUM_NODES=3 PL_TRAINER_DEVICES=2 LT_NUM_NODES=3 LT_DEVICES=2
+    export JAX_COORDINATOR_ADDRESS="$MASTER_ADDR:$MASTER_PORT" ACCELERATE_USE_CPU=true
+    device=$(ip -o -4 addr 2> /dev/null | awk -v own="$MASTER_ADDR/" 'index($4, own) == 1 { print $2; exit }')
+    device=${device:-$(ip -o route get "$MASTER_ADDR" 2> /dev/null | sed -n 's/.* dev \([^ ]*\).*/\1/p')}
+    if [ -n "$device" ]; then
+        export GLOO_SOCKET_IFNAME="${GLOO_SOCKET_IFNAME:-$device}" NCCL_SOCKET_IFNAME="${NCCL_SOCKET_IFNAME:-$device}"
+    fi
+    if [ "$RANK" -gt 0 ]; then
+        own=$deployment/ranks/$RANK
+        # of one on another host, its line brings here what it says
+        mkdir -p "$own" && [ "$NODE_RANK" -gt 0 ] || exec >> "$own/output.log" 2>> "$own/error.log"
+    fi
+    rm -f "$own/lost" "$own/came_to_its_end"
+    export MODAK_METRICS="$own/metrics.json" MODAK_APPLIED="$own/applied.json"
+    "$@" &
+    child=$!
+    trap 'asked=1; kill -TERM "$child" 2> /dev/null
+        { timeout 30 tail --pid="$child" -f /dev/null || kill -KILL "$child"; } 2> /dev/null &' TERM
+    while kill -0 "$child" 2> /dev/null; do
+        wait "$child"
+    done
+    wait "$child"
+    code=$?
+    if [ "$code" -eq 134 ] && [ -e "$own/came_to_its_end" ]; then
+        echo "modak: rank $RANK was aborted as it ended, after its script had come to its end: that is no failure" >&2
+        code=0
+    fi
+    if [ "$code" -ne 0 ] && [ "$code" -ne 143 ] && [ -z "$asked" ]; then
+        # One that ends for the sake of another says for which.
+        lost=$(cat "$own/lost" 2> /dev/null)
+        (set -o noclobber && echo "${lost:-$RANK $code ${SLURMD_NODENAME:-$(hostname)}}" > "$deployment/state/failed_rank") 2> /dev/null
+    fi
+    [ "$code" -eq 0 ] || [ "$NODE_RANK" -gt 0 ] || kill -USR2 $$
+    exit "$code"
+}
+
+# Starts all of them, and ends all when one fails.
+ranks() {
+    local each code=0 pids=()
+    trap 'kill -TERM "${pids[@]}" 2> /dev/null' TERM USR2
+    for ((each = 0; each < 6; each++)); do
+        if [ "$each" -ge 2 ]; then
+            connect "$each" &
+        else
+            rank "$each" "${command[@]}" &
+        fi
+        pids+=("$!")
+    done
+    [ ! -e "$deployment/state/failed_rank" ] || kill -TERM "${pids[@]}" 2> /dev/null # of one that was too quick
+    for each in "${pids[@]}"; do
+        while kill -0 "$each" 2> /dev/null; do
+            wait "$each"
+        done
+        wait "$each" || code=$?
+    done
+    collect
+    exit "$code"
+}
+
+# The other hosts, which this one enters by ssh as its user may, with keys that ask nobody. All that is asked of one
+# has an end: a host may be there and not answer.
+hosts=(box2 'it'"'"'s.example')
+far=(ssh -o BatchMode=yes -o ConnectTimeout=20 -o ServerAliveCountMax=4 -o "ServerAliveInterval=$(((300 + 60) / 4))")
+home=$(hostname)
+
+# A word for the shell of a user, whichever that is.
+word() {
+    printf %s "'${1//"'"/"'\\''"}'"
+}
+
+# Has a function or a command of this script run on a host.
+there() {
+    local host=$1 text
+    shift
+    text=$(printf '%q ' "$@")
+    ! declare -F "$1" > /dev/null || text="$(declare -f "$1"); $text"
+    timeout --kill-after=5 120 "${far[@]}" "$host" "bash -c $(word "$text")" < /dev/null
+}
+
+# Which host that is, as ssh enters it.
+place() {
+    "${far[@]}" -G "$1" 2> /dev/null | awk -v name="$1" '{ of[$1] = $2 } END { print name " (" of["user"] "@" of["hostname"] ":" of["port"] ")" }'
+}
+
+# On another host: makes room for what is brought; says whether its files are the first one's, too.
+make_room() {
+    local deployment=$1 token=$2 runtime=$3 path
+    shift 3
+    if [ "$(cat "$deployment/state/token" 2> /dev/null)" = "$token" ]; then
+        echo shared
+        return
+    fi
+    if [ -e "$deployment/state/claim" ]; then
+        echo "it has a deployment of its own in $deployment: undeploy that, or give one of the two another name" >&2
+        return 73
+    fi
+    for path in "$@"; do
+        mkdir -p "$path" || return 73
+    done
+    command -v rsync > /dev/null || {
+        echo "rsync is not there" >&2
+        return 69
+    }
+    [ -z "$runtime" ] || [ -x "$runtime" ] || {
+        echo "$runtime is not there" >&2
+        return 69
+    }
+    : > "$deployment/state/brought"
+}
+
+# Brings a host all that its ranks read, to the same places as here; what it has already stays.
+bring() {
+    local host=$1 said path by
+    printf -v by '%q ' "${far[@]}"
+    if ! said=$(there "$host" true 2>&1); then
+        echo "the host $(place "$host") cannot be entered from $home: ${said##*$'\n'}; ranks are started there by ssh with a key" \
+            "that asks nobody, and a host key that is known here" >&2
+        return 68
+    fi
+    said=$(there "$host" make_room "$deployment" "$token" "${runtime:-}" "$deployment/state" "$deployment/ranks" "${brought[@]%/*}" 2>&1) || {
+        echo "the host $(place "$host") cannot take part: ${said##*$'\n'}" >&2
+        return 73
+    }
+    [ "${said##*$'\n'}" != shared ] || return 0
+    for path in "${brought[@]}"; do
+        [ -e "$path" ] || continue
+        said=$(rsync -a --delete --timeout=60 --rsh "$by" "$path" "$host:${path%/*}/" 2>&1) || {
+            echo "$path does not get to the host $(place "$host"): ${said##*$'\n'}" >&2
+            return 68
+        }
+    done
+    for path in ${present[@]+"${present[@]}"}; do
+        there "$host" test -e "$path" || {
+            echo "$path is not there on the host $(place "$host"), and it is here; ask for hosts that have it" >&2
+            return 66
+        }
+    done
+    said=$(rsync -a --timeout=60 --rsh "$by" "$deployment/state/rank.sh" "$host:$deployment/state/" 2>&1) || {
+        echo "the host $(place "$host") cannot take part: ${said##*$'\n'}" >&2
+        return 68
+    }
+}
+
+# Another host's ranks have ended: what they wrote comes here, and nothing but images and data stays there.
+tidy() {
+    if [ -e "$1/state/brought" ] && ! [ -e "$1/state/claim" ]; then
+        rm -rf "$1"
+    fi
+}
+collect() {
+    local host by
+    printf -v by '%q ' "${far[@]}"
+    for host in "${hosts[@]}"; do
+        {
+            timeout --kill-after=5 300 rsync -a --ignore-missing-args --timeout=60 --rsh "$by" "$host:$deployment/ranks" "$deployment/" &&
+                there "$host" tidy "$deployment"
+        } < /dev/null || echo "what the ranks on the host $host wrote could not be brought here" >&2
+    done
+}
+
+# Starts a rank on its host, and sees to it there. Its output comes by the same line, at whose other end the rank is ended when
+# nothing is heard from here any more.
+connect() {
+    local rank=$1 host=${hosts[$1 / 2 - 1]} own=$deployment/ranks/$1 line=$deployment/state/line-$1 child beat code lost name asked=''
+    mkdir -p "$own"
+    rm -f "$line" "$own/lost"
+    mkfifo "$line" || exit 73
+    # shellcheck disable=SC2094 # both ends of a pipe
+    exec 5<> "$line" 6< "$line" 7> "$line" 5>&-
+    rm -f "$line"
+    (
+        trap '' TERM # it is ended by the end of what it is told
+        exec "${far[@]}" "$host" "bash $(word "$deployment/state/rank.sh") $rank" <&6 6<&- 7>&- >> "$own/output.log" 2>> "$own/error.log"
+    ) &
+    child=$!
+    (
+        trap - TERM USR2
+        for name in $(compgen -e | grep -vE '^(SSH_|XDG_|DBUS_)|^(HOME|USER|LOGNAME|SHELL|HOSTNAME|PWD|OLDPWD|SHLVL|TERM|DISPLAY|_)$'); do
+            printf 'export %s=%q\n' "$name" "${!name}"
+        done
+        echo begin
+        while sleep 5 > /dev/null; do
+            echo
+        done
+    ) >&7 6<&- 7>&- 2> /dev/null &
+    beat=$!
+    exec 6<&- 7>&-
+    trap 'asked=1; kill "$beat" 2> /dev/null
+        { timeout 45 tail --pid="$child" -f /dev/null || kill -KILL "$child"; } 2> /dev/null &' TERM
+    while kill -0 "$child" 2> /dev/null; do
+        wait "$child"
+    done
+    wait "$child"
+    code=$?
+    kill "$beat" 2> /dev/null
+    if [ "$code" -eq 255 ] && [ -z "$asked" ]; then
+        echo "the line from $home to the host $(place "$host") broke, on which rank $rank ran" | tee -a "$own/error.log" >&2
+        code=68
+    elif [ "$code" -eq 68 ]; then
+        lost=$(there "$host" cat "$deployment/state/failed_rank" 2> /dev/null)
+    fi
+    if [ "$code" -ne 0 ] && [ "$code" -ne 143 ] && [ -z "$asked" ]; then
+        (set -o noclobber && echo "${lost:-$rank $code $host}" > "$deployment/state/failed_rank") 2> /dev/null
+    fi
+    [ "$code" -eq 0 ] || kill -USR2 $$
+    exit "$code"
+}
+
+# At the other end: the rank has a session of its own, of which nothing is left when it ends.
+far_rank() {
+    local child watcher code line told=''
+    exec 3<&0 < /dev/null
+    while IFS= read -r -t 300 line <&3 && [ "$line" != begin ]; do
+        told+=$line$'\n'
+    done
+    eval "$told"
+    setsid bash "$deployment/state/rank.sh" "$1" here 3<&- &
+    child=$!
+    {
+        while read -r -t $((300 + 60)) <&3; do
+            :
+        done
+        kill -TERM "$child"
+    } > /dev/null 2>&1 &
+    watcher=$!
+    exec 3<&-
+    wait "$child"
+    code=$?
+    {
+        kill "$watcher"
+        kill -KILL -- "-$child"
+        pkill -KILL -s "$child" # those of its session that have groups of their own
+    } 2> /dev/null
+    exit "$code"
+}
+
+token="$job_id $home $RANDOM$RANDOM$RANDOM"
+echo "$token" > "$deployment/state/token"
+# What is below the workspace is brought; what the target has elsewhere has to be there, too.
+brought=("$deployment/code" "$deployment/runtime" "$deployment/checkpoints")
+present=()
+for path in "$image" "$dataset"; do
+    case $path in
+        "${deployment%/deployments/*}"/*) brought+=("$path") ;;
+        *) present+=("$path") ;;
+    esac
+done
+{
+    declare -p deployment MASTER_ADDR MASTER_PORT command hosts far home
+    declare -f rank ranks word there place tidy collect connect far_rank
+    # shellcheck disable=SC2016 # it is the other shell's
+    echo 'cd "$deployment/code" || exit 1
+case $# in
+    0) ranks ;;
+    1) far_rank "$1" ;;
+    *) rank "$1" "${command[@]}" ;;
+esac'
+} > "$deployment/state/rank.sh"
+
+# All hosts have what they need before a rank begins.
+bringing=()
+for each in "${hosts[@]}"; do
+    bring "$each" &
+    bringing+=("$!")
+done
+code=0
+for each in "${bringing[@]}"; do
+    wait "$each" || code=$?
+done
+[ "$code" -eq 0 ] || exit "$code"
+timeout --kill-after=30 5400 bash "$deployment/state/rank.sh" &
+training=$!
+trap 'kill -TERM "$training" 2> /dev/null; wait "$training"; exit 143' TERM
+wait "$training"
+code=$?
+# Those that a launcher ends for one that failed have other codes.
+[ "$code" -eq 0 ] || [ ! -e "$deployment/state/failed_rank" ] || read -r _ code _ < "$deployment/state/failed_rank"
+(exit "$code")
