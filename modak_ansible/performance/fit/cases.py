@@ -17,7 +17,7 @@ from modak_ansible.performance.stored import Machine
 
 _LEAST = 1e-3  # seconds: a first step is never faster than this over a steady one, whatever the noise says
 
-Block = tuple[str, str, str, int]  # target, the suite's digest, group, round
+Block = tuple[str, str, str, str, int]  # machine, target, the suite's digest, group, round
 
 
 @dataclass(frozen=True)
@@ -131,10 +131,14 @@ def _case(record: Record, works: Mapping[str, Work], machines: Mapping[str, Mach
 
 
 def _block(record: Record) -> Block:
-    """Runs of users' own jobs stand alone: nobody interleaved them."""
+    """Runs of users' own jobs stand alone: nobody interleaved them.
+
+    Targets of the same name may be different machines: each testbed is called so.
+    """
+    machine, target = machine_name(record), record.target.name
     if record.suite == MEASURED_BY_USERS:
-        return record.target.name, record.plan, f"{record.date} {record.allocation.job_id}", 0
-    return record.target.name, record.suite_digest, record.group, record.round
+        return machine, target, record.plan, f"{record.date} {record.allocation.job_id}", 0
+    return machine, target, record.suite_digest, record.group, record.round
 
 
 class _Times(NamedTuple):

@@ -283,8 +283,8 @@ def _tables(found: Sequence[Case]) -> list[list[Case]]:
     """The groups of suites, each on one machine and of one workload, with enough variants to choose among."""
     tables: dict[Hashable, list[Case]] = {}
     for case in found:
-        target, suite, group, _ = case.block
-        tables.setdefault((target, suite, group, case.facts.workload), []).append(case)
+        *table, _ = case.block
+        tables.setdefault((*table, case.facts.workload), []).append(case)
     return [members for members in tables.values() if len(_by_label(members)) >= _LEAST_TABLE]
 
 
@@ -329,7 +329,10 @@ def _regret(table: Sequence[Case], numerics: str, left_out: str, model: Performa
 def _times(variants: Mapping[str, Sequence[Case]]) -> tuple[dict[str, float], float | None]:
     """Time of every variant over the first one's, paired by round, and how much one such ratio varies."""
     stock = next(iter(variants.values()))
-    base = {each.block: log(each.step_seconds) for each in stock}
+    rounds: dict[Hashable, list[float]] = {}
+    for each in stock:
+        rounds.setdefault(each.block, []).append(log(each.step_seconds))
+    base = {block: fmean(logarithms) for block, logarithms in rounds.items()}
     times, deviations = {}, []
     for label, members in variants.items():
         ratios = [log(member.step_seconds) - base[member.block] for member in members if member.block in base]

@@ -10,6 +10,8 @@ from invented_machine import WORKS, Truth
 
 from modak_ansible.errors import ModakError
 from modak_ansible.performance.fit import plots
+from modak_ansible.performance.fit.cases import cases
+from modak_ansible.performance.fit.machines import machines
 from modak_ansible.performance.fit.plots import write_plots
 from modak_ansible.performance.fit.validation import Predicted, Validation, validate
 
@@ -78,6 +80,22 @@ def test_regret_is_that_of_the_best_of_the_table(found):
     told = [regret for regret in found.regrets if not regret.left_out]
     assert max(each.over_stock for each in told) <= 0.05
     assert sum(each.regret for each in told) / len(told) < 0.05
+
+
+def test_machines_under_one_target_s_name_share_neither_rounds_nor_tables():
+    """Every testbed is called so, and a suite has one digest wherever it runs."""
+    here = Truth(13).records(2)
+    other = {"processor": "Other Processor"}
+    there = [
+        record.model_copy(update={"target": record.target.model_copy(update=other)}) for record in Truth(14).records(2)
+    ]
+    every = [*here, *there]
+    found = cases(every, WORKS, machines(every))
+    blocks = {}
+    for case in found:
+        blocks.setdefault(case.block, set()).add(case.facts.machine)
+    assert {len(each) for each in blocks.values()} == {1}
+    assert len(validate(every, WORKS).regrets) == 2 * len(validate(here, WORKS).regrets)
 
 
 def test_the_class_of_numerics_keeps_to_itself(found):
