@@ -41,10 +41,10 @@ class Weighing:
         return self._gains[key]
 
     def best(self, first: Configuration, others: list[Configuration]) -> Configuration:
-        """The one with the largest gain over the first, of those whose gain is more than noise."""
+        """The one that surely gains most over the first, of those whose gain is more than noise."""
         best, ratio = first, 1.0
         for other in others:
             gain = self.gain(first, other)
-            if gain.is_faster() and gain.ratio.middle > ratio:
-                best, ratio = other, gain.ratio.middle
+            if gain.is_faster() and gain.surely() > ratio:
+                best, ratio = other, gain.surely()
         return best

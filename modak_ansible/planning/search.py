@@ -41,8 +41,8 @@ Shared = dict[str, Chosen]
 def choose(draft: Draft, model: PerformanceModel | None, shared: Shared | None = None) -> Chosen:
     """Settles every matter, by coordinate descent over those that are left to the optimiser.
 
-    An option other than stock is taken where the request permits what it does to results, and the whole interval of
-    the predicted gain is over 1; without a model everything is unknown, and stock stays.
+    An option other than stock is taken where the request permits what it does to results, and the gain is
+    one with a probability of 80 %, by what it surely is; without a model everything is unknown, and stock stays.
 
     Args:
         shared: what was chosen for other requests with the same catalogue, refusals and model; it is added to.

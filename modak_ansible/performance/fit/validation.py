@@ -307,8 +307,8 @@ def _regret(table: Sequence[Case], numerics: str, left_out: str, model: Performa
     taken, ratio = stock, 1.0
     for label in others:
         gain = model.gain(question, question_of(variants[label][0]))
-        if gain.is_faster() and gain.ratio.middle > ratio:
-            taken, ratio = label, gain.ratio.middle
+        if gain.is_faster() and gain.surely() > ratio:
+            taken, ratio = label, gain.surely()
     times, noise = _times(variants)
     best = min(times, key=lambda time_: times[time_])
     record = table[0].record

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import exp, inf
+from statistics import NormalDist
 
 import pytest
 
@@ -27,6 +28,13 @@ def gain(middle, deviation, *, known=True):
 )
 def test_a_gain_is_one_where_it_is_probable(middle, deviation, faster):
     assert gain(middle, deviation).is_faster() is faster
+
+
+def test_of_two_gains_the_surer_one_may_count_for_more():
+    sure, doubtful = gain(1.25, 0.05), gain(1.3, 0.2)
+    assert sure.surely() > doubtful.surely() > 1
+    over = sum(1.3 * exp(0.2 * NormalDist().inv_cdf((each + 0.5) / 1000)) > doubtful.surely() for each in range(1000))
+    assert over == 800
 
 
 def test_what_is_not_known_is_no_gain():
