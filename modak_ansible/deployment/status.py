@@ -10,9 +10,10 @@ from modak_ansible.deployment.searches.kept import search_of
 from modak_ansible.model.target import costs_until
 from modak_ansible.store.deployments import natural
 from modak_ansible.store.forecasts import WAITING, Told, noted, told_of
-from modak_ansible.store.machines import MachineStore, cost_so_far
+from modak_ansible.store.machines import cost_so_far, hosts_of
 from modak_ansible.store.record import NOT_RUN, latest
 from modak_ansible.target.jobs.situation import LIVING, UNKNOWN
+from modak_ansible.transport.ssh import Way
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -159,18 +160,20 @@ def row_of(entry: Entry) -> StatusRow:
 
 
 def _machine(entry: Entry) -> str:
-    """The machine that was made for it, since when, and what it has cost; empty elsewhere, and once it is gone."""
+    """The machines made for it, since when, and what they have cost; empty elsewhere, and once they are gone."""
     known = entry.known
     target = known.plan["target"]
     if not target.get("cloud") or known.record.get("undeployed"):
         return ""
-    note = MachineStore(known.folder.parent.parent, target["address"]).note
-    if note is None:
+    notes = [store.note for store in hosts_of(known.folder.parent.parent, target["address"], Way.of(target).machines)]
+    there = [note for note in notes if note is not None]
+    if not there:
         return ""
     predicted = (known.plan.get("cost") or {}).get("predicted")
     more = f", {predicted['low']:.3g} to {predicted['high']:.3g} predicted for the training" if predicted else ""
-    cost = cost_so_far(note["since"], note["price_per_hour"], note["currency"])
-    return f"{note['id']} {cost}{more}{costs_until(note['provider'])}"
+    names, since = ", ".join(note["id"] for note in there), [note["since"] for note in there]
+    cost = cost_so_far(since, there[0]["price_per_hour"], there[0]["currency"])
+    return f"{names} {cost}{more}{costs_until(there[0]['provider'])}"
 
 
 def starts_of(entry: Entry) -> list[Told]:

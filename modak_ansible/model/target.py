@@ -196,6 +196,12 @@ class Cloud(Model):
     )
     shape: Shape = Shape()
     system: System = System()
+    machines: int = Field(
+        default=0,
+        ge=0,
+        description="How many of them a cluster is made of; 0 for a machine that stands by itself.",
+        exclude_if=lambda value: not value,
+    )
 
 
 class Terms(Model):
@@ -205,27 +211,37 @@ class Terms(Model):
         default=(), description="The addresses that may enter it, as CIDR, such as 203.0.113.7/32; nobody else may."
     )
     price_per_hour: float | None = Field(
-        default=None, gt=0, description="What an hour of it costs; without it nothing is said of money."
+        default=None,
+        gt=0,
+        description="What an hour of it costs, and of a cluster each host; without it nothing is said of money.",
     )
     currency: str = Field(default="", description="What that is counted in, such as EUR.")
     budget: float | None = Field(
         default=None,
         gt=0,
-        description="The most that a machine may cost: what is predicted to cost more is refused, and a machine that "
-        "has cost as much shuts itself down, which at aws ends it.",
+        description="The most that a machine may cost, or all hosts of a cluster: what is predicted to cost more "
+        "is refused, and a machine that has cost as much shuts itself down, which at aws ends it.",
     )
     idle_minutes: int = Field(
         default=30,
         ge=5,
         description="After so many minutes without a login and a job it shuts itself down, which at aws ends it.",
     )
+    machines: int = Field(default=1, description="how many are had at once", exclude_if=lambda value: value == 1)
+
+    @property
+    def hourly(self) -> float | None:
+        """What an hour of all of them costs; None without a price."""
+        return None if self.price_per_hour is None else self.price_per_hour * self.machines
 
 
+# What only a cluster of them has.
+MACHINES = "machines"
 # What a user says of such a machine by itself: the rest TOSCA's own capabilities say.
 OF_CLOUDS = {
     name: field
     for name, field in (Cloud.model_fields | Terms.model_fields).items()
-    if not isinstance(field.default, Model)
+    if name != MACHINES and not isinstance(field.default, Model)
 }
 
 
@@ -295,6 +311,11 @@ class Target(Model):
     def is_this_machine(self) -> bool:
         """Whether jobs run on this very machine; Kubernetes may be asked from it, and runs them elsewhere."""
         return self.local and self.pods is None
+
+    @property
+    def machines(self) -> int:
+        """How many are made for it; 0 for what is there."""
+        return 0 if self.cloud is None else self.cloud.machines or 1
 
     def partition(self, name: str | None) -> Partition | None:
         """The partition of that name; without one the site's, the default, or the first; None when none is known."""

@@ -25,7 +25,7 @@ def planned_cost(target: Target, candidates: Sequence[Candidate], walltime: int)
     """
     if target.terms is None:
         return None
-    price, budget = target.terms.price_per_hour, target.terms.budget
+    price, budget = target.terms.hourly, target.terms.budget
     if price is None:
         return PlannedCost(terms=target.terms)
     chosen = next((candidate.prediction for candidate in candidates if candidate.chosen), None)
@@ -45,8 +45,14 @@ def cost_words(cost: PlannedCost, walltime: int) -> str:
         return ""
     known = f"{interval_words(cost.predicted, terms)} for the training" if cost.predicted else "not predicted"
     most = f"at most {amount(cost.most, terms)} within its wall time of {format_walltime(walltime)}"
-    price = f"at {amount(terms.price_per_hour or 0, terms)} an hour, its start and the image's making not counted"
-    budget = f"; the machine shuts itself down when it has cost {amount(terms.budget, terms)}" if terms.budget else ""
+    hosts = f"of {terms.machines} hosts, their" if terms.machines > 1 else "its"
+    price = f"at {amount(terms.hourly or 0, terms)} an hour, {hosts} start and the image's making not counted"
+    who = (
+        "the hosts shut themselves down when they have"
+        if terms.machines > 1
+        else "the machine shuts itself down when it has"
+    )
+    budget = f"; {who} cost {amount(terms.budget, terms)}" if terms.budget else ""
     return f"{known}, {most}, {price}{budget}"
 
 

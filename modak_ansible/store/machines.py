@@ -1,12 +1,14 @@
 """The machines of clouds that a project has, as far as this machine knows: the truth of them is with their provider.
 
-Each has a folder below the project's state, named as its target's address is.
+Each has a folder below the project's state, named as its target's address is; of a cluster's hosts all but the first
+have a number behind it.
 """
 
 from __future__ import annotations
 
 import secrets
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypedDict, cast
 
@@ -14,6 +16,16 @@ from modak_ansible.store.deployments import known_deployments
 from modak_ansible.target.core.files import Lock, make_private, read_json, read_text, write_json, write_whole
 
 FOLDER = "machines"
+
+
+def host_name(cluster: str, number: int) -> str:
+    """The name of a host of a cluster; the first has the cluster's, as its target's address is."""
+    return cluster if number == 1 else f"{cluster}.{number}"
+
+
+def cluster_of(name: str) -> str:
+    """The name of what a host is part of, which holds no dot; that of a machine by itself is its own. Tags as well."""
+    return name.partition(".")[0]
 
 
 class MachineNote(TypedDict):
@@ -43,7 +55,7 @@ class MachineStore:
 
     Args:
         state: the state folder of its project.
-        name: of it, which is its target's address in a plan.
+        name: of it, which is its target's address in a plan, or that of a host of its target.
     """
 
     def __init__(self, state: Path, name: str) -> None:
@@ -64,8 +76,8 @@ class MachineStore:
         return self._folder / "known_hosts"
 
     def lock(self) -> Lock:
-        """Held by whoever makes or removes it."""
-        return Lock(self._folder / ".lock")
+        """Held by whoever makes or removes it, or another host of its cluster."""
+        return Lock(self._folder.with_name(cluster_of(self.name)) / ".lock")
 
     def plan(self, intent: Intent) -> None:
         """Keeps what is to be asked for before it is; it holds the machine's private key."""
@@ -94,19 +106,29 @@ class MachineStore:
         return [
             known.name
             for known in known_deployments(self._state)
-            if known.plan.get("target", {}).get("address") == self.name
+            if known.plan.get("target", {}).get("address") == cluster_of(self.name)
             and known.has_record
             and not known.record.get("undeployed")
         ]
 
 
-def cost_so_far(since: float, price_per_hour: float | None, currency: str) -> str:
-    """Since when a machine costs, and how much that is, for people."""
-    began = time.strftime("%Y-%m-%d %H:%M", time.localtime(since))
+def hosts_of(state: Path, address: str, count: int) -> list[MachineStore]:
+    """What is known here of each of the machines that are made for a target, which has that address in a plan."""
+    return [MachineStore(state, host_name(address, number)) for number in range(1, count + 1)]
+
+
+def cost_so_far(since: Sequence[float], price_per_hour: float | None, currency: str) -> str:
+    """Since when machines cost, and how much that is of all of them, for people.
+
+    Args:
+        since: when each was started, in seconds since the epoch.
+        price_per_hour: of one.
+    """
+    began = time.strftime("%Y-%m-%d %H:%M", time.localtime(min(since)))
     if price_per_hour is None:
         return f"since {began}"
-    spent = max(0.0, time.time() - since) / 3600 * price_per_hour
-    return f"since {began}, {spent:.2f} {currency}".rstrip() + f" at {price_per_hour:g} an hour"
+    spent = sum(max(0.0, time.time() - each) for each in since) / 3600 * price_per_hour
+    return f"since {began}, {spent:.2f} {currency}".rstrip() + f" at {price_per_hour * len(since):g} an hour"
 
 
 def owner_of(state: Path) -> str:

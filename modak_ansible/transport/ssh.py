@@ -8,12 +8,13 @@ import shlex
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, cast
 
 from modak_ansible.errors import ModakError, TargetUnreachable
-from modak_ansible.store.machines import MachineStore
+from modak_ansible.store.machines import MachineStore, hosts_of
 from modak_ansible.store.project import control_folder
 from modak_ansible.store.testbeds import TESTBED, owner_of, running
 from modak_ansible.target.core.files import expanded, read_json, write_whole
@@ -47,7 +48,7 @@ class Way:
     port: int | None
     identity_file: str | None
     local: bool
-    cloud: object = None  # None for a machine that nobody makes
+    machines: int = 0  # that are made for it
 
     @classmethod
     def of(cls, target: PlannedTarget) -> Way:
@@ -57,7 +58,8 @@ class Way:
             KeyError: it is none.
         """
         entry = target["address"], target["username"], target["port"], target["identity_file"]
-        return cls(*entry, target["local"], target.get("cloud"))
+        cloud = target.get("cloud")
+        return cls(*entry, target["local"], 0 if cloud is None else cloud.get("machines") or 1)
 
 
 class LoginNote(TypedDict, total=False):
@@ -243,14 +245,15 @@ def connect(
     if target.local:
         return Connection("")
     path = folder / "ssh_config"
-    machine = MachineStore(state, target.address) if target.cloud and state else None
-    text, key = _configuration(target, testbed, blueprint_folder, machine)
+    hosts = hosts_of(state, target.address, target.machines) if state else []
+    known = [host for host in hosts if host.note]
+    text, key = _configuration(target, testbed, blueprint_folder, known)
     if not path.exists() or path.read_text(encoding="utf-8") != text:
         write_whole(path, text)
     who = f"{target.username}@" if target.username else ""
     is_plain = not (target.port or target.identity_file)  # of which an address says nothing
     login_name = f"{who}{target.address}" if is_plain else "TARGET (its name, or the blueprint)"
-    is_absent = bool(target.cloud) and (machine is None or machine.note is None)
+    is_absent = bool(target.machines) and not (hosts and hosts[0].note)
     return Connection(target.address, path, _knows_testbed(testbed), key, login_name, is_absent)
 
 
@@ -264,11 +267,9 @@ def _last_line(text: str) -> str:
     return lines[-1] if lines else "no reason given"
 
 
-def _configuration(
-    target: Target | Way, testbed: Path, blueprint_folder: Path, machine: MachineStore | None
-) -> tuple[str, str]:
-    """The text, and what tells this way from others."""
-    lines = [f"Host {target.address}"]
+def _host_lines(target: Target | Way, blueprint_folder: Path, machine: MachineStore | None) -> list[str]:
+    """How a target is entered, or one of the machines that were made for it."""
+    lines = [f"Host {machine.name if machine else target.address}"]
     if machine and (note := machine.note):
         lines += [
             f"    # {note['id']}",
@@ -284,6 +285,19 @@ def _configuration(
     if target.identity_file:
         key = blueprint_folder.resolve() / expanded(target.identity_file)
         lines += [f"    IdentityFile {_quoted(key, tokens=True)}", "    IdentitiesOnly yes"]
+    return lines
+
+
+def _configuration(
+    target: Target | Way, testbed: Path, blueprint_folder: Path, machines: Sequence[MachineStore]
+) -> tuple[str, str]:
+    """The text, and what tells this way from others.
+
+    Args:
+        machines: those that are there of what is made for it.
+    """
+    hosts: Sequence[MachineStore | None] = machines or [None]
+    lines = [line for host in hosts for line in _host_lines(target, blueprint_folder, host)]
     lines += [
         "Match all",
         # whatever the user's own configuration says: a key that nobody compared may be anybody's

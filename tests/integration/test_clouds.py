@@ -25,6 +25,8 @@ CREDENTIALS = {
 class Cloud(Project):
     """A project whose target is a machine of that cloud, in its network."""
 
+    machines_wanted = 0  # of a cluster
+
     def __init__(self, path: Path, testbed) -> None:
         super().__init__(path, testbed)
         self.cloud = path.with_name("ec2")
@@ -42,6 +44,9 @@ class Cloud(Project):
                 "os": {"properties": {"distribution": "ubuntu", "version": "16.04"}},
             },
         }  # fmt: skip
+        if self.machines_wanted:
+            self.target["type"] = "modak.nodes.CloudCluster"
+            self.target["properties"]["machines"] = self.machines_wanted
         self.training = {"framework": "python", "script": "train/train.py", "walltime": "00:05:00"}
         self.environment |= CREDENTIALS | {"AWS_ENDPOINT_URL_EC2": "http://127.0.0.1:5001"}
         network = ["unshare", "--net", "bash", "-c", "ip link set lo up; echo up; exec sleep infinity"]
@@ -164,3 +169,92 @@ def test_one_that_was_taken_away_is_made_anew(cloud):
     assert (cloud.folder / "results" / "output.log").read_text() == "begins\n"
     cloud.done("undeploy", cloud.deployment)
     assert cloud.machines == ["terminated", "terminated"]
+
+
+class Cluster(Cloud):
+    """A project whose target is a cluster of two of them, that have sudo, and Slurm's packages, and one home folder."""
+
+    machines_wanted = 2
+
+    def in_host(self, command: str, number: int = 1) -> str:
+        """What a command prints there, as the user who deploys."""
+        config = self.folder / "ssh_config"
+        name = self.plan()["target"]["address"] + (f".{number}" if number > 1 else "")
+        asked = self.inside(["ssh", "-F", config, name, command], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        said, error = asked.communicate(timeout=60)
+        assert asked.returncode == 0, error
+        return said.strip()
+
+
+@pytest.fixture
+def cluster(tmp_path, testbed):
+    if os.geteuid() != 0:
+        pytest.skip("a network of one's own needs root")
+    made = Cluster(tmp_path / "project", testbed)
+    try:
+        wait_for((made.cloud / "up").exists)
+        yield made
+    finally:
+        made.clear()
+
+
+def test_machines_become_a_cluster_that_computes_on_all_of_them(cluster):
+    """munge, slurmctld and slurmd are set up by the role, from the packages that are there; the home folder is one."""
+    cluster.script("import socket\nprint('trained on', socket.gethostname())\n")
+    cluster.done("deploy", ".")
+    names = {cluster.in_host("hostname", number) for number in (1, 2)}
+    assert len(names) == 2
+    log = (cluster.folder / "results" / "output.log").read_text()
+    assert log.removeprefix("trained on ").strip() in names
+    assert {*cluster.in_host("srun -N2 hostname").split()} == names
+    assert {*cluster.in_host("sinfo --noheader --Node --format '%N %T'").splitlines()} == {
+        f"{each} idle" for each in names
+    }
+    keys = {cluster.in_host("sudo sha256sum /etc/munge/munge.key", number) for number in (1, 2)}
+    assert len(keys) == 1
+    files = [path for path in cluster.path.rglob("*") if path.is_file() and not path.is_symlink()]
+    key = cluster.in_host("sudo cat /etc/munge/munge.key")
+    assert len(key) > 100
+    assert not [path for path in files if key.encode() in path.read_bytes()]
+    again = cluster.done("deploy", ".")
+    assert "Nothing had to be built, staged or submitted" in again, again
+    assert cluster.machines == ["running"] * 2
+    (row,) = json.loads(cluster.done("status", "--json"))
+    assert row["machine"].count("i-") == 2
+    assert "EUR at 0.68 an hour" in row["machine"]
+    assert cluster.done("gc", "--dry-run").count("an hour, used by") == 2
+    cluster.done("undeploy", cluster.deployment)
+    assert cluster.machines == ["terminated"] * 2
+
+
+@pytest.mark.thorough
+def test_every_stage_of_a_cluster_is_killed_once(cluster):
+    """When a host was asked for, before the other; while Slurm is set up; when they were ended, and nobody heard of it."""
+    cluster.script("import time\nprint('begins', flush=True)\ntime.sleep(5)\n")
+    cluster.killed("deploy", ".", after="RunInstances")
+    assert cluster.machines == ["running"]
+    process = cluster.modak("deploy", ".")
+    for line in process.stdout:
+        if "* machine" in line:
+            break
+    wait_for(lambda: "slurm.conf" in cluster.in_host("ls /etc/slurm"), every=0.1)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert cluster.machines == ["running"] * 2
+    cluster.done("deploy", ".")
+    assert (cluster.folder / "results" / "output.log").read_text() == "begins\n"
+    cluster.asked("e.terminate_instances(InstanceIds=[all[1]['InstanceId']])")
+    cluster.script("print('trained again')\n")
+    cluster.done("deploy", ".")
+    assert cluster.machines == ["running", "terminated", "running"], "what is missing is made up for, and joins"
+    assert len(cluster.in_host("srun -N2 hostname").split()) == 2
+    cluster.done("undeploy", cluster.deployment)
+    assert cluster.machines.count("running") == 2, "the first deployment is still there"
+    others = [
+        folder.name
+        for folder in (cluster.path / ".modak" / "deployments").iterdir()
+        if folder.name != cluster.deployment
+    ]
+    cluster.killed("undeploy", *others, after="TerminateInstances")
+    cluster.done("undeploy", *others)
+    assert cluster.machines == ["terminated"] * 3

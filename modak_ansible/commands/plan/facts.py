@@ -41,7 +41,8 @@ def target_of(plan: Plan) -> str:
     target = plan.target
     kind = "this machine" if target.local else f"{target.scheduler.value} at {target.address}"
     if target.cloud:
-        kind = f"a machine of {target.cloud.provider}, {_machine(target.cloud)}"
+        what = f"{target.cloud.machines} hosts under Slurm" if target.cloud.machines else "a machine"
+        kind = f"{what} of {target.cloud.provider}, {_machine(target.cloud)}"
         kind += costs_until(target.cloud.provider)
     return f"{target.name} ({kind}, {target.processor.architecture})"
 

@@ -8,13 +8,15 @@ from typing import Any, get_args
 
 from modak_ansible.model.plan import digest_of
 from modak_ansible.model.quantities import parse_size
-from modak_ansible.model.target import OF_ONE_PROVIDER, Cloud, Shape, System, Target, Terms
+from modak_ansible.model.target import OF_ONE_PROVIDER, Cloud, Partition, Shape, System, Target, Terms
 from modak_ansible.reading.blueprint.forms import text_rules as rules
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.forms.yaml_tree import Item
 from modak_ansible.reading.blueprint.types.topology import Node
 
-TYPE = "modak.nodes.CloudHost"
+TYPE, CLUSTER = "modak.nodes.CloudHost", "modak.nodes.CloudCluster"
+# That of a cluster's hosts, which all are in it.
+PARTITION = "cloud"
 # What a target has that makes its machine another one.
 _OWN = ("name", "cloud", "username", "port", "identity_file")
 _SIZES = {"mem_size": "memory", "disk_size": "disk"}
@@ -38,6 +40,9 @@ def with_cloud(target: Target, node: Node, mistakes: Mistakes) -> Target:
     processor = target.processor
     known = {"cores": processor.cores or shape.cpus, "memory": processor.memory or shape.memory}
     target = target.model_copy(update={"cloud": cloud, "terms": terms, "processor": processor.model_copy(update=known)})
+    if cloud.machines:
+        all_hosts = Partition(name=PARTITION, nodes=cloud.machines, cores=known["cores"], default=True)
+        target = target.model_copy(update={"partitions": (all_hosts,)})
     identity = target.model_dump(mode="json", include=set(_OWN))
     return target.model_copy(update={"address": f"{_plain(node.name)}-{digest_of(identity)[:8]}"})
 
@@ -88,6 +93,8 @@ def _problems(node: Node, given: dict[str, Item]) -> Iterator[tuple[Item, str, s
     if "key" not in given and "identity_file" not in given:
         hint = "identity_file: a private key, with its public half (.pub) beside it; or key: the provider's key pair"
         yield node.item, "missing-property", f"no key enters {node.name}", hint
+    if "machines" in given and given.get("partitions") and given["partitions"].elements:
+        yield given["partitions"], "unknown-property", f"the hosts of {node.name} are its one partition", "leave it out"
     if "budget" in given and "price_per_hour" not in given:
         yield given["budget"], "missing-property", "a budget without a price is none", "price_per_hour: an hour's price"
 

@@ -31,6 +31,7 @@ HOST = "modak.nodes.Host"
 # Hosts by their types, of which each is one machine.
 _ALONE = ("modak.nodes.ContainerHost", cloud_reader.TYPE)
 _SCHEDULERS = {
+    cloud_reader.CLUSTER: Scheduler.SLURM,
     "modak.nodes.Slurm": Scheduler.SLURM,
     "modak.nodes.Torque": Scheduler.TORQUE,
     "modak.nodes.PBSPro": Scheduler.PBSPRO,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from modak_ansible.errors import Location, nearest
-from modak_ansible.model.target import OF_CLOUDS, Pods, Scheduler, Target
+from modak_ansible.model.target import MACHINES, OF_CLOUDS, Pods, Scheduler, Target
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.forms.yaml_tree import Item
 from modak_ansible.reading.blueprint.target_reader import TARGET
@@ -14,19 +14,20 @@ from modak_ansible.reading.blueprint.types.definitions import Definitions
 from modak_ansible.reading.blueprint.types.functions import function_name
 
 LOCAL = "modak.nodes.Local"
-# Hosts without a scheduler that are of a type of their own.
-_CLOUD, _CONTAINER = "cloud", "container"
+# Targets of a type of their own, whatever starts jobs there.
+_CLOUD, _CLUSTER, _CONTAINER = "cloud", "cloud-cluster", "container"
 # The word for the kind of a target, and what it may be.
 SCHEDULER = "scheduler"
 TYPES = {
     "slurm": "modak.nodes.Slurm", "torque": "modak.nodes.Torque", "pbspro": "modak.nodes.PBSPro",
     "lsf": "modak.nodes.LSF", "none": "modak.nodes.Host", "local": LOCAL, _CLOUD: "modak.nodes.CloudHost",
-    _CONTAINER: "modak.nodes.ContainerHost", "kubernetes": "modak.nodes.Kubernetes",
+    _CLUSTER: "modak.nodes.CloudCluster", _CONTAINER: "modak.nodes.ContainerHost",
+    "kubernetes": "modak.nodes.Kubernetes",
 }  # fmt: skip
 _FRONTEND = "frontend"
 _PROPERTIES = (
     "username", "port", "identity_file", "workspace", "container_runtime", "image_base", "partitions", "hosts",
-    *OF_CLOUDS, *Pods.model_fields,
+    *OF_CLOUDS, MACHINES, *Pods.model_fields,
 )  # fmt: skip
 # A capability, and which of its properties is meant where a word gives no mapping of them.
 _CAPABILITIES = {
@@ -58,8 +59,10 @@ NOTHING_WANTED = Wanted()
 
 def type_of(target: Target) -> str:
     """The type of a target's node."""
-    if target.is_this_machine or target.cloud:
-        return LOCAL if target.local else TYPES[_CLOUD]
+    if target.is_this_machine:
+        return LOCAL
+    if target.cloud:
+        return TYPES[_CLUSTER if target.cloud.machines else _CLOUD]
     is_container_host = target.scheduler is Scheduler.NONE and target.container_runtime in ("podman", "docker")
     return TYPES[_CONTAINER if is_container_host else target.scheduler.value]
 
@@ -68,7 +71,8 @@ def needed_properties(target: Target) -> dict[str, str]:
     """What a node of the target's type has to say, even where a target file says it, too."""
     part = target.cloud or target.pods
     fields = type(part).model_fields.items() if part else ()
-    return {name: getattr(part, name) for name, field in fields if field.is_required()}
+    needed = [name for name, field in fields if field.is_required() or (name == MACHINES and getattr(part, name))]
+    return {name: getattr(part, name) for name in needed}
 
 
 def is_target_file(tree: Item) -> bool:

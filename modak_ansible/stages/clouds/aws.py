@@ -6,7 +6,7 @@ Credentials, region and address are the client's: its variables, ``~/.aws``, a p
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import TypeVar
 
@@ -26,10 +26,12 @@ from modak_ansible.stages.clouds.base import (
     Wanted,
     client,
     does_not_answer,
+    hosts_left,
     out_of_order,
     smallest,
     wait_until_gone,
 )
+from modak_ansible.store.machines import cluster_of
 
 _LIVING = ("pending", "running", "stopping", "stopped")
 _ARCHITECTURES = {"aarch64": "arm64"}
@@ -73,12 +75,16 @@ class Aws:
         if found.state == "stopped":
             _asked(lambda: self._ec2.start_instances(InstanceIds=[found.id]))
 
-    def remove(self, found: Found) -> None:
-        _asked(lambda: self._ec2.terminate_instances(InstanceIds=[found.id]))
-        self._remove_group(found.tag, wait_until_gone(self, found))
+    def remove(self, gone: Sequence[Found]) -> None:
+        _asked(lambda: self._ec2.terminate_instances(InstanceIds=[each.id for each in gone]))
+        deadline = wait_until_gone(self, gone)
+        for cluster in {cluster_of(each.tag) for each in gone}:
+            if not hosts_left(self, cluster):
+                self._remove_group(cluster, deadline)
 
     def clear(self, tag: str) -> None:
-        self._remove_group(tag, time.monotonic() + LOOK)
+        if not hosts_left(self, cluster_of(tag)):
+            self._remove_group(cluster_of(tag), time.monotonic() + LOOK)
 
     # --- what goes with it
 
@@ -99,8 +105,9 @@ class Aws:
         return groups
 
     def _group(self, wanted: Wanted) -> str:
-        """The id of the group that lets in whom the target names, and nobody else."""
-        known = self._groups(wanted.tag)
+        """The id of the group that lets in whom the target names, a cluster's hosts to each other, and nobody else."""
+        tag = cluster_of(wanted.tag)
+        known = self._groups(tag)
         if known:
             group = str(known[0]["GroupId"])
         else:
@@ -109,8 +116,8 @@ class Aws:
                 (subnet,) = self._ec2.describe_subnets(SubnetIds=[wanted.cloud.subnet])["Subnets"]
                 place = {"VpcId": subnet["VpcId"]}
             made = self._ec2.create_security_group(
-                GroupName=f"modak {wanted.tag}", Description="Who may enter a machine that modak deploys to",
-                TagSpecifications=[_tags("security-group", {TAG: wanted.tag})], **place,
+                GroupName=f"modak {tag}", Description="Who may enter a machine that modak deploys to",
+                TagSpecifications=[_tags("security-group", {TAG: tag})], **place,
             )  # fmt: skip
             group = str(made["GroupId"])
         self._let_in(group, known[0]["IpPermissions"] if known else [], wanted)
@@ -125,6 +132,9 @@ class Aws:
         if new := meant - there:
             rules = [_rule(*each) for each in sorted(new)]
             self._ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=rules)
+        if wanted.cloud.machines and not any(rule.get("UserIdGroupPairs") for rule in known):
+            own = {"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": group}]}
+            self._ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=[own])
 
     def _parameters(self, wanted: Wanted) -> Parameters:
         cloud, image = wanted.cloud, self._image(wanted.cloud)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Protocol
@@ -79,8 +80,11 @@ class Provider(Protocol):
     def settle(self, found: Found) -> None:
         """Brings a machine nearer to running with an address, where it does not get there by itself."""
 
-    def remove(self, found: Found) -> None:
-        """Ends a machine and waits until nothing of it costs, or for some minutes; what went with it goes, too."""
+    def remove(self, gone: Sequence[Found]) -> None:
+        """Ends machines and waits until nothing of them costs, or for some minutes.
+
+        What went with each goes, too, and what went with all hosts of a cluster when none is left.
+        """
 
     def clear(self, tag: str) -> None:
         """Removes what was made for a machine that is not there, as after a refusal; nothing of it costs."""
@@ -99,12 +103,18 @@ def client(name: str, title: str) -> Any:
         raise ModakError(f"{name} is not installed, which asks for machines at {title}", hint=hint) from error
 
 
-def wait_until_gone(provider: Provider, gone: Found) -> float:
-    """Waits for the end of a machine that was asked to end; gives until when what went with it may take, too."""
+def wait_until_gone(provider: Provider, gone: Sequence[Found]) -> float:
+    """Waits for the end of machines that were asked to end; gives until when what went with them may take, too."""
     deadline = time.monotonic() + _GONE_WITHIN
-    while any(each.id == gone.id for each in provider.find(gone.tag)) and time.monotonic() < deadline:
-        time.sleep(LOOK)
+    for each in gone:
+        while any(found.id == each.id for found in provider.find(each.tag)) and time.monotonic() < deadline:
+            time.sleep(LOOK)
     return deadline
+
+
+def hosts_left(provider: Provider, cluster: str) -> bool:
+    """Whether there is a host of what has a tag: a cluster, or a machine by itself."""
+    return bool(provider.find(cluster) or provider.find(f"{cluster}.*"))
 
 
 def does_not_answer(title: str, error: Exception) -> TargetUnreachable:

@@ -1,4 +1,4 @@
-"""The machine of a target, as its provider has it: found before it is made, made once, and removed with the last use.
+"""The machines of a target, as their provider has them: found before they are made, made once, ended with their use.
 
 The provider's tags are the truth. What this machine notes spares questions, and says how the other one is entered.
 """
@@ -10,6 +10,7 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from modak_ansible.stages.base import Outcome, Stage
 from modak_ansible.stages.clouds.base import Found, Provider, Wanted
 from modak_ansible.stages.clouds.user_data import login_key_of, minutes_of, new_host_key, user_data
 from modak_ansible.store.logins import take_logins
-from modak_ansible.store.machines import Intent, MachineNote, MachineStore, cost_so_far, owner_of
+from modak_ansible.store.machines import Intent, MachineNote, MachineStore, cost_so_far, host_name, owner_of
 from modak_ansible.store.project import read_origin
 from modak_ansible.target.core.files import expanded
 from modak_ansible.transport.ssh import Connection, Way, connect
@@ -43,8 +44,8 @@ def the_provider(cloud: Cloud) -> Provider:
     return provider
 
 
-class Machine:
-    """A target's machine.
+def machines_of(stage: Stage) -> list[Machine]:
+    """The machines of a target: one, or the hosts of a cluster, of which the first is the one that is entered.
 
     Args:
         stage: of one of the deployments on it.
@@ -52,16 +53,22 @@ class Machine:
     Raises:
         ModakError: its provider cannot be asked.
     """
+    take_logins()
+    target = stage.plan["target"]
+    cloud = Cloud(**target["cloud"])
+    provider = the_provider(cloud)
+    count = Way.of(target).machines
+    return [Machine(stage, cloud, provider, host_name(target["address"], each + 1)) for each in range(count)]
 
-    def __init__(self, stage: Stage) -> None:
-        take_logins()
-        self.stage, target = stage, stage.plan["target"]
+
+class Machine:
+    """One of them."""
+
+    def __init__(self, stage: Stage, cloud: Cloud, provider: Provider, name: str) -> None:
+        self.stage, self.cloud, self.provider, self.name = stage, cloud, provider, name
         self.origin = read_origin(stage.store.plan_file)
-        self.name = target["address"]
-        self.cloud = Cloud(**target["cloud"])
         self.terms = Terms(**stage.plan["cost"]["terms"])
         self.store = MachineStore(self.origin["state"], self.name)
-        self.provider: Provider = the_provider(self.cloud)
         self.owner = owner_of(self.origin["state"])
         self.tag = f"{self.owner}/{self.name}"
 
@@ -75,35 +82,48 @@ class Machine:
             self._note(living[0])
         return living[0]
 
-    def make(self) -> tuple[Found, bool]:
-        """The machine, which is made where there is none, runs, and can be entered by its address; whether it is new.
+    def ask(self) -> bool:
+        """Asks for it where it is not there; whether it was not.
 
         Raises:
-            ModakError: the provider refuses, or it does not come up.
+            ModakError: the provider refuses.
         """
-        with self.store.lock():
-            for useless in filter(self._is_useless, self.provider.find(self.tag)):
-                self.stage.say(f"ending {useless.id}, which is {useless.state} for good")
-                self.provider.remove(useless)
-                self.store.forget_intent()
-            is_new = not self.provider.find(self.tag)
-            if is_new:
-                self.store.forget()
-                self._create()
-            else:
-                self.provider.admit(self._wanted())
-            found = self._with_address()
-            # what somebody who was killed had asked for may have come, too: the first one is kept
-            for other in self.provider.find(self.tag)[1:]:
-                self.stage.say(f"ending {other.id}, a second machine that nobody needs")
-                self.provider.remove(other)
-            self._note(found)
-        return found, is_new
+        for useless in filter(self._is_useless, self.provider.find(self.tag)):
+            self.stage.say(f"ending {useless.id}, which is {useless.state} for good")
+            self.provider.remove([useless])
+            self.store.forget_intent()
+        is_new = not self.provider.find(self.tag)
+        if is_new:
+            self.store.forget()
+            self._create()
+        else:
+            self.provider.admit(self._wanted())
+        return is_new
+
+    def come(self) -> Found:
+        """The machine, which was asked for, when it runs and can be entered by its address.
+
+        Raises:
+            ModakError: it does not come up.
+        """
+        found = self._with_address()
+        # what somebody who was killed had asked for may have come, too: the first one is kept
+        for other in self.provider.find(self.tag)[1:]:
+            self.stage.say(f"ending {other.id}, a second machine that nobody needs")
+            self.provider.remove([other])
+        self._note(found)
+        return found
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it was there, or never asked for, and is not there now."""
+        return self.store.intent is None and all(map(self._is_useless, self.provider.find(self.tag)))
 
     def way(self) -> Connection:
         """How it is entered, as far as that is known now."""
         stage, way = self.stage, Way.of(self.stage.plan["target"])
-        return connect(way, self.origin["testbed"], stage.blueprint_folder, stage.folder, self.origin["state"])
+        first = connect(way, self.origin["testbed"], stage.blueprint_folder, stage.folder, self.origin["state"])
+        return replace(first, address=self.name, absent=self.store.note is None)
 
     def enter(self) -> None:
         """Waits until it lets us in, with the host key that it was given, and has settled.
@@ -129,27 +149,18 @@ class Machine:
             hint = "cloud-init status --long says there what it waits for; deploy again when it is done"
             raise ModakError(f"{self.name} does not come to the end of its first start", hint=hint) from None
 
-    def end(self) -> list[Found]:
-        """Ends all machines of the tag; gives those that there were."""
-        with self.store.lock():
-            living = self.provider.find(self.tag)
-            for found in living:
-                self.provider.remove(found)
-            if not living:
-                self.provider.clear(self.tag)
-            self.store.forget()
-            self.store.forget_intent()
-        return living
-
-    def cost(self, since: float) -> str:
-        """What it has cost, in words, since it was started; nothing of money without a price."""
-        return cost_so_far(since, self.terms.price_per_hour, self.terms.currency)
+    def forget(self) -> None:
+        """It has been removed, and whatever is left that was made for it goes."""
+        if not self.provider.find(self.tag):
+            self.provider.clear(self.tag)
+        self.store.forget()
+        self.store.forget_intent()
 
     # --- made once
 
     def _create(self) -> None:
         intent = self.store.intent or self._intend()
-        self.stage.say(f"asking {self.provider.title} for a machine")
+        self.stage.say(f"asking {self.provider.title} for {self.name if self.cloud.machines else 'a machine'}")
         with self._refusable():
             if self.provider.create(intent["parameters"], intent["token"]) is None:
                 # that one was made, and has gone since: this is another
@@ -236,41 +247,64 @@ class Machine:
         return intent["host_key"]
 
 
-def have_machine(machine: Machine, stages: Sequence[Stage]) -> Outcome:
-    """The machine is there and lets us in; all that is to be deployed to it counts as its use from now on."""
-    if machine.stage.check:
-        found = machine.found()
-        if found is None:
-            return Outcome(True, f"would make a machine at {machine.provider.title}", {"there": False})
-        return Outcome(False, _words(machine, found), {"there": True})
+def have_machines(machines: Sequence[Machine], stages: Sequence[Stage]) -> Outcome:
+    """The machines are there and let us in; all that is to be deployed to them counts as their use from now on."""
+    first = machines[0]
+    if first.stage.check:
+        there = [found for found in (each.found() for each in machines) if found]
+        if len(there) == len(machines):
+            return Outcome(False, _words(first, there), {"there": True})
+        what = "a machine" if len(machines) == 1 else f"{len(machines) - len(there)} of {len(machines)} hosts"
+        words = f"would make {what} at {first.provider.title}"
+        return Outcome(True, words, {"there": first.store.note is not None})
     for stage in stages:
         stage.record.update(stage="target")
-    found, is_new = machine.make()
-    machine.enter()
-    return Outcome(is_new, _words(machine, found), {"there": True})
+    with first.store.lock():
+        if machines[1:] and first.is_lost:
+            _end(machines[1:])  # their home folder was there
+        # all are asked for before one is waited for
+        new = [each for each in machines if each.ask()]
+        there = [each.come() for each in machines]
+    for each in machines:
+        each.enter()
+    return Outcome(bool(new), _words(first, there), {"there": True})
 
 
-def remove_machine(machine: Machine, stages: Sequence[Stage]) -> Outcome:
-    """The machine ends with the last deployment on it; as long as another one is there, it stays.
+def remove_machines(machines: Sequence[Machine], stages: Sequence[Stage]) -> Outcome:
+    """The machines end with the last deployment on them; as long as another one is there, they stay.
 
     Args:
-        stages: of those that leave it.
+        stages: of those that leave them.
     """
-    leaving = {stage.folder.name for stage in stages}
-    others = [name for name in machine.store.deployments if name not in leaving]
+    first, leaving = machines[0], {stage.folder.name for stage in stages}
+    others = [name for name in first.store.deployments if name not in leaving]
     if others:
-        found = machine.found()
+        found = first.found()
         kept = f"the machine stays for {others[0]}" + (f" and {len(others) - 1} more" if len(others) > 1 else "")
         return Outcome(False, kept if found else "its machine is gone", {"there": found is not None})
-    if stages[0].check:
-        found = machine.found()
-        return Outcome(found is not None, f"would end {found.id}" if found else "no machine is there", {"there": False})
-    gone = machine.end()
+    if first.stage.check:
+        there = [found.id for found in (each.found() for each in machines) if found]
+        words = f"would end {', '.join(there)}" if there else "no machine is there"
+        return Outcome(bool(there), words, {"there": False})
+    with first.store.lock():
+        gone = _end(machines)
     for stage in stages:
         if stage.record.read() and not stage.record.read().get("undeployed"):
             stage.record.update(undeployed=time.time())
-    words = ", ".join(f"{each.id} ended, {machine.cost(each.since)}" for each in gone)
-    return Outcome(bool(gone), words or "no machine is there", {"there": False})
+    names = ", ".join(each.id for each in gone)
+    words = f"{names} ended, {_cost(first, gone)}" if gone else "no machine is there"
+    return Outcome(bool(gone), words, {"there": False})
+
+
+def _end(machines: Sequence[Machine]) -> list[Found]:
+    """Ends all machines of their tags; gives those that there were."""
+    provider = machines[0].provider
+    living = [found for each in machines for found in provider.find(each.tag)]
+    if living:
+        provider.remove(living)
+    for each in machines:
+        each.forget()
+    return living
 
 
 def look_at_machines(machine: Machine, *, sweep: bool, only: Sequence[str]) -> Outcome:
@@ -283,26 +317,33 @@ def look_at_machines(machine: Machine, *, sweep: bool, only: Sequence[str]) -> O
     garbage, kept, removed = [], [], []
     for found in machine.provider.find(f"{machine.owner}/*"):
         store = MachineStore(machine.origin["state"], found.name)
-        row = {"kind": "machine", "name": _words(machine, found), "path": found.id, "size": 0}
+        row = {"kind": "machine", "name": _words(machine, [found]), "path": found.id, "size": 0}
         row["idle"] = round(max(0.0, time.time() - found.since), 1)
         with store.lock():
             uses = store.deployments
             if uses:
                 kept.append({**row, "keep": f"{row['name']}, used by {', '.join(uses)}"})
             elif sweep and not machine.stage.check and (not only or found.id in only):
-                machine.provider.remove(found)
+                machine.provider.remove([found])
                 store.forget()
                 store.forget_intent()
                 removed.append(row)
             else:
                 garbage.append(row)
     own = machine.found()
-    words = _words(machine, own) if own else "no machine is there"
+    words = _words(machine, [own]) if own else "no machine is there"
     data = {"there": own is not None, "garbage": garbage, "kept": kept, "removed": removed}
     return Outcome(bool(removed), words, data)
 
 
-def _words(machine: Machine, found: Found) -> str:
-    state = ", and shut down" if found.is_off else ""
-    words = f"{found.id} ({found.flavor}) at {found.address or found.state}{state}, {machine.cost(found.since)}"
-    return words + costs_until(machine.cloud.provider)
+def _cost(machine: Machine, found: Sequence[Found]) -> str:
+    """What some have cost, in words, since they were started; nothing of money without a price."""
+    return cost_so_far([each.since for each in found], machine.terms.price_per_hour, machine.terms.currency)
+
+
+def _words(machine: Machine, found: Sequence[Found]) -> str:
+    names = [
+        f"{each.id} ({each.flavor}) at {each.address or each.state}{', and shut down' if each.is_off else ''}"
+        for each in found
+    ]
+    return f"{'; '.join(names)}, {_cost(machine, found)}{costs_until(machine.cloud.provider)}"

@@ -11,7 +11,7 @@ port and the other breaks, and is removed by whoever looks next.
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from fnmatch import fnmatchcase
@@ -38,6 +38,7 @@ from modak_ansible.stages.clouds.base import (
     smallest,
     wait_until_gone,
 )
+from modak_ansible.store.machines import cluster_of
 
 _ANSWERS_WITHIN = 60.0  # seconds
 _DELETING = "deleting"
@@ -89,8 +90,11 @@ class OpenStack:
     def settle(self, found: Found) -> None:
         _asked(lambda: self._settle(found))
 
-    def remove(self, found: Found) -> None:
-        _asked(lambda: self._remove(found))
+    def remove(self, gone: Sequence[Found]) -> None:
+        _asked(lambda: self._delete(gone))
+        wait_until_gone(self, gone)
+        for found in gone:
+            self.clear(found.tag)
 
     def clear(self, tag: str) -> None:
         if not self.find(tag):  # a machine that is being built has its port only later
@@ -128,7 +132,7 @@ class OpenStack:
         server = self._compute.get_server(found.id)
         if server.status == "ERROR":
             fault = (server.fault or {}).get("message", "it does not say why")
-            self._remove(found)
+            self.remove([found])
             raise ModakError(f"openstack could not make the machine: {fault}", hint=_hint(fault))
         if server.status == "SHUTOFF" and not server.task_state:
             self._compute.start_server(server)
@@ -139,14 +143,13 @@ class OpenStack:
                         floating_network_id=self._pool().id, port_id=port.id, description=_name(found.tag)
                     )
 
-    def _remove(self, found: Found) -> None:
+    def _delete(self, gone: Sequence[Found]) -> None:
         """What costs by itself goes first: nobody would find it without its machine."""
-        for port in self._network.ports(device_id=found.id):
-            for address in self._network.ips(port_id=port.id, description=_name(found.tag)):
-                self._network.delete_ip(address)
-        self._compute.delete_server(found.id)
-        wait_until_gone(self, found)
-        self.clear(found.tag)
+        for found in gone:
+            for port in self._network.ports(device_id=found.id):
+                for address in self._network.ips(port_id=port.id, description=_name(found.tag)):
+                    self._network.delete_ip(address)
+            self._compute.delete_server(found.id)
 
     def _clear(self, tag: str) -> None:
         """A late request for the machine finds no port then; of one that Nova does not list now, nothing is removed."""
@@ -160,7 +163,7 @@ class OpenStack:
             self._network.delete_ip(address)
         for port in ports:
             self._network.delete_port(port)
-        for group in self._network.security_groups(name=name):
+        for group in self._network.security_groups(name=_name(cluster_of(tag))):  # another host's port may be in it
             with suppress(ConflictException):
                 self._network.delete_security_group(group)
 
@@ -233,15 +236,18 @@ class OpenStack:
         return self._network.create_port(name=_name(wanted.tag), network_id=network, security_groups=[group])
 
     def _group(self, wanted: Wanted) -> str:
-        """The id of the group that lets in whom the target names, and nobody else."""
-        name = _name(wanted.tag)
+        """The id of the group that lets in whom the target names, a cluster's hosts to each other, and nobody else."""
+        name = _name(cluster_of(wanted.tag))
         about = "Who may enter a machine that modak deploys to"
         known = list(self._network.security_groups(name=name))
         group = known[0] if known else self._network.create_security_group(name=name, description=about)
         meant = {(cidr, wanted.port) for cidr in wanted.ssh_from}
+        among = {"IPv4", "IPv6"} if wanted.cloud.machines else set()
         for rule in self._network.security_group_rules(security_group_id=group.id, direction="ingress"):
             there = (rule.remote_ip_prefix, rule.port_range_max)
-            if there in meant:
+            if rule.remote_group_id == group.id and rule.ether_type in among:
+                among.discard(rule.ether_type)
+            elif there in meant:
                 meant.discard(there)
             else:
                 self._network.delete_security_group_rule(rule)
@@ -250,6 +256,10 @@ class OpenStack:
                 security_group_id=group.id, direction="ingress", ether_type="IPv6" if ":" in cidr else "IPv4",
                 protocol="tcp", port_range_min=port, port_range_max=port, remote_ip_prefix=cidr,
             )  # fmt: skip
+        for version in sorted(among):
+            self._network.create_security_group_rule(
+                security_group_id=group.id, direction="ingress", ether_type=version, remote_group_id=group.id
+            )
         return str(group.id)
 
     def _own_network(self, cloud: Cloud) -> Any:

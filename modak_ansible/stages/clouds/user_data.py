@@ -24,7 +24,15 @@ began="${{MODAK_BEGAN:-/var/lib/modak-began}}" used="${{MODAK_USED:-/run/modak-u
 for group in $(find "${{MODAK_CGROUPS:-/sys/fs/cgroup}}" -path '*/session-*.scope*' -name cgroup.procs 2> /dev/null); do
   [ -z "$(cat "$group" 2> /dev/null)" ] || touch "$used"
 done
-[ -z "$(find "$used" -mmin "+{minutes}")" ]{spent} || shutdown -P now
+{shared}[ -z "$(find "$used" -mmin "+{minutes}")" ]{spent} || shutdown -P now
+"""
+# A job of Slurm's is in no session; and who is logged in at one host of a cluster, or has a job there, uses all of it.
+# The home folder is everybody's, and the clock in it, too: to whom the first host does not answer, it says nothing.
+_OF_ALL = """\
+all="${{MODAK_ALL:-/home/.modak-cluster}}"
+[ -z "$(timeout -s KILL 20 squeue --noheader 2> /dev/null)" ] || touch "$used"
+timeout -s KILL 20 sh -c '[ ! "$1" -nt "$2" ] || touch -r "$1" "$2"; [ ! "$2" -nt "$1" ] || touch -r "$2" "$1"' \
+  sh "$used" "$all" 2> /dev/null
 """
 _MOST = ", or when it is {minutes} minutes old"
 _SPENT = ' && [ -z "$(find "$began" -mmin "+{minutes}")" ]'
@@ -80,7 +88,7 @@ def user_data(cloud: Cloud, terms: Terms, username: str, host_key: KeyPair, logi
         "package_update": True,
         "packages": ["rsync", *cloud.packages],
         "write_files": [
-            {"path": _SCRIPT, "permissions": "0755", "content": idle_script(terms)},
+            {"path": _SCRIPT, "permissions": "0755", "content": idle_script(terms, of_cluster=bool(cloud.machines))},
         ],
         # at every start, and before packages come, which may take long or fail
         "bootcmd": [
@@ -92,18 +100,19 @@ def user_data(cloud: Cloud, terms: Terms, username: str, host_key: KeyPair, logi
     return _HEAD + yaml.dump(said, Dumper=_Dumper, sort_keys=False, width=10_000)
 
 
-def idle_script(terms: Terms) -> str:
+def idle_script(terms: Terms, *, of_cluster: bool = False) -> str:
     """What runs there each minute."""
+    shared = _OF_ALL.format() if of_cluster else ""
     minutes = minutes_of(terms)
     most, spent = (each.format(minutes=minutes) if minutes else "" for each in (_MOST, _SPENT))
-    return _IDLE.format(minutes=terms.idle_minutes, most=most, spent=spent)
+    return _IDLE.format(minutes=terms.idle_minutes, most=most, spent=spent, shared=shared)
 
 
 def minutes_of(terms: Terms) -> int | None:
-    """How long a machine may live for its budget; None where there is none."""
-    if terms.budget is None or terms.price_per_hour is None:
+    """How long a machine may live for its budget, which hosts of a cluster share; None where there is none."""
+    if terms.budget is None or terms.hourly is None:
         return None
-    return max(1, int(terms.budget / terms.price_per_hour * 60))
+    return max(1, int(terms.budget / terms.hourly * 60))
 
 
 def login_key_of(identity_file: Path) -> str:

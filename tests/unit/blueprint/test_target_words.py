@@ -340,6 +340,10 @@ def test_the_type_of_a_target_is_that_of_its_word(tmp_path, word):
     more = "provider: aws\nusername: admin\nflavor: t3.micro\nimage: ami-1\nssh_from: [ 203.0.113.7/32 ]\nidentity_file: id\n"
     (tmp_path / "id").touch()
     (tmp_path / "id.pub").touch()
-    own = {"cloud": more, "kubernetes": "workspace: /shared/modak\nmount_path: /shared\nhost_path: /shared"}
+    own = {
+        "cloud": more,
+        "cloud-cluster": f"{more}machines: 3",
+        "kubernetes": "workspace: /shared/modak\nmount_path: /shared\nhost_path: /shared",
+    }
     file.write_text(f"scheduler: {word}\n{own.get(word, 'frontend: there.example')}\n")
     assert type_of(target_of_file(file)) == TYPES[word]

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 
 import pytest
 from example_blueprint import BlueprintFolder
 from openstack_cloud import OpenStackCloud
+from remembering_provider import Provider
 
 from modak_ansible.planning.service import plan_blueprint
 from modak_ansible.reading.blueprint.reader import Inputs
-from modak_ansible.stages.clouds import base
+from modak_ansible.stages.base import Stage
+from modak_ansible.stages.clouds import base, machines
+from modak_ansible.stages.clouds.user_data import KeyPair
+from modak_ansible.store.machines import MachineStore
+from modak_ansible.target.core.plan import Plan
+from modak_ansible.transport.ssh import Connection
 
 CLOUD = """\
     cluster:
@@ -64,3 +71,23 @@ def openstack(monkeypatch, tmp_path):
     yield cloud
     cloud.close()
     assert cloud.wrong == []
+
+
+@pytest.fixture
+def cloud(clouded, monkeypatch):
+    """A project; gives what begins a controller at its machine, and the provider."""
+    provider, keys = Provider(), itertools.count()
+    monkeypatch.setattr(machines, "the_provider", lambda cloud: provider)
+    monkeypatch.setattr(machines, "new_host_key", lambda: KeyPair("secret", f"ssh-ed25519 KEY{next(keys)}"))
+    monkeypatch.setattr(machines.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(Connection, "check", lambda self: None)
+    monkeypatch.setattr(machines.subprocess, "run", lambda *args, **more: None)
+    planned = plan_blueprint(clouded.service, Inputs())
+    folder = planned.save()
+    state = planned.state
+
+    def stage(**changes):
+        plan: Plan = planned.plan.model_dump(mode="json")
+        return Stage(plan, folder, clouded.path, Connection(""), call=None, say=lambda text: None, **changes)
+
+    yield provider, stage, MachineStore(state, planned.plan.target.address)

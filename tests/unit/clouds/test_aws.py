@@ -66,7 +66,7 @@ def test_it_is_found_by_its_tag_with_all_that_nobody_need_have_noted(aws, ec2):
 
 
 def test_it_ends_with_all_that_was_made_for_it(aws, ec2):
-    aws.remove(made(aws))
+    aws.remove([made(aws)])
     assert aws.find(TAG) == []
     assert [each["GroupName"] for each in ec2.describe_security_groups()["SecurityGroups"]] == ["default"]
     assert ec2.describe_volumes()["Volumes"] == []

@@ -5,133 +5,18 @@ It shows what it was asked for only some questions later, as EC2 may.
 
 from __future__ import annotations
 
-import itertools
 from contextlib import suppress
-from dataclasses import dataclass, field
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from remembering_provider import Killed, deploy, undeploy
 
 from modak_ansible.errors import ModakError, TargetUnreachable
 from modak_ansible.planning.service import plan_blueprint
 from modak_ansible.reading.blueprint.reader import Inputs
-from modak_ansible.stages.base import Stage
 from modak_ansible.stages.clouds import machines
-from modak_ansible.stages.clouds.base import Found
-from modak_ansible.stages.clouds.user_data import KeyPair
-from modak_ansible.store.machines import MachineStore
 from modak_ansible.store.record import Record
-from modak_ansible.target.core.plan import Plan
-from modak_ansible.transport.ssh import Connection
-
-
-class Killed(BaseException):
-    """The controller is gone."""
-
-
-@dataclass
-class Provider:
-    """One in memory, before which a controller is killed at a step, or behind it."""
-
-    title = "a cloud"
-    made: list[dict] = field(default_factory=list)
-    kill_at: int = -1  # the step, two for each question: before it is asked, and before its answer is heard
-    lag: int = 0  # questions before a machine is seen
-    step: int = 0
-    asked: int = 0
-    refusal: Exception | None = None
-
-    def _kill(self):
-        self.step += 1
-        if self.step - 1 == self.kill_at:
-            raise Killed
-
-    def _question(self, answer):
-        self._kill()
-        self.asked += 1
-        given = answer()
-        self._kill()
-        return given
-
-    def find(self, tag):
-        def answer():
-            seen = [each for each in self.living if each["seen"] <= self.asked]
-            return [
-                Found(each["id"], each["tag"], each["key"], "192.0.2.7", "large", each["since"], "running", runs=True)
-                for each in seen
-                if each["tag"] == tag or (tag.endswith("*") and each["tag"].startswith(tag[:-1]))
-            ]
-
-        return self._question(answer)
-
-    @property
-    def living(self):
-        return [each for each in self.made if not each["gone"]]
-
-    def prepare(self, wanted):
-        parameters = {"tag": wanted.tag, "key": wanted.host_key, "user_data": wanted.user_data}
-        return self._question(lambda: parameters)
-
-    def create(self, parameters, token):
-        def answer():
-            if self.refusal:
-                raise self.refusal
-            known = next((each for each in self.made if each["token"] == token), None)
-            if known:
-                assert known["user_data"] == parameters["user_data"], "another request with the same token"
-            else:
-                number = len(self.made)
-                fresh = {"id": f"i-{number}", "since": float(number), "seen": self.asked + self.lag, "gone": False}
-                known = {**parameters, **fresh, "token": token}
-                self.made.append(known)
-            return None if known["gone"] else known
-
-        return self._question(answer)
-
-    def admit(self, wanted):
-        self._question(lambda: None)
-
-    def settle(self, found):
-        self._question(lambda: None)
-
-    def remove(self, found):
-        def answer():
-            for each in self.made:
-                each["gone"] |= each["id"] == found.id
-
-        self._question(answer)
-
-    def clear(self, tag):
-        self._question(lambda: None)
-
-
-@pytest.fixture
-def cloud(clouded, monkeypatch):
-    """A project; gives what begins a controller at its machine, and the provider."""
-    provider, keys = Provider(), itertools.count()
-    monkeypatch.setattr(machines, "the_provider", lambda cloud: provider)
-    monkeypatch.setattr(machines, "new_host_key", lambda: KeyPair("secret", f"ssh-ed25519 KEY{next(keys)}"))
-    monkeypatch.setattr(machines.time, "sleep", lambda seconds: None)
-    monkeypatch.setattr(Connection, "check", lambda self: None)
-    monkeypatch.setattr(machines.subprocess, "run", lambda *args, **more: None)
-    planned = plan_blueprint(clouded.service, Inputs())
-    folder = planned.save()
-    state = planned.state
-
-    def stage(**changes):
-        plan: Plan = planned.plan.model_dump(mode="json")
-        return Stage(plan, folder, clouded.path, Connection(""), call=None, say=lambda text: None, **changes)
-
-    yield provider, stage, MachineStore(state, planned.plan.target.address)
-
-
-def deploy(stage):
-    return machines.have_machine(machines.Machine(stage()), [stage()])
-
-
-def undeploy(stage):
-    return machines.remove_machine(machines.Machine(stage()), [stage()])
 
 
 def test_it_is_made_once_and_known_by_its_own_key(cloud):
@@ -237,11 +122,11 @@ def test_it_stays_for_another_deployment_and_goes_with_the_last(cloud, clouded):
     assert "the machine stays for example-" in outcome.message
     Record(stage().folder).update(undeployed=1.0)
     Record(other.folder).update(undeployed=1.0)
-    looked = machines.look_at_machines(machines.Machine(stage()), sweep=False, only=[])
+    looked = machines.look_at_machines(machines.machines_of(stage())[0], sweep=False, only=[])
     assert [each["path"] for each in looked.data["garbage"]] == ["i-0"]
-    kept = machines.look_at_machines(machines.Machine(stage()), sweep=True, only=["i-1"])
+    kept = machines.look_at_machines(machines.machines_of(stage())[0], sweep=True, only=["i-1"])
     assert (kept.data["removed"], len(provider.living)) == ([], 1)
-    swept = machines.look_at_machines(machines.Machine(stage()), sweep=True, only=["i-0"])
+    swept = machines.look_at_machines(machines.machines_of(stage())[0], sweep=True, only=["i-0"])
     assert [each["path"] for each in swept.data["removed"]] == ["i-0"]
     assert provider.living == []
 
@@ -249,16 +134,19 @@ def test_it_stays_for_another_deployment_and_goes_with_the_last(cloud, clouded):
 def test_one_that_is_used_is_never_swept(cloud):
     provider, stage, _ = cloud
     deploy(stage)
-    swept = machines.look_at_machines(machines.Machine(stage()), sweep=True, only=[])
+    swept = machines.look_at_machines(machines.machines_of(stage())[0], sweep=True, only=[])
     assert [each["path"] for each in swept.data["kept"]] == ["i-0"]
     assert len(provider.living) == 1
 
 
 def test_in_check_mode_nothing_is_made_and_nothing_ends(cloud):
     provider, stage, _ = cloud
-    outcome = machines.have_machine(machines.Machine(stage(check=True)), [stage(check=True)])
+    outcome = machines.have_machines(machines.machines_of(stage(check=True)), [stage(check=True)])
     assert outcome.message == "would make a machine at a cloud"
     assert (outcome.data, provider.made) == ({"there": False}, [])
     deploy(stage)
-    assert machines.remove_machine(machines.Machine(stage(check=True)), [stage(check=True)]).message == "would end i-0"
+    assert (
+        machines.remove_machines(machines.machines_of(stage(check=True)), [stage(check=True)]).message
+        == "would end i-0"
+    )
     assert len(provider.living) == 1

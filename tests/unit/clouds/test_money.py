@@ -30,6 +30,12 @@ def test_it_is_the_price_of_the_time_with_its_interval():
     )
 
 
+def test_it_is_that_of_all_hosts_of_a_cluster_and_so_is_the_budget():
+    assert cost_of(price_per_hour=0.5, budget=3.0, machines=3).predicted.middle == 3.0
+    with pytest.raises(CannotPlan, match="over the budget of 2"):
+        cost_of(price_per_hour=0.5, budget=2.0, machines=3)
+
+
 def test_without_a_price_nothing_is_said():
     cost = cost_of()
     assert (cost.predicted, cost.most, cost_words(cost, 60)) == (None, None, "")

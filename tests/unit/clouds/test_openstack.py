@@ -60,7 +60,7 @@ def test_it_is_found_by_its_tag_with_all_that_nobody_need_have_noted(openstack, 
 def test_it_ends_with_all_that_was_made_for_it_and_may_be_ended_again(openstack, provider):
     asked, found = made(provider)
     for _ in range(2):
-        asked.remove(found)
+        asked.remove([found])
         assert (asked.find(TAG), openstack.left) == ([], [])
 
 
@@ -70,7 +70,7 @@ def test_what_others_have_stays(openstack, provider):
     group = openstack.add("security_groups", name=f"modak {TAG}0")
     openstack.add("ports", name=f"modak {TAG}0", device_id="", security_groups=[group], network_id="")
     openstack.add("floatingips", description="mine", port_id=None)
-    asked.remove(found)
+    asked.remove([found])
     assert len(openstack.left) == 3
 
 

@@ -40,13 +40,13 @@ class Project:
         return Stage(self.plan, self.folder, self.path, Connection(""), call=None, say=self.said.append)
 
     def machine(self):
-        return machines.Machine(self.stage())
+        return machines.machines_of(self.stage())[0]
 
     def deploy(self):
-        return machines.have_machine(self.machine(), [self.stage()])
+        return machines.have_machines([self.machine()], [self.stage()])
 
     def undeploy(self):
-        return machines.remove_machine(self.machine(), [self.stage()])
+        return machines.remove_machines([self.machine()], [self.stage()])
 
     def may_be_killed(self):
         self.step += 1

@@ -81,7 +81,7 @@ def machine(tmp_path):
             os.utime(path, (time.time() - minutes * 60,) * 2)
         environment = {
             "PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "MODAK_BEGAN": str(began), "MODAK_USED": str(used),
-            "MODAK_CGROUPS": str(tmp_path / "cgroup"),
+            "MODAK_CGROUPS": str(tmp_path / "cgroup"), "MODAK_ALL": str(tmp_path / "all"),
         }  # fmt: skip
         subprocess.run(["sh", tmp_path / "script"], env=environment, check=True)
         return ended.exists() and ended.read_text() == "-P now\n"
@@ -104,6 +104,48 @@ def machine(tmp_path):
 )
 def test_it_ends_when_nobody_uses_it_or_its_budget_is_spent(machine, how, ends):
     assert machine(**how) == ends
+
+
+@pytest.fixture
+def host(machine, tmp_path):
+    """Runs the script on a host of a cluster; gives whether it ends it, and how many minutes ago the cluster was used."""
+    (tmp_path / "script").write_text(idle_script(TERMS, of_cluster=True))
+
+    def run(*, jobs="", all_unused=None, **how):
+        (tmp_path / "bin" / "squeue").write_text(f"#!/bin/sh\nprintf '{jobs}'\n")
+        (tmp_path / "bin" / "squeue").chmod(0o755)
+        everybodys = tmp_path / "all"
+        if all_unused is not None:
+            everybodys.touch()
+            os.utime(everybodys, (time.time() - all_unused * 60,) * 2)
+        ends = machine(**how)
+        return ends, round((time.time() - everybodys.stat().st_mtime) / 60) if everybodys.exists() else None
+
+    return run
+
+
+@pytest.mark.component
+@pytest.mark.parametrize(
+    ("how", "expected"),
+    [
+        ({"unused": 22}, (True, None)),  # alone, before it is part of anything
+        ({"unused": 22, "all_unused": 22}, (True, 22)),
+        ({"unused": 22, "all_unused": 3}, (False, 3)),  # another host is used
+        ({"unused": 3, "all_unused": 22}, (False, 3)),  # and hears of this one
+        ({"unused": 22, "all_unused": 22, "jobs": "17 cloud job"}, (False, 0)),  # in no session
+        ({"unused": 22, "all_unused": 22, "sessions": ["4711\n"]}, (False, 0)),
+    ],
+)
+def test_a_host_of_a_cluster_is_used_when_any_of_it_is(host, how, expected):
+    assert host(**how) == expected
+
+
+@pytest.mark.component
+def test_the_use_of_a_cluster_ends(host):
+    """Two hosts that tell each other of a use long ago do not keep each other."""
+    assert host(unused=18, all_unused=18) == (False, 18)
+    assert host(unused=22, all_unused=18) == (False, 18)
+    assert host(unused=22, all_unused=22) == (True, 22)
 
 
 @pytest.mark.component
