@@ -143,6 +143,7 @@ class Optimisation(Model):
     local_sgd: str = "any"
     bucket_size: str = "any"
     compare_with_stock: int = Field(default=0, ge=0)
+    large_batch: str = "none"
     # /optimisation
 
 

@@ -136,10 +136,16 @@ class Draft:
             threads=self.threads,
             nodes=self.layout.nodes,
             processes_per_node=self.layout.processes_per_node,
-            **between(request, self.layout),
+            **self._between(),
             accelerator=(target.accelerator.vendor or "") if resources.accelerators else "",
             dataset_bytes=request.data_bytes,
         )
+
+    def _between(self) -> Between:
+        found = between(self.request, self.layout)
+        if self.settings.get("large_batch", "none") != "none":
+            found["shares_batch"] = False
+        return found
 
 
 class Between(TypedDict):

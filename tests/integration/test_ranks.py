@@ -13,9 +13,11 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 from cluster import thorough
 
+from modak_ansible.catalogue import digits
 from modak_ansible.runtime import FILES
 
 HERE = Path(__file__).parent / "ranks"
@@ -186,6 +188,65 @@ def test_other_sums_that_learn_the_same(pytorch_python, choices):
     alone = results(pytorch_python, *cases, world=1, MODAK_CHOICES=choices)[0]
     for case, expected in results(pytorch_python, *cases, world=2, MODAK_CHOICES=choices)[0].items():
         assert expected == pytest.approx(alone[case], rel=1e-3, abs=2e-5), case
+
+
+# --- batches that grow with the ranks
+
+
+def stepped(first: dict, batches: list[list[int]], world: int, by_layer: bool, warm: int) -> list[tuple]:
+    """The weights and biases behind each step, written out: SGD with momentum and decay at a rate that grows.
+
+    The rate of a step is ``lr * (1 + (world - 1) * min(1, step / warm))``; that of a layer's matrix is with LARS at most
+    ``0.02 * |w| / (|g| + decay * |w|)``.
+    """
+    x, y = np.array(first["x"]), np.array(first["y"])
+    weights, found = [np.array(each) for each in first["begun"]], []
+    momenta = [np.zeros_like(each) for each in weights]
+    for made, (batch, step) in enumerate(zip(batches, first["steps"], strict=True)):
+        rate = step["rate"] * (1 + (world - 1) * min(1.0, (made + 1) / warm))
+        off = 2 * (x[batch] @ weights[0].T + weights[1] - y[batch]) / (len(batch) * 3)
+        for place, gradient in enumerate((off.T @ x[batch], off.sum(0))):
+            bound = 1.0
+            if by_layer and place == 0:
+                size = np.linalg.norm(weights[0])
+                bound = min(1.0, 0.02 * size / (np.linalg.norm(gradient) + 0.01 * size) / rate)
+            momenta[place] = 0.9 * momenta[place] + bound * (gradient + 0.01 * weights[place])
+            weights[place] = weights[place] - rate * momenta[place]
+        found.append(tuple(weights))
+    return found
+
+
+@pytest.mark.parametrize(("planned", "world"), [("none", 2), ("linear", 2), ("lars", 2), *thorough(("lars", 3))])
+def test_a_larger_batch_steps_as_it_is_written_out(pytorch_python, planned, world):
+    more = {} if planned == "none" else {"MODAK_CHOICES": f"large_batch={planned} warm_up=2"}
+    done = run(pytorch_python, HERE / "large_batches.py", world=world, **more)
+    assert [each.code for each in done] == [0] * world, "\n".join(each.errors for each in done)
+    ranks = [json.loads(each.output) for each in done]
+    times = 1 if planned == "none" else world
+    batches = [
+        [number for each in step for number in each["samples"]]
+        for step in zip(*(rank["steps"] for rank in ranks), strict=True)
+    ]
+    assert len(batches[0]) == 6 * times
+    warm = 2 * -(-48 // (6 * times))
+    expected = stepped(ranks[0], batches, times, planned == "lars", warm)
+    for step, (weight, bias) in zip(ranks[0]["steps"], expected, strict=True):
+        assert np.array(step["weights"][0]) == pytest.approx(weight, rel=1e-3, abs=1e-5)
+        assert np.array(step["weights"][1]) == pytest.approx(bias, rel=1e-3, abs=1e-5)
+    assert ranks[0]["kept"] == (None if planned == "none" else len(batches))
+    assert ranks[0]["steps"][0]["rate"] == 0.05, "the script finds its own"
+
+
+@pytest.mark.parametrize("planned", ["linear", *thorough("lars")])
+def test_drawn_digits_are_learned_as_well_in_larger_batches(pytorch_python, tmp_path, planned):
+    digits.write(tmp_path)
+    more = {"MODAK_CHOICES": f"large_batch={planned} warm_up=1"}
+    done = run(pytorch_python, HERE / "digits.py", str(tmp_path), "1", "6", "32", "0.02", world=2, **more)
+    assert [each.code for each in done] == [0, 0], "\n".join(each.errors for each in done)
+    first, other = (json.loads(each.output) for each in done)
+    assert first == other
+    assert first["steps"] == 6 * -(-6000 // 64)
+    assert first["right"][-1] > 0.95
 
 
 # --- what does not come together

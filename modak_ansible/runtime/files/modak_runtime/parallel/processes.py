@@ -165,7 +165,7 @@ class Ranks:
 
     def prepare(self, report, objects):
         """Makes models alike, has their gradients averaged, and shares out the batches of loaders."""
-        from modak_runtime.parallel import local_steps, shares
+        from modak_runtime.parallel import large_batch, local_steps, shares
         from modak_runtime.parallel.gradients import Gradients
 
         torch = self.torch
@@ -205,6 +205,7 @@ class Ranks:
         if report.ranks is None:
             report.ranks = {"number": self.number, "world": self.world, "strategy": self.strategy}
             watched.begin(torch, report, self.rank, self.pace)
+        large_batch.prepare(torch, self, report, optimizers, loaders)
         for loader in loaders:
             if not self.is_alike:
                 shares.share(torch, self, loader)
