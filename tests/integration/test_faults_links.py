@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from cluster import Project, Testbed, modak, wait_for
+from cluster import Project, Testbed, modak, play_testbed, wait_for
 from workers import provide_images
 
 pytestmark = [pytest.mark.testbed, pytest.mark.thorough]
@@ -29,6 +29,14 @@ for step, (batch,) in enumerate(loader):
     optimizer.step()
     if step in (20, STEPS - 1):
         print("step", step, os.uname().nodename, flush=True)
+"""
+# All that runs in the network of the second node ends at once, and nobody there says a word of it.
+POWER_OFF = """
+network=$(readlink "/proc/$(cat /run/testbed/slurmd-node02.pid)/ns/net")
+bash /usr/local/libexec/testbed/link node02 cut
+for process in /proc/[0-9]*; do
+    [ "$(readlink "$process/ns/net")" != "$network" ] || kill -KILL "${process#/proc/}"
+done
 """
 
 
@@ -109,3 +117,21 @@ def test_a_rank_that_is_slow_is_named_while_it_runs_and_in_the_results(training)
     said, _ = command.communicate(timeout=300)
     assert command.returncode == 0, said
     assert slow.search(said)
+
+
+def test_a_node_that_loses_its_power_ends_the_training_and_another_run_goes_on_when_it_is_back(training):
+    testbed = training.testbed
+    command = started(script(training, 100000))
+    testbed.root(POWER_OFF)
+    began = time.monotonic()
+    try:
+        said, _ = command.communicate(timeout=500)
+    finally:
+        play_testbed("up", testbed.state["name"], testbed.folder, testbed_links=True)
+    assert command.returncode == 5, said
+    assert time.monotonic() - began < 300
+    assert re.search(r"rank 1 on node02 was not heard of any more|NODE_FAIL: its node failed", said), said
+    assert f"modak resume {training.deployment} runs it again" in said
+    wait_for(lambda: testbed.ssh("sinfo --noheader --nodes=node02 --format=%T") == "idle", 120)
+    done = script(training, 40).deploy()
+    assert done.returncode == 0, done.stdout + done.stderr
