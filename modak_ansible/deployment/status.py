@@ -133,7 +133,7 @@ def row_of(entry: Entry) -> StatusRow:
         "job_id": job.get("job_id", ""),
         "state": _state(entry, job),
         "reason": "" if record.get("undeployed") else job.get("reason", ""),
-        "explanation": entry.problem or _explanation(entry, job) or progress.get("slow", ""),
+        "explanation": entry.problem or _explanation(entry, job) or progress.get("slow") or progress.get("crowded", ""),
         "position": answer.get("position"),
         "starts": answer.get("starts", ""),
         "nodes": job.get("nodes", ""),

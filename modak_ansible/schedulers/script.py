@@ -52,6 +52,7 @@ class Ranks:
     devices: str = ""
     accelerators: int = 0  # of a node
     is_local: bool = False  # whether the script itself starts them: on its node, on other hosts, or in each Pod
+    cores: int = 0  # of each that the script itself starts, which are its own; 0 where they go where the kernel has it
     hosts: tuple[str, ...] = ()  # of the other nodes, as the first one's ssh knows them
 
     @property
@@ -68,6 +69,7 @@ class Launch(NamedTuple):
     hosts: str = ""
     lines: int = 0  # of each host in that list, for a launcher that starts a process for each
     slots: bool = False  # whether the list is the scheduler's own, with a line for each core
+    notes_cores: bool = False  # whether each rank of a program notes which cores it has; those of a training do
     ranks: Ranks | None = None  # of a training whose processes are one; None for every other job
 
 
@@ -149,6 +151,8 @@ def render_script(job: PlannedJob, parts: ScriptParts) -> str:
     pods = job.nodes if parts.pods and job.nodes > 1 else 0
     entry = container.entry if container else ""
     enters_first = entry == "pyxis" and bool(parts.launch.outside)  # the launcher itself enters the container
+    # a program's own image need not have the bash that would note them in it
+    notes_cores = parts.launch.ranks is not None or (parts.launch.notes_cores and not enters_first)
     return render(
         family,
         {
@@ -196,9 +200,13 @@ def render_script(job: PlannedJob, parts: ScriptParts) -> str:
             "pre": [_lines(line, parts) for line in parts.pre],
             "post": [_lines(line, parts) for line in parts.post],
             "launch": parts.launch,
-            "launcher": "".join(f"{word} " for word in _launcher(parts.launch, enters_first=enters_first)),
+            "launcher": "".join(
+                f"{word} " for word in _launcher(parts.launch, enters_first=enters_first, through=notes_cores)
+            ),
             "enters_first": enters_first,
             "ranks": parts.launch.ranks,
+            "notes_cores": notes_cores,
+            "threads": job.threads or job.cores_per_process or 1,
             "by_file": bool(pods) or _by_file(family, parts.launch.ranks),
             "cleans": any(flag.partition("=")[0] in _CLEANING for flag in parts.container_flags),
             "runtime": parts.runtime,
@@ -236,9 +244,9 @@ def _scheduler_says(job: PlannedJob) -> str:
     return '"' + name.replace("%J", "$job_id").replace("%%", "%") + '"' if "%" in name else shlex.quote(name)
 
 
-def _launcher(launch: Launch, *, enters_first: bool) -> tuple[str, ...]:
+def _launcher(launch: Launch, *, enters_first: bool, through: bool) -> tuple[str, ...]:
     entry = ('"${contained[@]}"', '--container-workdir="$PWD"') if enters_first else ()
-    ranks = ("bash", '"$deployment/state/rank.sh"') if launch.ranks else ()
+    ranks = ("bash", '"$deployment/state/rank.sh"') if through else ()
     return (*launch.outside, *entry, *ranks)
 
 

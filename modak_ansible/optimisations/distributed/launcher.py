@@ -59,6 +59,9 @@ def launching_of(draft: Draft) -> Launching:
     """How the processes of a draft's job are started."""
     ranks = ranks_of(draft.request, draft.layout)
     launching = _launching(draft, ranks)
+    hpc = draft.request.application.hpc
+    if launching.launch.outside and hpc and hpc.parallelisation == "mpi" and not draft.layout.shares_cores:
+        launching = launching._replace(launch=launching.launch._replace(notes_cores=True))
     if ranks is None or ranks.strategy == "none":
         return launching
     told = _told(draft, ranks, launching.launch)
@@ -76,9 +79,20 @@ def _told(draft: Draft, ranks: Ranks, launch: Launch) -> TrainingRanks:
         interface=ranks.interface,
         devices=_DEVICES.get(vendor, _DEVICES["nvidia"]) if ranks.is_prepared and resources.accelerators else "",
         accelerators=resources.accelerators,
-        is_local=launch == Launch(),
+        is_local=not (launch.outside or launch.inside),
+        cores=_own_cores(draft) if not (launch.outside or launch.inside) else 0,
         hosts=_other_hosts(draft),
     )
+
+
+def _own_cores(draft: Draft) -> int:
+    """Of each rank that the job script starts; 0 where others may be on the node, or nobody says how many there are.
+
+    A Pod is given a part of its node's time, whichever cores that is on.
+    """
+    layout = draft.layout
+    is_whole = _binds(draft, None) and not draft.request.target.pods and layout.processes_per_node > 1
+    return (layout.cores or 0) if is_whole else 0
 
 
 def _other_hosts(draft: Draft) -> tuple[str, ...]:
@@ -186,6 +200,8 @@ def _srun(draft: Draft, hpc: HpcApplication | None, ranks: Ranks | None) -> tupl
     if layout.cores:
         # since 22.05 srun no longer takes the cores of a task from the job
         words.append(f"--cpus-per-task={layout.cores}")
+    if ranks and ranks.strategy != "none" and layout.cores and layout.processes_per_node > 1:
+        words.append("--cpu-bind=cores")
     if hpc and hpc.parallelisation == "mpi":
         shares = layout.shares_cores
         words += ["--overcommit", "--cpu-bind=none"] if shares else [f"--cpu-bind={_slurm_binding(hpc)}"]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import Any, List, Mapping, TypedDict, cast
+from typing import Any, FrozenSet, List, Mapping, Tuple, TypedDict, cast
 
-from ..core.files import read_json
-from ..core.staging import LOGGED
+from ..core.files import read_json, read_text
+from ..core.staging import LOGGED, STATE
 from ..metrics.curves import Curves, read_curves
 from ..metrics.files import found_in
 from .numbers import number, numbers_of
@@ -17,6 +18,8 @@ METRICS = "metrics.json"
 # Whatever is larger, in bytes, is no metrics of ours, and not read on a front end; of files that grow the end is read.
 _LARGEST = 4 << 20
 _END = 128 << 10
+# Cores as the kernel lists them, whatever a file of that name really holds.
+_LIST = re.compile(r"\d{1,5}(-\d{1,5})?(,\d{1,5}(-\d{1,5})?){0,999}", re.ASCII)
 # Remarks that one line about a training has room for.
 _SAID = 3
 
@@ -29,6 +32,7 @@ class Progress(TypedDict, total=False):
     epochs: int  # that were asked of it
     loss: float
     accuracy: float  # 0 to 1
+    crowded: str  # of ranks, which have fewer cores between them than threads
     slow: str  # of a training in many ranks, which one the others wait for
     numbers: dict[str, float]  # by name, of a script that writes metrics in a form of its own
     remarks: List[str]  # what is wrong with those, in words
@@ -41,6 +45,7 @@ def progress_of(folder: Path) -> Progress:
     ours = _of_metrics(metrics)
     found.update({name: value for name, value in ours.items() if value is not None})
     found["slow"] = str(own["slow"])[:300] if own.get("slow") else None
+    found["crowded"] = crowded(folder / STATE / "cores") or None
     if not ours:
         logged = [LOGGED] if (folder / LOGGED).exists() else []
         curves = read_curves(folder, [*logged, *found_in(folder)], _END)
@@ -48,6 +53,42 @@ def progress_of(folder: Path) -> Progress:
             if found.get(name) is None:
                 found[name] = value
     return cast(Progress, {name: value for name, value in found.items() if value is not None})
+
+
+def crowded(folder: Path) -> str:
+    """Which ranks have fewer cores between them than threads, by what each noted as it began; empty for none.
+
+    A rank's file is named by its number, and holds its node, its threads, and its cores as the kernel lists them, such
+    as ``node01 2 0-3,8``.
+    """
+    nodes: dict[str, dict[int, Tuple[int, FrozenSet[int]]]] = {}
+    for path in folder.glob("*") if folder.is_dir() else ():
+        words = read_text(path).split()
+        cores = _cores(words[2]) if len(words) == 3 else frozenset()
+        if path.name.isdigit() and cores and words[1].isdigit():
+            nodes.setdefault(words[0], {})[int(path.name)] = int(words[1]), cores
+    for node, ranks in sorted(nodes.items()):
+        for _, cores in sorted(ranks.values(), key=lambda each: len(each[1])):
+            inside = sorted(rank for rank, (_, own) in ranks.items() if own <= cores)
+            threads = sum(ranks[rank][0] for rank in inside)
+            if threads > len(cores):
+                return _crowd(node, inside, threads, sorted(cores))
+    return ""
+
+
+def _crowd(node: str, ranks: list[int], threads: int, cores: list[int]) -> str:
+    who = f"ranks {', '.join(map(str, ranks))}" if len(ranks) > 1 else f"rank {ranks[0]}"
+    have = "have" if len(ranks) > 1 else "has"
+    shown = f"core {cores[0]}" if len(cores) == 1 else f"cores {', '.join(map(str, cores))}"
+    return f"{who} on {node} {have} {shown} for {threads} threads, which wait for each other"
+
+
+def _cores(text: str) -> FrozenSet[int]:
+    """Of a list of the kernel's, such as ``0-3,8``; none of what is no such list."""
+    if not _LIST.fullmatch(text):
+        return frozenset()
+    ends = [tuple(map(int, each.split("-"))) for each in text.split(",")]
+    return frozenset(core for each in ends for core in range(each[0], each[-1] + 1))
 
 
 def read_metrics(folder: Path) -> Mapping[str, Any]:

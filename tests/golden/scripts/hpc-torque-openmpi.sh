@@ -31,7 +31,7 @@ fi
 if [ "$(cat state/finished 2> /dev/null)" = 0 ]; then
     exit 0
 fi
-rm -f state/finished state/ended state/missed
+rm -f state/finished state/ended state/missed; rm -rf state/cores
 # Room for the last word is taken now: it is to be noted on a full disk, too.
 echo > state/finishing
 
@@ -85,7 +85,21 @@ command=(
     ./solve
     'input file.dat'
 )
-mpirun -np 8 --hostfile "$hosts" --map-by ppr:4:node:PE=2 --bind-to core "${command[@]}" &
+
+# Notes which cores a rank may use, as the kernel says: who has too few of them is known by that.
+note_cores() {
+    mkdir -p "$deployment/state/cores"
+    printf '%s %s %s\n' "${SLURMD_NODENAME:-$(hostname)}" 2 \
+        "$(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status)" > "$deployment/state/cores/$1"
+} 2> /dev/null
+{
+    declare -p deployment
+    declare -f note_cores
+    # shellcheck disable=SC2016 # it is the other shell's
+    echo 'note_cores "${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-${PMIX_RANK:-${SLURM_PROCID:-0}}}}"
+exec "$@"'
+} > "$deployment/state/rank.sh"
+mpirun -np 8 --hostfile "$hosts" --map-by ppr:4:node:PE=2 --bind-to core bash "$deployment/state/rank.sh" "${command[@]}" &
 training=$!
 trap 'kill -TERM "$training" 2> /dev/null; wait "$training"; exit 143' TERM
 wait "$training"

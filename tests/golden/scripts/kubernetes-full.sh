@@ -105,7 +105,7 @@ fi
 if [ "$(cat state/finished 2> /dev/null)" = 0 ]; then
     exit 0
 fi
-rm -f state/finished state/ended state/missed state/failed_rank state/goes_on
+rm -f state/finished state/ended state/missed state/failed_rank state/goes_on; rm -rf state/cores
 # Room for the last word is taken now: it is to be noted on a full disk, too.
 echo > state/finishing
 
@@ -208,6 +208,13 @@ command=(
     --name 'a '"'"'b'"'"' $HOME'
 )
 
+# Notes which cores a rank may use, as the kernel says: who has too few of them is known by that.
+note_cores() {
+    mkdir -p "$deployment/state/cores"
+    printf '%s %s %s\n' "${SLURMD_NODENAME:-$(hostname)}" 4 \
+        "$(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status)" > "$deployment/state/cores/$1"
+} 2> /dev/null
+
 # Where the ranks meet: at the first of them, by an address of its node as the others reach it.
 MASTER_ADDR=127.0.0.1
 MASTER_PORT=$((20000 + $(cksum <<< "$job_id" | cut -d ' ' -f 1) % 10000))
@@ -222,6 +229,7 @@ rank() {
     export MODAK_STRATEGY=ddp MODAK_RENDEZVOUS_TIMEOUT=300
     export RANK=$1 LOCAL_RANK=$1 NODE_RANK=0
     shift
+    note_cores "$RANK"
     # The rest of what torchrun says, and what Lightning, Accelerate and JAX would otherwise take for one process.
     export GROUP_RANK=$NODE_RANK GROUP_WORLD_SIZE=1 ROLE_RANK=$RANK ROLE_WORLD_SIZE=$WORLD_SIZE
     export TORCHELASTIC_RUN_ID=$MASTER_PORT TORCHELASTIC_RESTART_COUNT=0 TORCHELASTIC_MAX_RESTARTS=0
@@ -287,7 +295,7 @@ ranks() {
 }
 {
     declare -p deployment MASTER_ADDR MASTER_PORT
-    declare -f rank ranks
+    declare -f note_cores rank ranks
     # shellcheck disable=SC2016 # it is the other shell's
     echo 'ranks "$@"'
 } > "$deployment/state/rank.sh"

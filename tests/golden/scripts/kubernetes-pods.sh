@@ -150,7 +150,7 @@ fi
 if [ "$(cat state/finished 2> /dev/null)" = 0 ]; then
     exit 0
 fi
-rm -f state/finished state/ended state/missed state/failed_rank state/goes_on
+rm -f state/finished state/ended state/missed state/failed_rank state/goes_on; rm -rf state/cores
 # Room for the last word is taken now: it is to be noted on a full disk, too.
 echo > state/finishing
 
@@ -238,6 +238,13 @@ command=(
     train.py
 )
 
+# Notes which cores a rank may use, as the kernel says: who has too few of them is known by that.
+note_cores() {
+    mkdir -p "$deployment/state/cores"
+    printf '%s %s %s\n' "${SLURMD_NODENAME:-$(hostname)}" 4 \
+        "$(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status)" > "$deployment/state/cores/$1"
+} 2> /dev/null
+
 # Where the ranks meet: at the first of them, by an address of its node as the others reach it.
 MASTER_ADDR=${MODAK_POD_ADDRESS:?the cluster does not tell the first Pod its address}
 MASTER_PORT=$((20000 + $(cksum <<< "$job_id" | cut -d ' ' -f 1) % 10000))
@@ -252,6 +259,7 @@ rank() {
     export MODAK_STRATEGY=ddp MODAK_RENDEZVOUS_TIMEOUT=300
     export LOCAL_RANK=$1 NODE_RANK=$JOB_COMPLETION_INDEX RANK=$((JOB_COMPLETION_INDEX * LOCAL_WORLD_SIZE + $1))
     shift
+    note_cores "$RANK"
     # The rest of what torchrun says, and what Lightning, Accelerate and JAX would otherwise take for one process.
     export GROUP_RANK=$NODE_RANK GROUP_WORLD_SIZE=3 ROLE_RANK=$RANK ROLE_WORLD_SIZE=$WORLD_SIZE
     export TORCHELASTIC_RUN_ID=$MASTER_PORT TORCHELASTIC_RESTART_COUNT=0 TORCHELASTIC_MAX_RESTARTS=0
@@ -352,7 +360,7 @@ mkdir "$launched" || exit 73
     done
     declare -p launched
     declare -p deployment MASTER_ADDR MASTER_PORT command
-    declare -f rank ranks together
+    declare -f note_cores rank ranks together
     # shellcheck disable=SC2016 # it is the other shells'
     echo 'cd "$deployment/code" || exit 1
 unset PYTHONPATH PYTHONHOME

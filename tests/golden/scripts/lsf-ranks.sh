@@ -29,7 +29,7 @@ fi
 if [ "$(cat state/finished 2> /dev/null)" = 0 ]; then
     exit 0
 fi
-rm -f state/finished state/ended state/missed state/failed_rank state/goes_on
+rm -f state/finished state/ended state/missed state/failed_rank state/goes_on; rm -rf state/cores
 # Room for the last word is taken now: it is to be noted on a full disk, too.
 echo > state/finishing
 
@@ -83,6 +83,13 @@ command=(
     train.py
 )
 
+# Notes which cores a rank may use, as the kernel says: who has too few of them is known by that.
+note_cores() {
+    mkdir -p "$deployment/state/cores"
+    printf '%s %s %s\n' "${SLURMD_NODENAME:-$(hostname)}" 4 \
+        "$(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status)" > "$deployment/state/cores/$1"
+} 2> /dev/null
+
 # Where the ranks meet: at the first of them, by an address of its node as the others reach it.
 other=$(cat "$LSB_DJOB_HOSTFILE" | tail -n 1)
 address=$(scontrol --oneliner show node "$other" 2> /dev/null | sed -n 's/.* NodeAddr=\([^ ]*\).*/\1/p')
@@ -113,6 +120,7 @@ rank() {
     LOCAL_RANK=${OMPI_COMM_WORLD_LOCAL_RANK:-${MPI_LOCALRANKID:-$((RANK % LOCAL_WORLD_SIZE))}}
     NODE_RANK=$((RANK / LOCAL_WORLD_SIZE))
     shift
+    note_cores "$RANK"
     # The rest of what torchrun says, and what Lightning, Accelerate and JAX would otherwise take for one process.
     export GROUP_RANK=$NODE_RANK GROUP_WORLD_SIZE=2 ROLE_RANK=$RANK ROLE_WORLD_SIZE=$WORLD_SIZE
     export TORCHELASTIC_RUN_ID=$MASTER_PORT TORCHELASTIC_RESTART_COUNT=0 TORCHELASTIC_MAX_RESTARTS=0
@@ -151,7 +159,7 @@ rank() {
 }
 {
     declare -p deployment MASTER_ADDR MASTER_PORT command
-    declare -f rank
+    declare -f note_cores rank
     # shellcheck disable=SC2016 # it is the other shell's
     echo 'rank "" "${command[@]}"'
 } > "$deployment/state/rank.sh"

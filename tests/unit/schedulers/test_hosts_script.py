@@ -185,7 +185,7 @@ def test_a_job_that_is_cancelled_leaves_nothing_anywhere(deployment):
     wait_for(lambda: has_begun(deployment, 3))
     process.terminate()
     assert process.wait(40) == 143
-    assert not made_there(deployment)
+    wait_for(lambda: not made_there(deployment), 5)
     assert deployment.failed is None
 
 

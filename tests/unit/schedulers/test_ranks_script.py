@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 import time
@@ -14,6 +15,7 @@ from modak_ansible.model.plan import PlannedJob
 from modak_ansible.model.target import Scheduler
 from modak_ansible.schedulers.script import Launch, Ranks, ScriptParts, render_script
 from modak_ansible.target.jobs.markers import failed_rank
+from modak_ansible.target.jobs.progress import crowded
 
 pytestmark = pytest.mark.component
 
@@ -210,3 +212,31 @@ def test_a_port_that_is_taken_is_left_to_whoever_has_it(deployment):
     with socket.create_server(("127.0.0.1", usual)):
         other.run('echo "$MASTER_PORT"', LOCAL, "slurm")
     assert int(other.log()) == usual + 1
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two ranks cannot have a core each")
+def test_each_has_cores_of_its_own_where_the_node_is_the_jobs(deployment):
+    shell = "grep Cpus_allowed_list /proc/self/status | cut -f 2"
+    assert deployment.run(shell, Ranks(2, 2, cores=1, is_local=True)) == 0
+    first, second = sorted(os.sched_getaffinity(0))[:2]
+    assert [deployment.log(), deployment.log(1)] == [f"{first}\n", f"{second}\n"]
+    assert crowded(deployment.folder / "state/cores") == ""
+
+
+def test_ranks_on_the_same_core_are_found(deployment):
+    allowed = os.sched_getaffinity(0)
+    core = min(allowed)
+    os.sched_setaffinity(0, {core})
+    try:
+        assert deployment.run("true", Ranks(2, 2, is_local=True)) == 0
+    finally:
+        os.sched_setaffinity(0, allowed)
+    assert f"ranks 0, 1 on {socket.gethostname()} have core {core} for 2 threads" in crowded(
+        deployment.folder / "state/cores"
+    )
+
+
+def test_more_cores_than_there_are_leave_ranks_where_they_are(deployment):
+    many = len(os.sched_getaffinity(0)) + 1
+    assert deployment.run("nproc", Ranks(2, 2, cores=many, is_local=True)) == 0
+    assert int(deployment.log(1)) == many - 1
