@@ -15,13 +15,14 @@ from modak_ansible.target.core.files import read_json
 
 _SECONDS = 900  # of the job; scripts that were traced took 3 to 30
 VARIABLE, KIND = "MODAK_TRACE", "memory"
+_RANKS = "MODAK_TRACE_RANKS"  # of how many the script is traced as one, besides
 
 
 def trace_alone(request: Request) -> Request:
     """A request for nothing but the trace of another one's training, by one process, as a deployment of its own."""
     resources, options = request.resources, request.job_options
     alone = {"nodes": 1, "processes_per_node": 1, "walltime": min(resources.walltime, _SECONDS), "memory": None}
-    environment = (*request.application.environment, (VARIABLE, KIND))
+    environment = (*request.application.environment, (VARIABLE, KIND), *_as_rank(request))
     application = {"environment": environment, "outputs": (), "distributed": None, "post_execution": ()}
     unset = {"node_count": None, "process_count_per_node": None, "wall_time_limit": None}
     return request.model_copy(
@@ -38,6 +39,15 @@ def trace_alone(request: Request) -> Request:
             "need": None,
         }
     )
+
+
+def _as_rank(request: Request) -> tuple[tuple[str, str], ...]:
+    """Of how many ranks a script that prepare makes parallel is to be traced as one."""
+    asked, options = request.resources, request.job_options
+    nodes = options.node_count or asked.nodes
+    ranks = nodes * (options.process_count_per_node or asked.processes_per_node)
+    is_prepared = request.application.prepares and request.parallelism is None
+    return ((_RANKS, str(ranks)),) if is_prepared and ranks > 1 else ()
 
 
 class Tracing:

@@ -26,6 +26,20 @@ for step in {steps}:
     torch.nn.functional.cross_entropy(model(images), labels).backward()
     optimizer.step()
 """
+# All that it takes are four layers alike.
+OF_RANKS = """
+import modak_runtime, torch
+from torch.utils.data import DataLoader, TensorDataset
+layers = [each for _ in range(4) for each in (torch.nn.Linear(1024, 1024, bias=False), torch.nn.ReLU())]
+model = torch.nn.Sequential(*layers)
+optimizer = torch.optim.AdamW(model.parameters())
+loader = DataLoader(TensorDataset(torch.zeros(64, 1024)), 16)
+model, optimizer, loader = modak_runtime.prepare(model, optimizer, loader)
+for (batch,) in loader:
+    optimizer.zero_grad()
+    model(batch).sum().backward()
+    optimizer.step()
+"""
 
 
 def run(python: str, folder: Path, word: str = "train", script: Path = SCRIPT, **more: str) -> dict[str, Any]:
@@ -60,6 +74,29 @@ def test_a_script_is_traced_as_it_is(pytorch_python: str, tmp_path: Path) -> Non
         each for each in need.operators if (1536, 8) in each.shapes
     )  # the first layer's, a batch's places in rows
     assert (first.format, first.count) == ("float32", 1)
+
+
+def test_a_script_is_traced_as_ranks_in_each_way(pytorch_python: str, tmp_path: Path) -> None:
+    script = tmp_path / "ranks.py"
+    script.write_text(OF_RANKS)
+    run(pytorch_python, tmp_path, script=script, MODAK_TRACE="memory", MODAK_TRACE_RANKS="2")
+    need = need_from(tmp_path, "key", "ranks")
+    assert need is not None
+    assert [(each.strategy, each.rank) for each in need.traced] == [
+        ("ddp", 0), ("fsdp", 0), ("tensor", 0), ("pipeline", 0), ("pipeline", 1),
+    ]  # fmt: skip
+    whole, found = need.loops[0], {}
+    for each in need.traced:
+        (trains,) = each.loops
+        assert (each.ranks, each.computing > need.computing) == (2, True)
+        assert trains.rows == (8 if each.strategy in ("ddp", "fsdp") else 16)
+        found[each.strategy] = trains.tensors[1] / need.parameters
+    alone = whole.tensors[1] / need.parameters  # with gradients, Adam's moments, and what its step has of a layer
+    assert alone == pytest.approx(4.75, rel=0.01)
+    assert found["ddp"] == pytest.approx(alone + 1, rel=0.01)  # the gradients once more, as they travel
+    assert found["tensor"] == pytest.approx(alone / 2, rel=0.01)  # of each layer a half
+    assert found["pipeline"] == pytest.approx(alone - 2, rel=0.01)  # two layers, and their step's room for one
+    assert found["tensor"] < found["fsdp"] < alone - 1.5
 
 
 @pytest.mark.parametrize(("steps", "traced"), [("itertools.count()", 4), ("range(3)", 3)])

@@ -72,8 +72,19 @@ def _text(need: Need) -> str:
     return (
         f"{need.training} needs {format_peak(peak_of(need))} in one process, as it is: {listed}, "
         "and the rest for a batch.\n"
-        f"{_computed(need)}\n"
+        f"{_as_ranks(need)}{_computed(need)}\n"
         "Plans that follow know it."
+    )
+
+
+def _as_ranks(need: Need) -> str:
+    """What each of several processes needs, in the ways in which the script was traced as one of them."""
+    from modak_ansible.model.measured.need import format_peak, peak_of
+
+    ways = dict.fromkeys((each.ranks, each.strategy) for each in need.traced)
+    return "".join(
+        f"As one of {ranks} processes, {strategy}: {format_peak(peak_of(need, ranks, strategy))}.\n"
+        for ranks, strategy in ways
     )
 
 

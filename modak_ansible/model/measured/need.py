@@ -17,6 +17,8 @@ from modak_ansible.model.quantities import format_size
 # How far measured peaks were below and above predicted ones at most, over benchmarks/memory/records.jsonl: of one
 # process, and of several, where batch norm over ranks takes what no trace of one process shows.
 _LOW, _LOW_OF_PARTS, _HIGH, _HIGH_OF_SEVERAL = 0.89, 0.8, 1.3, 1.55
+# The same where a rank itself was traced.
+_LOW_OF_RANK, _HIGH_OF_RANK = 0.85, 1.3
 _NO_BYTES = 64  # beyond every power of two in FLOP a byte
 
 
@@ -70,6 +72,17 @@ def _digits(value: float) -> float:
     return float(f"{value:.4g}")
 
 
+class TracedRank(Model):
+    """One of several ranks, traced as it does what the runtime does to make one training of them."""
+
+    strategy: str
+    ranks: int
+    rank: int
+    setup: int = Field(description="at most before the first batch: the model is made whole")
+    computing: int = Field(description="resident, when libraries have computed and ranks have met for the first time")
+    loops: tuple[TracedLoop, ...]
+
+
 class Need(Model):
     """What the one process of a training takes; all sizes in bytes."""
 
@@ -79,7 +92,7 @@ class Need(Model):
     gradients: int = Field(description="of the parameters that learn")
     buffers: int
     state: int = Field(description="of optimisers")
-    setup: int = Field(description="before the first batch")
+    setup: int = Field(description="at most before the first batch")
     loops: tuple[TracedLoop, ...]
     blocks: tuple[TracedBlocks, ...] = ()
     units: tuple[int, ...] = Field(default=(), description="what is whole at one time where parameters are shared out")
@@ -94,6 +107,7 @@ class Need(Model):
     stages: dict[int, int] = Field(
         default={}, description="bytes of the largest stage of a pipeline, by ranks; 0 where layers are fewer"
     )
+    traced: tuple[TracedRank, ...] = Field(default=(), description="as ranks of several processes")
     framework: int = Field(description="resident when the framework is imported")
     script: int = Field(description="resident besides, by what the script imports and reads before it trains")
     computing: int = Field(description="resident besides, when libraries have computed for the first time")
@@ -141,6 +155,10 @@ def peak_of(
         kept: where what the backward pass needs is: in memory, computed again, or in files.
         batch: of all ranks together, where it is not that of the trace.
     """
+    known = [each for each in need.traced if (each.strategy, each.ranks) == (strategy, ranks)]
+    if known and ranks > 1:
+        peak = max(_of_rank(need, each, kept, batch) for each in known)
+        return _around(peak, _LOW_OF_RANK, _HIGH_OF_RANK)
     share = 1.0 / ranks if strategy in PREPARED and strategy not in ALIKE else 1.0
     if batch and need.rows:
         share *= batch / need.rows
@@ -152,14 +170,33 @@ def peak_of(
     trains = max((_at(loop, share) for loop in need.loops if loop.steps), default=0.0)
     evaluates = max((_at(loop, 1.0) for loop in need.loops if not loop.steps), default=0.0)
     if kept == "recomputed":
-        spared = sum(max(0, block.saved - block.outputs - block.largest) for block in need.blocks)
-        trains -= share * spared
+        trains -= share * _spared(need)
     tensors = max(trains, evaluates)
     if kept == "out-of-core":
         tensors = 0.0  # in files, of which the kernel keeps what there is room for
     elif strategy == "ddp" and ranks > 1:
         tensors += need.parameters  # their gradients as they travel; of what does not learn yet, too
     return _around(need.base + tensors, _LOW, _HIGH if ranks == 1 else _HIGH_OF_SEVERAL)
+
+
+def _spared(need: Need) -> int:
+    """Bytes that blocks do not keep of a whole batch where they compute again."""
+    return sum(max(0, block.saved - block.outputs - block.largest) for block in need.blocks)
+
+
+def _of_rank(need: Need, rank: TracedRank, kept: str, batch: int | None) -> float:
+    """Bytes that a rank takes that was traced itself, with the whole batch.
+
+    With a smaller one a rank of layers may keep more than its part of what is less: that counts as little.
+    """
+    scale = batch / need.rows if batch and need.rows else 1.0
+    grows = max((_grown(loop, 1.0, need.parameters + need.state) for loop in need.loops if loop.steps), default=0.0)
+    part = 1.0 if scale > 1 and rank.strategy in ALIKE else 1 / rank.ranks
+    spared = scale * _spared(need) / rank.ranks if kept == "recomputed" else 0.0
+    trains = max((max(loop.peaks.values()) for loop in rank.loops if loop.steps), default=0)
+    evaluates = max((max(loop.peaks.values()) for loop in rank.loops if not loop.steps), default=0)
+    tensors = max(trains + (scale - 1) * part * grows - spared, evaluates, rank.setup)
+    return need.framework + need.script + rank.computing + tensors
 
 
 def _with_parts(need: Need, ranks: int, share: float) -> float:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from traced import GIB, MIB, need
 
 from modak_ansible.allocation.memory import limit_of
-from modak_ansible.model.measured.need import TracedLoop, peak_of, split_of
+from modak_ansible.model.measured.need import TracedLoop, TracedRank, peak_of, split_of
 from modak_ansible.model.process_layout import ProcessLayout
 from modak_ansible.model.target import Partition
 from modak_ansible.planning.service import request_of
@@ -96,6 +96,42 @@ def test_a_step_needs_its_part_of_what_it_needs_in_one_process():
     }
     found = need().model_copy(update={"loops": (TracedLoop.model_validate(few),), "units": (1,)})
     assert peak_of(found, 2, "fsdp").middle == (300 + 600 / 2) * MIB
+
+
+def of_ranks(*strategies: str, ranks: int = 2):
+    """A training of which ranks were traced: of 1000 MiB, the second one of a pipeline of 1100."""
+    loops = [{"rows": 32, "steps": 3, "tensors": {"1": 900 * MIB}, "peaks": {"1": 1000 * MIB}}]
+    more = [{**loops[0], "peaks": {"1": 1100 * MIB}}]
+    about = {"ranks": ranks, "setup": 150 * MIB, "computing": 40 * MIB}
+    traced = [{**about, "strategy": each, "rank": 0, "loops": loops} for each in strategies]
+    traced += [{**each, "rank": 1, "loops": more} for each in traced if each["strategy"] == "pipeline"]
+    return need().model_copy(update={"traced": tuple(map(TracedRank.model_validate, traced))})
+
+
+def test_a_rank_that_was_traced_needs_what_its_trace_says():
+    found = of_ranks("fsdp", "pipeline")
+    assert peak_of(found, 2, "fsdp").middle == (250 + 20 + 40 + 1000) * MIB
+    assert peak_of(found, 2, "pipeline").middle == (250 + 20 + 40 + 1100) * MIB  # the largest
+    assert peak_of(found, 4, "fsdp") == peak_of(need(), 4, "fsdp")  # as the law has it
+    assert peak_of(found, 2, "ddp") == peak_of(need(), 2, "ddp")
+    assert peak_of(found) == peak_of(need())
+
+
+def test_a_rank_that_was_traced_with_another_batch():
+    found, whole = of_ranks("ddp", "tensor"), 310 + 1000
+    assert peak_of(found, 2, "ddp", batch=128).middle / MIB == whole + 1600 / 2
+    assert peak_of(found, 2, "ddp", batch=32).middle / MIB == whole - 1600 / 2 / 2
+    assert peak_of(found, 2, "tensor", batch=128).middle / MIB == whole + 1600  # each rank has all of it
+    assert peak_of(found, 2, "tensor", batch=32).middle / MIB == whole - 1600 / 2 / 2  # and may spare as little as that
+
+
+def test_a_rank_that_was_traced_with_blocks_that_compute_again():
+    assert peak_of(of_ranks("ddp"), 2, "ddp", "recomputed").middle / MIB == 310 + 1000 - (900 - 90 - 100) / 2
+
+
+def test_what_was_traced_of_ranks_promises_closer():
+    law, traced = peak_of(need(), 2, "fsdp"), peak_of(of_ranks("fsdp"), 2, "fsdp")
+    assert traced.high / traced.middle < law.high / law.middle
 
 
 def test_blocks_that_compute_again_keep_what_goes_into_them():

@@ -28,6 +28,26 @@ def test_a_trace_is_a_short_job_of_one_process(request_):
     assert alone.blueprint.endswith("-trace")
 
 
+@pytest.mark.parametrize(
+    ("prepares", "resources", "ranks"),
+    [
+        (True, {"nodes": 2, "processes_per_node": 2}, {"4"}),
+        (True, {"nodes": 1}, set()),
+        (False, {"nodes": 2, "processes_per_node": 2}, set()),  # nothing is known of how it is parallel
+    ],
+)
+def test_a_script_that_prepare_makes_parallel_is_traced_as_ranks_too(request_, prepares, resources, ranks):
+    asked = request_.model_copy(
+        update={
+            "application": request_.application.model_copy(update={"prepares": prepares}),
+            "resources": request_.resources.model_copy(update=resources),
+            "parallelism": None,
+        }
+    )
+    environment = trace_alone(asked).application.environment
+    assert {value for name, value in environment if name == "MODAK_TRACE_RANKS"} == ranks
+
+
 def test_a_training_is_known_by_what_decides_its_memory(request_):
     longer = request_.resources.model_copy(update={"walltime": 60})
     other = request_.application.model_copy(update={"arguments": (("batch-size", "7"),)})

@@ -36,6 +36,16 @@ def test_what_was_given_back_raises_what_counts_as_large():
     assert heap.resident == before
 
 
+def test_what_is_large_stays_so_once_it_is_said():
+    heap = Heap()
+    heap.return_from(MIB)
+    for _ in range(2):  # the first one does not raise what counts as large
+        heap.release(*heap.allocate(8 * MIB))
+        assert heap.resident == 0
+    heap.release(*heap.allocate(MIB // 2))
+    assert heap.resident > 0
+
+
 def test_a_hole_between_others_stays():
     heap = Heap()
     heap.release(*heap.allocate(30 * MIB))

@@ -27,11 +27,17 @@ def ledger(torch, trace):
 
     scalar, leaves = torch.ops.aten._local_scalar_dense.default, torch.utils._pytree.tree_leaves
 
+    compared = (torch.ops.aten.equal.default, torch.ops.aten.allclose.default)
+
     class Ledger(TorchDispatchMode):
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            if any(hasattr(each, "full_tensor") for each in types):  # a DTensor: of what it is made of, each by itself
+                return NotImplemented
             if func is scalar and is_fake(args[0]) and args[0].constant is None:
                 kind = args[0].dtype
                 return 1.0 if kind.is_floating_point else kind is torch.bool or 0
+            if func in compared:
+                return False
             found = func(*args, **(kwargs or {}))
             trace.made(func.overloadpacket.__name__, leaves(found), _room(torch, func, args, found))
             trace.ran(func, args, kwargs or {}, found)
@@ -56,6 +62,19 @@ def _blocked(torch, images):
     lies_otherwise = images.dim() == 4 and images.is_contiguous(memory_format=torch.channels_last)
     is_small = images.dim() < 3 or images.shape[1] <= 3  # of few channels it needs no blocks
     return 0 if is_small or lies_otherwise else images.numel() * images.element_size()
+
+
+def follow_sizes(torch, trace):
+    """Tells a trace of memory that is given back, and taken again, while its tensor stays."""
+    kind = torch.UntypedStorage
+    resize = kind.resize_
+
+    def resize_(self, size):
+        found = resize(self, size)
+        trace.resized(self)
+        return found
+
+    kind.resize_ = resize_
 
 
 def look_at_no_numbers(torch):

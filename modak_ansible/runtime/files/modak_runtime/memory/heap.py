@@ -26,12 +26,16 @@ class Heap:
         self._threshold = self._trim = _LEAST
         self._top = self._end = self._touched = 0  # what lies behind top is free
         self._free, self._starts, self._ends = [], {}, {}  # (size, start); start: size; end: start
-        self._count, self._rests = 0, []
+        self._count, self._rests, self._grows = 0, [], True
 
     @property
     def resident(self):
         """Bytes that the process has of it, whether they are in use or not."""
         return self.mapped + self._touched
+
+    def return_from(self, threshold):
+        """Maps whatever is larger for itself from now on, whatever was given back."""
+        self._threshold, self._trim, self._grows = threshold, _LEAST, False
 
     def allocate(self, size):
         """Takes so many bytes; what comes back is for release."""
@@ -54,7 +58,7 @@ class Heap:
         """Gives back what allocate has given."""
         if start is None:
             self.mapped -= size
-            if self._threshold < size <= _MOST:
+            if self._grows and self._threshold < size <= _MOST:
                 self._threshold, self._trim = size, 2 * size
             return
         if start in self._ends:

@@ -2,7 +2,11 @@
 
 import contextlib
 import ctypes
+import json
 import os
+
+# What computes for the first time, by what is in the names of ATen's operators, and shapes of what it is given.
+_KINDS = ("", "convolution", "mkldnn_rnn_layer", "attention")
 
 
 def resident():
@@ -21,26 +25,90 @@ def import_optimisers(torch):
     torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], 0.1)
 
 
-def small_step(torch, model, *shape):
+def small_step(torch, model, *shape, prepare=None):
     """A step of a small model."""
-    optimizer, found = torch.optim.AdamW(model.parameters()), model(torch.zeros(shape))
+    optimizer = torch.optim.AdamW(model.parameters())
+    if prepare is not None:
+        prepare(model, optimizer)
+    found = model(torch.zeros(shape))
     (found[0] if isinstance(found, tuple) else found).sum().backward()
     optimizer.step()
 
 
-def computing(torch, operators):
-    """Bytes that libraries take when they compute for the first time, by small steps with what a script computes with.
+def first_times(torch, prepare, known):
+    """Bytes that libraries take when they compute for the first time, by kinds of operators.
+
+    Another process computes it, a copy of this one: what is imported there is not imported here.
 
     Args:
-        operators: the names of ATen's that the script calls.
+        prepare: makes a model and its optimizer those of one of several ranks; None in one process.
+        known: the pages of files that the script's own process has.
     """
-    nn, before = torch.nn, resident()
-    small_step(torch, nn.Sequential(nn.Linear(1024, 1024), nn.ReLU(), nn.LayerNorm(1024)), 256, 1024)
-    if "convolution" in operators:
-        layers = nn.Conv2d(32, 32, 3, 1, 1), nn.BatchNorm2d(32), nn.ReLU(), nn.MaxPool2d(2)
-        small_step(torch, nn.Sequential(*layers), 8, 32, 32, 32)
-    if "mkldnn_rnn_layer" in operators:
-        small_step(torch, nn.LSTM(64, 64), 8, 8, 64)
-    if any("attention" in name for name in operators):
-        small_step(torch, nn.TransformerEncoderLayer(64, 4, batch_first=True), 4, 32, 64)
-    return max(0, resident() - before)
+    return from_copy(lambda: _first_times(torch, prepare, known)) or {}
+
+
+def from_copy(act):
+    """What a function gives in a copy of this process, as plain things; None where that failed."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            os.close(reading)
+            with os.fdopen(writing, "w") as told:
+                json.dump(act(), told)
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as told:
+        said = told.read()
+    os.waitpid(child, 0)
+    return json.loads(said) if said else None
+
+
+def _first_times(torch, prepare, known):
+    nn, found, before = torch.nn, {}, _resident_of_copy(known)
+    small_step(torch, nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 64)), 8, 64, prepare=prepare)
+    for kind in _KINDS:
+        if kind == "":
+            small_step(torch, nn.Sequential(nn.Linear(1024, 1024), nn.ReLU(), nn.LayerNorm(1024)), 256, 1024)
+        elif kind == "convolution":
+            layers = nn.Conv2d(32, 32, 3, 1, 1), nn.BatchNorm2d(32), nn.ReLU(), nn.MaxPool2d(2)
+            small_step(torch, nn.Sequential(*layers), 8, 32, 32, 32)
+        elif kind == "mkldnn_rnn_layer":
+            small_step(torch, nn.LSTM(64, 64), 8, 8, 64)
+        else:
+            small_step(torch, nn.TransformerEncoderLayer(64, 4, batch_first=True), 4, 32, 64)
+        now = _resident_of_copy(known)
+        found[kind], before = max(0, now - before), now
+    return found
+
+
+def _resident_of_copy(known):
+    """Bytes as ``resident`` has them, with the pages of files that the original of this process had.
+
+    A copy of a process has the same memory, but of files only what it has looked at itself.
+    """
+    resident()  # gives back what is free
+    page = os.sysconf("SC_PAGE_SIZE")
+    with open("/proc/self/status") as lines:
+        numbers = dict(line.split(":", 1) for line in lines if line.startswith("Rss"))
+    return int(numbers["RssAnon"].split()[0]) * 1024 + page * len(known | file_pages())
+
+
+def file_pages():
+    """Numbers of the unchanged pages of files that lie in this process's memory; none where the kernel does not say."""
+    page, found = os.sysconf("SC_PAGE_SIZE"), set()
+    with (
+        contextlib.suppress(OSError, ValueError),
+        open("/proc/self/pagemap", "rb", 0) as places,
+        open("/proc/self/maps") as lines,
+    ):
+        for line in lines:
+            ends, _, _, _, inode = line.split()[:5]
+            first, last = (int(each, 16) // page for each in ends.split("-"))
+            if inode == "0":
+                continue
+            places.seek(8 * first)
+            flags = places.read(8 * (last - first))[7::8]  # the highest byte: present is bit 7, of a file bit 5
+            found.update(first + number for number, flag in enumerate(flags) if flag & 0xA0 == 0xA0)
+    return found

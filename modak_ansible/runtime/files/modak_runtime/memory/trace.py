@@ -7,16 +7,20 @@ allocator lays tensors out; for what is alive at a time, a test compares the two
 
 import atexit
 import functools
+import os
 import sys
 import weakref
 
-from modak_runtime.memory import fake
+from modak_runtime.memory import fake, world
 from modak_runtime.memory.blocks import repeated
 from modak_runtime.memory.heap import Heap
 from modak_runtime.memory.operators import Table
-from modak_runtime.memory.resident import computing, import_optimisers, resident, small_step
+from modak_runtime.memory.resident import file_pages, first_times, import_optimisers, resident, small_step
+from modak_runtime.pytorch.out_of_core import SMALLEST
+from modak_runtime.ranks import is_parallel
 
 _SHARES = (8, 8, 2, 2, 1, 1)  # what batches are divided by: what grows with them is found from these
+_WHOLE = (1, 1, 1)  # those of a rank
 _PATIENCE = 64  # batches in which a loop that trains makes its first step
 _RANKS = (2, 3, 4, 6, 8, 12, 16, 32, 64)  # for which stages are looked at
 _OWN_STEPS = 4  # of a loop over something that is no loader
@@ -26,10 +30,15 @@ def imported(torch, report, steps):
     """Begins, as soon as PyTorch is imported."""
     import_optimisers(torch)
     framework = resident()
+    known = file_pages()
+    tells, ranks = world.ask()
+    strategy = os.environ["MODAK_STRATEGY"] if is_parallel() else ""
+    first = first_times(torch, world.alone(torch, report, strategy) if strategy else None, known)
     mode = fake.made()
     with mode:  # much is imported when it is first used
         small_step(torch, torch.nn.Conv2d(1, 2, 3), 2, 1, 4, 4)
-    trace = Trace(torch, report, steps, mode, framework)
+    trace = Trace(torch, report, steps, mode, framework, first)
+    trace.tells, trace.ranks = tells, ranks
     hooks = torch.nn.modules.module
     optimizers = sys.modules["torch.optim.optimizer"]  # torch.optim itself hides it
     optimizers.register_optimizer_step_post_hook(lambda optimizer, _words, _options: trace.stepped(optimizer))
@@ -38,6 +47,9 @@ def imported(torch, report, steps):
     fake.look_at_no_numbers(torch)
     fake.let_modules_move(torch, mode)
     fake.give_batches(torch, trace.batches)
+    fake.follow_sizes(torch, trace)
+    if is_parallel():
+        world.begin(torch, trace)
     ledger = fake.ledger(torch, trace)
     mode.__enter__()
     ledger.__enter__()
@@ -53,13 +65,23 @@ class Trace:
         steps: the clock of the steps, which ends the process.
         mode: makes tensors fake.
         framework: bytes that were resident before.
+        first: bytes that libraries take when they compute for the first time, by what names of operators have in them.
+
+    Attributes:
+        tells: where what a rank has found is told; None where this is the script's own process.
+        ranks: what was told by ranks.
     """
 
-    def __init__(self, torch, report, steps, mode, framework):
+    def __init__(self, torch, report, steps, mode, framework, first):
         self._torch, self._report, self._steps, self._mode = torch, report, steps, mode
-        self._framework, self._tracing, self._script = framework, resident() - framework, None
+        self.tells, self.ranks = None, []
+        self._shares = _WHOLE if is_parallel() else _SHARES
+        self._first, self._framework, self._tracing, self._script = (
+            first, framework, resident() - framework, None
+        )  # fmt: skip
         self._live, self._now, self._heap = {}, 0, Heap()
         self._loops, self._loop, self._share, self._trained = [], _loop(), 1, set()
+        self._making = self._loop  # of the model, whole, before ranks have parts of it
         self._setup, self._kinds, self._is_complete = 0, set(), False
         self._optimizers, self._roots, self._kept, self._open = {}, [], {}, []
         self._table = Table(torch)
@@ -102,6 +124,35 @@ class Trace:
             self._live[key] = reference, size, self._heap.allocate(size)
             self._now += size
 
+    def resized(self, storage):
+        """Takes that the memory behind a tensor has another size, such as none while it is not needed."""
+        key = storage._cdata
+        if key not in self._live:
+            return
+        reference, before, place = self._live[key]
+        size = storage.nbytes()
+        if size == before:
+            return
+        self._heap.release(*place)
+        self._live[key] = reference, size, self._heap.allocate(size)
+        self._now += size - before
+
+    def borrow(self, size):
+        """Takes so many bytes that belong to no tensor; what comes back is for give_back."""
+        place = self._heap.allocate(size) if size else None
+        self._now += size
+        self.made("", (), ())
+        return place
+
+    def give_back(self, size, place):
+        self._now -= size
+        if place is not None:
+            self._heap.release(*place)
+
+    def returns_what_is_freed(self):
+        """Takes that large blocks go back at once from now on."""
+        self._heap.return_from(SMALLEST)
+
     def _given_back(self, key, _reference):
         _, size, place = self._live.pop(key)
         self._now -= size
@@ -116,7 +167,7 @@ class Trace:
         trains = self._torch.is_grad_enabled()
         self._loop = loop = _loop()
         self._loops.append(loop)
-        shares, given, kept = list(_SHARES if trains else _SHARES[-1:]), 0, None
+        shares, given, kept = list(self._shares if trains else _WHOLE[-1:]), 0, None
         while shares and given < _PATIENCE:
             self._share = shares[0]
             if loop["steps"] or not trains or given:  # gradients may be added up over many before the first step
@@ -172,7 +223,7 @@ class Trace:
         if not self._open:
             if self._script is None:
                 self._script = max(0, resident() - self._framework - self._tracing)
-                self._setup = self._heap.resident
+                self._setup = max(self._heap.resident, *self._making["peaks"].get(1, (0, 0)))
             if not any(root() is module for root in self._roots):
                 self._roots.append(weakref.ref(module))
         self._open.append((module, self._now))
@@ -260,7 +311,12 @@ class Trace:
         if self._report.memory is not None:
             self._report.memory.update(operators=self._table.as_list(), batches=self._table.batches)
             self._report.memory["loops"] = self._of_loops()  # those that evaluate come behind the one that trains
-            self._report.memory["computing"] = computing(self._torch, self._kinds)
+            self._report.memory["computing"] = sum(
+                size for kind, size in self._first.items() if any(kind in name for name in self._kinds)
+            )
+            self._report.memory["traced"] = self.ranks
+        if self.tells is not None and self._report.memory is not None:
+            world.tell(self.tells, self._report.memory)
 
 
 def _loop():

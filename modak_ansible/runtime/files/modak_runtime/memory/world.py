@@ -1,0 +1,197 @@
+"""A process that takes itself for one of several ranks, while it is traced: whatever others would say, it says itself.
+
+What the runtime does to make one training of ranks is done as ever, with tensors that have sizes alone: buckets, parts
+of parameters, what is gathered and what goes to other stages are in the trace. Nothing is sent.
+"""
+
+import functools
+import importlib
+import json
+import os
+import resource
+
+from modak_runtime.memory import fake
+from modak_runtime.ranks import STRATEGIES, Rank
+
+# What of its arguments gloo copies besides, as it was measured in PyTorch 2.13: all that a gather gives, and all of
+# what is summed and scattered; a sum has a scratch of its own.
+_COPIED = {"all_gather": 0, "all_gather_single": 0, "all_gather_into_tensor": 0, "reduce_scatter_single": 1,
+           "reduce_scatter_tensor": 1}  # fmt: skip
+_SCRATCH = 1900 << 10  # bytes
+_SENT = ("all_reduce", "broadcast", "isend", "recv", *_COPIED)
+_LONGEST = 240  # seconds of a processor in which one rank is traced: on a busy machine that is long
+
+
+def ask():
+    """Has copies of this process go on as ranks, one after the other: of MODAK_TRACE_RANKS, in each way.
+
+    Returns:
+        in the copy, the descriptor that it tells what it found; in this process None, and what all copies have told.
+    """
+    world, told = int(os.environ.pop("MODAK_TRACE_RANKS", "") or 1), []
+    for strategy in STRATEGIES if world > 1 else ():
+        for number in sorted({0, world // 2, world - 1}) if strategy == "pipeline" else (0,):
+            reading, writing = os.pipe()
+            if not os.fork():
+                os.close(reading)
+                _become(strategy, number, world)
+                return writing, []
+            os.close(writing)
+            with os.fdopen(reading) as words:
+                said = words.read()
+            os.wait()
+            told += [json.loads(said)] if said else []
+    return None, told
+
+
+def _become(strategy, number, world):
+    """Makes this process one rank, of which nothing else is seen."""
+    os.environ.update(
+        RANK=str(number), WORLD_SIZE=str(world), MASTER_ADDR="127.0.0.1", MASTER_PORT="1", MODAK_STRATEGY=strategy
+    )
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for each in (1, 2):
+        os.dup2(nowhere, each)
+    used = sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
+    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+    resource.setrlimit(resource.RLIMIT_CPU, (int(used) + _LONGEST, hard))  # whose signal ends it
+
+
+def tell(writing, found):
+    """Tells the process that asked what its copy has found as a rank."""
+    about = {
+        "strategy": os.environ["MODAK_STRATEGY"],
+        "ranks": int(os.environ["WORLD_SIZE"]),
+        "rank": int(os.environ["RANK"]),
+    }
+    with os.fdopen(writing, "w") as words:
+        json.dump({**about, **{name: found[name] for name in ("computing", "setup", "loops")}}, words)
+
+
+def begin(torch, trace):
+    """Has prepare make this process the rank of MODAK_STRATEGY that RANK and WORLD_SIZE say."""
+    from modak_runtime.parallel import processes
+    from modak_runtime.parallel.alive import watched
+    from modak_runtime.parallel.stages import call
+    from modak_runtime.parallel.stages.placed import Flow
+
+    for name in _SENT:
+        if hasattr(torch.distributed, name):
+            setattr(torch.distributed, name, _sent(torch, name, trace))
+    processes.meet, processes.Ranks = _meet, _alike(processes.Ranks, trace)
+    watched.begin = lambda *_words: None
+    call.near, call.Buffers.share = _near, _shared(call.Buffers.share)
+    Flow._look, call.Pipe.told = _real(Flow._look), lambda _self, _source, value: value or 0
+    meshes = importlib.import_module("torch.distributed.device_mesh")
+    meshes.init_device_mesh = _real(meshes.init_device_mesh)
+    meshes.DeviceMesh.__init__ = _real(meshes.DeviceMesh.__init__)
+    with fake.really():  # it makes fake tensors of its own, as large as the whole, to learn what an operator gives
+        kind = importlib.import_module("torch.distributed.tensor._sharding_prop").ShardingPropagator
+    kind._propagate_tensor_meta_non_cached = _real(kind._propagate_tensor_meta_non_cached)
+
+
+def alone(torch, report, strategy):
+    """A function that makes a model and its optimizer those of the only rank, through gloo: for what that takes."""
+
+    def prepare(model, optimizer):
+        from modak_runtime.parallel import processes
+        from modak_runtime.parallel.alive import watched
+
+        distributed = torch.distributed
+        distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
+        watched.begin = lambda *_words: None
+        rank = Rank({**os.environ, "RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "", "MASTER_PORT": "0"})
+        processes.Ranks(torch, rank, strategy).prepare(report, (model, optimizer))
+
+    return prepare
+
+
+def _near(_torch, one, other):
+    """Of numbers that are not there: whether their sizes are the same."""
+    return getattr(one, "shape", None) == getattr(other, "shape", None)
+
+
+def _shared(share):
+    """Tells of buffers whether they would change: batch norm's."""
+
+    def shared(self, pipe):
+        share(self, pipe)
+        return any(getattr(module, "track_running_stats", False) for module, *_ in self._before)
+
+    return shared
+
+
+def _real(function):
+    """With tensors that have numbers."""
+
+    @functools.wraps(function)
+    def called(*arguments, **options):
+        with fake.really():
+            return function(*arguments, **options)
+
+    return called
+
+
+class _Done:
+    """A message that has arrived; what was copied for it goes when somebody waits for it."""
+
+    def __init__(self, trace, size):
+        self._trace, self._size, self._copy = trace, size, trace.borrow(size)
+
+    def wait(self, *_words):
+        if self._copy is not None:
+            self._trace.give_back(self._size, self._copy)
+            self._copy = None
+        return True
+
+    def is_completed(self):
+        return True
+
+
+def _sent(torch, name, trace):
+    def send(*arguments, async_op=False, **_options):
+        size = _SCRATCH if name == "all_reduce" else 0
+        if name in _COPIED:
+            leaves = torch.utils._pytree.tree_leaves(arguments[_COPIED[name]])
+            size = sum(each.numel() * each.element_size() for each in leaves)
+        done = _Done(trace, size)
+        if not async_op and name != "isend":
+            done.wait()
+            return None
+        return done
+
+    return send
+
+
+def _meet(torch, rank, _gpu):
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    with fake.really():
+        torch.distributed.init_process_group("fake", store=FakeStore(), rank=rank.number, world_size=rank.world)
+
+
+def _alike(kind, trace):
+    class Alike(kind):
+        """One of several, all of which say what it says."""
+
+        def __init__(self, *arguments):
+            kind.__init__(self, *arguments)
+            if self.has_parts:
+                trace.returns_what_is_freed()
+
+        def from_first(self, value):
+            return value
+
+        def gathered(self, value):
+            return [value] * self.world
+
+        def to_first(self, value):
+            return [value] * self.world if self.number == 0 else None
+
+        def largest(self, numbers):
+            return numbers
+
+        def mean(self, value, _weight):
+            return value
+
+    return Alike
