@@ -1,4 +1,4 @@
-"""Trains one of a dozen models for a few steps on invented samples: what the memory model is compared with."""
+"""Trains one of twenty models for a few steps on invented samples: what the memory model is compared with."""
 
 from __future__ import annotations
 
@@ -246,6 +246,107 @@ class Audio(nn.Module):
         return self.head(self.layers(self.first(x)).mean(2))
 
 
+class Graph(nn.Module):
+    """Nodes that learn from their neighbours: what comes along edges is summed up by where it goes."""
+
+    def __init__(self, features, width, depth, classes):
+        super().__init__()
+        self.first = nn.Linear(features, width)
+        self.messages = nn.ModuleList(nn.Linear(2 * width, width) for _ in range(depth))
+        self.states = nn.ModuleList(nn.GRUCell(width, width) for _ in range(depth))
+        self.head = nn.Linear(width, classes)
+
+    def forward(self, x):
+        many, nodes, _ = x.shape
+        h = self.first(x).flatten(0, 1)
+        begin = torch.arange(many * nodes, device=x.device).repeat_interleave(4)
+        end = (begin + torch.tensor([1, 5, 25, 60], device=x.device).repeat(many * nodes)) % (many * nodes)
+        for message, state in zip(self.messages, self.states):
+            along = functional.silu(message(torch.cat([h[begin], h[end]], 1)))
+            h = state(torch.zeros_like(h).index_add(0, end, along), h)
+        return self.head(h.view(many, nodes, -1).mean(1))
+
+
+class Gated(nn.Module):
+    """A recurrent network over features, in both directions."""
+
+    def __init__(self, features, width, depth, classes):
+        super().__init__()
+        self.gru = nn.GRU(features, width, depth, batch_first=True, bidirectional=True)
+        self.head = nn.Linear(2 * width, classes)
+
+    def forward(self, x):
+        return self.head(self.gru(x)[0][:, -1])
+
+
+class Mixed(nn.Module):
+    def __init__(self, places, width):
+        super().__init__()
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.along = nn.Sequential(nn.Linear(places, 2 * places), nn.GELU(), nn.Linear(2 * places, places))
+        self.across = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+
+    def forward(self, x):
+        x = x + self.along(self.norm1(x).transpose(1, 2)).transpose(1, 2)
+        return x + self.across(self.norm2(x))
+
+
+class Mixer(nn.Module):
+    def __init__(self, size, patch, width, depth, classes):
+        super().__init__()
+        self.patches = nn.Conv2d(3, width, patch, patch)
+        self.blocks = nn.Sequential(*(Mixed((size // patch) ** 2, width) for _ in range(depth)))
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, classes)
+
+    def forward(self, x):
+        return self.head(self.norm(self.blocks(self.patches(x).flatten(2).transpose(1, 2))).mean(1))
+
+
+class Next(nn.Module):
+    """A block of ConvNeXt: each channel by itself, then all of each place."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.deep, self.norm = nn.Conv2d(width, width, 7, 1, 3, groups=width), nn.LayerNorm(width)
+        self.wide, self.narrow = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.scale = nn.Parameter(torch.full((width,), 1e-2))
+
+    def forward(self, x):
+        y = self.narrow(functional.gelu(self.wide(self.norm(self.deep(x).permute(0, 2, 3, 1)))))
+        return x + (self.scale * y).permute(0, 3, 1, 2)
+
+
+def convnext(widths, classes):
+    layers, before = [], 3
+    for number, width in enumerate(widths):
+        layers += [nn.Conv2d(before, width, 2 if number else 4, 2 if number else 4), Next(width), Next(width)]
+        before = width
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(before, classes))
+
+
+def volume(width, classes):
+    layers, before = [], 1
+    for many in (width, 2 * width, 4 * width):
+        layers += [nn.Conv3d(before, many, 3, 1, 1), nn.BatchNorm3d(many), nn.ReLU(True), nn.MaxPool3d(2)]
+        before = many
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(before * 4**3, 512), nn.ReLU(), nn.Linear(512, classes))
+
+
+class Translator(nn.Module):
+    """An encoder and a decoder that looks at what it gives, by MultiheadAttention."""
+
+    def __init__(self, vocabulary, width, heads, depth):
+        super().__init__()
+        self.words = nn.Embedding(vocabulary, width)
+        self.both = nn.Transformer(width, heads, depth, depth, 4 * width, 0.1, batch_first=True)
+        self.head = nn.Linear(width, vocabulary)
+
+    def forward(self, x):
+        begin, end = self.words(x).chunk(2, 1)
+        mask = nn.Transformer.generate_square_subsequent_mask(end.shape[1])
+        return self.head(self.both(begin, end, tgt_mask=mask, tgt_is_causal=True)).flatten(0, 1)
+
+
 def segments(size, classes):
     def make(g):
         return torch.rand(3, size, size, generator=g), torch.randint(classes, (size, size), generator=g)
@@ -258,53 +359,78 @@ def numbered(make, classes):
     return lambda g: (make(g), torch.randint(classes, (), generator=g))
 
 
+def tokens(length, vocabulary):
+    return lambda g: torch.randint(vocabulary, (length,), generator=g)
+
+
 def clicks(tables):
     return numbered(lambda g: torch.randint(10**9, (tables,), generator=g), 2)
 
 
-# name: its model, one of its samples, and samples of a step
+def pairs(length, vocabulary):
+    """Words of two languages, of which the second ones are to be found."""
+
+    def make(g):
+        found = torch.randint(vocabulary, (2 * length,), generator=g)
+        return found, found[length:]
+
+    return make
+
+
+def floats(*shape):
+    return lambda g: torch.rand(*shape, generator=g)
+
+
+# name: its model, one of its samples, samples of a step, and its optimiser
 MODELS = {
-    "mlp": (lambda: mlp(3 * 32 * 32, 4096, 4096, 10), images(32, 10), 256),
-    "cnn": (cnn, images(28, 10, 1), 256),
-    "resnet": (resnet, images(128, 1000), 32),
-    "gpt": (lambda: GPT(16384, 128, 512, 8, 8), words(128, 16384), 8),
-    "encoder": (
-        lambda: Encoder(20000, 384, 6, 6, 4), numbered(lambda g: torch.randint(20000, (128,), generator=g), 4), 16
-    ),
-    "vit": (lambda: ViT(96, 8, 384, 8, 6, 100), images(96, 100), 32),
-    "lora": (lambda: lora(GPT(16384, 128, 768, 8, 12), 8), words(128, 16384), 8),
-    "lstm": (lambda: Recurrent(8192, 768, 2), words(64, 8192), 32),
-    "tables": (lambda: Tables((400000, 200000, 100000, 50000), 64), clicks(4), 512),
-    "unet": (lambda: UNet(24, 4, 8), segments(96, 8), 8),
-    "mobile": (lambda: mobile(32, 6), images(96, 100), 32),
-    "dense": (lambda: Dense(16, 12, 100), images(48, 100), 32),
-    "audio": (lambda: Audio(128, 6, 35), numbered(lambda g: torch.rand(1, 8000, generator=g), 35), 32),
-    "wide": (lambda: mlp(64, 6144, 6144, 4), numbered(lambda g: torch.rand(64, generator=g), 4), 64),
+    "mlp": (lambda: mlp(3 * 32 * 32, 4096, 4096, 10), images(32, 10), 64, "adamw"),
+    "cnn": (cnn, images(28, 10, 1), 256, "momentum"),
+    "resnet": (lambda: resnet((64, 128, 256, 512)), images(96, 1000), 16, "momentum"),
+    "gpt": (lambda: GPT(16384, 96, 384, 6, 6), words(96, 16384), 8, "adamw"),
+    "encoder": (lambda: Encoder(20000, 384, 6, 4, 4), numbered(tokens(96, 20000), 4), 12, "adamw"),
+    "vit": (lambda: ViT(96, 8, 256, 6, 4, 100), images(96, 100), 24, "sgd"),
+    "lora": (lambda: lora(GPT(12000, 96, 512, 8, 8), 8), words(96, 12000), 8, "adamw"),
+    "lstm": (lambda: Recurrent(8192, 640, 2), words(48, 8192), 24, "sgd"),
+    "tables": (lambda: Tables((400000, 200000, 100000, 50000), 32), clicks(4), 512, "adamw"),
+    "unet": (lambda: UNet(16, 4, 8), segments(96, 8), 12, "adamw"),
+    "mobile": (lambda: mobile(24, 5), images(96, 100), 12, "momentum"),
+    "dense": (lambda: Dense(12, 10, 100), images(48, 100), 16, "sgd"),
+    "audio": (lambda: Audio(96, 6, 35), numbered(floats(1, 8000), 35), 24, "adamw"),
+    "wide": (lambda: mlp(64, 5120, 5120, 4), numbered(floats(64), 4), 64, "momentum"),
+    "gru": (lambda: Gated(80, 512, 3, 40), numbered(floats(96, 80), 40), 24, "adamw"),
+    "graph": (lambda: Graph(32, 192, 5, 8), numbered(floats(120, 32), 8), 24, "momentum"),
+    "mixer": (lambda: Mixer(96, 8, 320, 6, 100), images(96, 100), 16, "adamw"),
+    "convnext": (lambda: convnext((48, 96, 192, 384), 100), images(128, 100), 16, "momentum"),
+    "volume": (lambda: volume(12, 20), numbered(floats(1, 32, 32, 32), 20), 16, "sgd"),
+    "translator": (lambda: Translator(16000, 320, 5, 3), pairs(48, 16000), 12, "adamw"),
 }  # fmt: skip
+# Their outputs have a row for each word.
+OF_WORDS = ("gpt", "lora", "lstm", "translator")
+OPTIMIZERS = {
+    "sgd": lambda learns: torch.optim.SGD(learns, 0.01),
+    "momentum": lambda learns: torch.optim.SGD(learns, 0.01, momentum=0.9),
+    "adamw": lambda learns: torch.optim.AdamW(learns, 1e-4),
+}
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("model", choices=sorted(MODELS))
-    parser.add_argument("--optimizer", default="sgd", choices=("sgd", "momentum", "adamw"))
+    parser.add_argument("--optimizer", default="", choices=("", *OPTIMIZERS))
     parser.add_argument("--steps", type=int, default=4)
     parser.add_argument("--batch-size", type=int, default=0)
     options = parser.parse_args()
     torch.manual_seed(0)
-    make, sample, batch = MODELS[options.model]
+    make, sample, batch, optimizer = MODELS[options.model]
     batch = options.batch_size or batch
     model = make()
     learns = [each for each in model.parameters() if each.requires_grad]
-    optimizer = {
-        "sgd": lambda: torch.optim.SGD(learns, 0.01),
-        "momentum": lambda: torch.optim.SGD(learns, 0.01, momentum=0.9),
-        "adamw": lambda: torch.optim.AdamW(learns, 1e-4),
-    }[options.optimizer]()
+    optimizer = OPTIMIZERS[options.optimizer or optimizer](learns)
     loader = DataLoader(Samples(sample, options.steps * batch), batch)
     model, optimizer, loader = modak_runtime.prepare(model, optimizer, loader)
     for step, (x, y) in enumerate(loader):
         optimizer.zero_grad()
-        loss = functional.cross_entropy(model(x), y.flatten() if options.model in ("gpt", "lora", "lstm") else y)
+        loss = functional.cross_entropy(model(x), y.flatten() if options.model in OF_WORDS else y)
         loss.backward()
         optimizer.step()
         print(f"step {step}: loss {loss.item():.4f}", flush=True)

@@ -14,10 +14,11 @@ from modak_ansible.model.distributed import ALIKE, PIECES, PREPARED, SHARED_OUT
 from modak_ansible.model.measured.prediction import Interval, Split
 from modak_ansible.model.quantities import format_size
 
-# How far measured peaks were below and above predicted ones at most, over benchmarks/memory/records.jsonl: of one
-# process, and of several, where batch norm over ranks takes what no trace of one process shows.
+# How far measured peaks were below and above predicted ones at most: of one process, but for one recurrent network of
+# many small steps, which takes far less (benchmarks/memory/records.jsonl); and of several by the law alone, as it was
+# measured before ranks were traced.
 _LOW, _LOW_OF_PARTS, _HIGH, _HIGH_OF_SEVERAL = 0.89, 0.8, 1.3, 1.55
-# The same where a rank itself was traced.
+# The same where a rank itself was traced; above: what no run of these records was, taken from them.
 _LOW_OF_RANK, _HIGH_OF_RANK = 0.85, 1.3
 _NO_BYTES = 64  # beyond every power of two in FLOP a byte
 
