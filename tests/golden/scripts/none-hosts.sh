@@ -23,7 +23,7 @@ fi
 if [ "$(cat state/finished 2> /dev/null)" = 0 ]; then
     exit 0
 fi
-rm -f state/finished state/ended state/missed state/failed_rank state/goes_on
+rm -f state/finished state/ended state/missed state/failed_rank state/goes_on; rm -rf state/cores
 # Room for the last word is taken now: it is to be noted on a full disk, too.
 echo > state/finishing
 
@@ -75,6 +75,13 @@ command=(
     train.py
 )
 
+# Notes which cores a rank may use, as the kernel says: who has too few of them is known by that.
+note_cores() {
+    mkdir -p "$deployment/state/cores"
+    printf '%s %s %s\n' "${SLURMD_NODENAME:-$(hostname)}" 4 \
+        "$(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status)" > "$deployment/state/cores/$1"
+} 2> /dev/null
+
 # Where the ranks meet: at the first of them, by an address of its node as the others reach it.
 other='it'"'"'s.example'
 address=$(ssh -G "$other" 2> /dev/null | awk '$1 == "hostname" { print $2 }')
@@ -98,6 +105,7 @@ rank() {
     export MODAK_STRATEGY=ddp MODAK_RENDEZVOUS_TIMEOUT=300
     export RANK=$1 LOCAL_RANK=$(($1 % 2)) NODE_RANK=$(($1 / 2))
     shift
+    note_cores "$RANK"
     # The rest of what torchrun says, and what Lightning, Accelerate and JAX would otherwise take for one process.
     export GROUP_RANK=$NODE_RANK GROUP_WORLD_SIZE=3 ROLE_RANK=$RANK ROLE_WORLD_SIZE=$WORLD_SIZE
     export TORCHELASTIC_RUN_ID=$MASTER_PORT TORCHELASTIC_RESTART_COUNT=0 TORCHELASTIC_MAX_RESTARTS=0
@@ -156,8 +164,7 @@ ranks() {
         done
         wait "$each" || code=$?
     done
-    collect
-    exit "$code"
+    collect; exit "$code"
 }
 
 # The other hosts, which this one enters by ssh as its user may, with keys that ask nobody. All that is asked of one
@@ -256,6 +263,7 @@ collect() {
     for host in "${hosts[@]}"; do
         {
             timeout --kill-after=5 300 rsync -a --ignore-missing-args --timeout=60 --rsh "$by" "$host:$deployment/ranks" "$deployment/" &&
+                timeout --kill-after=5 60 rsync -a --ignore-missing-args --timeout=60 --rsh "$by" "$host:$deployment/state/cores" "$deployment/state/" &&
                 there "$host" tidy "$deployment"
         } < /dev/null || echo "what the ranks on the host $host wrote could not be brought here" >&2
     done
@@ -350,7 +358,7 @@ for path in "$image" "$dataset"; do
 done
 {
     declare -p deployment MASTER_ADDR MASTER_PORT command hosts far home
-    declare -f rank ranks word there place tidy collect connect far_rank
+    declare -f note_cores rank ranks word there place tidy collect connect far_rank
     # shellcheck disable=SC2016 # it is the other shell's
     echo 'cd "$deployment/code" || exit 1
 case $# in
