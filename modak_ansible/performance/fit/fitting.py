@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import floor, log10, sqrt
 from typing import Any
 
 from modak_ansible.errors import ModakError
@@ -263,9 +264,25 @@ def _rounded(part: Part) -> dict[str, object]:
     """What a file need not say to the last digit."""
     return {
         "mean": tuple(float(f"{value:.6g}") for value in part.mean),
-        "covariance": tuple(" ".join(str(float(f"{value:.4g}")) for value in row) for row in part.covariance),
+        "covariance": _rounded_covariance(part),
         "calibration": {kind: float(f"{factor:.3g}") for kind, factor in part.calibration.items()},
     }
+
+
+def _rounded_covariance(part: Part) -> tuple[str, ...]:
+    """Each number to the ten thousandth of its two standard deviations' product, or nearer: a correlation to 4 places.
+
+    So many digits of every number would be twice as long: most correlations are small.
+    """
+    rows = [row for row in part.covariance if not isinstance(row, str)]
+    deviations = [sqrt(row[-1]) for row in rows]
+    return tuple(
+        " ".join(
+            str(round(value, -floor(log10(1e-4 * deviation * other))))
+            for value, other in zip(row, deviations, strict=False)
+        )
+        for row, deviation in zip(rows, deviations, strict=True)
+    )
 
 
 def _usual() -> dict[str, float]:
