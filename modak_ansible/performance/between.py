@@ -47,6 +47,15 @@ def processes_of(question: Question) -> int:
     return question.nodes * question.processes_per_node
 
 
+def wait_alike(one: Question, other: Question) -> bool:
+    """Whether the processes of both wait for each other in the same way."""
+
+    def way(question: Question) -> tuple[object, ...]:
+        return buckets_of(question.settings), question.shares_batch, question.gathers, question.split
+
+    return processes_of(one) == processes_of(other) == 1 or way(one) == way(other)
+
+
 def slowest(question: Question, step: float, variance: float) -> float:
     """Seconds of compute of a step of the slowest process.
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from modak_ansible.model.measured.prediction import Question
-from modak_ansible.performance.between import LAW, processes_of, why_unknown
+from modak_ansible.performance.between import LAW, processes_of, wait_alike, why_unknown
 from modak_ansible.performance.features import in_version, switch_name
 from modak_ansible.performance.regression import Regression
 from modak_ansible.performance.run import Run
@@ -82,9 +82,13 @@ class Coverage:
             unknown.append("no record of what a copy of the data on the node saves")
         if one.work.batch_size != other.work.batch_size:
             unknown.append("no record of the same work with another batch size")
-        if (old.nodes, old.processes_per_node) != (new.nodes, new.processes_per_node):
+        is_by_law = not wait_alike(old, new)
+        if is_by_law or (old.nodes, old.processes_per_node) != (new.nodes, new.processes_per_node):
             unknown += filter(None, (why_unknown(one, old), why_unknown(other, new)))
-        records = min(counts) if counts else self._counts.get(f"framework {after.framework}", 0)
+        if before == after and old.settings != new.settings and not (is_by_law or unknown):
+            unknown.append("the model does not tell them apart")
+        of_all = 0 if is_by_law else self._counts.get(f"framework {after.framework}", 0)
+        records = min(counts) if counts else of_all
         return Seen(tuple(dict.fromkeys(unknown)), tuple(self._notes(other)), records)
 
     def _place(self, run: Run, question: Question) -> list[str]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from modak_ansible.model.measured.prediction import SIGMAS, Gain, Interval, Prediction, Question
 from modak_ansible.model.request import Request
-from modak_ansible.performance.between import processes_of, slowest, waiting_seconds, what_link_permits
+from modak_ansible.performance.between import processes_of, slowest, wait_alike, waiting_seconds, what_link_permits
 from modak_ansible.performance.doubts import Coverage, doubts_of
 from modak_ansible.performance.features import FEATURES_OF, Facts, Feature, waiting
 from modak_ansible.performance.regression import Regression, Vector
@@ -92,8 +92,8 @@ class PerformanceModel:
         notes = list(seen.unknown or seen.notes)
         if not is_whole and not seen.unknown:
             notes.append("of steady steps alone: it is not known how long the run is")
-        apart = self.apart(other.facts)
-        return Gain(ratio=ratio, records=seen.records, known=not seen.unknown, why="; ".join(notes), apart=apart)
+        known = not seen.unknown and (is_whole or wait_alike(old, new))  # in steps alone nobody waits
+        return Gain(ratio=ratio, records=seen.records, known=known, why="; ".join(notes), apart=self.apart(other.facts))
 
     def scaling_runs(self, request: Request) -> tuple[ScalingRun, ...]:
         """Measured runs of a request's program with several numbers of processes; none where there are none."""

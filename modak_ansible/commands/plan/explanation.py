@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from modak_ansible.commands.plan.facts import NUMERICS, clock, clocks, factor, settings_of
+from modak_ansible.commands.plan.facts import NUMERICS, clock, clocks, measured, settings_of
 from modak_ansible.model.plan import Candidate, Choice, Plan, by_reason
 from modak_ansible.model.quantities import counted
 
@@ -81,7 +81,7 @@ def _candidate(candidate: Candidate, shared: Sequence[str]) -> str:
 def _choice(choice: Choice, width: int) -> Iterator[str]:
     stock = " (stock)" if choice.value == choice.stock else f" (stock: {choice.stock})" if choice.stock else ""
     place = f", set in the {choice.reaches}" if choice.reaches else ""
-    speed = f"; {factor(choice.speed)} of stock, {counted(choice.records, 'record')}" if choice.speed else ""
+    speed = f"; {measured(choice, ' of stock')}" if choice.speed else ""
     evidence = f"; {choice.evidence}" if choice.evidence and not choice.evidence.endswith(f"/{choice.name}.md") else ""
     name = choice.name.replace("_", " ")
     text = f"{name} {choice.value}{stock}: {choice.reason}{speed}; {NUMERICS[choice.numerics]}{place}{evidence}"
@@ -90,8 +90,7 @@ def _choice(choice: Choice, width: int) -> Iterator[str]:
         yield from _wrapped(f"not {', '.join(values)}: {reason}", width, 6)
     for rejected in choice.rejected:
         if rejected.speed:
-            measured = f"{factor(rejected.speed)}, {counted(rejected.records, 'record')}"
-            yield from _wrapped(f"not {rejected.value}, {measured}: {rejected.reason}", width, 6)
+            yield from _wrapped(f"not {rejected.value}, {measured(rejected)}: {rejected.reason}", width, 6)
 
 
 def _wrapped(text: str, width: int, indent: int) -> list[str]:

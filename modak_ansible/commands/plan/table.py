@@ -10,14 +10,14 @@ from modak_ansible.commands.plan.facts import (
     clock,
     clocks,
     costs_of,
-    factor,
     facts_of,
     is_taken,
+    measured,
     predicted,
     settings_of,
     target_of,
 )
-from modak_ansible.model.plan import Candidate, Choice, Note, Plan, Rejected, by_reason
+from modak_ansible.model.plan import Candidate, Choice, Note, Plan, by_reason
 from modak_ansible.model.quantities import counted
 
 _TITLE = 12
@@ -93,7 +93,7 @@ def _row(title: str, text: str, width: int) -> list[str]:
     return textwrap.wrap(
         text,
         width,
-        initial_indent=f"  {title:<{_TITLE}}",
+        initial_indent=f"  {title:<{_TITLE - 1}} ",
         subsequent_indent=" " * (_TITLE + 2),
         break_long_words=False,
         break_on_hyphens=False,
@@ -181,7 +181,7 @@ def _scale(plan: Plan, width: int) -> list[str]:
 def _taken(choices: list[Choice], width: int) -> list[str]:
     lines = ["", "  taken"] if choices else []
     for choice in choices:
-        speed = f"{factor(choice.speed)}, {counted(choice.records, 'record')}; " if choice.speed else ""
+        speed = f"{measured(choice)}; " if choice.speed else ""
         how = f"{choice.value}: {speed}{NUMERICS[choice.numerics]}; {choice.reason}"
         lines += _row(_title(choice.name), how, width)
     return lines
@@ -233,9 +233,9 @@ def _promise(choice: Choice) -> float:
 def _grouped(choice: Choice, shared: Container[str]) -> str:
     """The alternatives, those with a predicted speed each by itself, the others by their reasons."""
     rejected = [rejected for rejected in choice.rejected if not (is_taken(choice) and rejected.value == choice.stock)]
-    measured = [f"{each.value} {_speed(each)}: {each.reason}" for each in rejected if each.speed]
+    known = [f"{each.value} {measured(each)}: {each.reason}" for each in rejected if each.speed]
     others = by_reason(each for each in rejected if not each.speed and each.reason not in shared)
-    texts = [*measured, *(f"{', '.join(values)}: {reason}" for reason, values in others.items())]
+    texts = [*known, *(f"{', '.join(values)}: {reason}" for reason, values in others.items())]
     shown = texts[:1]
     for text in texts[1:]:
         if len(" | ".join((*shown, text))) > _LONGEST:
@@ -243,11 +243,6 @@ def _grouped(choice: Choice, shared: Container[str]) -> str:
         shown.append(text)
     more = f" | and {len(texts) - len(shown)} more" if len(texts) > len(shown) else ""
     return " | ".join(shown) + more if shown else ""
-
-
-def _speed(rejected: Rejected) -> str:
-    assert rejected.speed is not None  # noqa: S101 - the others have no speed to tell
-    return f"{factor(rejected.speed)}, {counted(rejected.records, 'record')}"
 
 
 def _title(name: str) -> str:

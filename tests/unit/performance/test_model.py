@@ -97,6 +97,38 @@ def test_several_processes_are_predicted_from_one_and_the_network(model):
     assert together.seconds.high / together.seconds.low > alone.seconds.high / alone.seconds.low
 
 
+SUMS = {"gradient_compression": "bf16"}
+
+
+@pytest.mark.parametrize("other", [{"settings": SUMS}, {"settings": {"local_sgd": "4"}}, {"shares_batch": True}])
+def test_what_sums_would_gain_over_a_network_that_nobody_measured_is_unknown(model, other):
+    gain = model.gain(question(nodes=4), question(nodes=4, **other))
+    assert not gain.known
+    assert "nor of what messages between nodes cost" in gain.why
+
+
+def test_what_sums_gain_is_known_by_their_law_and_by_no_record(model):
+    gain = model.gain(question(nodes=4, **NETWORK), question(nodes=4, settings=SUMS, **NETWORK))
+    assert gain.known
+    assert gain.ratio.middle > 1
+    assert gain.records == 0
+    besides = {**SUMS, "precision": "bf16"}
+    assert model.gain(question(nodes=4, **NETWORK), question(nodes=4, settings=besides, **NETWORK)).records > 0
+
+
+def test_what_the_model_does_not_tell_apart_has_no_number(model):
+    gain = model.gain(*(question(settings={"large_batch": value}, nodes=4, **NETWORK) for value in ("linear", "lars")))
+    assert not gain.known
+    assert "does not tell them apart" in gain.why
+
+
+def test_of_sums_steady_steps_alone_tell_nothing(model):
+    bare = {"work": Work(parameters=10**6), "nodes": 4, **NETWORK}
+    gain = model.gain(question(**bare), question(**bare, settings=SUMS))
+    assert not gain.known
+    assert "how long the run is" in gain.why
+
+
 def test_a_slower_network_takes_longer_and_one_process_has_none(model):
     slow = {"latency": 300.0, "bandwidth": 0.0118}
     assert model.predict(question(**slow)) == model.predict(question())
