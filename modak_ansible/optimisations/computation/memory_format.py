@@ -36,4 +36,15 @@ class MemoryFormat(CodeOptimisation):
             return f"{framework} has it not on processors"
         if framework == "pytorch" and not is_at_least(draft, "1.5"):
             return "PyTorch has it from 1.5 on"
+        if framework == "pytorch" and value == _LAST and _has_no_images(draft):
+            return "a step of it, as traced, has no two-dimensional convolution"
         return ""
+
+
+def _has_no_images(draft: Draft) -> bool:
+    """Whether a trace tells that no weights have an order of channels."""
+    operators = draft.request.need.operators if draft.request.need else None
+    return operators is not None and not any(
+        operator.name.startswith("convolution") and any(len(shape) == 4 for shape in operator.shapes)
+        for operator in operators
+    )

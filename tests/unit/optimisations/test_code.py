@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from traced import need
 
 from modak_ansible.errors import CannotPlan
+from modak_ansible.model.measured.need import Operator
 from modak_ansible.model.measured.workload import Workload, WorkloadScript
 from modak_ansible.planning.plan import make_plan
 
@@ -38,6 +40,17 @@ def options(name, made):
 
 
 # --- how a choice gets there
+
+
+@pytest.mark.parametrize(("shape", "serves"), [((8, 3, 3, 3), True), ((8, 3, 3), False), (None, False)])
+def test_channels_last_is_of_use_where_a_trace_has_convolutions_of_images(draft, shape, serves):
+    made = draft(application={"prepares": True})
+    said = {"name": "convolution", "shapes": [shape], "format": "float32", "count": 1, "flop": 1, "bytes": 1}
+    found = need().model_copy(update={"operators": (Operator.model_validate(said),) if shape else ()})
+    made.request = made.request.model_copy(update={"need": found})
+    assert why_not(matter("memory_format").options(made), "channels_last") == (
+        "" if serves else "a step of it, as traced, has no two-dimensional convolution"
+    )
 
 
 def test_nothing_gets_to_a_script_that_calls_no_prepare(draft):
