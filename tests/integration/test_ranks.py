@@ -237,6 +237,14 @@ def test_a_larger_batch_steps_as_it_is_written_out(pytorch_python, planned, worl
     assert ranks[0]["steps"][0]["rate"] == 0.05, "the script finds its own"
 
 
+@pytest.mark.thorough
+def test_a_batch_does_not_grow_beyond_the_data_where_the_rest_is_dropped(pytorch_python):
+    done = run(pytorch_python, HERE / "large_batches.py", world=2, MODAK_CHOICES="large_batch=linear", BATCH="30")
+    assert [each.code for each in done] == [0, 0], "\n".join(each.errors for each in done)
+    steps = [json.loads(each.output)["steps"] for each in done]
+    assert [sum(len(rank[step]["samples"]) for rank in steps) for step in range(4)] == [30] * 4
+
+
 @pytest.mark.parametrize("planned", ["linear", *thorough("lars")])
 def test_drawn_digits_are_learned_as_well_in_larger_batches(pytorch_python, tmp_path, planned):
     digits.write(tmp_path)

@@ -1,6 +1,7 @@
 """Linear regression by SGD: which samples this rank had at each step, and the weights behind it."""
 
 import json
+import os
 
 import modak_runtime
 import torch
@@ -23,7 +24,8 @@ torch.manual_seed(0)
 model, data = nn.Linear(6, 3), Samples()
 begun = [model.weight.tolist(), model.bias.tolist()]
 optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9, weight_decay=0.01, nesterov=False)
-loader = torch.utils.data.DataLoader(data, batch_size=6, shuffle=True)
+size = int(os.environ.get("BATCH", "6"))
+loader = torch.utils.data.DataLoader(data, batch_size=size, shuffle=True, drop_last=size != 6)
 model, optimizer, loader = modak_runtime.prepare(model, optimizer, loader)
 schedule = torch.optim.lr_scheduler.StepLR(optimizer, step_size=3, gamma=0.5)
 steps = []

@@ -109,6 +109,8 @@ def _why_not(torch, ranks, planned, optimizers, loaders):
         return "ranks make steps by themselves"
     if not loaders:
         return "no loader was given to prepare that shuffles, and makes its batches in the standard way"
+    if any(loader.drop_last and len(loader.sampler) < loader.batch_size * ranks.world for loader in loaders):
+        return "an epoch would have no whole batch, and drop_last leaves out others"
     if not optimizers or any(type(each) is not torch.optim.SGD for each in optimizers):
         return "the rule is one of SGD, and %s was given to prepare" % (
             ", ".join(sorted({type(each).__name__ for each in optimizers})) or "no optimizer")  # fmt: skip
