@@ -142,7 +142,8 @@ class Engine(Apptainer):
         return self.pull(address, image, name)
 
     def push(self, image: Path, address: str) -> List[str]:
-        return [self._program, "push", "--quiet", f"docker-archive:{image}", address]
+        # no engine pushes out of an archive
+        return [self._program, "push", "--quiet", self._stored(image), address]
 
     def start(self, image: Path, words: List[str], devices: List[str]) -> List[str]:
         run = [self._program, "run", "--rm", "--init", "--pull=never", "--network=host", "--entrypoint="]
