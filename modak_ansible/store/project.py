@@ -19,6 +19,9 @@ COLLECTION = "modak.hpc"
 # What a blueprint, a request, a package or a script alone may end with.
 SERVICE_FILES = (".yaml", ".yml", ".json", ".py", *SUFFIXES)
 _MARKS = (STATE_FOLDER, ".git", "ansible.cfg")
+# How many bytes the path of a socket has (unix(7)), without the two slashes, the name that one has here (12 digits, a
+# dash, 40 digits) and the 17 letters behind it under which ssh makes it.
+_ROOM_FOR_SOCKETS = 107 - 2 - 53 - 17
 _PYTHONS = ("pyproject.toml", "setup.py")  # of a project that has none of these, as one that was unpacked
 
 
@@ -138,10 +141,11 @@ def _scripts_in(folder: Path) -> list[str]:
 
 def control_folder() -> Path:
     """A private folder for the sockets of shared SSH connections; their paths must stay short."""
+    name = f"modak-{os.getuid()}"
     base = os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()
-    if len(base) > 40:
+    if len(os.fsencode(base)) + len(name) > _ROOM_FOR_SOCKETS:
         base = "/tmp"  # noqa: S108 - made private below
-    folder = Path(base) / f"modak-{os.getuid()}"
+    folder = Path(base) / name
     folder.mkdir(mode=0o700, exist_ok=True)
     known = folder.lstat()  # in /tmp anybody may have put a link there
     if not stat.S_ISDIR(known.st_mode) or known.st_uid != os.getuid() or known.st_mode & 0o077:

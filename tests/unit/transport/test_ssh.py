@@ -181,6 +181,16 @@ def test_a_key_with_a_percent_sign_is_that_key(tmp_path):
     assert f"identityfile {tmp_path}/keys/%%h 1" in asked.stdout
 
 
+@pytest.mark.parametrize("length", range(20, 45))
+def test_a_socket_of_ssh_s_has_a_path_that_the_kernel_takes(monkeypatch, length):
+    """unix(7) has room for 107 bytes; ssh makes each under a name with 17 letters more."""
+    with tempfile.TemporaryDirectory(prefix="m", dir="/tmp") as folder:
+        place = Path(folder) / ("x" * (length - len(folder) - 1))
+        place.mkdir()
+        monkeypatch.setenv("XDG_RUNTIME_DIR", str(place))
+        assert len(f"{control_folder()}/{'0' * 12}-{'0' * 40}.{'0' * 16}") <= 107
+
+
 def test_a_folder_of_sockets_is_no_link(monkeypatch):
     with tempfile.TemporaryDirectory(prefix="m", dir="/tmp") as short:
         monkeypatch.setenv("XDG_RUNTIME_DIR", short)
