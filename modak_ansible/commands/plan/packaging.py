@@ -131,7 +131,7 @@ def _named_by(folder: Path, name: str, data: dict[str, Any], seen: set[str]) -> 
     for imported in data.get("imports") or []:
         text = str(imported["file"] if isinstance(imported, dict) else imported)
         yield from _referenced(folder, _join(Path(name).parent, text), seen)
-    for text in _files_named_in(data):
+    for text in dict.fromkeys(_files_named_in(data)):
         target = _join(Path(name).parent, text)
         if target not in seen and not target.startswith(".."):
             yield from _walk(target, _file(folder, target))

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from math import floor, log10, sqrt
 from typing import Any
 
@@ -119,11 +120,8 @@ def fit_cases(
             "there is nothing to fit: no training of a known workload was measured on a machine with a measured peak",
             hint="modak bench run today-cpu measures some, with the machine's peak",
         )
-    import scipy.optimize  # noqa: PLC0415, F401 - only the threads of what is loaded are limited
-    from threadpoolctl import threadpool_limits  # noqa: PLC0415 - it comes with scikit-learn
-
     parts = {}
-    with threadpool_limits(1):  # threads would only wait for each other, and sum in another order
+    with _libraries().limit(limits=1):  # threads would only wait for each other, and sum in another order
         for name in names:
             members = [case for case in found if name in case.answers]
             if len(members) >= _LEAST_RUNS:
@@ -136,6 +134,15 @@ def fit_cases(
         together=together(case.facts for case in found),
         parts=parts,
     )
+
+
+@cache
+def _libraries() -> Any:
+    """What is loaded of that computes with threads; to find it takes longer than a small fit."""
+    import scipy.optimize  # noqa: PLC0415, F401 - only the threads of what is loaded are limited
+    from threadpoolctl import ThreadpoolController  # noqa: PLC0415 - it comes with scikit-learn
+
+    return ThreadpoolController()
 
 
 def spreads_of(stored: Stored) -> dict[str, Spreads]:

@@ -91,7 +91,7 @@ def load_definitions(root: Item, folder: Path, mistakes: Mistakes) -> Definition
         mistakes: collects imports that are missing, no YAML, of another version, or reach outside the folder.
     """
     definitions = Definitions()
-    _add(definitions, item_from(_normative(), Location("TOSCA")))
+    _add(definitions, _normative_tree())
     before = len(mistakes)
     _load_imports(root, folder, folder, definitions, mistakes, {})
     definitions.is_complete = len(mistakes) == before
@@ -114,6 +114,10 @@ def check_version(root: Item, mistakes: Mistakes) -> bool:
 
 
 @cache
+def _normative_tree() -> Item:
+    return item_from(_normative(), Location("TOSCA"))
+
+
 def _normative() -> Any:
     """The normative types, as tosca-parser ships them."""
     spec = importlib.util.find_spec("toscaparser")
@@ -150,17 +154,19 @@ def _load_imports(
     root: Item, folder: Path, top: Path, definitions: Definitions, mistakes: Mistakes, seen: dict[Path, bool]
 ) -> None:
     """Adds the types of the imported files; ``seen`` tells of each file whether it is being read still."""
-    seen[Path(root.location.path).resolve()] = True
+    own = Path(root.location.path).resolve()
+    seen[own] = True
     for place, named in _imported_files(root, folder, top, mistakes):
         path = named if named.is_file() else built_in(place.text) or named
-        if seen.get(path.resolve()):
+        real = path.resolve()
+        if seen.get(real):
             mistakes.add(
                 place.location, "import-loop", f"{place.text} imports this file in turn", "leave one import out"
             )
         definitions.files.append((place.text, path))
-        if path.resolve() in seen:
+        if real in seen:
             continue
-        seen[path.resolve()] = False
+        seen[real] = False
         if not path.is_file():
             beside = [str(each.relative_to(folder)) for each in path.parent.glob("*.yaml")]
             hint = nearest(place.text, beside) or f"the types are built in: {TYPES}/modak.yaml"
@@ -170,7 +176,7 @@ def _load_imports(
         if tree and check_version(tree, mistakes):
             _load_imports(tree, path.parent, top if path == named else path.parent, definitions, mistakes, seen)
             _add(definitions, tree)
-    seen[Path(root.location.path).resolve()] = False
+    seen[own] = False
 
 
 def file_of(element: Item) -> Item:
