@@ -54,12 +54,12 @@ def _scores(members: Sequence[Case], answers: Any, shared: Any, inverse: Any, ow
     """Errors of a group's configurations, in standard deviations of a run, where the group was left out."""
     import numpy as np  # noqa: PLC0415
 
-    kept, gone = np.setdiff1d(np.arange(len(members)), gone), np.array(gone)
-    across = inverse[np.ix_(kept, gone)]
-    without = inverse[np.ix_(kept, kept)] - across @ np.linalg.solve(inverse[np.ix_(gone, gone)], across.T)
-    known = shared[np.ix_(gone, kept)]
-    mean = known @ (without @ answers[kept])
-    variance = own[gone] + np.diag(shared)[gone] - np.einsum("ij,ij->i", known @ without, known)
+    known = shared[gone]
+    known[:, gone] = 0.0
+    across = known @ inverse
+    weights = across - across[:, gone] @ np.linalg.solve(inverse[np.ix_(gone, gone)], inverse[gone])  # 0 where gone
+    mean = weights @ answers
+    variance = own[gone] + np.diag(shared)[gone] - np.einsum("ij,ij->i", weights, known)
     configurations: dict[Hashable, list[int]] = {}
     for number, place in enumerate(gone):
         configurations.setdefault(configuration_of(members[place]), []).append(number)

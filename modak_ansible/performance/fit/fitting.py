@@ -238,21 +238,24 @@ def most_probable(design: _Design, answers: Any, frameworks: Sequence[str]) -> S
 
     groups = [group for group in sorted(set(design.groups)) if group not in _FIXED]
     runners = sorted(set(frameworks))
-    noises = [np.diag([float(framework == runner) for framework in frameworks]) for runner in runners]
-    kernels = np.array([*(_kernel(design, group) for group in groups), *noises])
+    noises = np.array([[float(framework == runner) for framework in frameworks] for runner in runners])
+    kernels = np.array([_kernel(design, group) for group in groups]).reshape(len(groups), len(answers), len(answers))
     fixed = sum((USUAL[each] ** 2 * _kernel(design, each) for each in _FIXED), np.zeros(()))
+    diagonal = np.diag_indices(len(answers))
     usual = np.log([*(USUAL[usual_group(group)] for group in groups), *(USUAL["noise"] for _ in runners)])
 
     def loss(logarithms: Any) -> tuple[float, Any]:
         variances = np.exp(2 * logarithms)
-        covariance = fixed + np.tensordot(variances, kernels, 1)
+        covariance = fixed + np.tensordot(variances[: len(groups)], kernels, 1)
+        covariance[diagonal] += variances[len(groups) :] @ noises
         factor, _ = dpotrf(covariance, lower=1)  # Cholesky's: of it come the inverse and the determinant
         half = np.tril(dpotri(factor, lower=1)[0])
         inverse = half + np.tril(half, -1).T
         weighted = inverse @ answers
         away = (logarithms - usual) / _BREADTH
         value = 0.5 * answers @ weighted + np.log(np.diag(factor)).sum() + 0.5 * away @ away
-        slope = variances * (np.tensordot(kernels, inverse, 2) - kernels @ weighted @ weighted)
+        steep = inverse - np.outer(weighted, weighted)
+        slope = variances * np.concatenate([np.tensordot(kernels, steep, 2), noises @ steep[diagonal]])
         return float(value), slope + away / _BREADTH
 
     bounds = [(each - _FARTHEST, each + _FARTHEST) for each in usual]
