@@ -41,7 +41,8 @@ def ask_targets(
     Args:
         entries: what is known; a target that does not answer is noted in those of its own.
         every: seconds between two looks, until all jobs have ended; 0 to look once.
-        inside: whether those that run are measured (``usage``), or it is told how they are entered (``way``).
+        inside: whether those that run are measured (``usage``), or it is told how they are entered (``way``, and
+            ``way=3`` into the container of rank 3).
 
     Raises:
         PlaybookError: Ansible could not be run.

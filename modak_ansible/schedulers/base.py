@@ -300,22 +300,24 @@ class Scheduler:
         nodes: int,  # noqa: ARG002
         words: Sequence[str],
         *,
+        first: int = 0,
         terminal: bool = False,
     ) -> list[list[str]]:
         """The commands that run a program on each node of a running job, beside it: by ssh, where it has no own way in.
 
         Args:
-            nodes: on how many of its nodes, the first ones; all of them where it is its own number.
+            nodes: on how many of its nodes; all of them where it is its own number.
+            words: the program; its last ones are the job's :meth:`marks`.
+            first: the first of those nodes, counted from 0.
             terminal: whether the program has one, as its caller.
 
         Raises:
             ActionRefused: there is no way in, for example as it does not say which nodes those are.
         """
-        names = [name for name in job.nodes.split(",") if name]
+        names = [name for name in job.nodes.split(",") if name][first:]
         if not names:
             raise ActionRefused(f"{self.title} does not say on which nodes the job runs")
-        ssh = ["ssh", *["-t"] * terminal, "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"]
-        return [[*ssh, name, shlex.join(words)] for name in names]
+        return [by_ssh(name, words, terminal=terminal) for name in names]
 
     def marks(self, job_id: str) -> tuple[str, ...]:
         """What tells the processes of a job on a node, which start all its others: entries of their environment.
@@ -324,6 +326,11 @@ class Scheduler:
         whoever looks there.
         """
         raise NotImplementedError
+
+
+def by_ssh(host: str, words: Sequence[str], *, terminal: bool = False) -> list[str]:
+    """The command that runs a program on another machine, which is entered with a key that asks nobody."""
+    return ["ssh", *["-t"] * terminal, "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", host, shlex.join(words)]
 
 
 class Run:

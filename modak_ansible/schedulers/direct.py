@@ -14,6 +14,7 @@ from .base import (
     SubmissionRefused,
     SubmissionUncertain,
     Waits,
+    by_ssh,
 )
 
 # A process is known by its number and by when it began (field 22 of /proc/PID/stat): numbers are used again.
@@ -72,13 +73,21 @@ class Direct(Scheduler):
     def enter(
         self,
         run: Run,  # noqa: ARG002
-        job: JobRecord,  # noqa: ARG002
-        nodes: int,  # noqa: ARG002
+        job: JobRecord,
+        nodes: int,
         words: Sequence[str],
         *,
-        terminal: bool = False,  # noqa: ARG002
+        first: int = 0,
+        terminal: bool = False,
     ) -> list[list[str]]:
-        return [[*words]]
+        """This host's own, and behind it those of the others, where processes have the mark that this one gave them."""
+        _, *program = words[: len(words) - len(self.marks(job.job_id))]
+        others = [host for host in job.nodes.split(",")[1:] if host]
+        there = [
+            by_ssh(host, ["python3", *program, host, f"MODAK_JOB={job.job_id} {host}"], terminal=terminal)
+            for host in others
+        ]
+        return [[*words], *there][first : first + nodes]
 
     def marks(self, job_id: str) -> tuple[str, ...]:
         return "", f"pid={job_id.partition('.')[0]}"

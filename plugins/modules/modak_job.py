@@ -59,9 +59,8 @@ options:
   quietly: {type: bool, default: false, description: 'To watch: whether jobs are looked at seldom, to their ends.'}
   inside:
     type: str
-    choices: ['', usage, way]
     default: ''
-    description: 'To query: whether those that run are measured, or it is told how they are entered.'
+    description: 'To query: whether those that run are measured (usage), or how they are entered (way, way=3).'
 author: modak-ansible
 """
 
@@ -81,7 +80,7 @@ def main():
             "seconds": {"type": "float", "default": 0},
             "directives": {"type": "str", "default": ""},
             "quietly": {"type": "bool", "default": False},
-            "inside": {"type": "str", "choices": ["", "usage", "way"], "default": ""},
+            "inside": {"type": "str", "default": ""},
         },
         required_if=[("action", "stage", ["folder"])],
         supports_check_mode=True,

@@ -52,6 +52,20 @@ def ranks_of(plan: Mapping[str, Any]) -> int:
     return int(plan["job"]["nodes"] * plan["job"]["processes_per_node"]) if strategy != "none" else 1
 
 
+def check_rank(store: DeploymentStore, rank: int) -> int:
+    """Gives how many ranks a deployment's training has.
+
+    Raises:
+        UsageError: there is no such rank.
+    """
+    from modak_ansible.errors import UsageError
+
+    count = ranks_of(store.plan)
+    if rank >= count:
+        raise UsageError(f"{store.name} has no rank {rank}", hint=f"it has {count}, numbered from 0")
+    return count
+
+
 def log_of(log: str, rank: int) -> str:
     """The log of a rank, below the folder of a deployment or of its results."""
     return f"{RANKS}/{rank}/{log}" if rank else log

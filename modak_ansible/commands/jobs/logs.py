@@ -100,15 +100,13 @@ def _check_rank(folder: Path, rank: int | None, *, is_its_own: bool, follow: boo
     Raises:
         UsageError: there is no such rank, or no such log of one.
     """
-    from modak_ansible.commands.jobs.log_text import ranks_of
+    from modak_ansible.commands.jobs.log_text import check_rank
     from modak_ansible.errors import UsageError
     from modak_ansible.store.deployment import DeploymentStore
 
     if rank is not None and not is_its_own:
         raise UsageError("--rank goes with the output and the errors of a job", hint="leave it out")
-    count = ranks_of(DeploymentStore(folder).plan)
-    if rank is not None and rank >= count:
-        raise UsageError(f"{folder.name} has no rank {rank}", hint=f"it has {count}, numbered from 0")
+    count = check_rank(DeploymentStore(folder), rank or 0)
     if follow and is_its_own and rank is None and count > 1:
         typer.echo(f"the log of rank 0 of {count} (of another: --rank N)", err=True)
 

@@ -30,15 +30,21 @@ def command(
         typer.Argument(metavar="[-- COMMAND...]", help="What is run there; a shell without it."),
     ] = None,
     training: Only = None,
+    rank: Annotated[
+        int | None,
+        typer.Option("--rank", min=0, metavar="N", help="Of a training in several processes, the one that is entered."),
+    ] = None,
 ) -> None:
     """Enter a running job: its container, on its first node, with the environment of its training, in its folder.
 
     It is the training's own container, not another one of the same image: what the training sees, is seen. A command is
-    run in place of a shell, and its exit code is this one's; of several ranks it is that of the first.
+    run in place of a shell, and its exit code is this one's. Of several ranks the first is entered; another one by
+    --rank, on the node where that is.
 
     What runs there shares the job's processors and its memory with the training. With Slurm it is a step of the job
-    (srun --overlap), with Torque it goes by ssh from the front end.
+    (srun --overlap), with Torque, and to other hosts than the first, it goes by ssh from where jobs are submitted.
     """
+    from modak_ansible.commands.jobs.log_text import check_rank
     from modak_ansible.commands.jobs.top import check_runs, meant, refusal
     from modak_ansible.deployment.status import Entry, may_live
     from modak_ansible.deployment.status_query import ask_targets, connection_of
@@ -47,7 +53,9 @@ def command(
     entry = Entry(meant(deployment, training))
     if not may_live(entry.known):
         raise refusal(entry)
-    ask_targets([entry], inside="way")
+    if rank is not None:
+        check_rank(entry.known, rank)
+    ask_targets([entry], inside="way" if rank is None else f"way={rank}")
     check_runs(entry)
     way = (entry.answer or {}).get("way") or {}
     if way.get("problem"):

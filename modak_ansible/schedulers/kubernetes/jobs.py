@@ -167,6 +167,7 @@ class Kubernetes(Scheduler):
         nodes: int,
         words: Sequence[str],
         *,
+        first: int = 0,
         terminal: bool = False,
     ) -> list[list[str]]:
         known = parsed_id(job.job_id)
@@ -179,7 +180,7 @@ class Kubernetes(Scheduler):
         if not pods:
             raise ActionRefused("it has no Pod that runs")
         asked = ["--stdin", "--tty"] if terminal else []
-        pods = sorted(pods, key=index_of)[:nodes]
+        pods = sorted(pods, key=index_of)[first : first + nodes]
         return [["kubectl", "exec", *asked, scope, pod["metadata"]["name"], "--", *words] for pod in pods]
 
     def marks(self, job_id: str) -> tuple[str, ...]:

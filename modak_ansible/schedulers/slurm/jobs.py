@@ -203,7 +203,7 @@ class Slurm(Scheduler):
                 run(["scontrol", "update", f"JobId={job_id}", "Requeue=0"])
 
     def enter(
-        self, run: Run, job: JobRecord, nodes: int, words: Sequence[str], *, terminal: bool = False
+        self, run: Run, job: JobRecord, nodes: int, words: Sequence[str], *, first: int = 0, terminal: bool = False
     ) -> list[list[str]]:
         job_id = job.job_id
         if "_" in job_id:  # srun knows a task of an array by its own number alone
@@ -212,6 +212,7 @@ class Slurm(Scheduler):
             if not job_id.isdigit():
                 raise ActionRefused(shown.said_by("squeue"))
         step = [f"--jobid={job_id}", "--overlap", f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1"]
+        step += [f"--relative={first}"] if first else []
         return [["srun", "--quiet", *step, "--cpu-bind=none", *["--pty"] * terminal, *words]]
 
     def marks(self, job_id: str) -> tuple[str, ...]:  # noqa: ARG002 - the step that looks is of the same job

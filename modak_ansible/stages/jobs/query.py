@@ -56,7 +56,7 @@ class Asking:
     answer: Path  # a file for ``{"jobs": {name: ...}, "problem": ...}``, the jobs as target.jobs gives them
     every: float = 0.0  # seconds until the next look while something changes; 0 to look once
     # ``usage`` where it is measured what the jobs use, which changes always; ``way`` where it is told how they are
-    # entered
+    # entered, ``way=3`` into rank 3
     inside: str = ""
 
 

@@ -36,7 +36,8 @@ class Arguments:
     seconds: float = 0.0  # to watch: how long
     directives: str = ""  # to look at one that has no job: when would one with these lines of its script begin?
     quietly: bool = False  # to watch: whether jobs are looked at seldom, and waited for to their ends
-    inside: str = ""  # to query: whether those that run are measured (usage), or it is told how they are entered (way)
+    # to query: whether those that run are measured (usage), or it is told how they are entered (way; way=3 into rank 3)
+    inside: str = ""
 
     @property
     def names(self) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Dict, Iterable, List, TypedDict, cast
@@ -78,7 +79,7 @@ class QueriedJob:
     # answer the ``node`` and the ``problem``
     usage: List[NodeUsage] = field(default_factory=list)
     # where it was asked for, the commands that enter the running job, with a ``terminal`` and without (``plain``), each
-    # to be followed by what is run, as usage.main has it; or the ``problem``
+    # to be followed by what is run, as usage.main has it; or the ``problem``. With ``way=3`` into that of rank 3
     way: Way = field(default_factory=Way)
 
 
@@ -110,6 +111,7 @@ def _known_job(deployment: Deployment) -> str:
 
 
 def _query(deployment: Deployment, ask: Ask, now: float, *, inside: str) -> QueriedJob:
+    inside, _, rank = inside.partition("=")
     there = deployment.path.is_dir()
     try:
         situation = deployment.situation(ask)
@@ -135,7 +137,7 @@ def _query(deployment: Deployment, ask: Ask, now: float, *, inside: str) -> Quer
         starts=record.starts if record else "",
         progress=progress_of(deployment.path) if started else {},
         usage=_usage(deployment, record) if inside == "usage" and is_running else [],
-        way=_way(deployment, record) if inside == "way" and is_running else {},
+        way=_way(deployment, record, rank) if inside == "way" and is_running else {},
     )
 
 
@@ -161,9 +163,15 @@ def _noted(ask: Ask, job_id: str) -> JobRecord | None:
 
 
 def _commands(
-    deployment: Deployment, job: JobRecord | None, nodes: int, words: Iterable[str], *, terminal: bool = False
+    deployment: Deployment,
+    job: JobRecord | None,
+    nodes: int,
+    words: Iterable[str],
+    *,
+    first: int = 0,
+    terminal: bool = False,
 ) -> list[list[str]]:
-    """Those that run :mod:`usage` on nodes of a running job.
+    """Those that run :mod:`usage` on nodes of a running job, from the first of them on.
 
     Raises:
         ActionRefused: there is no way in.
@@ -173,12 +181,18 @@ def _commands(
         raise ActionRefused(f"{scheduler.title} does not know the job")
     python = sys.executable if scheduler.name == "none" else "python3"
     program = [python, "-c", inspect.getsource(usage), *words, *scheduler.marks(job.job_id)]
-    return scheduler.enter(TimedRun(deployment.path, timeout=_PATIENCE), job, nodes, program, terminal=terminal)
+    run = TimedRun(deployment.path, timeout=_PATIENCE)
+    return scheduler.enter(run, job, nodes, program, first=first, terminal=terminal)
 
 
-def _way(deployment: Deployment, job: JobRecord | None) -> Way:
+def _way(deployment: Deployment, job: JobRecord | None, rank: str) -> Way:
+    """Into the container of a rank, or of the first there is where none is meant."""
+    each = (read_json(deployment.path / PLAN) or {}).get("job", {}).get("processes_per_node", 1)
+    node, words = int(rank or 0) // each, [f"enter={rank}"] if rank else ["enter"]
     try:
-        plain, asking = (_commands(deployment, job, 1, ["enter"], terminal=terminal)[0] for terminal in (False, True))
+        plain, asking = (
+            _commands(deployment, job, 1, words, first=node, terminal=terminal)[0] for terminal in (False, True)
+        )
     except ActionRefused as error:
         return {"problem": str(error)}
     return {"plain": plain, "terminal": asking}
@@ -191,13 +205,15 @@ def _usage(deployment: Deployment, job: JobRecord | None) -> list[NodeUsage]:
         commands = _commands(deployment, job, nodes, [str(_MEASURED)])
     except ActionRefused as error:
         return [{"node": job.nodes if job else "", "problem": str(error)}]
+    names = job.nodes.split(",") if job else []
+    names = names if len(names) == len(commands) else [job.nodes if job else ""] * len(commands)
     found: list[NodeUsage] = []
-    for command in commands:
-        result = run(command)
-        rows = [*filter(None, map(_row, result.out.splitlines()))]
-        found += rows
-        if result.code != 0 or not rows:
-            found.append({"node": job.nodes if job else "", "problem": result.said_by(command[0])})
+    with ThreadPoolExecutor(len(commands)) as pool:  # at the same time, as they compute
+        for node, command, result in zip(names, commands, pool.map(run, commands)):  # noqa: B905 - Python 3.8
+            rows = [*filter(None, map(_row, result.out.splitlines()))]
+            found += rows
+            if result.code != 0 or not rows:
+                found.append({"node": node, "problem": result.said_by(command[0])})
     return sorted(found, key=lambda row: ([rank["rank"] for rank in row.get("ranks", ())], str(row["node"])))
 
 

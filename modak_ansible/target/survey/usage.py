@@ -310,14 +310,17 @@ def _float(text: str) -> Optional[float]:
     return float(text) if re.fullmatch(r"\d{1,12}(\.\d{1,6})?", text, re.ASCII) else None
 
 
-def training_of(found: Dict[int, Process], environments: Dict[int, Dict[str, str]]) -> int:
-    """The first process of a job's training, of several ranks of the first one; 0 before it has begun."""
-    those = [pid for pid in found if _TRAINS in environments.get(pid, {})]
+def training_of(found: Dict[int, Process], environments: Dict[int, Dict[str, str]], rank: str = "") -> int:
+    """The first process of a job's training, of several ranks that of one, or of the first; 0 before it has begun."""
+    those = [pid for pid in found if _TRAINS in environments.get(pid, {}) and rank in ("", found[pid].rank)]
     return min(those, key=lambda pid: (int(found[pid].rank or 0), found[pid].stat.started, pid), default=0)
 
 
-def enter(marks: Sequence[str], words: Sequence[str]) -> None:
+def enter(marks: Sequence[str], words: Sequence[str], rank: str = "") -> None:
     """Becomes a program in the container of a job's training, with its environment, in its folder.
+
+    Args:
+        rank: which of several it is that is entered; the first one where it is empty.
 
     Raises:
         SystemExit: it cannot; it says why.
@@ -325,9 +328,10 @@ def enter(marks: Sequence[str], words: Sequence[str]) -> None:
     proc = Path("/proc")
     found = processes(proc, marks)
     environments = {pid: parse_environment((proc / str(pid) / "environ").read_bytes()) for pid in found}
-    pid = training_of(found, environments)
+    pid = training_of(found, environments, rank)
     if not pid:
-        sys.exit("modak: the job's training does not run: it has not begun yet, or is at its end")
+        who = f"rank {rank} of the job" if rank else "the job's training"
+        sys.exit(f"modak: {who} does not run: it has not begun yet, or is at its end")
     folder = proc / str(pid)
     try:
         root, place = (os.open(folder / name, os.O_RDONLY) for name in ("root", "cwd"))
@@ -357,12 +361,13 @@ def main(words: Sequence[str]) -> None:
     """Prints one line of JSON, or enters the job.
 
     Args:
-        words: over how many seconds it is measured, the node's name, and marks; or ``enter``, the same, and behind
-            them what is run, as the hexadecimal digits of its JSON, which every shell on the way leaves alone. In names
-            and marks are variables.
+        words: over how many seconds it is measured, the node's name, and marks; or ``enter``, of rank 3 ``enter=3``,
+            the same, and behind them what is run, as the hexadecimal digits of its JSON, which every shell on the way
+            leaves alone. In names and marks are variables.
     """
-    if words[0] == "enter":
-        enter([os.path.expandvars(word) for word in words[2:-1]], json.loads(bytes.fromhex(words[-1])))
+    what, _, rank = words[0].partition("=")
+    if what == "enter":
+        enter([os.path.expandvars(word) for word in words[2:-1]], json.loads(bytes.fromhex(words[-1])), rank)
     node, *marks = [os.path.expandvars(word) for word in words[1:]]
     name = os.uname().nodename if not node or "$" in node else node
     found = usage(Path("/proc"), Path("/sys/fs/cgroup"), marks, float(words[0]))

@@ -45,7 +45,7 @@ trap 'exit 143' TERM
 trap 'exit 130' INT
 
 exec >> output.log 2>> error.log
-echo "$(date +%s) $job_id $(hostname)" > state/started
+echo "$(date +%s) $job_id $(hostname)",box2,'it'"'"'s.example' > state/started
 dataset="$workspace/datasets/mnist"
 
 runtime=$(command -v apptainer) || {
@@ -289,6 +289,7 @@ connect() {
         for name in $(compgen -e | grep -vE '^(SSH_|XDG_|DBUS_)|^(HOME|USER|LOGNAME|SHELL|HOSTNAME|PWD|OLDPWD|SHLVL|TERM|DISPLAY|_)$'); do
             printf 'export %s=%q\n' "$name" "${!name}"
         done
+        printf 'export MODAK_JOB=%q\n' "$job_id $host" # by which its processes are known there
         echo begin
         while sleep 5 > /dev/null; do
             echo
@@ -357,7 +358,7 @@ for path in "$image" "$dataset"; do
     esac
 done
 {
-    declare -p deployment MASTER_ADDR MASTER_PORT command hosts far home
+    declare -p deployment MASTER_ADDR MASTER_PORT command hosts far home job_id
     declare -f note_cores rank ranks word there place tidy collect connect far_rank
     # shellcheck disable=SC2016 # it is the other shell's
     echo 'cd "$deployment/code" || exit 1

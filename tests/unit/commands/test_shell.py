@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from modak_ansible.commands import main
+from modak_ansible.commands.jobs import log_text
 from modak_ansible.deployment import status_query
 from modak_ansible.planning.service import plan_blueprint
 from modak_ansible.reading.blueprint.reader import Inputs
@@ -34,9 +35,9 @@ def shell(blueprint, monkeypatch, capsys):
         became.append((program, words))
         raise Became
 
-    def run(*words, state="RUNNING", way=WAY, terminal=False):
+    def run(*words, state="RUNNING", way=WAY, terminal=False, asked="way"):
         def ask(entries, *, inside):
-            assert inside == "way"
+            assert inside == asked
             entries[0].answer = {"situation": {"state": state, "job_id": "7"}, "way": way}
 
         monkeypatch.setattr(status_query, "ask_targets", ask)
@@ -74,3 +75,10 @@ def test_a_job_that_does_not_run_is_not_entered(shell, state, hint):
 def test_no_way_in_is_told(shell):
     code, said = shell(way={"problem": "Torque does not say on which nodes the job runs"})
     assert (code, "cannot be entered: Torque does not say" in said) == (1, True)
+
+
+def test_of_several_ranks_one_is_asked_for_that_there_is(shell, monkeypatch):
+    monkeypatch.setattr(log_text, "ranks_of", lambda plan: 4)
+    assert shell("--rank", "3", asked="way=3")[0] == "ssh"
+    code, said = shell("--rank", "4")
+    assert (code, "has no rank 4" in said, "it has 4" in said) == (2, True, True)

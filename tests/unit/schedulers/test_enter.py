@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 
 import pytest
@@ -30,6 +31,7 @@ def test_slurm_runs_a_step_beside_the_others_on_each_node():
     ]  # fmt: skip
     (command,) = Slurm().enter(unasked, running("97"), 1, WORDS, terminal=True)
     assert command[-len(WORDS) - 1] == "--pty"
+    assert "--relative=1" in Slurm().enter(unasked, running("97"), 1, WORDS, first=1)[0]
     name, *marks = Slurm().marks("97")
     assert (name, marks) == ("$SLURMD_NODENAME", ["SLURM_JOB_ID=$SLURM_JOB_ID", "SLURMD_NODENAME=$SLURMD_NODENAME"])
 
@@ -54,6 +56,7 @@ def test_torque_is_entered_by_ssh_whose_other_end_is_a_shell():
     first, second = Torque().enter(unasked, running("7.server", "node2,node1"), 2, WORDS)
     assert first[:6] == ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "node2"]
     assert second[5] == "node1"
+    assert Torque().enter(unasked, running("7.server", "node2,node1"), 1, WORDS, first=1) == [second]
     said = subprocess.run(
         ["sh", "-c", f"set -- {first[6]}; printf '%s|' \"$@\""], capture_output=True, text=True, check=True
     )
@@ -67,3 +70,12 @@ def test_torque_is_entered_by_ssh_whose_other_end_is_a_shell():
 def test_without_a_scheduler_the_job_is_here():
     assert Direct().enter(unasked, running("123.456"), 1, WORDS) == [WORDS]
     assert Direct().marks("123.456") == ("", "pid=123")
+
+
+def test_other_hosts_are_entered_by_ssh_and_know_the_job_by_what_the_first_gave_its_processes():
+    words = ["/usr/bin/python3.11", "-c", "print()", "1.0", *Direct().marks("123.456")]
+    here, there, last = Direct().enter(unasked, running("123.456", "one,two,three"), 3, words)
+    assert here == words
+    assert (there[0], there[-2], last[-2]) == ("ssh", "two", "three")
+    assert shlex.split(there[-1]) == ["python3", "-c", "print()", "1.0", "two", "MODAK_JOB=123.456 two"]
+    assert Direct().enter(unasked, running("123.456", "one,two,three"), 1, words, first=2) == [last]

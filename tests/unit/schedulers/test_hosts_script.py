@@ -5,10 +5,14 @@ Emulated: an ``ssh`` that enters a mount namespace, in which the workspace is an
 
 from __future__ import annotations
 
+import inspect
+import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -16,8 +20,11 @@ from pathlib import Path
 import pytest
 from rank_scripts import Deployment
 
+from modak_ansible.schedulers.base import JobRecord, JobState
+from modak_ansible.schedulers.direct import Direct
 from modak_ansible.schedulers.script import Ranks
 from modak_ansible.target.jobs.markers import failed_rank
+from modak_ansible.target.survey import usage
 
 pytestmark = pytest.mark.component
 
@@ -213,6 +220,23 @@ def _children(pid: int) -> list[int]:
                 if not name.startswith("unshare") and " enter " not in name:
                     found.append(each)
     return found
+
+
+def test_who_looks_finds_the_processes_of_each_host(deployment):
+    deployment.write("echo began; exec sleep 100", HOSTS)
+    process = deployment.start()
+    wait_for(lambda: has_begun(deployment, 3))
+    job_id, hosts = (deployment.folder / "state/started").read_text().split()[1:]
+    assert hosts.split(",")[1:] == ["host2"]
+    job = JobRecord(job_id, JobState.RUNNING, nodes=hosts)
+    look = [sys.executable, "-c", inspect.getsource(usage), "0.1", *Direct().marks(job_id)]
+    here, there = Direct().enter(None, job, 2, look)
+    told = [json.loads(subprocess.check_output(words)) for words in (here, shlex.split(there[-1]))]
+    assert [each["rank"] for each in told[0]["ranks"][:2]] == [0, 1]  # and what the emulated ssh has started here
+    assert [each["rank"] for each in told[1]["ranks"]] == [2, 3]
+    assert told[1]["node"] == "host2"
+    process.terminate()
+    assert process.wait(40) == 143
 
 
 def test_a_line_that_breaks_ends_all_and_names_the_host(deployment):

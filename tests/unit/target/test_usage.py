@@ -136,6 +136,8 @@ def test_the_training_is_the_first_ranks_first_process(machine):
     trains = {"MODAK_LAUNCHED": "1.0"}
     assert counters.training_of(found, {11: {}, 12: trains, 13: trains}) == 12
     assert counters.training_of(found, {13: trains}) == 13
+    assert counters.training_of(found, {12: trains, 13: trains}, "1") == 13
+    assert counters.training_of(found, {12: trains}, "1") == 0
     assert counters.training_of(found, {10: {}}) == 0
 
 
