@@ -43,6 +43,7 @@ FACTS: dict[str, Any] = {
     "forecast": None,
     "objection": "",
     "node": None,
+    "hosts": [],
 }  # fmt: skip
 NODE: dict[str, Any] = {
     "problem": "", "host": "n001", "machine": "x86_64", "clock": 1, "processors": 40, "memory": 191 * 2**30,

@@ -58,6 +58,7 @@ class TaskResult(TypedDict, total=False):
     garbage: list[GarbageItem]
     kept: list[GarbageItem]
     removed: list[GarbageItem]
+    problems: list[str]  # why hosts of the target could not be asked
 
 
 class _EventData(TypedDict, total=False):

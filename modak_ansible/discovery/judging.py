@@ -9,6 +9,7 @@ from modak_ansible.catalogue.locks import pythons_of
 from modak_ansible.discovery.aim import Aim
 from modak_ansible.discovery.containers import container_findings
 from modak_ansible.discovery.finding import Finding, missing, ok, warning
+from modak_ansible.discovery.hosts import host_findings
 from modak_ansible.discovery.limits import limit_findings
 from modak_ansible.discovery.node import node_findings
 from modak_ansible.discovery.storage import storage_findings
@@ -36,7 +37,7 @@ def findings_of(aim: Aim, survey: Survey) -> list[Finding]:
     found += [*container_findings(aim, facts), *environment_findings(aim, survey.entrance)]
     found += storage_findings(aim, facts)
     found += _module_findings(aim, facts)
-    return [*found, *node_findings(aim, facts)]
+    return [*found, *node_findings(aim, facts), *host_findings(aim, facts)]
 
 
 def _entrance_findings(aim: Aim, entrance: Entrance) -> Iterator[Finding]:

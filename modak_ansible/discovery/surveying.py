@@ -144,6 +144,7 @@ def _wanted(aim: Aim, wanted: Wanted) -> SurveyOptions:
         "container_runtime": target.container_runtime,
         "modules": list(target.site.modules),
         "folders": [target.scratch.path] if target.scratch else [],
+        "hosts": list(target.hosts),
         "site": target.site.model_dump(mode="json"),
         "node": wanted.node,
         "partition": wanted.partition or (partition.name if partition else ""),

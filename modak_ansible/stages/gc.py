@@ -28,12 +28,15 @@ def collect(stage: Stage, older_than: float, only: list[str]) -> Outcome:
 
 
 def _call(stage: Stage, action: str, older_than: float, only: list[str] | None = None) -> dict[str, Any]:
-    workspace = stage.plan["target"]["workspace"]
-    return stage.call("modak_gc", workspace=workspace, action=action, older_than=older_than, only=only or [])
+    target = stage.plan["target"]
+    return stage.call(
+        "modak_gc", workspace=target["workspace"], action=action, older_than=older_than, only=only or [],
+        hosts=list(target.get("hosts", ())),
+    )  # fmt: skip
 
 
 def _data(answer: dict[str, Any]) -> dict[str, Any]:
-    return {name: answer[name] for name in ("workspace", "garbage", "kept", "removed")}
+    return {name: answer[name] for name in ("workspace", "garbage", "kept", "removed", "problems")}
 
 
 def _summary(found: list[dict[str, Any]]) -> str:

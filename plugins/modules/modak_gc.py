@@ -6,6 +6,7 @@ from __future__ import annotations
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.modak.hpc.plugins.module_utils.target.core.answer import answer
 from ansible_collections.modak.hpc.plugins.module_utils.target.garbage.garbage import Garbage
+from ansible_collections.modak.hpc.plugins.module_utils.target.garbage.hosts import collect
 from ansible_collections.modak.hpc.plugins.module_utils.target.core.workspace import Workspace
 
 DOCUMENTATION = """
@@ -18,7 +19,12 @@ options:
   workspace: {type: str, required: true, description: The folder of images, datasets and deployments.}
   older_than: {type: float, required: true, description: What was used within so many seconds stays.}
   action: {type: str, required: true, choices: [look, remove], description: What to do.}
-  only: {type: list, elements: str, default: [], description: The paths of what may go; without any, all.}
+  only:
+    type: list
+    elements: str
+    default: []
+    description: The paths of what may go, of another host's with that host and a colon before; without any, all.
+  hosts: {type: list, elements: str, default: [], description: Other hosts of the target, as this one's ssh knows them.}
 author: modak-ansible
 """
 
@@ -30,6 +36,7 @@ def main():
             "older_than": {"type": "float", "required": True},
             "action": {"type": "str", "required": True, "choices": ["look", "remove"]},
             "only": {"type": "list", "elements": "str", "default": []},
+            "hosts": {"type": "list", "elements": "str", "default": []},
         },
         supports_check_mode=True,
     )
@@ -39,16 +46,18 @@ def main():
 def act(module):
     workspace = Workspace(module.params["workspace"])
     garbage = Garbage(workspace, module.params["older_than"])
-    removed = []
-    if module.params["action"] == "remove" and not module.check_mode:
-        removed = garbage.remove(module.params["only"] or None)
+    remove, only = module.params["action"] == "remove" and not module.check_mode, module.params["only"] or None
+    removed = garbage.remove(only) if remove else []
     found = [each.as_dict() for each in garbage.survey()]
+    there = collect(workspace, module.params["hosts"], module.params["older_than"], remove=remove, only=only)
+    removed += there.removed
     return {
         "changed": bool(removed),
         "workspace": str(workspace.path),
         "removed": removed,
-        "garbage": [each for each in found if not each["keep"]],
-        "kept": [each for each in found if each["keep"]],
+        "garbage": [each for each in found if not each["keep"]] + there.garbage,
+        "kept": [each for each in found if each["keep"]] + there.kept,
+        "problems": there.problems,
     }
 
 

@@ -19,6 +19,7 @@ options:
   container_runtime: {type: str, default: any, description: As the target has it.}
   modules: {type: list, elements: str, default: [], description: Environment modules that jobs load.}
   folders: {type: list, elements: str, default: [], description: Folders that are looked at besides.}
+  hosts: {type: list, elements: str, default: [], description: Other hosts of the target, as this one's ssh knows them.}
   site: {type: dict, default: {}, description: The target's site settings.}
   node: {type: bool, default: false, description: Whether a compute node is asked by a job.}
   partition: {type: str, default: "", description: The job's partition.}
@@ -37,6 +38,7 @@ def main():
             "container_runtime": {"type": "str", "default": "any"},
             "modules": {"type": "list", "elements": "str", "default": []},
             "folders": {"type": "list", "elements": "str", "default": []},
+            "hosts": {"type": "list", "elements": "str", "default": []},
             "site": {"type": "dict", "default": {}},
             "node": {"type": "bool", "default": False},
             "partition": {"type": "str", "default": ""},

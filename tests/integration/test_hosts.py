@@ -136,6 +136,88 @@ def test_a_rank_that_is_killed_elsewhere_ends_all_and_is_named(training):
     wait_for(lambda: left(training) == NOTHING, 60)
 
 
+def test_a_look_at_the_target_sees_each_host_and_names_the_one_with_the_fault(training):
+    def checked(*names):
+        training.target["properties"]["hosts"] = [*names]
+        done = modak("check", training.write(), "--json", cwd=training.path)
+        found = {
+            each["about"]: each for each in json.loads(done.stdout)["findings"] if each["about"].startswith("host ")
+        }
+        return done.returncode, found
+
+    code, found = checked("host2")
+    assert (code, found["host host2"]["state"]) == (0, "ok")
+    assert re.fullmatch(r"modak@node02:2299 is entered from frontend; .* free", found["host host2"]["seen"])
+    code, found = checked("node02", "nowhere")  # of the first no key is known under that name
+    assert code == 1
+    assert "modak@node02:22 cannot be entered from frontend: ssh: " in found["host node02"]["seen"]
+    assert "Could not resolve hostname" in found["host nowhere"]["seen"]
+    assert "Host entry in ~/.ssh/config on frontend" in found["host nowhere"]["todo"]
+
+
+def test_a_running_job_is_seen_and_entered_on_each_host(training):
+    command = started(script(training, 100000, SLOWLY))
+    shown = modak("status", training.path, cwd=training.path)
+    assert "frontend,host2" in shown.stdout + shown.stderr
+    shown = modak("top", training.path, "--once", "--json", cwd=training.path)
+    assert shown.returncode == 0, shown.stdout + shown.stderr
+    first, other = json.loads(shown.stdout)["nodes"]
+    assert [(each["node"], [row["rank"] for row in each["ranks"]]) for each in (first, other)] == [
+        ("frontend", [0, 1]), ("host2", [2, 3])
+    ]  # fmt: skip
+    assert all(row["memory_bytes"] > 50e6 for each in (first, other) for row in each["ranks"])
+    assert sum(row["cpu_percent"] for row in other["ranks"]) > 0
+    said = ("sh", "-c", "echo rank $RANK on $(uname -n) in $APPTAINER_CONTAINER; exit 7")
+    for rank, node in (((), "frontend"), (("--rank", "1"), "frontend"), (("--rank", "3"), "node02")):
+        inside = modak("shell", training.path, *rank, "--", *said, cwd=training.path)
+        assert inside.returncode == 7, inside.stdout + inside.stderr
+        assert re.fullmatch(rf"rank {rank[-1] if rank else 0} on {node} in /.*\.sif\n", inside.stdout)
+    refused = modak("shell", training.path, "--rank", "4", cwd=training.path)
+    assert "has no rank 4" in refused.stderr
+    training.testbed.root("bash /usr/local/libexec/testbed/link node02 cut")
+    try:
+        shown = modak("top", training.path, "--once", cwd=training.path)
+    finally:
+        training.testbed.root("bash /usr/local/libexec/testbed/link node02 join")
+    assert re.search(r"note: host2: ssh: .*(timed out|did not answer|No route)", shown.stdout), (
+        shown.stdout + shown.stderr
+    )
+    assert modak("cancel", training.path, cwd=training.path).returncode == 0
+    command.communicate(timeout=200)
+    wait_for(lambda: left(training) == NOTHING, 90)
+
+
+def test_what_nobody_needs_goes_from_each_host(training):
+    workspace = training.target["properties"]["workspace"] = "modak/gc"  # which is on host2's own disk, too
+    training.testbed.ssh(f"mkdir -p -m 700 {workspace}/images")
+    for layer in script(training, 256).plan()["image"]["layers"]:
+        training.testbed.ssh(f"cp -l modak/{layer['path'].replace('.sif', '.')}* {workspace}/images/")
+    done = training.deploy()
+    assert done.returncode == 0, done.stdout + done.stderr
+    disk = "/var/lib/testbed/other-disk/gc"
+    lost = f"{disk}/deployments/lost-0123456789ab"
+    training.testbed.root(f"mkdir -p {lost}/state && touch {lost}/state/brought && chown -R 2000:2000 {lost}")
+    training.testbed.root(f"find {lost} | xargs touch -d '30 days ago'")
+
+    def gc(*options):
+        done = modak("gc", *options, "--json", cwd=training.path)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return json.loads(done.stdout)["targets"][0]
+
+    shown = gc("--dry-run", "--older-than", "0s")
+    there = [each for each in shown["garbage"] if each["path"].startswith("host2:")]
+    assert [(each["kind"], each["name"]) for each in there] == [("deployment", "lost-0123456789ab on host2")]
+    kept = {each["kind"]: each["keep"] for each in shown["kept"] if each["path"].startswith("host2:")}
+    assert kept == dict.fromkeys(("image", "dataset"), f"used by {training.deployment}")
+    assert training.undeploy().returncode == 0
+    removed = gc("--yes", "--older-than", "0s")["removed"]
+    assert {each["kind"] for each in removed if each["path"].startswith("host2:")} == {"image", "dataset", "deployment"}
+    assert training.testbed.root(f"cd {disk} && find . -type f ! -name '.*'; ls images datasets deployments").split() == [
+        "datasets:", "deployments:", "images:"
+    ]  # fmt: skip
+    training.testbed.root(f"rm -rf {disk} && rm -rf /home/modak/{workspace}")
+
+
 def test_undeploy_ends_every_process_on_every_host(training):
     command = started(script(training, 100000, SLOWLY))
     command.send_signal(2)

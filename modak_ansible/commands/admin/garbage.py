@@ -46,6 +46,10 @@ class KnownTarget:
         self.garbage = [each for answer in answers for each in answer["garbage"]]
         self.kept = [each for answer in answers for each in answer["kept"]]
         self.removed = [each for answer in answers for each in answer["removed"]]
+        problems = [each for answer in answers for each in answer.get("problems", [])]
+        if problems:
+            hint = f"modak check {self.name} says which hosts {self.address} cannot enter; each needs python3"
+            raise ModakError("; ".join(problems), hint=hint)
 
     def as_json(self) -> dict[str, object]:
         lists = {name: getattr(self, name) for name in ("garbage", "kept", "removed")}
@@ -106,7 +110,8 @@ class Collection:
         try:
             target.run(gc_older_than=self.older_than, **variables)
         except ModakError as error:
-            self.problems.append(error)
+            if str(error) not in map(str, self.problems):  # as of a host, when it was looked at
+                self.problems.append(error)
 
 
 def known_targets(state: Path) -> list[KnownTarget]:

@@ -43,6 +43,7 @@ class Target(TypedDict, total=False):
     local: bool
     cloud: Dict[str, Any]
     workspace: str
+    hosts: List[str]
     site: Dict[str, Any]
     processor: Processor
 

@@ -9,7 +9,7 @@ import time
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Iterator, Pattern, TypedDict
+from typing import Dict, Iterator, List, NamedTuple, Pattern, TypedDict
 
 from ...errors import ModakError
 from ..core.container import IMAGE_ENDINGS
@@ -17,7 +17,7 @@ from ..core.files import Lock, changed_at, read_json
 from ..core.workspace import Workspace
 from ..datasets.pack import ENDING
 from ..images.runtimes import forget_stored
-from .uses import Uses, used_mark
+from .uses import Uses, is_at_work, used_mark
 
 _IMAGE = re.compile(r"\.?([0-9a-f]{64})\.[\w.]+")
 # a folder, or its image, with what belongs to it
@@ -27,6 +27,8 @@ _DATASET = re.compile(
 )
 # what a killed deployment leaves beside the folders: one half unpacked, or its files on their way
 _HALF_STAGED = re.compile(r"\..+-[0-9a-f]{12}\.(?:\d+\.part|[0-9a-f]{32}\.tar\.gz)|\.incoming-[0-9a-f]{32}")
+# what a killed rsync leaves of an image that one host brought to another
+_HALF_BROUGHT = re.compile(r"\.[0-9a-f]{64}\.\w+\.[A-Za-z0-9]{6}")
 _DEPLOYMENT_LOCK = re.compile(r"\.(.+-[0-9a-f]{12})\.(?:lock|gone)")
 _LOGS = (".log", ".status.json")
 _TRASH = ".trash-"
@@ -45,9 +47,17 @@ class GarbageItem(TypedDict, total=False):
     keep: str  # why it stays; empty where nobody needs it
 
 
+class Needs(NamedTuple):
+    """What the deployments of a workspace need of the same paths on other hosts."""
+
+    kept: Dict[str, str]  # images and datasets by their paths, with the reason
+    names: List[str]  # the deployments of which that is known
+    unknown: str  # why nobody knows what others need; empty where all is known
+
+
 @dataclass
 class Found:
-    kind: str  # image, dataset, unfinished, log, lock, reservation or trash
+    kind: str  # image, dataset, deployment, unfinished, log, lock, reservation or trash
     name: str  # for people
     paths: list[Path]  # all that belongs to it; the first one stands for it
     locks: tuple[Path, ...] = ()  # held by whoever makes it
@@ -71,20 +81,31 @@ class Garbage:
     Args:
         workspace: where it lies.
         older_than: what was used or written within so many seconds stays.
+        needs: of the host that brings things here, where this is another one of its target.
     """
 
-    def __init__(self, workspace: Workspace, older_than: float) -> None:
+    def __init__(self, workspace: Workspace, older_than: float, needs: Needs | None = None) -> None:
         self._workspace = workspace
         self._older_than = older_than
+        self._needs = needs or Needs({}, [], "")
+        self._is_elsewhere = needs is not None
         self._uses = Uses(workspace)
 
     def survey(self) -> list[Found]:
         """What nobody needs, and the images and datasets that stay, with the reason; changes nothing."""
         self._users = self._uses.users()
-        unreadable = self._uses.unreadable()
-        self._unknown = f"nobody knows what {unreadable[0]} uses" if unreadable else ""
+        self._left = [path for path in self._uses.brought() if self._is_left(path)]
+        known = {*self._left, *(self._workspace.deployments / name for name in self._needs.names)}
+        unreadable = [path for path in self._uses.unreadable() if path not in known]
+        self._unknown = f"nobody knows what {unreadable[0]} uses" if unreadable else self._needs.unknown
         found = [*self._images(), *self._datasets(), *self._of_deployments(), *self._trash()]
         return [each for each in found if not each.keep or each.kind in ("image", "dataset")]
+
+    def needs(self) -> Needs:
+        """What other hosts, to which deployments of this workspace bring things, are to keep."""
+        kept = {str(each.paths[0]): each.keep for each in self.survey() if each.keep}
+        kept.update({str(path): _used_by(names) for path, names in self._users.items()})
+        return Needs(kept, sorted({name for names in self._users.values() for name in names}), self._unknown)
 
     def remove(self, only: list[str] | None = None) -> list[GarbageItem]:
         """Removes what nobody needs; whoever looks for it meanwhile finds it whole or not at all.
@@ -141,13 +162,14 @@ class Garbage:
     ) -> Iterator[Found]:
         """A thing with all that belongs to it; where it stays or is not there, what is left over beside it."""
         if tops:
-            used = max(changed_at(used_mark(tops[0])) or 0.0, *(changed_at(top) or 0.0 for top in tops))
+            used = max(self._used_at(tops[0]), *(changed_at(top) or 0.0 for top in tops))
             whole = Found(kind, name, [*tops, *(path for path in paths if path not in tops)], locks, used)
             whole.keep = self._why_kept(whole, tops)
             yield whole
             if not whole.keep:
                 return
-        left = {"unfinished": [path for path in paths if path.name.endswith(".part")]}
+        is_part = [path for path in paths if path.name.endswith(".part") or _HALF_BROUGHT.fullmatch(path.name)]
+        left = {"unfinished": is_part}
         left["log"] = [path for path in paths if path.name.endswith(_LOGS)]
         if not tops:
             endings = (".sh", ".json", *((".view", ".seal") if kind == "dataset" else ()))
@@ -159,6 +181,11 @@ class Garbage:
                 found = Found(left_kind, name, left_paths, locks, max(map(_newest, left_paths)))
                 found.keep = self._why_kept(found, meant if left_kind == "unfinished" else [])
                 yield found
+
+    def _used_at(self, top: Path) -> float:
+        """When an image or a dataset was used; what was brought here has the dates that it had there, and no mark."""
+        used = changed_at(used_mark(top))
+        return top.lstat().st_ctime if used is None and self._is_elsewhere else used or 0.0
 
     def _of_deployments(self) -> Iterator[Found]:
         folder = self._workspace.deployments
@@ -173,8 +200,15 @@ class Garbage:
             else:
                 continue
             yield found
+        for path in self._left:
+            yield Found("deployment", path.name, [path], used=_newest(path))
         for path in self._uses.stale_reservations():
             yield Found("reservation", path.name, [path], used=_newest(path))
+
+    def _is_left(self, path: Path) -> bool:
+        """Whether a deployment that another host brought here is over, though that host could not say so any more."""
+        is_new = time.time() - _newest(path) < max(self._older_than, _LEAST)
+        return not is_new and not is_at_work(self._workspace, path)
 
     def _trash(self) -> Iterator[Found]:
         """What was cut short while it removed."""
@@ -192,9 +226,9 @@ class Garbage:
             least: how long it stays in any case, in seconds.
         """
         users = [name for thing in things for name in self._users.get(thing, [])]
-        if users:
-            more = f" and {len(users) - 1} more" if len(users) > 1 else ""
-            return f"used by {users[0]}{more}"
+        elsewhere = next((self._needs.kept[str(thing)] for thing in things if str(thing) in self._needs.kept), "")
+        if users or elsewhere:
+            return _used_by(users) if users else elsewhere
         if things and self._unknown:
             return self._unknown
         if any(Lock(lock).is_taken() for lock in found.locks):
@@ -219,6 +253,10 @@ def _meant(path: Path) -> list[Path]:
         return [path.with_name(image.group(1) + ending) for ending in IMAGE_ENDINGS]
     dataset = _DATASET.fullmatch(path.name)
     return [path.with_name(dataset.group(1)) if dataset else path]
+
+
+def _used_by(names: list[str]) -> str:
+    return f"used by {names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}"
 
 
 def _move(found: Found, trash: Path) -> bool:

@@ -12,7 +12,7 @@ from typing import Iterable, cast
 from ..core.container import IMAGE_ENDINGS
 from ..core.files import Lock, changed_at, read_json, write_json
 from ..core.plan import Plan
-from ..core.staging import PLAN, SCRIPT, datasets_of
+from ..core.staging import PLAN, SCRIPT, STATE, datasets_of
 from ..core.workspace import Workspace
 from ..datasets.dataset import manifest_of
 from ..datasets.pack import ENDING, about_of
@@ -72,6 +72,11 @@ class Uses:
         """The folders of deployments that do not tell what they use."""
         return [folder for folder in self._folders() if not _texts(folder)]
 
+    def brought(self) -> list[Path]:
+        """The folders of deployments of other hosts, whose ranks run here or did, and were not removed by their end."""
+        states = [folder / STATE for folder in self._folders()]
+        return [state.parent for state in states if (state / "brought").exists() and not (state / "claim").exists()]
+
     def stale_reservations(self) -> list[Path]:
         """Reservations of deployments that have a folder by now, or never came."""
         there = {folder.name for folder in self._folders()}
@@ -105,6 +110,19 @@ def used_mark(path: Path) -> Path:
     if path.suffix == ENDING:
         return about_of(path)
     return path / COMPLETE if path.suffix == ".venv" else manifest_of(path)
+
+
+def is_at_work(workspace: Workspace, folder: Path) -> bool:
+    """Whether a process is of a deployment's folder, or one of rsync's brings anything to its workspace."""
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended, or is another user's
+            words = (process / "cmdline").read_bytes().split(b"\0")
+            texts = [*words, *(process / "environ").read_bytes().split(b"\0")]
+            if any(os.fsencode(folder) + b"/" in text + b"/" for text in texts):
+                return True
+            if words[0].endswith(b"rsync") and any(os.fsencode(workspace.path) in word for word in words):
+                return True
+    return False
 
 
 def paths_of(plan: Plan) -> list[str]:

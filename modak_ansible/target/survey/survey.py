@@ -20,6 +20,7 @@ from ..core.site import read_site
 from ..core.workspace import Workspace
 from ..jobs.situation import Forecast, forecast
 from .containers import ContainerFacts, container_facts
+from .hosts import HostFacts, host_facts
 from .node_view import NodeOptions, NodeView, node_view
 from .shell import ShellFacts, shell_facts
 from .storage import FolderFacts, QuotaFacts, build_folder, folder_facts, quotas
@@ -33,6 +34,7 @@ class SurveyOptions(NodeOptions):
     workspace: str
     scheduler: str  # slurm, torque, pbspro, lsf, kubernetes or none; empty for whichever is there
     container_runtime: str
+    hosts: List[str]  # that this one starts ranks on, besides those that it has itself
     site: Dict[str, Any]  # of the target, as its model has it
     node: bool  # whether a node is asked by a job
     patience: int  # seconds to wait for that
@@ -54,6 +56,7 @@ class SurveyFacts(TypedDict):
     forecast: Optional[Forecast]  # None where nobody says when a job would begin
     objection: str  # why that job would not be taken; empty where nobody says
     node: Optional[NodeView]  # None where none was asked
+    hosts: List[HostFacts]
 
 
 def survey(wanted: SurveyOptions) -> SurveyFacts:
@@ -61,6 +64,7 @@ def survey(wanted: SurveyOptions) -> SurveyFacts:
     there = [name for name in _READERS if _has(name)]
     scheduler = wanted["scheduler"] or next(iter(there), "none")
     cluster = _cluster(scheduler) if scheduler in there else None
+    containers = container_facts(wanted["container_runtime"], wanted["site"].get("signing_key") or "")
     return {
         "machine": machine_facts(),
         "rsync": find_program("rsync") is not None,
@@ -68,7 +72,7 @@ def survey(wanted: SurveyOptions) -> SurveyFacts:
         "scheduler": scheduler,
         "missing": [name for name in SCHEDULERS[scheduler].commands if find_program(name) is None],
         "cluster": cluster.as_json() if cluster else None,
-        "containers": container_facts(wanted["container_runtime"], wanted["site"].get("signing_key") or ""),
+        "containers": containers,
         "folders": _folders(workspace, wanted["folders"]),
         "quotas": quotas(Path.home()),
         "shell": shell_facts(wanted["modules"]),
@@ -76,6 +80,7 @@ def survey(wanted: SurveyOptions) -> SurveyFacts:
         "forecast": _forecast(scheduler, wanted["directives"]) if cluster else None,
         "objection": _objection(scheduler, wanted["directives"]),
         "node": node_view(workspace, scheduler, wanted, wanted["patience"]) if wanted["node"] and cluster else None,
+        "hosts": host_facts(wanted["hosts"], workspace.path, containers["runtime"]),
     }
 
 

@@ -44,7 +44,7 @@ def target(monkeypatch):
         is_gone = any(each["gc_state"] == "removed" for _, each in asked)
         removed = [FOUND] if variables["gc_state"] == "removed" else []
         garbage = [] if is_gone else [FOUND]
-        answer = {"workspace": "/w", "garbage": garbage, "kept": [STAYS], "removed": removed}
+        answer = {"workspace": "/w", "garbage": garbage, "kept": [STAYS], "removed": removed, "problems": []}
         return PlaybookRun(int(bool(removed)), {"modak_gc": answer})
 
     monkeypatch.setattr(deployment, "run_playbook", run_playbook)
@@ -100,6 +100,23 @@ def test_a_target_that_is_not_reached_is_told_of(deployed, monkeypatch):
     done = gc("--dry-run", "--json")
     assert done.exit_code == 4 or done.return_value == 4 or getattr(done.exception, "exit_code", 0) == 4
     assert json.loads(done.stdout)["problems"] == ["frontend.example does not answer"]
+
+
+def test_a_host_that_is_not_entered_is_told_of_once_and_keeps_nothing_else_from_going(deployed, monkeypatch):
+    asked, problems = [], ["the host two cannot be asked: ssh: connect to host two port 22: No route to host"]
+
+    def run_playbook(playbook, variables, listener=None):
+        asked.append(variables["gc_state"])
+        answer = {"workspace": "/w", "garbage": [FOUND], "kept": [], "removed": [], "problems": problems}
+        return PlaybookRun(0, {"modak_gc": answer})
+
+    monkeypatch.setattr(deployment, "run_playbook", run_playbook)
+    done = gc("--yes", "--json")
+    assert asked == ["queried", "removed"]
+    assert getattr(done.exception, "exit_code", done.return_value or done.exit_code) == 1
+    (problem,) = json.loads(done.stdout)["problems"]
+    assert problem.startswith(problems[0])
+    assert "modak check cluster" in problem
 
 
 def test_a_blueprint_names_its_target_before_anything_was_deployed(project, target):

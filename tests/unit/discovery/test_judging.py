@@ -292,3 +292,53 @@ def test_every_finding_that_is_not_well_says_what_to_do(gone, free, noexec):
     for finding in findings_of(bare(), surveyed(**changes)):
         assert finding.seen
         assert bool(finding.todo) == (finding.state != "ok")
+
+
+HOST = {
+    "host": "box2", "place": "alice@10.0.0.2:22", "problem": "", "ahead": 0.2, "machine": "x86_64", "rsync": True,
+    "runtime": True, "python": "3.11.2", "shared": False, "writable": True, "free_bytes": 10**11,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "state", "seen", "todo"),
+    [
+        ({}, "ok", "alice@10.0.0.2:22 is entered from login1; 100 GB free", ""),
+        ({"shared": True, "free_bytes": 1}, "ok", "shares the workspace", ""),
+        (
+            {"problem": "ssh: Permission denied (publickey)."},
+            "missing",
+            "cannot be entered from login1",
+            "authorized_keys",
+        ),
+        (
+            {"problem": "ssh: Host key verification failed."},
+            "missing",
+            "cannot be entered",
+            "compare the key: ssh box2",
+        ),
+        ({"problem": "ssh: Could not resolve hostname box2"}, "missing", "cannot be entered", "a Host entry"),
+        ({"problem": "ssh: connect to host: Connection refused"}, "missing", "refused", "BatchMode=yes box2 true"),
+        ({"rsync": False}, "missing", "rsync is not there", "have rsync installed"),
+        ({"runtime": False}, "missing", "/usr/bin/apptainer is not there, which login1 has", "at the same path"),
+        ({"machine": "aarch64"}, "missing", "aarch64, and login1 is x86_64", "one kind"),
+        ({"writable": False}, "missing", "/home/alice/modak cannot be written there", "another workspace"),
+        ({"free_bytes": 10**9}, "warning", "1.0 GB are free", "make room"),
+        ({"ahead": -300.0}, "warning", "its clock is 5 min behind login1's", "NTP"),
+        ({"python": "3.6.8"}, "warning", "python3 is 3.6.8", "3.8 or later"),
+        ({"python": ""}, "warning", "python3 is not there", "3.8 or later"),
+    ],
+)
+def test_each_further_host_is_named_with_its_fault_and_the_cure(changes, state, seen, todo):
+    known = found(bare(), surveyed(hosts=[{**HOST, "host": "box3"}, {**HOST, **changes}]))
+    assert known["host box3"].state.value == "ok"
+    finding = known["host box2"]
+    assert finding.state.value == state
+    assert seen in finding.seen
+    assert todo in finding.todo
+    assert finding.todo or state == "ok"
+
+
+def test_without_containers_no_runtime_is_missed_on_a_host(described):
+    aim = described(("image_base: docker\n", "image_base: docker\n        container_runtime: none\n"))
+    assert found(aim, surveyed(hosts=[{**HOST, "runtime": False}]))["host box2"].state.value == "ok"

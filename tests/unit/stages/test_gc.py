@@ -10,7 +10,7 @@ FOUND = {"kind": "image", "name": "pytorch (abc)", "path": "/w/images/abc.sif", 
 def answering(asked, **answer):
     def call(name, **arguments):
         asked.append((name, arguments))
-        return {"workspace": "/w", "removed": [], "garbage": [FOUND], "kept": [], **answer}
+        return {"workspace": "/w", "removed": [], "garbage": [FOUND], "kept": [], "problems": [], **answer}
 
     return call
 
@@ -22,7 +22,8 @@ def test_looking_changes_nothing(make_stage):
     assert not outcome.changed
     assert outcome.message == "nobody uses pytorch (abc), 2.0 GB"
     assert outcome.data["garbage"] == [FOUND]
-    assert asked == [("modak_gc", {"workspace": "modak", "action": "look", "older_than": 60.0, "only": []})]
+    given = {"workspace": "modak", "action": "look", "older_than": 60.0, "only": [], "hosts": []}
+    assert asked == [("modak_gc", given)]
 
 
 def test_removing_tells_what_is_gone(make_stage):

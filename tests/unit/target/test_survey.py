@@ -20,7 +20,7 @@ pytestmark = pytest.mark.component
 WANTED = {
     "workspace": "modak", "scheduler": "", "container_runtime": "any", "modules": [], "folders": [], "site": {}, "node": False,
     "directives": "",
-    "partition": "", "account": "", "patience": 5,
+    "partition": "", "account": "", "patience": 5, "hosts": [],
 }  # fmt: skip
 
 
