@@ -1,9 +1,11 @@
 """Traces the models of train.py, trains them, and holds their peaks against what the traces say.
 
-python benchmarks/memory/measure.py PYTHON RECORDS.jsonl [MODEL ...] [--trace]
+python benchmarks/memory/measure.py PYTHON RECORDS.jsonl [MODEL ...] [--trace] [--copies]
 
 PYTHON is an interpreter with PyTorch. Each model is traced once, then trained for four steps by one process and by two
 in each way that `prepare` has; the records get a line each. With `--trace` traces are made anew, measured peaks stay.
+With `--copies` it is four processes, pairs of which have a copy of the model each, and the law for ranks that were not
+traced is held against the peaks, too.
 Without PYTHON, as `-`, the records alone are looked at. The table of docs/memory.md is what it prints.
 """
 
@@ -27,7 +29,9 @@ SCRIPT = Path(__file__).with_name("train.py")
 # Half of the models were looked at while the laws were made, the other half was not until they were done.
 SEEN = ("cnn", "resnet", "gpt", "vit", "lstm", "mlp", "mobile", "tables", "graph", "volume")
 HELD_OUT = ("encoder", "lora", "unet", "dense", "audio", "wide", "gru", "mixer", "convnext", "translator")
-STRATEGIES = ((1, "none"), (2, "ddp"), (2, "fsdp"), (2, "tensor"), (2, "pipeline"))
+Ways = tuple[tuple[int, str], ...]
+STRATEGIES: Ways = ((1, "none"), (2, "ddp"), (2, "fsdp"), (2, "tensor"), (2, "pipeline"))
+COPIES: Ways = ((4, "tensor_2"), (4, "pipeline_2"), (4, "fsdp_2"))
 MIB = 1 << 20
 Started = tuple[subprocess.Popen[bytes], IO[bytes]]
 
@@ -55,11 +59,15 @@ def peak(training: Started) -> int:
     return usage.ru_maxrss * 1024
 
 
-def traced(python: str, words: list[str]) -> dict[str, Any]:
+def traced(python: str, words: list[str], ways: Ways) -> dict[str, Any]:
     """What a trace says, and how long it took."""
+    ranks = {
+        "MODAK_TRACE_RANKS": str(ways[-1][0]),
+        "MODAK_TRACE_WAYS": " ".join(way for count, way in ways if count > 1),
+    }
     with tempfile.TemporaryDirectory() as folder:
         report, began = Path(folder, "applied.json"), time.monotonic()
-        peak(started(python, words, MODAK_TRACE="memory", MODAK_TRACE_RANKS="2", MODAK_APPLIED=str(report)))
+        peak(started(python, words, MODAK_TRACE="memory", MODAK_APPLIED=str(report), **ranks))
         return {**json.loads(report.read_text())["memory"], "seconds": round(time.monotonic() - began, 1)}
 
 
@@ -81,7 +89,7 @@ def run(python: str, model: str, ranks: int, strategy: str) -> dict[str, Any]:
     return {"refused": refused} if refused else {"peaks": peaks}
 
 
-def measure(python: str, records: Path, models: list[str], traces_again: bool) -> None:
+def measure(python: str, records: Path, models: list[str], traces_again: bool, ways: Ways) -> None:
     """Adds what the records do not have yet of each model."""
     found = [json.loads(line) for line in records.read_text().splitlines()] if records.exists() else []
     for model in models:
@@ -89,11 +97,11 @@ def measure(python: str, records: Path, models: list[str], traces_again: bool) -
         if line is None:
             line = {"model": model, "runs": []}
             found.append(line)
-        for ranks, strategy in STRATEGIES:
+        for ranks, strategy in ways:
             if not any(each["strategy"] == strategy for each in line["runs"]):
                 line["runs"].append({"ranks": ranks, "strategy": strategy, **run(python, model, ranks, strategy)})
         if traces_again or "trace" not in line:
-            line["trace"] = traced(python, [model])
+            line["trace"] = traced(python, [model], ways)
         records.write_text("".join(json.dumps(each, sort_keys=True) + "\n" for each in found))
         sys.stderr.write(f"{model}\n")
 
@@ -135,6 +143,36 @@ def table(records: Path) -> str:
     return "\n".join(lines)
 
 
+def table_of_copies(records: Path) -> str:
+    """The same of four processes, pairs of which have a copy each; behind it what the law alone has."""
+    columns = "".join(f"`{strategy}` | | by the law | " for _, strategy in COPIES)
+    lines = [f"| model | {columns.rstrip()}", "|---" * (1 + 3 * len(COPIES)) + "|"]
+    off: dict[tuple[str, str], list[tuple[float, str]]] = {}
+    above: dict[str, float] = {}
+    for record in map(json.loads, records.read_text().splitlines()):
+        need, cells = need_of(record["trace"]), []
+        laws = {"traced": need, "the law": need.model_copy(update={"traced": ()})}
+        for run in record["runs"]:
+            if "peaks" not in run:
+                cells += ["refused", "", ""]
+                continue
+            measured, errors = max(run["peaks"]), {}
+            for name, known in laws.items():
+                predicted = peak_of(known, run["ranks"], run["strategy"])
+                errors[name] = predicted.middle / measured - 1
+                above[name] = max(above.get(name, 0.0), measured / predicted.high)
+                off.setdefault((name, run["strategy"]), []).append((errors[name], record["model"]))
+            predicted = peak_of(need, run["ranks"], run["strategy"])
+            cells += [
+                f"{predicted.middle / MIB:.0f}; {measured / MIB:.0f}",
+                *(f"{each:+.1%}" for each in errors.values()),
+            ]
+        lines.append(f"| {record['model']} | {' | '.join(cells)} |")
+    lines += ["", *(_summary(", ".join(group), errors) for group, errors in sorted(off.items()))]
+    lines += [f"- {name}: at most {most:.1%} of what was promised" for name, most in above.items()]
+    return "\n".join(lines)
+
+
 def _summary(name: str, errors: list[tuple[float, str]]) -> str:
     if not errors:
         return f"- {name}: none"
@@ -146,13 +184,14 @@ def _summary(name: str, errors: list[tuple[float, str]]) -> str:
 
 
 def main() -> None:
-    words = [each for each in sys.argv[1:] if each != "--trace"]
+    words = [each for each in sys.argv[1:] if not each.startswith("--")]
+    ways, shown = (COPIES, table_of_copies) if "--copies" in sys.argv else (STRATEGIES, table)
     if len(words) < 2:
         sys.exit(__doc__)
     python, records = words[0], Path(words[1])
     if python != "-":
-        measure(python, records, words[2:] or [*SEEN, *HELD_OUT], "--trace" in sys.argv)
-    sys.stdout.write(table(records) + "\n")
+        measure(python, records, words[2:] or [*SEEN, *HELD_OUT], "--trace" in sys.argv, ways)
+    sys.stdout.write(shown(records) + "\n")
 
 
 if __name__ == "__main__":

@@ -6,11 +6,11 @@ Of the ways in which the runtime does it, the first that fits into a rank's memo
 from __future__ import annotations
 
 import re
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from modak_ansible.allocation.memory import limit_of
 from modak_ansible.errors import CannotPlan
-from modak_ansible.model.distributed import ALIKE, PREPARED, SHARED_OUT, Distributed, Parallelism, Prepared
+from modak_ansible.model.distributed import ALIKE, PREPARED, SHARED_OUT, Distributed, Mesh, Parallelism, mesh_of, meshes
 from modak_ansible.model.measured.need import format_peak, peak_of
 from modak_ansible.model.process_layout import ProcessLayout
 from modak_ansible.model.quantities import format_size
@@ -33,28 +33,33 @@ _CURE_OF_TF_CONFIG = (
 class Ranks(NamedTuple):
     """How a training's processes are one."""
 
-    # one of PREPARED: by modak_runtime.prepare; ``mpi`` or ``own``: by the script itself, which MPI starts, or which
+    # the name of a mesh: by modak_runtime.prepare; ``mpi`` or ``own``: by the script itself, which MPI starts, or which
     # reads who it is from the environment; ``none``: not at all
-    strategy: Prepared | Literal["mpi", "own", "none"]
+    strategy: str
     reason: str  # for people
     interface: str = ""  # of the nodes, by which they meet; empty: found
     timeout: int = 300  # seconds that a rank waits for the others
-    rejected: tuple[tuple[Prepared, str], ...] = ()  # what else modak_runtime.prepare could do, and why it does not
+    rejected: tuple[tuple[str, str], ...] = ()  # what else modak_runtime.prepare could do, and why it does not
+    mesh: Mesh | None = None  # where modak_runtime.prepare makes one training of them
 
     @property
     def is_prepared(self) -> bool:
-        """Whether modak_runtime.prepare makes one training of them, each with its part of every batch."""
-        return self.strategy in PREPARED
+        """Whether modak_runtime.prepare makes one training of them."""
+        return self.mesh is not None
 
     @property
     def shares_out(self) -> bool:
         """Whether a rank has parts of the model's parameters only."""
-        return self.strategy in SHARED_OUT
+        return self.mesh is not None and self.mesh.shares_out
 
     @property
     def is_alike(self) -> bool:
-        """Whether all ranks are given the same batches."""
-        return self.strategy in ALIKE
+        """Whether ranks with parts of one model are given the same batches."""
+        return self.mesh is not None and self.mesh.is_alike
+
+    def by(self, mesh: Mesh, reason: str) -> Ranks:
+        """The same ranks, made one training in a way of modak_runtime.prepare."""
+        return self._replace(strategy=mesh.name, reason=reason, mesh=mesh)
 
 
 def ranks_of(request: Request, layout: ProcessLayout) -> Ranks | None:
@@ -68,14 +73,36 @@ def ranks_of(request: Request, layout: ProcessLayout) -> Ranks | None:
     said = request.application.distributed or Distributed()
     strategy, reason = _strategy(request, layout, said)
     found = Ranks(strategy, reason, said.interface, said.timeout)
-    if said.strategy in ALIKE and (problem := _why_not_split(request, layout, said.strategy)):
+    mesh = mesh_of(strategy, layout.processes)
+    if said.degree:
+        mesh = _in_copies(said, said.degree, mesh)
+    if mesh is None:
+        return found
+    if said.strategy in ALIKE and (problem := _why_not_split(request, mesh)):
         raise CannotPlan("distributed.strategy", problem, "ask for fsdp or ddp, or for another number of processes")
-    return _fitting(request, layout, found) if found.is_prepared and said.strategy == "auto" else found
+    copies = f": {mesh.copies} copies of the model, data parallel, of {mesh.degree} neighbours each"
+    found = found.by(mesh, f"{reason}{copies}" if said.degree and mesh.copies > 1 else reason)
+    return _fitting(request, layout, found) if said.strategy == "auto" else found
 
 
-def _strategy(
-    request: Request, layout: ProcessLayout, said: Distributed
-) -> tuple[Prepared | Literal["mpi", "own", "none"], str]:
+def _in_copies(said: Distributed, degree: int, mesh: Mesh | None) -> Mesh:
+    """The mesh of a strategy, with as many ranks to each copy of the model as are asked for.
+
+    Raises:
+        CannotPlan: the strategy has no such degree, or the ranks no such copies.
+    """
+    if mesh is None or said.strategy not in SHARED_OUT:
+        message = f"a degree is one of {', '.join(SHARED_OUT)}: how many ranks have one copy of the model between them"
+        raise CannotPlan("distributed.degree", message, "ask for one of these strategies, or leave the degree out")
+    if mesh.ranks % degree:
+        message = f"copies of a model in {degree} ranks each cannot be made by {mesh.ranks} processes"
+        numbers = " or ".join(str(each) for each in range(2, mesh.ranks + 1) if mesh.ranks % each == 0)
+        hint = f"a multiple of {degree} processes, or a degree that divides them: {numbers}"
+        raise CannotPlan("distributed.degree", message, hint)
+    return mesh._replace(degree=degree)
+
+
+def _strategy(request: Request, layout: ProcessLayout, said: Distributed) -> tuple[str, str]:
     application, own = request.application, request.parallelism
     runs = application.script or application.name
     prepares = application.prepares and own is None
@@ -116,33 +143,34 @@ def _fitting(request: Request, layout: ProcessLayout, ddp: Ranks) -> Ranks:
     need, limit = request.need, limit_of(request, request.target.partition(request.resources.partition), layout)
     if need is None or limit is None:
         return ddp
-    peaks = {strategy: peak_of(need, layout.processes, strategy) for strategy in PREPARED}
-    if peaks["ddp"].high <= limit.bytes:
+    if peak_of(need, layout.processes, "ddp").high <= limit.bytes:
         return ddp._replace(
             rejected=(("fsdp", "ddp fits, and sends less"), ("tensor", "ddp fits"), ("pipeline", "ddp fits"))
         )
-    rejected: list[tuple[Prepared, str]] = []
-    for strategy, peak in peaks.items():
-        problem = why_not_shared_out(_version(request)) if strategy in SHARED_OUT else ""
-        problem = problem or (_why_not_split(request, layout, strategy) if strategy in ALIKE else "")
+    rejected: list[tuple[str, str]] = []
+    for mesh in meshes(layout.processes):
+        peak = peak_of(need, layout.processes, mesh.name)
+        problem = why_not_shared_out(_version(request)) if mesh.shares_out else ""
+        problem = problem or (_why_not_split(request, mesh) if mesh.is_alike else "")
         problem = problem or (f"it needs {format_peak(peak)}" if peak.high > limit.bytes else "")
         if not problem:
             of = f"of {format_size(limit.bytes)}, {limit.reason}"
-            reason = f"a rank with its part of the parameters needs {format_peak(peak)} {of}"
-            return ddp._replace(strategy=strategy, reason=reason, rejected=tuple(rejected))
-        rejected.append((strategy, problem))
+            copies = f" of one of {mesh.copies} copies" if mesh.copies > 1 else ""
+            reason = f"a rank with its part of the parameters{copies} needs {format_peak(peak)} {of}"
+            return ddp.by(mesh, reason)._replace(rejected=tuple(rejected))
+        rejected.append((mesh.name, problem))
     return ddp._replace(rejected=tuple(rejected[1:]))
 
 
-def _why_not_split(request: Request, layout: ProcessLayout, strategy: str) -> str:
+def _why_not_split(request: Request, mesh: Mesh) -> str:
     """Why ranks cannot share out a training's layers, as far as a trace tells; empty where they can."""
     need = request.need
-    if strategy == "pipeline":
-        few = need is not None and need.stages.get(layout.processes) == 0
-        return f"by its trace the model has fewer layers than {layout.processes} ranks" if few else ""
-    if need is None or need.widths is None or need.split(layout.processes):
+    if mesh.strategy == "pipeline":
+        few = need is not None and need.stages.get(mesh.degree) == 0
+        return f"by its trace the model has fewer layers than {mesh.degree} ranks" if few else ""
+    if need is None or need.widths is None or need.split(mesh.degree):
         return ""
-    return f"by its trace nothing in the model can be split by {layout.processes} ranks"
+    return f"by its trace nothing in the model can be split by {mesh.degree} ranks"
 
 
 def why_not_shared_out(version: str) -> str:

@@ -1,6 +1,7 @@
 """How one training runs in several processes."""
 
-from typing import Literal, get_args
+from collections.abc import Iterator
+from typing import Literal, NamedTuple, get_args
 
 from pydantic import Field
 
@@ -11,8 +12,64 @@ Strategy = Literal["auto", "ddp", "fsdp", "tensor", "pipeline", "mpi", "none"]
 
 PREPARED: tuple[Prepared, ...] = get_args(Prepared)  # by which modak_runtime.prepare makes one training of processes
 SHARED_OUT: tuple[Prepared, ...] = ("fsdp", "tensor", "pipeline")  # in which a rank has parts of the parameters only
-ALIKE: tuple[Prepared, ...] = ("tensor", "pipeline")  # in which all ranks are given the same batches
+ALIKE: tuple[Prepared, ...] = ("tensor", "pipeline")  # in which ranks with parts of a model are given the same batches
 PIECES = 4  # of a batch that goes through the stages of a pipeline, for each rank, where it has as many samples
+
+
+class Mesh(NamedTuple):
+    """The ranks of a training that prepare makes parallel: copies of its model, each in parts that ranks share out.
+
+    Neighbours have the parts of one copy. With ``ddp`` each rank has a copy of its own, and with another strategy that
+    is asked for by itself all of them have one.
+    """
+
+    strategy: Prepared
+    ranks: int
+    degree: int  # ranks with the parts of one copy: the degree of tensor, pipeline or sharding
+
+    @property
+    def name(self) -> str:
+        """As plans, traces and ranks know it: ``tensor``, or ``tensor_2`` where pairs have a copy each."""
+        return self.strategy if self.degree in (1, self.ranks) else f"{self.strategy}_{self.degree}"
+
+    @property
+    def copies(self) -> int:
+        """Of the model, which are data parallel."""
+        return self.ranks // self.degree
+
+    @property
+    def readers(self) -> int:
+        """How many parts a batch is shared out in."""
+        return self.copies if self.strategy in ALIKE else self.ranks
+
+    @property
+    def shares_out(self) -> bool:
+        """Whether a rank has parts of the model's parameters only."""
+        return self.degree > 1
+
+    @property
+    def is_alike(self) -> bool:
+        """Whether ranks with parts of one copy are given the same samples."""
+        return self.strategy in ALIKE
+
+
+def mesh_of(name: str, ranks: int) -> Mesh | None:
+    """The mesh of so many ranks that has a name; None where it is none of prepare's."""
+    word, _, degree = name.partition("_")
+    strategy = next((each for each in PREPARED if each == word), None)
+    if strategy is None:
+        return None
+    return Mesh(strategy, ranks, int(degree or (1 if strategy == "ddp" else ranks)))
+
+
+def meshes(ranks: int) -> Iterator[Mesh]:
+    """Those that are weighed, simple ones first: one strategy of all ranks, then copies in parts.
+
+    Copies in shards (hybrid sharding) are not among them: they need more memory than one copy in all ranks' shards.
+    """
+    yield from (Mesh(strategy, ranks, 1 if strategy == "ddp" else ranks) for strategy in PREPARED)
+    for strategy in ALIKE:
+        yield from (Mesh(strategy, ranks, degree) for degree in range(2, ranks) if ranks % degree == 0)
 
 
 class Distributed(Model):
@@ -25,7 +82,14 @@ class Distributed(Model):
         "pipeline: each rank has layers of its own, through which batches go in pieces; "
         "mpi: it is parallel by MPI; none: unrelated processes, each with "
         "all of the training; auto: as its source says; by prepare ddp, or "
-        "where by a trace that does not fit fsdp, tensor or pipeline",
+        "where by a trace that does not fit fsdp, tensor or pipeline, or one of the last two in copies",
+    )
+    degree: int | None = Field(
+        default=None,
+        ge=2,
+        description="of tensor, pipeline or fsdp: how many ranks, which are neighbours, have one copy of the model "
+        "between them (tensor_parallel_degree, pipeline_parallel_degree, data_parallel_shard_degree); the others have "
+        "further copies, which are data parallel; without it all ranks have one",
     )
     interface: str = Field(default="", description="of the nodes, by which ranks meet; empty: that of the route there")
     timeout: int = Field(default=300, ge=1, description="seconds that a rank waits for the others")

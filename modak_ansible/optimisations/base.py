@@ -155,6 +155,7 @@ class Between(TypedDict):
     bandwidth: float | None
     shares_batch: bool
     gathers: bool
+    copies: int
     split: Split | None
 
 
@@ -171,6 +172,7 @@ def between(request: Request, layout: ProcessLayout) -> Between:
         "bandwidth": network.bandwidth if network else None,
         "shares_batch": ranks is not None and ranks.is_prepared and not ranks.is_alike,
         "gathers": ranks is not None and ranks.shares_out and not ranks.is_alike,
+        "copies": ranks.mesh.copies if ranks and ranks.mesh and ranks.shares_out else 1,
         "split": split_of(request.need, layout.processes, ranks.strategy) if ranks and ranks.is_alike else None,
     }
 

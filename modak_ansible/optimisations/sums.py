@@ -33,7 +33,7 @@ def why_nothing_travels(draft: Draft) -> str:
     ranks = ranks_of(draft.request, draft.layout)
     if ranks is None:
         return "one process sends its gradients nowhere"
-    if ranks.is_alike:
+    if ranks.mesh and ranks.mesh.readers == 1:
         return f"{ranks.strategy} sends no gradients"
     if ranks.shares_out:
         return f"{ranks.strategy} sends gradients to the ranks that keep them, as they are"

@@ -116,21 +116,27 @@ def waiting_seconds(run: Run, question: Question, step: float) -> Interval | Non
         return None
     assert question.latency and question.bandwidth  # noqa: S101 - else the reason is told
     link, split = Link(question.latency * 1e-6, 1e-9 / question.bandwidth), question.split
+    along = processes // question.copies  # with the parts of one
     if split:  # nothing is computed beside them
         size = split.size / split.messages
-        each = all_reduce(processes, size, link) if split.are_sums else link.alpha + size * link.beta
+        each = all_reduce(along, size, link) if split.are_sums else link.alpha + size * link.beta
         waits = split.messages * each
-        return Interval(middle=waits, low=waits * (1 - _OFF), high=waits * (1 + _OFF))
+        return _with_sums(waits, all_reduce(question.copies, split.gradients, link))
     assert run.work.parameters  # noqa: S101 - else the reason is told
     size = FLOAT * run.work.parameters
     even = even_layers(run.work.parameters, run.work.layers or _LAYERS)
     if question.gathers:  # twice all parameters, and the sums of their gradients go where they are kept
         layers = run.work.layers or _LAYERS
-        gathered = 1.5 * layers * all_reduce(processes, size / layers, link)
-        return Interval(middle=gathered, low=gathered * (1 - _OFF), high=gathered * (1 + _OFF))
+        gathered = 1.5 * layers * all_reduce(along, size / layers, link)
+        return _with_sums(gathered, layers * all_reduce(question.copies, size / along / layers, link))
     sums = buckets_of(question.settings)
     compute, gradients = Layer((), 1 / 3, 2 / 3), Layer((size,), 0.0, 0.0)
     middle, high, low = (
         exposed(processes, step, layers, link, sums) for layers in (even, (gradients, compute), (compute, gradients))
     )
     return Interval(middle=middle, low=min(low, middle) * (1 - _OFF), high=max(high, middle) * (1 + _OFF))
+
+
+def _with_sums(waits: float, sums: float) -> Interval:
+    """What nothing hides, and sums of gradients between copies of a model, of which the backward pass may hide any."""
+    return Interval(middle=waits + sums, low=waits * (1 - _OFF), high=(waits + sums) * (1 + _OFF))

@@ -217,6 +217,7 @@ class PerformanceModel:
             question.bandwidth,
             question.shares_batch,
             question.gathers,
+            question.copies,
             question.split and question.split.model_dump_json(),
             question.peak_gflops,
             question.dataset_bytes,

@@ -77,18 +77,23 @@ def scaled_training(
     asked, threads = Shape(layout.nodes, layout.processes_per_node), layout.threads_of_process
     stays = Scaled(asked, asked, threads, threads)
     try:
-        question = question.model_copy(update=dict(between(request, layout._replace(nodes=2))))
+        said = request.application.distributed
+        several = layout._replace(nodes=(said.degree if said else None) or 2)
+        question = question.model_copy(update=dict(between(request, several)))
     except CannotPlan as error:
         return stays._replace(why_not=error.message)
     limits = _limits(request, asked, threads, is_threaded=False)
     each = limits.processes_per_node
     question, without = _measured(_of(question, Shape(1, 1)), model)
-    alone = model.predict(question)
+    alone = model.predict(_with(question, request, layout, Shape(1, 1)))
     seen = Counter(run.processes for run in runs)
     curve: list[ScalePoint] = []
     for nodes in _weighed(limits.nodes):
         shape = Shape(nodes, each)
-        found = model.predict(_of(question, shape))
+        try:
+            found = model.predict(_with(question, request, layout, shape))
+        except CannotPlan:  # such as a degree that does not divide them
+            continue
         if not found.known or not alone.known:
             doubts = (*alone.doubts, *found.doubts)
             return stays._replace(why_not=f"how it scales is not known: {doubts[0]}" if doubts else _UNKNOWN)
@@ -105,7 +110,7 @@ def scaled_training(
         )
     law = _Curve({1: (alone.seconds.middle, 1.0), **{p.processes: (p.seconds.middle, p.efficiency) for p in curve}})
     shape = choose(law, wanted, limits, request.resources.walltime, fills_nodes=True)
-    before = model.predict(_of(question, asked))
+    before = model.predict(_with(question, request, layout, asked))
     return Scaled(
         asked=asked,
         taken=shape,
@@ -116,6 +121,16 @@ def scaled_training(
         source=f"the law of one process's steps and the network as measured{without}",
         curve=tuple(curve),
     )
+
+
+def _with(question: Question, request: Request, layout: ProcessLayout, shape: Shape) -> Question:
+    """The question with as many processes, in the way in which so many are one training.
+
+    Raises:
+        CannotPlan: so many cannot be.
+    """
+    there = layout._replace(nodes=shape.nodes, processes_per_node=shape.processes_per_node)
+    return _of(question, shape).model_copy(update=dict(between(request, there)))
 
 
 def _measured(question: Question, model: Predictor) -> tuple[Question, str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from modak_ansible.errors import ModakError
+from modak_ansible.model.distributed import PREPARED, Distributed, Mesh, mesh_of, meshes
 from modak_ansible.model.measured.need import Need
 from modak_ansible.model.plan import digest_of
 from modak_ansible.model.request import Request
@@ -16,6 +17,7 @@ from modak_ansible.target.core.files import read_json
 _SECONDS = 900  # of the job; scripts that were traced took 3 to 30
 VARIABLE, KIND = "MODAK_TRACE", "memory"
 _RANKS = "MODAK_TRACE_RANKS"  # of how many the script is traced as one, besides
+_WAYS = "MODAK_TRACE_WAYS"  # in which these are one training
 
 
 def trace_alone(request: Request) -> Request:
@@ -47,7 +49,19 @@ def _as_rank(request: Request) -> tuple[tuple[str, str], ...]:
     nodes = options.node_count or asked.nodes
     ranks = nodes * (options.process_count_per_node or asked.processes_per_node)
     is_prepared = request.application.prepares and request.parallelism is None
-    return ((_RANKS, str(ranks)),) if is_prepared and ranks > 1 else ()
+    if not is_prepared or ranks == 1:
+        return ()
+    ways = " ".join(mesh.name for mesh in _traced(request.application.distributed or Distributed(), ranks))
+    return (_RANKS, str(ranks)), (_WAYS, ways)
+
+
+def _traced(said: Distributed, ranks: int) -> list[Mesh]:
+    """Each strategy of all ranks, and copies in as few parts as can be, or in as many as are asked for."""
+    every, asked = [*meshes(ranks)], mesh_of(said.strategy, ranks)
+    if asked and said.degree and ranks % said.degree == 0:
+        return [*every[: len(PREPARED)], asked._replace(degree=said.degree)]
+    least = min((mesh.degree for mesh in every if 1 < mesh.degree < ranks), default=ranks)
+    return [mesh for mesh in every if mesh.degree in (1, least, ranks)]
 
 
 class Tracing:

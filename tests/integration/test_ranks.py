@@ -354,6 +354,8 @@ class Stopped:
         ("fsdp", 2, {}),
         ("tensor", 2, {}),
         ("pipeline", 2, {}),
+        ("tensor_2", 4, {}),
+        *thorough(("pipeline_2", 4, {}), ("fsdp_2", 4, {})),
         # with four, the place in a bucket settles the order of sums
         *thorough(("ddp", 2, {"READERS": "1"}), ("ddp", 4, {}), ("fsdp", 4, {})),
         *thorough(("ddp", 4, {"MODAK_CHOICES": "gradient_compression=powersgd"})),
@@ -379,4 +381,14 @@ def test_others_go_on_from_the_same_sample(pytorch_python, tmp_path, strategy):
     assert "goes on, by one process in place of 2, after 3 steps of epoch 1" in said
     said, losses = training.run(more)
     assert f"goes on, by {more} ranks in place of 1, after 2 steps of epoch 2" in said
+    assert losses == pytest.approx(whole, rel=1e-4)
+
+
+def test_ranks_go_on_in_another_mesh(pytorch_python, tmp_path):
+    """Two copies in two parts each, then four ranks with all of the model, then two with a half each."""
+    _, whole = Stopped(pytorch_python, "plain", tmp_path).run(1, saves=False)
+    for strategy, world, after in (("tensor_2", 4, 3), ("ddp", 4, 8), ("tensor", 2, None)):
+        training = Stopped(pytorch_python, "plain", tmp_path, MODAK_STRATEGY=strategy)
+        said, losses = training.run(world, after)
+        assert ("the training goes on" in said) is (strategy == "ddp" or world == 2)
     assert losses == pytest.approx(whole, rel=1e-4)

@@ -53,6 +53,28 @@ def test_stages_of_many_kinds_learn_what_one_process_learns(pytorch_python, worl
             assert together[case] == pytest.approx(expected, rel=1e-3, abs=2e-5), case
 
 
+BY_SAMPLE = ("Mlp", "Images", "Gpt", "Llama", "HeadsAsWritten", "Looked", "InPlace", "Recomputed", "Recurrent")
+
+
+@pytest.mark.parametrize(
+    ("strategy", "script", "cases"),
+    [
+        ("tensor", LAYERED, ("Mlp", "Images")),
+        *thorough(("tensor", LAYERED, BY_SAMPLE), ("pipeline", LAYERED, ("Mlp", "Gpt", "Recomputed"))),
+        *thorough(("fsdp", MODELS, ("Gpt",)), ("fsdp", MODELS, ("Images",))),
+    ],
+)
+def test_two_copies_in_two_parts_each_learn_what_one_process_learns(pytorch_python, strategy, script, cases):
+    """Batches of 6, 6, 6 and 3 samples, batch norm over the copies, gradients of all that the four ranks read."""
+    alone = outputs(pytorch_python, script, *cases, world=1, STILL="1")[0]
+    more = {"STILL": "1", "MODAK_STRATEGY": f"{strategy}_2"}
+    for together in outputs(pytorch_python, script, *cases, world=4, **more):
+        assert list(together) == list(alone)
+        assert len(together) == (5 if script is LAYERED else 2) * len(cases)
+        for case, expected in alone.items():
+            assert together[case] == pytest.approx(expected, rel=1e-3, abs=2e-5), case
+
+
 @pytest.mark.parametrize("strategy", ["fsdp", "tensor", "pipeline"])
 def test_what_ranks_save_is_the_file_of_one_process(pytorch_python, tmp_path, strategy):
     (alone,) = outputs(pytorch_python, MODELS, "save", str(tmp_path / "alone.pt"), world=1)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pydantic import Field
 
 from modak_ansible.model.base import Model
-from modak_ansible.model.distributed import ALIKE, PIECES, PREPARED, SHARED_OUT
+from modak_ansible.model.distributed import PIECES, Mesh, mesh_of
 from modak_ansible.model.measured.prediction import Interval, Split
 from modak_ansible.model.quantities import format_size
 
@@ -152,7 +152,8 @@ def peak_of(
         need: the trace of one process with the whole batch.
         ranks: processes that train together.
         strategy: ``ddp`` and ``fsdp`` share out the batch, and ``fsdp`` the parameters and what belongs to them, too;
-            ``tensor`` what belongs to the layers that it splits, ``pipeline`` what belongs to layers of other ranks.
+            ``tensor`` what belongs to the layers that it splits, ``pipeline`` what belongs to layers of other ranks;
+            or the name of another mesh, such as ``tensor_2``, whose copies share out the batch, too.
         kept: where what the backward pass needs is: in memory, computed again, or in files.
         batch: of all ranks together, where it is not that of the trace.
     """
@@ -160,14 +161,16 @@ def peak_of(
     if known and ranks > 1:
         peak = max(_of_rank(need, each, kept, batch) for each in known)
         return _around(peak, _LOW_OF_RANK, _HIGH_OF_RANK)
-    share = 1.0 / ranks if strategy in PREPARED and strategy not in ALIKE else 1.0
+    mesh = mesh_of(strategy, ranks)
+    share = 1.0 / mesh.readers if mesh else 1.0
     if batch and need.rows:
         share *= batch / need.rows
-    if strategy in ALIKE and ranks > 1:
-        held = need.stage(ranks) if strategy == "pipeline" else need.parameters - (1 - 1 / ranks) * need.split(ranks)
-        return _around(need.base + _with_layers(need, share, held), _LOW_OF_PARTS, _HIGH_OF_SEVERAL)
-    if strategy in SHARED_OUT and ranks > 1:
-        return _around(need.base + _with_parts(need, ranks, share), _LOW_OF_PARTS, _HIGH_OF_SEVERAL)
+    if mesh and mesh.is_alike and ranks > 1:
+        held = _held(need, mesh)
+        sums = held if mesh.copies > 1 else 0.0  # gradients as they travel between copies
+        return _around(need.base + _with_layers(need, share, held) + sums, _LOW_OF_PARTS, _HIGH_OF_SEVERAL)
+    if mesh and mesh.shares_out:
+        return _around(need.base + _with_parts(need, mesh.degree, share), _LOW_OF_PARTS, _HIGH_OF_SEVERAL)
     trains = max((_at(loop, share) for loop in need.loops if loop.steps), default=0.0)
     evaluates = max((_at(loop, 1.0) for loop in need.loops if not loop.steps), default=0.0)
     if kept == "recomputed":
@@ -178,6 +181,13 @@ def peak_of(
     elif strategy == "ddp" and ranks > 1:
         tensors += need.parameters  # their gradients as they travel; of what does not learn yet, too
     return _around(need.base + tensors, _LOW, _HIGH if ranks == 1 else _HIGH_OF_SEVERAL)
+
+
+def _held(need: Need, mesh: Mesh) -> float:
+    """Bytes of the parameters that a rank keeps whose layers are shared out."""
+    if mesh.strategy == "pipeline":
+        return need.stage(mesh.degree)
+    return need.parameters - (1 - 1 / mesh.degree) * need.split(mesh.degree)
 
 
 def _spared(need: Need) -> int:
@@ -192,7 +202,8 @@ def _of_rank(need: Need, rank: TracedRank, kept: str, batch: int | None) -> floa
     """
     scale = batch / need.rows if batch and need.rows else 1.0
     grows = max((_grown(loop, 1.0, need.parameters + need.state) for loop in need.loops if loop.steps), default=0.0)
-    part = 1.0 if scale > 1 and rank.strategy in ALIKE else 1 / rank.ranks
+    mesh = mesh_of(rank.strategy, rank.ranks)
+    part = 1 / mesh.readers if mesh and scale > 1 else 1 / rank.ranks
     spared = scale * _spared(need) / rank.ranks if kept == "recomputed" else 0.0
     trains = max((max(loop.peaks.values()) for loop in rank.loops if loop.steps), default=0)
     evaluates = max((max(loop.peaks.values()) for loop in rank.loops if not loop.steps), default=0)
@@ -245,20 +256,25 @@ def split_of(need: Need | None, ranks: int, strategy: str) -> Split:
 
     With ``tensor`` each block sums twice what it gives, there and back. With ``pipeline`` the pieces of a batch follow
     each other: a rank waits until the first one has come to it, and each one, there and back, for what a block gives.
+    Copies of a model have their parts of the batch, and sum the gradients of what a rank keeps.
     """
-    if need is None:
+    mesh = mesh_of(strategy, ranks)
+    if need is None or mesh is None:
         return Split()
     count, outputs = sum(block.count for block in need.blocks), sum(block.outputs for block in need.blocks)
-    if strategy == "tensor":
-        shared = need.split(ranks) / max(1, need.parameters)
-        return Split(left=1 - shared * (1 - 1 / ranks), messages=4 * count, size=4 * outputs)
-    pieces = min(max(1, need.rows), PIECES * ranks)
-    times = pieces + ranks - 1
+    outputs //= mesh.copies
+    gradients = round(_held(need, mesh)) if mesh.copies > 1 else 0
+    if mesh.strategy == "tensor":
+        left = _held(need, mesh) / max(1, need.parameters)
+        return Split(left=left / mesh.copies, messages=4 * count, size=4 * outputs, gradients=gradients)
+    pieces = min(max(1, need.rows // mesh.copies), PIECES * mesh.degree)
+    times = pieces + mesh.degree - 1
     return Split(
-        left=need.stage(ranks) / max(1, need.parameters) * times / pieces,
+        left=_held(need, mesh) / max(1, need.parameters) / mesh.copies * times / pieces,
         messages=2 * times if count else 0,
         size=round(2 * times / pieces * outputs / max(1, count)),
         are_sums=False,
+        gradients=gradients,
     )
 
 

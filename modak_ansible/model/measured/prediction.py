@@ -25,13 +25,15 @@ class Split(Model):
     Attributes:
         left: of what one process computes, that a step waits for.
         messages: that a step waits for; ``size``: bytes of all of them.
-        are_sums: whether messages are sums of all, else go from one to the next.
+        are_sums: whether messages are sums of all with parts of one copy, else go from one to the next.
+        gradients: bytes of those that copies of the model sum, each process with its own part.
     """
 
     left: float = 1.0
     messages: int = 0
     size: int = 0
     are_sums: bool = True
+    gradients: int = 0
 
 
 class Question(Model):
@@ -66,6 +68,7 @@ class Question(Model):
         default=False,
         description="whether each process keeps a part of the parameters, and all gather layers to compute",
     )
+    copies: int = Field(default=1, description="of a model whose parts processes have, which are data parallel")
     split: Split | None = Field(default=None, description="how they share out layers, where they do")
     accelerator: str = ""
     dataset_bytes: int | None = None

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from modak_ansible.allocation.memory import Limit, limit_of
 from modak_ansible.allocation.ranks import ranks_of
-from modak_ansible.model.distributed import PREPARED
+from modak_ansible.model.distributed import Distributed, meshes
 from modak_ansible.model.measured.need import format_peak, peak_of
 from modak_ansible.model.measured.prediction import Interval
 from modak_ansible.model.plan import PlannedMemory
@@ -144,13 +144,20 @@ def _cures(draft: Draft, limit: Limit) -> Iterator[str]:
         said = request.application.distributed
         if said and said.strategy == "ddp" and _peak(draft, FITS, draft.layout.processes, "fsdp").high <= limit.bytes:
             yield "distributed: { strategy: fsdp }"
-        strategies = (said.strategy,) if said and said.strategy in PREPARED else PREPARED
         for ranks in (2**power for power in range(1, _MOST_RANKS.bit_length())):
-            fits = any(_peak(draft, FITS, ranks, strategy).high <= limit.bytes for strategy in strategies)
+            fits = any(_peak(draft, FITS, ranks, name).high <= limit.bytes for name in _ways(said, ranks))
             if fits and ranks > draft.layout.processes:
                 yield f"share out the batch over nodes: {-(-ranks // per_node)}"
                 break
     yield "take a smaller batch or a target with more memory"
+
+
+def _ways(said: Distributed | None, ranks: int) -> list[str]:
+    """The meshes of so many ranks that a user leaves to the plan, by their names."""
+    every = [mesh for mesh in meshes(ranks) if said is None or said.strategy in ("auto", mesh.strategy)]
+    if said is None or said.strategy == "auto":
+        return [mesh.name for mesh in every]
+    return [mesh.name for mesh in every if mesh.degree == (said.degree or ranks) or mesh.strategy == "ddp"]
 
 
 def _why_no_room(draft: Draft) -> str:

@@ -138,6 +138,7 @@ def _paths(tree: Item) -> dict[str, FieldPath]:
         "scale": ("job", "scale"),
         "distributed": (*TRAINING, "config", "distributed"),
         "distributed.strategy": (*TRAINING, "config", "distributed", "strategy"),
+        "distributed.degree": (*TRAINING, "config", "distributed", "degree"),
         "optimisation": OPTIMISATION,
         "optimisation.build": (*OPTIMISATION, "enable_opt_build"),
         "optimisation.autotuning": (*OPTIMISATION, "enable_autotuning"),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from modak_ansible.model.distributed import PREPARED
+from modak_ansible.model.distributed import mesh_of
 from modak_ansible.store.record import AppliedChoice
 from modak_ansible.target.core.files import read_json
 from modak_ansible.target.core.plan import Choice, Plan
@@ -52,7 +52,7 @@ def compare(plan: Plan, report: Report | None, metrics: Report | None) -> list[A
 def _together(plan: Plan, report: Report | None) -> list[AppliedChoice]:
     """Whether the runtime made one training of several processes, where the plan has it do so."""
     planned = next((str(choice["value"]) for choice in plan["choices"] if choice["name"] == "strategy"), "")
-    if planned not in PREPARED:
+    if mesh_of(planned, 1) is None:
         return []
     outcome: AppliedChoice = {
         "name": "strategy",

@@ -58,6 +58,26 @@ def test_layers_that_are_split_leave_room_and_the_batch_does_not():
     assert peak_of(split, 4, "tensor", batch=32).middle / MIB == 300 + 1200 - 3 / 4 * 0.6 * 400
 
 
+def test_copies_of_a_model_in_parts_share_out_the_batch_and_send_gradients():
+    parted = need().model_copy(update={"widths": {64: 60 * MIB}, "stages": {2: 40 * MIB}})
+    held = 100 - 0.5 * 60  # MiB of parameters in each of two ranks
+    assert peak_of(parted, 4, "tensor_2").middle / MIB == 300 + 1200 - 0.5 * 0.6 * (100 + 100 + 200) + held
+    assert peak_of(parted, 4, "pipeline_2").middle / MIB == 300 + 1200 - 0.6 * (100 + 100 + 200) + 40
+    assert peak_of(parted, 4, "tensor_2", batch=128).middle / MIB == 300 + 2000 - 0.3 * 400 + held
+    assert peak_of(parted, 4, "fsdp_2").middle / MIB == 300 + 300 / 2 + 1600 / 4 + 3.5 * 20  # halves, a quarter each
+    assert peak_of(parted, 2, "tensor_2") == peak_of(parted, 2, "tensor")  # which is no copy
+
+
+def test_what_copies_wait_for():
+    parted = need().model_copy(update={"widths": {64: 60 * MIB}, "stages": {2: 40 * MIB}})
+    whole, copies = split_of(parted, 2, "tensor"), split_of(parted, 8, "tensor_2")
+    assert copies.left == whole.left / 4  # each has a quarter of the batch
+    assert (copies.messages, copies.size) == (whole.messages, whole.size // 4)
+    assert (whole.gradients, copies.gradients) == (0, 70 * MIB)
+    assert split_of(parted, 8, "pipeline_2").left == 0.4 / 4 * (8 + 1) / 8  # 16 samples, of which 8 pieces are made
+    assert split_of(parted, 8, "pipeline_2").gradients == 40 * MIB
+
+
 def test_layers_of_other_ranks_leave_room():
     staged = need().model_copy(update={"stages": {4: 40 * MIB, 8: 0}})
     assert peak_of(staged, 4, "pipeline").middle / MIB == 300 + 2000 - 0.6 * (100 + 100 + 200)
@@ -114,6 +134,9 @@ def test_a_rank_that_was_traced_needs_what_its_trace_says():
     assert peak_of(found, 2, "pipeline").middle == (250 + 20 + 40 + 1100) * MIB  # the largest
     assert peak_of(found, 4, "fsdp") == peak_of(need(), 4, "fsdp")  # as the law has it
     assert peak_of(found, 2, "ddp") == peak_of(need(), 2, "ddp")
+    copies = of_ranks("tensor_2", ranks=4)
+    assert peak_of(copies, 4, "tensor_2").middle == (250 + 20 + 40 + 1000) * MIB
+    assert peak_of(copies, 4, "tensor") == peak_of(need(), 4, "tensor")
     assert peak_of(found) == peak_of(need())
 
 

@@ -8,7 +8,7 @@ from modak_ansible.allocation.limits import resource_problems
 from modak_ansible.allocation.ranks import ranks_of
 from modak_ansible.errors import CannotPlan
 from modak_ansible.model.application import Application, Optimisation, Resources
-from modak_ansible.model.distributed import Distributed, Parallelism
+from modak_ansible.model.distributed import PREPARED, Distributed, Parallelism, mesh_of, meshes
 from modak_ansible.model.request import Request
 from modak_ansible.model.target import Partition, Scheduler, Site, Target
 
@@ -50,6 +50,12 @@ def ranks(asked):
         (request(prepares=True, distributed={"strategy": "fsdp"}), "fsdp", "asked for"),
         (request(prepares=True, distributed={"strategy": "tensor"}), "tensor", "asked for"),
         (request(prepares=True, distributed={"strategy": "pipeline"}), "pipeline", "asked for"),
+        (
+            request(prepares=True, each=3, distributed={"strategy": "tensor", "degree": 3}),
+            "tensor_3", "2 copies of the model, data parallel, of 3 neighbours each",
+        ),
+        (request(prepares=True, each=4, distributed={"strategy": "pipeline", "degree": 2}), "pipeline_2", "4 copies"),
+        (request(prepares=True, each=2, distributed={"strategy": "fsdp", "degree": 4}), "fsdp", "asked for"),
         (request(distributed_training=True), "own", "is said to be"),
         (request(parallelism=TF_CONFIG, distributed_training=True), "own", "is said to be"),
         (request(distributed={"strategy": "none"}), "none", "none knows of the others"),
@@ -79,6 +85,12 @@ def test_what_makes_them_one(asked, strategy, reason):
         (request(prepares=True, framework="jax", distributed={"strategy": "ddp"}), "distributed.strategy", "of jax"),
         (request(parallelism=OWN, distributed={"strategy": "ddp"}), "distributed.strategy", "train.py:3"),
         (request(distributed={"strategy": "fsdp"}), "distributed.strategy", "fsdp is done by modak_runtime.prepare"),
+        (
+            request(prepares=True, distributed={"strategy": "tensor", "degree": 4}),
+            "distributed.degree", "copies of a model in 4 ranks each cannot be made by 2 processes",
+        ),
+        (request(prepares=True, distributed={"degree": 2}), "distributed.degree", "a degree is one of fsdp, tensor"),
+        (request(prepares=True, distributed={"strategy": "ddp", "degree": 2}), "distributed.degree", "a degree is one"),
         (request(parallelism=TF_CONFIG), "resources.nodes", "(train.py:2) learns of its processes from TF_CONFIG"),
         (request(parallelism=OWN, scheduler="torque"), "resources", "need a launcher"),
         (request(parallelism=MPI, scheduler="torque", nodes=1, each=2), "resources", "need a launcher"),
@@ -108,3 +120,14 @@ def test_one_process_is_no_rank_and_one_node_needs_no_launcher():
 def test_lsf_starts_ranks_on_several_nodes_but_none_of_mpis():
     assert resource_problems(request(parallelism=OWN, scheduler="lsf")) == []
     assert "need a launcher" in resource_problems(request(parallelism=MPI, scheduler="lsf"))[0].message
+
+
+def test_a_mesh_has_as_many_copies_and_readers_as_its_ranks_make():
+    for name, degree, copies, readers in (
+        ("ddp", 1, 12, 12), ("fsdp", 12, 1, 12), ("tensor", 12, 1, 1), ("fsdp_4", 4, 3, 12), ("pipeline_4", 4, 3, 3)
+    ):  # fmt: skip
+        mesh = mesh_of(name, 12)
+        assert (mesh.name, mesh.degree, mesh.copies, mesh.readers) == (name, degree, copies, readers)
+    assert mesh_of("own", 12) is None
+    assert [mesh.name for mesh in meshes(4)] == [*PREPARED, "tensor_2", "pipeline_2"]
+    assert [mesh.name for mesh in meshes(3)] == [*PREPARED]

@@ -8,6 +8,7 @@ import pytest
 from traced import GIB, MIB, need
 
 from modak_ansible.model.distributed import Distributed
+from modak_ansible.model.measured.need import TracedLoop
 from modak_ansible.optimisations.base import CannotPlan
 from modak_ansible.optimisations.computation.memory import planned_memory
 
@@ -149,6 +150,31 @@ def test_layers_are_split_where_only_that_fits(draft):
     assert value == "ddp"
     assert options["tensor"] == "by its trace nothing in the model can be split by 3 ranks"
     assert options["pipeline"] == "by its trace the model has fewer layers than 3 ranks"
+
+
+def test_layers_are_split_in_copies_where_only_a_part_of_the_batch_fits_beside_them(draft):
+    peaks = {"8": 2200 * MIB, "2": 3000 * MIB, "1": 4000 * MIB}
+    loop = TracedLoop.model_validate({"rows": 64, "steps": 7, "peaks": peaks, "tensors": peaks})
+    sizes = {"parameters": 400 * MIB, "gradients": 400 * MIB, "state": 800 * MIB, "widths": {64: 400 * MIB}}
+    known = need().model_copy(update={**sizes, "units": (900 * MIB,), "loops": (loop,)})
+    made = ranks(draft, 4500 * MIB, known=known, count=4)
+    value, reason, options = decided(made)
+    assert value == "tensor_2"
+    assert "with its part of the parameters of one of 2 copies needs 2.8 GB" in reason
+    assert all(options[each].startswith("it needs") for each in ("ddp", "fsdp", "tensor", "pipeline"))
+    assert planned_memory(made).peak.middle == (300 + 3000 - 800 + 200) * MIB
+    assert decided(ranks(draft, 4900 * MIB, known=known, count=4))[0] == "tensor"
+    with pytest.raises(CannotPlan) as caught:
+        matter("memory").options(ranks(draft, 2000 * MIB, known=known, count=4))
+    assert "; tensor_2: it needs" in caught.value.message
+
+
+def test_more_ranks_that_would_fit_are_named_with_the_degree_that_is_asked_for(draft):
+    known = need().model_copy(update={"widths": {64: 100 * MIB}})
+    asked = Distributed(strategy="tensor", degree=2)
+    with pytest.raises(CannotPlan) as caught:
+        matter("memory").options(ranks(draft, 2200 * MIB, known=known, distributed=asked))
+    assert "share out the batch over nodes: 4" in caught.value.hint
 
 
 def test_who_asks_for_tensor_is_told_where_nothing_can_be_split(draft):

@@ -298,6 +298,19 @@ def test_pieces_of_a_batch_wait_for_each_other_and_for_what_goes_between_stages(
     )
 
 
+def test_copies_wait_for_sums_of_their_gradients_besides(model):
+    split = Split(left=0.3, messages=40, size=40_000_000, gradients=2_000_000)
+    waits = model.predict(question(nodes=4, split=split, copies=2, **NETWORK)).parts["waiting"]
+    steps = 12 * 60_000 / 128
+    sums = 2 * 40 * 300e-6 + 40_000_000 / 0.118e9  # of two ranks, whatever there are of copies
+    gradients = 2 * 300e-6 + 2_000_000 / 0.118e9
+    assert waits.middle == pytest.approx(steps * (sums + gradients), rel=0.01)
+    assert waits.low == pytest.approx(steps * 0.9 * sums, rel=0.01)  # the backward pass may hide all of them
+    both = {"nodes": 4, "shares_batch": True, "gathers": True, **NETWORK}
+    whole, halves = (model.predict(question(copies=copies, **both)).parts["waiting"].middle for copies in (1, 2))
+    assert halves < whole  # half of the gathering goes between two, and half of the gradients between the other two
+
+
 def test_layers_that_are_split_share_out_their_compute_and_wait_for_sums_of_activations(model):
     split = Split(left=0.4375, messages=40, size=40_000_000)
     alone = model.predict(question()).parts["training"].middle

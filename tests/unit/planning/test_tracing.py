@@ -8,6 +8,7 @@ import pytest
 from traced import need
 
 from modak_ansible.errors import ModakError
+from modak_ansible.model.distributed import Distributed
 from modak_ansible.model.measured.need import Need
 from modak_ansible.planning.service import plan_blueprint, request_of
 from modak_ansible.planning.tracing import key_of, known_needs, need_from, note_need, trace_alone
@@ -46,6 +47,27 @@ def test_a_script_that_prepare_makes_parallel_is_traced_as_ranks_too(request_, p
     )
     environment = trace_alone(asked).application.environment
     assert {value for name, value in environment if name == "MODAK_TRACE_RANKS"} == ranks
+
+
+@pytest.mark.parametrize(
+    ("said", "each", "ways"),
+    [
+        (None, 2, "ddp fsdp tensor pipeline tensor_2 pipeline_2"),
+        ({"strategy": "auto"}, 1, "ddp fsdp tensor pipeline"),  # two ranks
+        ({"strategy": "fsdp", "degree": 3}, 3, "ddp fsdp tensor pipeline fsdp_3"),
+        ({"strategy": "fsdp", "degree": 4}, 3, "ddp fsdp tensor pipeline tensor_2 pipeline_2"),  # which 6 are not
+    ],
+)
+def test_copies_are_traced_as_they_are_asked_for_or_in_two_ranks_each(request_, said, each, ways):
+    more = {"prepares": True, "distributed": Distributed(**said) if said else None}
+    asked = request_.model_copy(
+        update={
+            "application": request_.application.model_copy(update=more),
+            "resources": request_.resources.model_copy(update={"nodes": 2, "processes_per_node": each}),
+            "parallelism": None,
+        }
+    )
+    assert ("MODAK_TRACE_WAYS", ways) in trace_alone(asked).application.environment
 
 
 def test_a_training_is_known_by_what_decides_its_memory(request_):

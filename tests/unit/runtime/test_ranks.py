@@ -51,6 +51,23 @@ def test_the_time_of_a_rendezvous(text, seconds):
     assert ranks.Rank(TWO | {"MODAK_RENDEZVOUS_TIMEOUT": text}).timeout == seconds
 
 
+@pytest.mark.parametrize(
+    ("name", "way"),
+    [("ddp", ("ddp", 1)), ("tensor", ("tensor", 12)), ("tensor_4", ("tensor", 4)), ("fsdp_2", ("fsdp", 2))],
+)
+def test_a_name_tells_how_many_ranks_have_one_copy(name, way):
+    assert ranks.Rank(TWO | {"WORLD_SIZE": "12"}).way(name) == way
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("tensor_5", "in 5 ranks each cannot be made by 12 ranks"), ("guess", "does not know the strategy guess")],
+)
+def test_a_name_that_is_none_of_these_ranks_ends_them(name, words):
+    with pytest.raises(SystemExit, match=words):
+        ranks.Rank(TWO | {"WORLD_SIZE": "12"}).way(name)
+
+
 @given(st.lists(st.integers(), min_size=1, max_size=40), st.integers(1, 9))
 def test_every_sample_of_a_batch_counts_once(samples, world):
     parts = [part_of(samples, number, world) for number in range(world)]

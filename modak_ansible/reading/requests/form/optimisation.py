@@ -108,6 +108,9 @@ class DistributedForm(Form):
         description="ddp, fsdp, tensor and pipeline by modak_runtime.prepare, mpi, none for unrelated processes; "
         "auto: by its source.",
     )
+    degree: Annotated[int, Field(ge=2, le=10**6)] | None = Field(
+        None, description="Of tensor, pipeline or fsdp: processes with one copy of the model; others are data parallel."
+    )
     interface: Annotated[str, text(rules.interface_problem)] = Field(
         "", description="The network interface of the nodes by which they meet."
     )

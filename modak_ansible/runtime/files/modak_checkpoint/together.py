@@ -93,13 +93,14 @@ class Ranks(Alone):
 
     def kept(self, now, begun, parts):
         mine = {"streams": now[1], "epoch_streams": begun[1], "sums": self._ranks.own_state()}
+        mine["readers"] = self._ranks.samples.size
         if self._ranks.apart and not self.is_first:  # each had steps of its own
             mine["parts"] = {name: part.state_dict() for name, part in parts.items() if not hasattr(part, "parameters")}
         return {"streams": now[0], "epoch_streams": begun[0], "ranks": self._ranks.to_first(mine)}
 
     def load(self, state, parts):
         own = state.get("ranks") or []
-        is_same = len(own) == self._ranks.world
+        is_same = self._is_same(own)
         mine = own[self._ranks.number].get("parts", {}) if is_same else {}
         Alone.load(self, {"parts": dict(state["parts"], **mine)}, parts)
         if all("sums" in each for each in own):
@@ -109,11 +110,16 @@ class Ranks(Alone):
         with self._ranks.in_common():
             streams.restore({key: value for key, value in state[name].items() if key != "cuda"})
         own = state.get("ranks") or []
-        if len(own) == self._ranks.world and not self._ranks.is_alike:
+        if self._is_same(own) and self._ranks.samples.size > 1:
             streams.restore(own[self._ranks.number][name])
             self._ranks.takes_streams()
         else:  # what such a rank would have drawn nobody knows: it draws what none has drawn
             self._ranks.draws_apart(1 + state["epoch"] * 1000 + state["step"])
+
+    def _is_same(self, own):
+        """Whether as many ranks had shared out as many batches between them, so that each draws what one has drawn."""
+        world, readers = self._ranks.world, self._ranks.samples.size
+        return len(own) == world and own[0].get("readers", world) == readers
 
     def done(self, act, also=None):
         """Has something done by the first rank; the others wait for it, or do their part of it where they have one.

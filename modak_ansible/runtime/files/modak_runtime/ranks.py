@@ -32,6 +32,21 @@ class Rank:
         except ValueError:
             self.timeout = _TIMEOUT
 
+    def way(self, name):
+        """The strategy of a name, and how many ranks have one copy of a model between them.
+
+        Args:
+            name: a strategy's, by which all ranks have one, or each has its own (``ddp``); or with a number behind it,
+                such as ``tensor_2``: so many neighbours have one, and the copies are data parallel.
+        """
+        strategy, _, said = name.partition("_")
+        if strategy not in STRATEGIES:
+            self.end("prepare does not know the strategy %s; it knows %s" % (strategy, ", ".join(STRATEGIES)))
+        degree = int(said) if said.isdigit() else 1 if strategy == "ddp" else self.world
+        if not degree or self.world % degree:
+            self.end("%s: copies of a model in %d ranks each cannot be made by %d ranks" % (name, degree, self.world))
+        return strategy, degree
+
     def end(self, reason):
         """Ends this process as one that failed, with words in place of a traceback."""
         sys.stdout.flush()

@@ -23,14 +23,16 @@ _LONGEST = 240  # seconds of a processor in which one rank is traced: on a busy 
 
 
 def ask():
-    """Has copies of this process go on as ranks, one after the other: of MODAK_TRACE_RANKS, in each way.
+    """Has copies of this process go on as ranks, one after the other: of MODAK_TRACE_RANKS, in MODAK_TRACE_WAYS.
 
     Returns:
         in the copy, the descriptor that it tells what it found; in this process None, and what all copies have told.
     """
     world, told = int(os.environ.pop("MODAK_TRACE_RANKS", "") or 1), []
-    for strategy in STRATEGIES if world > 1 else ():
-        for number in sorted({0, world // 2, world - 1}) if strategy == "pipeline" else (0,):
+    ways = os.environ.pop("MODAK_TRACE_WAYS", "").split() or STRATEGIES
+    for strategy in ways if world > 1 else ():
+        stages = int(strategy.partition("_")[2] or world) if strategy.startswith("pipeline") else 1
+        for number in sorted({0, stages // 2, stages - 1}):
             reading, writing = os.pipe()
             if not os.fork():
                 os.close(reading)
@@ -101,7 +103,7 @@ def alone(torch, report, strategy):
         distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
         watched.begin = lambda *_words: None
         rank = Rank({**os.environ, "RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "", "MASTER_PORT": "0"})
-        processes.Ranks(torch, rank, strategy).prepare(report, (model, optimizer))
+        processes.Ranks(torch, rank, strategy.partition("_")[0], 1).prepare(report, (model, optimizer))
 
     return prepare
 
@@ -182,13 +184,13 @@ def _alike(kind, trace):
         def from_first(self, value):
             return value
 
-        def gathered(self, value):
-            return [value] * self.world
+        def gathered(self, value, axis=None):
+            return [value] * (axis.size if axis else self.world)
 
         def to_first(self, value):
             return [value] * self.world if self.number == 0 else None
 
-        def largest(self, numbers):
+        def largest(self, numbers, _axis):
             return numbers
 
         def mean(self, value, _weight):

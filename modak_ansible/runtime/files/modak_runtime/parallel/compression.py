@@ -4,6 +4,8 @@ Each way is a generator: what it does before its first ``yield`` begins the sum,
 holds it. Whoever drives several of them takes their steps in turn, in the same order in all ranks.
 """
 
+import functools
+
 NAME = "gradient_compression"
 _HALF = {"fp16": "float16", "bf16": "bfloat16"}
 _RANKS = {"powersgd": 1, "powersgd_2": 2, "powersgd_4": 4}
@@ -18,11 +20,11 @@ class AsItIs:
 
     start = 10
 
-    def __init__(self, torch):
-        self._torch = torch
+    def __init__(self, torch, axis):
+        self._torch, self._group = torch, axis.group
 
     def send(self, bucket):
-        work = self._torch.distributed.all_reduce(bucket.whole, async_op=True)
+        work = self._torch.distributed.all_reduce(bucket.whole, group=self._group, async_op=True)
         yield
         work.wait()
 
@@ -36,13 +38,13 @@ class AsItIs:
 class Half(AsItIs):
     """Sums a bucket in half the bytes."""
 
-    def __init__(self, torch, name):
-        AsItIs.__init__(self, torch)
+    def __init__(self, torch, axis, name):
+        AsItIs.__init__(self, torch, axis)
         self._dtype = getattr(torch, _HALF[name])
 
     def send(self, bucket):
         half = bucket.whole.to(self._dtype)
-        work = self._torch.distributed.all_reduce(half, async_op=True)
+        work = self._torch.distributed.all_reduce(half, group=self._group, async_op=True)
         yield
         work.wait()
         bucket.whole.copy_(half)
@@ -56,13 +58,13 @@ class Factors(AsItIs):
 
     Args:
         torch: the module.
-        ranks: the processes that share them.
+        axis: of the ranks that share them.
         rank: of the factors.
     """
 
-    def __init__(self, torch, ranks, rank):
-        AsItIs.__init__(self, torch)
-        self._ranks, self._rank = ranks, rank
+    def __init__(self, torch, axis, rank):
+        AsItIs.__init__(self, torch, axis)
+        self._size, self._rank = axis.size, rank
         self._held, self._loaded = {}, {}
 
     def send(self, bucket):
@@ -77,21 +79,22 @@ class Factors(AsItIs):
         return self._factors(held)
 
     def _factors(self, held):
-        torch, reduce = self._torch, self._torch.distributed.all_reduce
+        torch = self._torch
+        reduce = functools.partial(torch.distributed.all_reduce, group=self._group, async_op=True)
         with torch.no_grad():
             for each in held.matrices:
                 each.whole.add_(each.error)
                 torch.mm(each.tall, _upright(torch, each.right, each.fallback), out=each.left)
             for place, view in held.rest:
                 place.copy_(view)
-            work = reduce(held.first, async_op=True)
+            work = reduce(held.first)
             yield
             work.wait()
             for each in held.matrices:
                 each.left.copy_(_upright(torch, each.left, each.left))
                 torch.mm(each.tall.t(), each.left, out=each.right)
             own = held.second.clone()
-            work = reduce(held.second, async_op=True)
+            work = reduce(held.second)
             for each, right in zip(held.matrices, held.rights(own)):
                 torch.addmm(each.tall, each.left, right.t(), alpha=-1, out=each.tall_error)
             yield
@@ -111,7 +114,7 @@ class Factors(AsItIs):
             state = dict(kept)
             if number is None:
                 sums = [sum(errors) for errors in zip(*(each[bucket]["errors"] for each in states))]
-                state["errors"] = [each / self._ranks.world for each in sums]
+                state["errors"] = [each / self._size for each in sums]
             if bucket in self._held:
                 self._held[bucket].load(state)
             else:
@@ -185,10 +188,10 @@ def compression(torch, ranks, report):
     planned = report.planned.get(NAME)
     if planned in _HALF:
         report.applied(NAME, "prepare")
-        return Half(torch, planned)
+        return Half(torch, ranks.samples, planned)
     if planned in _RANKS:
         report.applied(NAME, "prepare")
-        return Factors(torch, ranks, _RANKS[planned])
+        return Factors(torch, ranks.samples, _RANKS[planned])
     if planned not in (None, "none"):
         report.refused(NAME, "prepare knows %s" % ", ".join(sorted({**_HALF, **_RANKS})), "prepare")
-    return AsItIs(torch)
+    return AsItIs(torch, ranks.samples)

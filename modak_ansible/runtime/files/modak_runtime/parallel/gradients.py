@@ -7,6 +7,7 @@ way.
 """
 
 from modak_runtime.parallel.compression import AsItIs, compression
+from modak_runtime.parallel.whole import local_of, with_local
 
 _FIRST, _NEXT = 1 << 20, 25 << 20  # bytes: a small bucket leaves soon, while the others still fill
 SIZE = "bucket_size"
@@ -29,11 +30,18 @@ class Gradients:
         self._buckets = _buckets(torch, parameters, _size(report))
         for number, bucket in enumerate(self._buckets):
             bucket.number = number
-        self._plain, self.way = AsItIs(torch), compression(torch, ranks, report)
+        self._plain, self.way = AsItIs(torch, ranks.samples), compression(torch, ranks, report)
         self._anchors = None  # where the parameters were when ranks were alike the last time
+        self._buckets_of = {each: bucket for bucket in self._buckets for each in bucket.members}
         for bucket in self._buckets:
             for parameter in bucket.members:
                 self._watch(parameter, bucket)
+
+    def arrived(self, parameter):
+        """Takes that a parameter has a gradient which autograd did not leave there."""
+        bucket = self._buckets_of.get(parameter)
+        if bucket is not None:
+            self._arrived(parameter, bucket)
 
     def _watch(self, parameter, bucket):
         """Waits for a gradient; of what does not learn yet, too: a script may thaw it."""
@@ -114,7 +122,7 @@ class Gradients:
     def gather(self):
         """Gives all ranks the mean of where they went; it travels as gradients do."""
         for bucket, anchors in zip(self._buckets, self._anchors):
-            bucket.depart(anchors, 1 / self._ranks.world)
+            bucket.depart(anchors, 1 / self._ranks.samples.size)
             self._send(bucket, self.way)
         self._receive()
         for bucket, anchors in zip(self._buckets, self._anchors):
@@ -133,11 +141,12 @@ class Bucket:
     def __init__(self, torch, members):
         self._torch, self.members = torch, members
         self.number, self.awaited, self.is_stale, self.sent, self._is_kept = 0, 0, False, None, False
-        size = sum(each.numel() for each in members)
+        own = [local_of(each) for each in members]
+        size = sum(each.numel() for each in own)
         self.whole = torch.zeros(size + len(members), dtype=members[0].dtype, device=members[0].device)
         self._flat, self.flags = self.whole[:size], self.whole[size:]
-        parts = self._flat.split([each.numel() for each in members])
-        self.views = [part.view(each.shape) for part, each in zip(parts, members)]
+        parts = self._flat.split([each.numel() for each in own])
+        self.views = [part.view(each.shape) for part, each in zip(parts, own)]
 
     def begin(self):
         self.awaited, self.is_stale = sum(1 for each in self.members if each.requires_grad), False
@@ -151,7 +160,8 @@ class Bucket:
                 if each.grad is None:
                     view.zero_()
                 else:
-                    view.copy_(each.grad.to_dense() if each.grad.is_sparse else each.grad)
+                    own = local_of(each.grad)
+                    view.copy_(own.to_dense() if own.is_sparse else own)
             known = [0.0 if each.grad is None else 1.0 for each in self.members]
             self.flags.copy_(self._torch.tensor(known)) if 0.0 in known else self.flags.fill_(1)
             if share:
@@ -189,11 +199,11 @@ class Bucket:
             for number, (view, each) in enumerate(zip(self.views, self.members)):
                 if each.grad is None:
                     if used[number]:
-                        each.grad = view.clone(memory_format=self._torch.preserve_format)
+                        each.grad = with_local(view.clone(memory_format=self._torch.preserve_format), each)
                 elif each.grad.is_sparse:
                     each.grad = view.to_sparse(each.grad.sparse_dim())
                 else:
-                    each.grad.copy_(view)
+                    local_of(each.grad).copy_(view)
 
 
 def _size(report):
@@ -215,7 +225,7 @@ def _buckets(torch, parameters, others):
         kind = (each.dtype, each.device)
         members, size, limit = open_ones.get(kind) or ([], 0, min(_FIRST, others) if not open_ones else others)
         members.append(each)
-        size += each.numel() * each.element_size()
+        size += local_of(each).numel() * each.element_size()
         if len(members) == 1:
             found.append(members)
         open_ones[kind] = (members, size, limit) if size < limit else ([], 0, others)

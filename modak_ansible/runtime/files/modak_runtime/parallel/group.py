@@ -1,6 +1,7 @@
 """How ranks of PyTorch meet: each says that it is there, and who did not come in time is named, with the addresses."""
 
 import datetime
+import importlib
 import os
 import socket
 import time
@@ -41,6 +42,54 @@ def meet(torch, rank, gpu):
             % (rank.address, rank.port, own, interface, first_line(error))
         )
     _set_timeout(distributed, max(_QUIET, rank.timeout))
+
+
+class Axis:
+    """This rank's place along one dimension of the mesh of all ranks.
+
+    Attributes:
+        number: of this rank along it, from 0; members: the ranks along it, by their numbers among all; size: how many.
+        group: of torch.distributed, in which they tell each other things; None: that of all ranks.
+    """
+
+    def __init__(self, members, own, group=None):
+        self.members, self.size, self.group = list(members), len(members), group
+        self.number = self.members.index(own)
+
+
+class Mesh:
+    """All ranks as rows of neighbours: a row has one copy of a model, whose parts are along it.
+
+    Attributes:
+        model: the axis of a row, along which a model's parts lie; data: that of the same part in all copies.
+        named: PyTorch's own DeviceMesh of both; None where one of them has all ranks.
+    """
+
+    def __init__(self, torch, number, world, degree):
+        everyone, self.named = Axis(range(world), number), None
+        self.model, self.data = (
+            (Axis([number], number), everyone) if degree == 1 else (everyone, Axis([number], number))
+        )
+        if 1 < degree < world:
+            meshes = importlib.import_module("torch.distributed.device_mesh")
+            self.named = meshes.init_device_mesh(
+                _kind(torch), (world // degree, degree), mesh_dim_names=("data", "model")
+            )
+            first = number - number % degree
+            self.model = Axis(range(first, first + degree), number, self.named.get_group("model"))
+            self.data = Axis(range(number % degree, world, degree), number, self.named.get_group("data"))
+
+    def of_parts(self, torch):
+        """PyTorch's mesh of the ranks that have a model's parts."""
+        if self.named is not None:
+            return self.named["model"]
+        return importlib.import_module("torch.distributed.device_mesh").init_device_mesh(
+            _kind(torch), (self.model.size,)
+        )
+
+
+def _kind(torch):
+    return "cuda" if "nccl" in str(torch.distributed.get_backend()) else "cpu"
 
 
 def own_address(rank):

@@ -79,7 +79,7 @@ def _function(torch, ranks):
             _, of_weight, of_bias = inverse(*asked)
             sums = torch.stack([of_bias, of_weight])
             shared = sums * ctx.share if ctx.share else torch.zeros_like(sums)
-            ranks.guarded(torch.distributed.all_reduce, shared)
+            ranks.guarded(torch.distributed.all_reduce, shared, group=ranks.samples.group)
             if ctx.share:  # what is found here counts as this rank's share, and the others' part of it must not
                 means, scale = shared / (ctx.count * ctx.share), torch.rsqrt(variance + ctx.eps)
                 inner = scale * weight
@@ -105,8 +105,8 @@ def _moments(torch, ranks, values, counts):
     mean = values.mean(dims)
     around = (values - _beside(values, mean)).square_().sum(dims)
     mine = torch.cat([mean, around, mean.new_tensor([size])])
-    everyone = [torch.empty_like(mine) for _ in range(ranks.world)]
-    ranks.guarded(torch.distributed.all_gather, everyone, mine)
+    everyone = [torch.empty_like(mine) for _ in range(ranks.samples.size)]
+    ranks.guarded(torch.distributed.all_gather, everyone, mine, group=ranks.samples.group)
     found = [each for each in torch.stack(everyone) if each[-1] > 0]
     count = sum(float(each[-1]) for each in found)
     whole = sum(each[:channels] * each[-1] for each in found) / count

@@ -18,7 +18,7 @@ def carriers(torch, ranks):
         @staticmethod
         def __new__(cls, local, place):
             shape = list(local.shape)
-            shape[place] *= ranks.world
+            shape[place] *= ranks.model.size
             self = torch.Tensor._make_wrapper_subclass(cls, shape, dtype=local.dtype, device=local.device)
             self.local, self.place = local, place
             return self
@@ -68,19 +68,20 @@ def _moves(torch, ranks):
     def summed(tensor):
         compare("sum", tuple(tensor.shape))
         found = tensor.detach().clone(memory_format=torch.contiguous_format)
-        ranks.guarded(torch.distributed.all_reduce, found)
+        ranks.guarded(torch.distributed.all_reduce, found, group=ranks.model.group)
         return found
 
     def gathered(tensor, place):
         compare("gather", tuple(tensor.shape), place)
         mine = tensor.detach().contiguous()
-        parts = [torch.empty_like(mine) for _ in range(ranks.world)]
-        ranks.guarded(torch.distributed.all_gather, parts, mine)
+        parts = [torch.empty_like(mine) for _ in range(ranks.model.size)]
+        ranks.guarded(torch.distributed.all_gather, parts, mine, group=ranks.model.group)
         return torch.cat(parts, place)
 
     def narrowed(tensor, place):
-        size = tensor.shape[place] // ranks.world
-        return tensor.detach().narrow(place, ranks.number * size, size).clone(memory_format=torch.contiguous_format)
+        size = tensor.shape[place] // ranks.model.size
+        mine = tensor.detach().narrow(place, ranks.model.number * size, size)
+        return mine.clone(memory_format=torch.contiguous_format)
 
     class Copy(torch.autograd.Function):
         @staticmethod
@@ -228,7 +229,7 @@ def _dropout(call, one, p=0.5, training=True, inplace=False):
         return one
     drawn = call.torch.nn.functional.dropout(call.torch.ones(one.shape, dtype=one.dtype, device=one.device), p)
     size = one.local.shape[one.place]
-    found = one.local * drawn.narrow(one.place, call.ranks.number * size, size).clone()
+    found = one.local * drawn.narrow(one.place, call.ranks.model.number * size, size).clone()
     if inplace:
         one.local = found
         return one
@@ -258,11 +259,11 @@ def _embedding(
     if not call.is_part(weight) or weight.place or max_norm is not None or scale_grad_by_freq or sparse:
         return NotImplemented
     torch, size = call.torch, weight.local.shape[0]
-    given = call.whole(given) - call.ranks.number * size
+    given = call.whole(given) - call.ranks.model.number * size
     is_mine = (given >= 0) & (given < size)
     found = torch.nn.functional.embedding(given.clamp(0, size - 1), weight.local)
     if padding_idx is not None:
-        padding = padding_idx % weight.shape[0] - call.ranks.number * size
+        padding = padding_idx % weight.shape[0] - call.ranks.model.number * size
         found = torch.where((given == padding).unsqueeze(-1), found.detach(), found)
     return call.moves.total(found * is_mine.unsqueeze(-1).to(found.dtype))
 
@@ -278,8 +279,8 @@ def _view(call, one, *sizes, **options):
         sizes[sizes.index(-1)] = one.numel() // max(1, -math.prod(sizes))
     before = math.prod(one.shape[: one.place])
     for place, size in enumerate(sizes):
-        if size > 1 and size % call.ranks.world == 0 and math.prod(sizes[:place]) == before:
-            sizes[place] //= call.ranks.world
+        if size > 1 and size % call.ranks.model.size == 0 and math.prod(sizes[:place]) == before:
+            sizes[place] //= call.ranks.model.size
             return call.kind(one.local.reshape(sizes), place)
     return NotImplemented
 
@@ -386,7 +387,7 @@ def _many_heads(
         for name, each in others.items()
         if name != "average_attn_weights" and each is not None and each is not False
     ]
-    if need_weights or more or not is_plain or heads % call.ranks.world or not call.is_part(in_weight):
+    if need_weights or more or not is_plain or heads % call.ranks.model.size or not call.is_part(in_weight):
         return NotImplemented
     functional, query = call.torch.nn.functional, call.whole(query)
     length, many, _ = query.shape

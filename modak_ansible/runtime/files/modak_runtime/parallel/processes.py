@@ -13,9 +13,9 @@ import time
 
 from modak_runtime.parallel import norm, sharded, split, stages, whole
 from modak_runtime.parallel.alive import Pace, watched
-from modak_runtime.parallel.group import first_line, meet
+from modak_runtime.parallel.group import Axis, Mesh, first_line, meet
 from modak_runtime.pytorch.out_of_core import return_what_is_freed
-from modak_runtime.ranks import ALIKE, STRATEGIES, Rank, is_parallel
+from modak_runtime.ranks import ALIKE, Rank, is_parallel
 
 _KEPT = []  # of this process, once it is one of several
 _SETTLES = 0.2  # seconds
@@ -31,16 +31,14 @@ def begin(torch, environment, gpu=False):
     """What makes this process one of several, begun once; None where it is to be the only one."""
     if not _KEPT and is_parallel(environment):
         rank = Rank(environment)
-        strategy = environment["MODAK_STRATEGY"]
-        if strategy not in STRATEGIES:
-            rank.end("prepare does not know the strategy %s; it knows %s" % (strategy, ", ".join(STRATEGIES)))
+        strategy, degree = rank.way(environment["MODAK_STRATEGY"])
         if not hasattr(torch.Tensor, "register_post_accumulate_grad_hook"):
             rank.end("PyTorch %s cannot be made parallel by prepare; 2.1 can" % torch.__version__)
         problem = sharded.problem(torch) if strategy != "ddp" else ""
         if problem:
             rank.end(problem)
         meet(torch, rank, gpu)
-        _KEPT.append(Ranks(torch, rank, strategy))
+        _KEPT.append(Ranks(torch, rank, strategy, degree))
     return here()
 
 
@@ -49,17 +47,22 @@ class Ranks:
 
     Attributes:
         number: of this rank, from 0; world: how many there are.
+        model: the ranks that have parts of one copy of a model; data: those that have the same part of other copies.
+        samples: the ranks that share out each batch: all, or ``data``.
         part: samples of this rank, and of all, in the batch that its training loop was given last.
         shares: whether loops that train read this rank's part only.
         has_parts: whether it keeps a part of each parameter only.
-        is_alike: whether all ranks are given the same samples, and draw the same numbers.
+        is_alike: whether ranks with parts of one copy are given the same samples, and draw the same numbers.
     """
 
-    def __init__(self, torch, rank, strategy):
+    def __init__(self, torch, rank, strategy, degree):
         self.rank, self.number, self.world, self.strategy = rank, rank.number, rank.world, strategy
         self.torch, self.distributed, self.has_parts = torch, torch.distributed, strategy != "ddp"
         self.is_alike = strategy in ALIKE
-        self.part, self.shares = (1, rank.world), not self.is_alike
+        self.mesh = Mesh(torch, rank.number, rank.world, degree)
+        self.model, self.data = self.mesh.model, self.mesh.data
+        self.samples = self.data if self.is_alike else Axis(range(rank.world), rank.number)
+        self.part, self.shares = (1, self.samples.size), self.samples.size > 1
         self.models, self.gradients, self.learns, self.trace = [], [], False, []
         self.is_compared = False  # whether ranks that split layers have once made the same step
         self.pipe = None  # of ranks with stages
@@ -67,7 +70,7 @@ class Ranks:
         self.pace = Pace()
         self._is_common = False
         self._common = self.from_first(_states(torch))
-        if self.is_alike:
+        if not self.shares:
             _restore(torch, self._common)
         if self.has_parts:  # what is made anew for each unit or piece leaves holes in a heap, as large as the model
             return_what_is_freed()
@@ -85,10 +88,10 @@ class Ranks:
         self.guarded(self.distributed.broadcast_object_list, held, 0)
         return held[0]
 
-    def gathered(self, value):
-        """Every rank's value of a plain thing, in all ranks."""
-        held = [None] * self.world
-        self.guarded(self.distributed.all_gather_object, held, value)
+    def gathered(self, value, axis=None):
+        """Every rank's value of a plain thing, in all ranks; or in those along an axis."""
+        held = [None] * (axis.size if axis else self.world)
+        self.guarded(self.distributed.all_gather_object, held, value, group=axis and axis.group)
         return held
 
     def to_first(self, value):
@@ -97,10 +100,10 @@ class Ranks:
         self.guarded(self.distributed.gather_object, value, held, 0)
         return held
 
-    def largest(self, numbers):
-        """The largest that a rank has at each place of a list, or of lists in it."""
+    def largest(self, numbers, axis):
+        """The largest that a rank along an axis has at each place of a list, or of lists in it."""
         found = self.torch.tensor(numbers)
-        self.guarded(self.distributed.all_reduce, found, self.distributed.ReduceOp.MAX)
+        self.guarded(self.distributed.all_reduce, found, self.distributed.ReduceOp.MAX, group=axis.group)
         return found.tolist()
 
     def mean(self, value, weight):
@@ -130,7 +133,7 @@ class Ranks:
     @contextlib.contextmanager
     def in_common(self):
         """Draws from streams that are the same in all ranks: those that one process would have drawn from."""
-        if self._is_common or self.is_alike:
+        if self._is_common or self.samples.size == 1:
             yield
             return
         torch = self.torch
@@ -153,9 +156,9 @@ class Ranks:
 
     def draws_apart(self, more=0):
         """Gives each rank streams of its own, for dropout and augmentations; others for another number."""
-        if self.is_alike:
+        if self.samples.size == 1:
             return
-        self._seed = (self.torch.initial_seed() + 1000003 * (self.number + 1) + 1000000007 * more) % 2**63
+        self._seed = (self.torch.initial_seed() + 1000003 * (self.samples.number + 1) + 1000000007 * more) % 2**63
         self.torch.manual_seed(self._seed)
         random.seed(self._seed)
         if "numpy" in sys.modules:
@@ -166,7 +169,6 @@ class Ranks:
     def prepare(self, report, objects):
         """Makes models alike, has their gradients averaged, and shares out the batches of loaders."""
         from modak_runtime.parallel import large_batch, local_steps, shares
-        from modak_runtime.parallel.gradients import Gradients
 
         torch = self.torch
         models = [each for each in objects if isinstance(each, torch.nn.Module)]
@@ -182,7 +184,9 @@ class Ranks:
                 self.shares = False
                 continue
             self._share_out(model, optimizers)
-            taken.update(id(each) for each in model.parameters() if whole.is_part(each))
+            parts = [each for each in model.parameters() if whole.is_part(each)]
+            taken.update(map(id, parts))
+            self._sum(report, [each for each in parts if self.is_alike and stages.is_here(self, each)])
             self.learns = self.learns or self.has_parts
         for optimizer in optimizers if self.has_parts else ():
             whole.load_whole(torch, optimizer)
@@ -197,22 +201,23 @@ class Ranks:
             if mine:
                 if number >= len(models):
                     self._make_alike(mine)
-                self.gradients.append(Gradients(torch, self, report, mine))
+                self._sum(report, mine)
                 self.learns = True
         for each in self.gradients if self.apart else ():
             each.let_apart(self.apart[-1])
         self._take_sums()
         if report.ranks is None:
-            report.ranks = {"number": self.number, "world": self.world, "strategy": self.strategy}
+            name = self.strategy if self.mesh.named is None else "%s_%d" % (self.strategy, self.model.size)
+            report.ranks = {"number": self.number, "world": self.world, "strategy": name}
             watched.begin(torch, report, self.rank, self.pace)
         large_batch.prepare(torch, self, report, optimizers, loaders)
         for loader in loaders:
-            if not self.is_alike:
-                shares.share(torch, self, loader)
-            elif shares.is_shared(torch, loader):
+            if self.is_alike and shares.is_shared(torch, loader):
                 self.rank.end(
                     "a loader has a DistributedSampler, and all ranks of %s need the same samples" % self.strategy
                 )
+            if self.samples.size > 1:
+                shares.share(torch, self, loader)
 
     def _look_at(self, optimizers):
         """Says what optimizers mean for ranks."""
@@ -230,11 +235,18 @@ class Ranks:
         if any(model is each for each in self.models):
             return
         self._make_alike(each for each in [*model.parameters(), *model.buffers()] if not whole.is_part(each))
-        if not self.is_alike:
+        if self.samples.size > 1:
             norm.share(self.torch, self, model)
         if self.has_parts:
             _SHARES_OUT[self.strategy](self.torch, self, model, optimizers)
         self.models.append(model)
+
+    def _sum(self, report, parameters):
+        """Has gradients be those of all samples, where ranks share them out."""
+        from modak_runtime.parallel.gradients import Gradients
+
+        if parameters and (self.samples.size > 1 or not self.is_alike):
+            self.gradients.append(Gradients(self.torch, self, report, parameters))
 
     def is_training(self):
         """Whether a loop that begins now is taken for one that trains."""
@@ -249,7 +261,7 @@ class Ranks:
 
     def is_apart(self):
         """Whether this rank steps by itself with a part of the batch that is worth it; the same in all ranks."""
-        return bool(self.apart) and self.apart[-1].now and self.part[1] // self.world > 1
+        return bool(self.apart) and self.apart[-1].now and self.part[1] // self.samples.size > 1
 
     def meet(self):
         """Makes the models of all ranks alike, where they were let apart."""

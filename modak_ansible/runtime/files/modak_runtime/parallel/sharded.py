@@ -36,7 +36,7 @@ def share_out(torch, ranks, model, optimizers):
     if not ranks.models:
         whole.read_whole(torch)
         explain_mixtures(ranks, "fsdp")
-    mesh = mesh_of(torch, ranks)
+    mesh = ranks.mesh.of_parts(torch)
     parameters = list(model.parameters())
     kept = {each for each in parameters if not each.dim() or not each.is_floating_point()}
     _check(ranks, model, [each for each in parameters if each not in kept])
@@ -102,12 +102,6 @@ def _counts(module):
     return found
 
 
-def mesh_of(torch, ranks):
-    mesh = importlib.import_module("torch.distributed.device_mesh")
-    kind = "cuda" if "nccl" in str(torch.distributed.get_backend()) else "cpu"
-    return mesh.init_device_mesh(kind, (ranks.world,))
-
-
 def _check(ranks, model, parameters):
     kinds = sorted({str(each.dtype) for each in parameters})
     if len(kinds) > 1:
@@ -146,7 +140,7 @@ def compare_before_steps(ranks, optimizer):
 def compare_now(ranks):
     """Ends ranks that have not done the same since the last step."""
     mine = zlib.crc32(repr(ranks.trace).encode()) >> 1
-    most, least = ranks.largest([mine, -mine])
+    most, least = ranks.largest([mine, -mine], ranks.model if ranks.is_alike else ranks.samples)
     if most != -least:
         others = "were given other samples" if ranks.is_alike else "in another order"
         ranks.rank.end("ranks compute different layers of a model, or %s: ddp can train it, not %s" % (
@@ -217,8 +211,13 @@ def _travel(torch, ranks, fsdp, model):
             input_tensor.mul_(own / whole) if own else input_tensor.zero_()  # of nothing, even what is not finite
             return ranks.guarded(scatter, output_tensor, input_tensor, op=op, group=group, async_op=async_op)
 
+    def all_copies(gradients):
+        ranks.guarded(distributed.all_reduce, gradients, group=ranks.data.group)
+
     for number, module in enumerate(model.modules(), 1000 * len(ranks.models)):
         if isinstance(module, fsdp.FSDPModule):
+            if ranks.data.size > 1:
+                module.set_all_reduce_hook(all_copies)
             module.set_custom_all_gather(Gathered(number))
             module.set_custom_reduce_scatter(Shared(number))
             module.set_gradient_divide_factor(1.0)

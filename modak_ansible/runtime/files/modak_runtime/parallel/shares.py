@@ -22,9 +22,9 @@ def share(torch, ranks, loader):
     else:
         kept["_modak_way"] = "samples" if loader._auto_collation else "slices"
     if kept["_modak_way"] == "stream":
-        loader.collate_fn = _Part(loader.collate_fn, ranks.number, ranks.world)
+        loader.collate_fn = _Part(loader.collate_fn, ranks.samples.number, ranks.samples.size)
     elif not is_stream:
-        loader.worker_init_fn = _Seed(loader.worker_init_fn, ranks.number)
+        loader.worker_init_fn = _Seed(loader.worker_init_fn, ranks.samples.number)
     loader.__class__ = _shared_class(type(loader))
 
 
@@ -100,7 +100,7 @@ class _Sampler(_Common):
         shares, loader._modak_parts = loader._modak_shares, []
         for indices in _Common.__iter__(self):
             if shares:
-                mine, count = part_of(list(indices), ranks.number, ranks.world)
+                mine, count = part_of(list(indices), ranks.samples.number, ranks.samples.size)
                 loader._modak_parts.append((count, len(indices)))
                 yield mine
             else:
@@ -147,8 +147,8 @@ def _sliced(ranks, batch):
     leaves, form = torch.utils._pytree.tree_flatten(batch)
     sizes = {leaf.shape[0] if isinstance(leaf, torch.Tensor) and leaf.dim() else 0 for leaf in leaves}
     if len(sizes) != 1 or 0 in sizes:
-        return 1, ranks.world, batch
-    parts = [part_of(leaf, ranks.number, ranks.world) for leaf in leaves]
+        return 1, ranks.samples.size, batch
+    parts = [part_of(leaf, ranks.samples.number, ranks.samples.size) for leaf in leaves]
     return parts[0][1], sizes.pop(), torch.utils._pytree.tree_unflatten([part for part, _ in parts], form)
 
 

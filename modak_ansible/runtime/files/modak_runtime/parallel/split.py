@@ -25,24 +25,24 @@ _FIRST = re.compile(
 
 def share_out(torch, ranks, model, optimizers):
     """Leaves this rank its part of the layers that are split, and of their optimizers' state."""
-    chosen = {each: place for each, place in choose(torch, model).items() if each.shape[place] % ranks.world == 0}
+    chosen = {each: place for each, place in choose(torch, model).items() if each.shape[place] % ranks.model.size == 0}
     if not any(each.dim() > 1 for each in chosen):
         ranks.rank.end(
             "%s has no Linear or Embedding that %d ranks can split: fsdp or ddp can train it"
-            % (type(model).__name__, ranks.world)
+            % (type(model).__name__, ranks.model.size)
         )
     tensors = importlib.import_module("torch.distributed.tensor")
     if not ranks.models:
         whole.read_whole(torch)
         sharded.explain_mixtures(ranks, "tensor")
-    mesh, former, after = sharded.mesh_of(torch, ranks), sharded.former_kind(torch), {}
+    mesh, former, after = ranks.mesh.of_parts(torch), sharded.former_kind(torch), {}
     for each in list(model.parameters()):
         place = chosen.get(each)
         placement = tensors.Replicate() if place is None else tensors.Shard(place)
         local = each.detach()
         if place is not None:
-            size = each.shape[place] // ranks.world
-            local = local.narrow(place, ranks.number * size, size)
+            size = each.shape[place] // ranks.model.size
+            local = local.narrow(place, ranks.model.number * size, size)
         local = local.clone(memory_format=torch.contiguous_format)
         part = tensors.DTensor.from_local(local, mesh, [placement], run_check=False)
         after[each] = torch.nn.Parameter(part, requires_grad=each.requires_grad)

@@ -14,6 +14,21 @@ def is_part(value):
     return hasattr(value, "full_tensor")
 
 
+def local_of(tensor):
+    """What this rank has of a tensor: all of it, but for a part."""
+    return tensor.to_local() if is_part(tensor) else tensor
+
+
+def with_local(local, like):
+    """What this rank has of a tensor that lies in ranks as another one does."""
+    if not is_part(like):
+        return local
+    kind = importlib.import_module("torch.distributed.tensor").DTensor
+    return kind.from_local(
+        local, like.device_mesh, like.placements, run_check=False, shape=like.shape, stride=like.stride()
+    )  # fmt: skip
+
+
 def part_of(torch, whole, like):
     """This rank's part of a whole tensor, in memory of its own, where another that is like it is shared out."""
     if not is_part(like) or is_part(whole) or not isinstance(whole, torch.Tensor) or whole.shape != like.shape:

@@ -10,7 +10,7 @@ import importlib
 import types
 
 from modak_runtime.parallel import sharded, whole
-from modak_runtime.parallel.stages.call import Pipe
+from modak_runtime.parallel.stages.call import Pipe, home_of
 
 _EVEN = 1.5  # the heaviest stage may have so many times a rank's part before blocks are looked into
 _LOOKS = 5
@@ -18,15 +18,23 @@ _LOOKS = 5
 
 def share_out(torch, ranks, model, optimizers):
     """Leaves this rank the parameters of its stage, and their optimizers' state."""
-    found = stages(torch, model, ranks.world)
-    if len(found) < ranks.world:
+    world = ranks.model.size
+    found = stages(torch, model, world)
+    if len(found) < world:
         ranks.rank.end(
             "%s has %d layers with parameters, and %d ranks need as many at least: fsdp or ddp can train it"
-            % (type(model).__name__, len(found), ranks.world)
+            % (type(model).__name__, len(found), world)
+        )
+    normalises = torch.nn.modules.batchnorm._BatchNorm
+    if ranks.data.size > 1 and any(isinstance(each, normalises) for each in model.modules()):
+        ranks.rank.end(
+            "%s has batch norm, whose means of samples in several pipelines no stage knows: fsdp or ddp can train it, "
+            "or one pipeline of all ranks" % type(model).__name__
         )
     mesh = importlib.import_module("torch.distributed.device_mesh")
     if not ranks.models:
-        ranks.pipe = Pipe(torch, ranks, [mesh.DeviceMesh("cpu", [number]) for number in range(ranks.world)])
+        alone = [mesh.DeviceMesh("cpu", [number]) for number in range(ranks.world)]  # which all make together
+        ranks.pipe = Pipe(torch, ranks, [alone[number] for number in ranks.model.members])
         ranks.pipe.read_whole()
         sharded.explain_mixtures(ranks, "pipeline")
     former, after = sharded.former_kind(torch), {}
@@ -44,6 +52,11 @@ def share_out(torch, ranks, model, optimizers):
     for number, module in enumerate(model.modules(), 1000 * len(ranks.models)):
         _call_together(ranks.pipe, number, module)
     whole.load_whole(torch, model)
+
+
+def is_here(ranks, parameter):
+    """Whether this rank has its part of a parameter; without stages each has one."""
+    return home_of(parameter) in (None, ranks.model.number)
 
 
 def _call_together(pipe, number, module):

@@ -30,7 +30,7 @@ class Pipe:
         from torch._subclasses.fake_tensor import FakeTensorMode
         from torch.distributed.tensor import DTensor, Replicate
 
-        self.torch, self.ranks, self.number, self._meshes = torch, ranks, ranks.number, meshes
+        self.torch, self.ranks, self.number, self._meshes = torch, ranks, ranks.model.number, meshes
         _HOMES.update((id(each), number) for number, each in enumerate(meshes))
         self._tensors, self._placement = DTensor, [Replicate()]
         self.now, self.fake = None, FakeTensorMode(allow_non_fake_inputs=True)
@@ -76,7 +76,7 @@ class Pipe:
                 return plain[0](self_, **options)
             local = self_.to_local().detach() if home == self.number else torch.empty(self_.shape, dtype=self_.dtype)
             held = local.clone(memory_format=torch.contiguous_format)
-            self.ranks.guarded(torch.distributed.broadcast, held, home)
+            self.give(held, home)
             return held
 
         def detach(self_):
@@ -105,8 +105,8 @@ class Pipe:
             with torch.no_grad():
                 mine = [each.to_local() if home_of(each) is not None else each for each in mine]
                 own = plain(mine, norm_type).reshape(1).float() if mine else torch.zeros(1)
-                everyone = [torch.empty_like(own) for _ in range(self.ranks.world)]
-                self.ranks.guarded(torch.distributed.all_gather, everyone, own)
+                everyone, axis = [torch.empty_like(own) for _ in self._meshes], self.ranks.model
+                self.ranks.guarded(torch.distributed.all_gather, everyone, own, group=axis.group)
                 return plain(everyone, norm_type, error_if_nonfinite)
 
         return get_total_norm
@@ -133,11 +133,12 @@ class Pipe:
         return self._tag
 
     def send(self, tensor, to, tag):
+        to = self.ranks.model.members[to]
         self._works.append((self.ranks.guarded(self.torch.distributed.isend, tensor, to, tag=tag), tensor))
 
     def receive(self, like, source, tag):
         found = self.torch.empty(like[0], dtype=like[1])
-        self.ranks.guarded(self.torch.distributed.recv, found, source, tag=tag)
+        self.ranks.guarded(self.torch.distributed.recv, found, self.ranks.model.members[source], tag=tag)
         return found
 
     def all_sent(self):
@@ -147,9 +148,16 @@ class Pipe:
 
     def told(self, source, value):
         """One rank's value of a plain thing, in all."""
-        held = [value]
-        self.ranks.guarded(self.torch.distributed.broadcast_object_list, held, source)
+        held, axis = [value], self.ranks.model
+        self.ranks.guarded(
+            self.torch.distributed.broadcast_object_list, held, axis.members[source], group=axis.group
+        )  # fmt: skip
         return held[0]
+
+    def give(self, held, source):
+        """Gives all ranks what one of them has in a tensor."""
+        axis = self.ranks.model
+        self.ranks.guarded(self.torch.distributed.broadcast, held, axis.members[source], group=axis.group)
 
     def edge(self, tensor):
         return self.torch.autograd.graph.get_gradient_edge(tensor) if tensor.requires_grad else None
@@ -236,7 +244,7 @@ class Call:
         torch, pipe = self._torch, self._pipe
         tensors = {n: each for n, each in enumerate(leaves) if _is_tensor(torch, each) and each.dim()}
         rows = next((len(each) for each in tensors.values()), 0)
-        many = min(rows, PIECES * pipe.ranks.world)
+        many = min(rows, PIECES * pipe.ranks.model.size)
         homes = {home_of(each) for each in self._module.parameters()} - {None}
         if many < 2 or len(homes) < 2:
             return (), 1
@@ -266,7 +274,7 @@ class Call:
         pipe.all_sent()
         torch.set_rng_state(streams[0])
         pipe.draws = streams[1]
-        problem = next((each for each in pipe.ranks.gathered(problem) if each), "")
+        problem = next((each for each in pipe.ranks.gathered(problem, pipe.ranks.model) if each), "")
         if problem:
             pipe.ranks.rank.say("%s goes through the stages in one piece, so that one rank computes at a time: %s" % (
                 type(self._module).__name__, problem))  # fmt: skip
@@ -321,7 +329,7 @@ class Call:
         else:
             shape = (sum(map(len, column)), *first.shape[1:]) if len(column) > 1 else first.shape
             held = torch.empty(shape, dtype=first.dtype, device=first.device)
-        pipe.ranks.guarded(torch.distributed.broadcast, held, source)
+        pipe.give(held, source)
         if torch.is_grad_enabled() and first.learns:
             edges = [pipe.edge(each.local) if pipe.number == source else None for each in column]
             self._made.append((place, (held, edges)))
@@ -397,7 +405,7 @@ class Call:
     def _leave_gradients(self):
         torch, pipe = self._torch, self._pipe
         own = [int(each.home == pipe.number and each.local.grad is not None) for each in self._known.values()]
-        has = pipe.ranks.largest(own)
+        has = pipe.ranks.largest(own, pipe.ranks.model)
         with torch.no_grad():
             for (parameter, placed), is_there in zip(self._known.items(), has):
                 if not is_there:
@@ -407,6 +415,8 @@ class Call:
                     parameter.grad = pipe.kept_by(mine, parameter, parameter.device_mesh)
                 elif mine is not None:
                     parameter.grad._local_tensor.add_(mine)
+                for each in pipe.ranks.gradients:
+                    each.arrived(parameter)
 
     def _of_input(self, place):
         torch, pipe = self._torch, self._pipe
@@ -416,7 +426,7 @@ class Call:
             found.append(sum(slot[1:], slot[0]) if slot else torch.zeros_like(like))
         is_split = len(found) > 1 and [len(each) for each in found] == self._rows
         held = (torch.cat(found) if is_split else sum(found[1:], found[0])).contiguous()
-        pipe.ranks.guarded(torch.distributed.broadcast, held, 0)
+        pipe.give(held, 0)
         return held
 
 

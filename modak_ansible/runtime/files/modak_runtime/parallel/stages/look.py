@@ -66,11 +66,11 @@ class Buffers:
                 own.append(here)
             else:
                 own.append(now is not buffer or not torch.equal(now, before))  # batch norm counts no version
-        words = pipe.ranks.largest([[(pipe.number + 1) * each, -int(each)] for each in own])
+        words = pipe.ranks.largest([[(pipe.number + 1) * each, -int(each)] for each in own], pipe.ranks.model)
         for (module, name, *_), (changer, is_kept) in zip(self._before, words):
             if changer and not is_kept:  # not by all
                 held = module._buffers[name].detach().contiguous().clone()
-                pipe.ranks.guarded(torch.distributed.broadcast, held, changer - 1)
+                pipe.give(held, changer - 1)
                 if changer - 1 != pipe.number:  # whose backward pass still needs it as it is
                     with torch.no_grad():
                         module._buffers[name].copy_(held)
