@@ -51,7 +51,7 @@ def wait_alike(one: Question, other: Question) -> bool:
     """Whether the processes of both wait for each other in the same way."""
 
     def way(question: Question) -> tuple[object, ...]:
-        return buckets_of(question.settings), question.shares_batch, question.gathers, question.split
+        return buckets_of(question.settings), question.shares_batch, question.gathers, question.copies, question.split
 
     return processes_of(one) == processes_of(other) == 1 or way(one) == way(other)
 
