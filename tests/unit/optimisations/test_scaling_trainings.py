@@ -6,6 +6,7 @@ import pytest
 
 from modak_ansible.commands.plan.table import plan_table
 from modak_ansible.model.application import Application, Optimisation, Resources
+from modak_ansible.model.distributed import Distributed
 from modak_ansible.model.measured.work import Work
 from modak_ansible.model.request import Request
 from modak_ansible.model.scaled import Scale
@@ -105,6 +106,18 @@ def test_why_it_stays_as_asked(model, asked, words):
     assert (plan.job.nodes, plan.scale) == (1, None)
     assert words in choice(plan).reason
     assert words in " ".join(plan_table(plan, 120, with_rest=False).split())
+
+
+def test_a_curve_of_copies_has_whole_copies_alone(model):
+    """Each number of nodes is asked as the mesh that it would be: fsdp in pairs of 2, 4, 6 and 8 ranks."""
+    plain = request(minimal_efficiency=0.01, nodes=2)
+    said = Distributed(strategy="fsdp", degree=2)
+    asked = plain.model_copy(update={"application": plain.application.model_copy(update={"distributed": said})})
+    found = {point.nodes: point.seconds.middle for point in make_plan(asked, model=model).scale.curve}
+    assert list(found) == [1, 2, 4, 6, 8]  # one process needs no other
+    eight = make_plan(asked.model_copy(update={"resources": Resources(nodes=8), "scale": None}), model=model)
+    predicted = next(each for each in eight.candidates if each.chosen).prediction
+    assert found[8] == pytest.approx(predicted.seconds.middle)
 
 
 def test_runs_of_as_many_processes_are_counted(model, monkeypatch):
