@@ -90,7 +90,7 @@ generate: $(READY)
 	.venv/bin/python -m generate
 
 unit: $(READY)
-	.venv/bin/pytest -q -n auto --durations=10 -m "not component" tests/unit
+	.venv/bin/pytest -q -n auto --durations=10 -m "not component and not thorough" tests/unit
 
 # Those of the unit tests that start processes: bash, Python, ssh to nowhere.
 component: $(READY)
@@ -104,7 +104,7 @@ integration: $(READY) $(OPERA_READY)
 
 # The cases that make test leaves out, for their time; and examples of properties that no run has tried before.
 thorough: $(READY) $(OPERA_READY)
-	.venv/bin/pytest -q -n auto -m hypothesis --hypothesis-profile=search tests/unit
+	.venv/bin/pytest -q -n auto -m "hypothesis or thorough" --hypothesis-profile=search tests/unit
 	.venv/bin/pytest -v $(WORKERS) --durations=10 -m thorough tests/integration
 
 # The first part needs no network, and is among the unit tests; the second asks the package index for advisories.

@@ -30,6 +30,7 @@ FORMATS.checks("uuid", ValueError)(lambda text: bool(text is None or uuid.UUID(t
 FORMATS.checks("ipv4", ValueError)(lambda text: IPv4Address(text) is not None)
 FORMATS.checks("ipv6", ValueError)(lambda text: IPv6Address(text) is not None)
 FORMATS.checks("base64", ValueError)(lambda text: base64.b64decode(text, validate=True) is not None)
+VALIDATORS: dict[int, jsonschema.Draft4Validator] = {}  # of the recorded schemas, which stay where they are
 
 
 class Refused(Exception):
@@ -152,7 +153,8 @@ class OpenStackCloud:
         return status, content, more
 
     def check(self, schema: dict, content: object, about: str) -> None:
-        for error in jsonschema.Draft4Validator(schema, format_checker=FORMATS).iter_errors(content):
+        validator = VALIDATORS.setdefault(id(schema), jsonschema.Draft4Validator(schema, format_checker=FORMATS))
+        for error in validator.iter_errors(content):
             worst = jsonschema.exceptions.best_match([error])
             self.wrong.append(f"{about}: {worst.json_path}: {worst.message}"[:600])
 

@@ -134,4 +134,5 @@ def _written(axes: Axes, folder: Path, name: str) -> list[Path]:
     paths = [folder / f"{name}.{ending}" for ending in ("png", "svg")]
     for path in paths:
         figure.savefig(path, dpi=_DPI)
+        figure.set_layout_engine("none")  # all is where it is to be; to find that again takes half of the time
     return paths

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import os
+from functools import cache
 
 import pytest
+from botocore.loaders import JSONFileLoader
 from example_blueprint import BlueprintFolder
+from moto import mock_aws
 from openstack_cloud import OpenStackCloud
+from os_service_types import ServiceTypes
 from remembering_provider import Provider
 
 from modak_ansible.planning.service import plan_blueprint
@@ -54,10 +59,38 @@ def planned():
     return lambda blueprint: plan_blueprint(blueprint.service, Inputs())
 
 
+load_file, service_types = JSONFileLoader.load_file, ServiceTypes.all_types_by_service_type.fget
+
+
+@cache
+def service_file(path):
+    """What Amazon's client knows of a service: nobody writes to it, and a session that goes on reads it once, too."""
+    return load_file(JSONFileLoader(), path)
+
+
+@cache
+def types_of(known):
+    """The services of OpenStack, of which its client makes a deep copy whenever it looks one up."""
+    return service_types(known)
+
+
+@pytest.fixture
+def amazon(monkeypatch):
+    """moto's cloud within this process, without the thousand newest images of each region, which it makes two times."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "nobody")
+    importlib.import_module("moto.ec2.models.amis")  # which reads the other images as it is imported
+    monkeypatch.setenv("MOTO_AMIS_PATH", "those that moto has read")
+    monkeypatch.setattr(JSONFileLoader, "load_file", lambda _, path: service_file(path))
+    with mock_aws():
+        yield
+
+
 @pytest.fixture
 def openstack(monkeypatch, tmp_path):
     """What stands for a cloud, to which the environment leads; it was asked, and answered, as its schemas say."""
     cloud = OpenStackCloud()
+    monkeypatch.setattr(ServiceTypes, "all_types_by_service_type", property(types_of))
     for name in [name for name in os.environ if name.startswith("OS_")]:
         monkeypatch.delenv(name)
     login = {"USERNAME": "alice", "PASSWORD": cloud.password, "PROJECT_NAME": "training", "REGION_NAME": "RegionOne"}

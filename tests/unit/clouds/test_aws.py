@@ -9,7 +9,6 @@ import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, NoCredentialsError
 from hypothesis import given
 from hypothesis import strategies as st
-from moto import mock_aws
 
 from modak_ansible.errors import ModakError, TargetUnreachable
 from modak_ansible.model.target import Cloud, Shape, System
@@ -21,11 +20,8 @@ TAG = "0123456789abcdef/cloud-01234567"
 
 
 @pytest.fixture
-def aws(monkeypatch):
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "nobody")
-    with mock_aws():
-        yield Aws(Cloud(provider="aws", region="eu-central-1"))
+def aws(amazon):
+    return Aws(Cloud(provider="aws", region="eu-central-1"))
 
 
 @pytest.fixture

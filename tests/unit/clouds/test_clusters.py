@@ -8,7 +8,6 @@ import boto3
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from moto import mock_aws
 from remembering_provider import Killed, deploy, undeploy
 
 from modak_ansible.errors import InvalidBlueprint, ModakError
@@ -216,25 +215,22 @@ def wanted(provider, tag=TAG, machines=3):
     )
 
 
-def test_at_aws_the_hosts_reach_each_other_by_one_group_that_goes_with_the_last(monkeypatch):
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "nobody")
-    with mock_aws():
-        ec2 = boto3.client("ec2", region_name="eu-central-1")
-        aws = Aws(Cloud(provider="aws", region="eu-central-1", machines=3))
-        made = [aws.create(aws.prepare(wanted("aws", f"{TAG}{name}")), f"token{name}") for name in NAMES]
-        aws.admit(wanted("aws"))
-        of_tag = [{"Name": "tag:modak", "Values": [f"{TAG}*"]}]
-        (group,) = ec2.describe_security_groups(Filters=of_tag)["SecurityGroups"]
-        own = [rule["UserIdGroupPairs"] for rule in group["IpPermissions"] if rule["IpProtocol"] == "-1"]
-        assert [[pair["GroupId"] for pair in pairs] for pairs in own] == [[group["GroupId"]]]
-        ranges = [each["CidrIp"] for rule in group["IpPermissions"] for each in rule["IpRanges"]]
-        assert ranges == ["198.51.100.0/24"]
-        aws.remove(made[:1])
-        assert ec2.describe_security_groups(Filters=of_tag)["SecurityGroups"], "two hosts are still in it"
-        aws.remove(made[1:])
-        assert not ec2.describe_security_groups(Filters=of_tag)["SecurityGroups"]
-        assert aws.find("0123456789abcdef/*") == []
+def test_at_aws_the_hosts_reach_each_other_by_one_group_that_goes_with_the_last(amazon):
+    ec2 = boto3.client("ec2", region_name="eu-central-1")
+    aws = Aws(Cloud(provider="aws", region="eu-central-1", machines=3))
+    made = [aws.create(aws.prepare(wanted("aws", f"{TAG}{name}")), f"token{name}") for name in NAMES]
+    aws.admit(wanted("aws"))
+    of_tag = [{"Name": "tag:modak", "Values": [f"{TAG}*"]}]
+    (group,) = ec2.describe_security_groups(Filters=of_tag)["SecurityGroups"]
+    own = [rule["UserIdGroupPairs"] for rule in group["IpPermissions"] if rule["IpProtocol"] == "-1"]
+    assert [[pair["GroupId"] for pair in pairs] for pairs in own] == [[group["GroupId"]]]
+    ranges = [each["CidrIp"] for rule in group["IpPermissions"] for each in rule["IpRanges"]]
+    assert ranges == ["198.51.100.0/24"]
+    aws.remove(made[:1])
+    assert ec2.describe_security_groups(Filters=of_tag)["SecurityGroups"], "two hosts are still in it"
+    aws.remove(made[1:])
+    assert not ec2.describe_security_groups(Filters=of_tag)["SecurityGroups"]
+    assert aws.find("0123456789abcdef/*") == []
 
 
 def test_at_openstack_the_hosts_reach_each_other_by_one_group_that_goes_with_the_last(openstack):
