@@ -1,4 +1,4 @@
-"""Jobs on Kubernetes' own API server, Job controller and scheduler; its node runs a Pod's command without a container."""
+"""Jobs on Kubernetes' own API server, controllers and scheduler; its node has a kubelet of the tests', and Podman."""
 
 from __future__ import annotations
 
@@ -8,92 +8,42 @@ import signal
 import time
 
 import pytest
-from cluster import Project, Testbed, modak, wait_for
-from control_plane.kubelet import Kubelet
-from control_plane.programs import programs
-from control_plane.servers import NAMESPACE, ControlPlane
+from cluster import wait_for
+from control_plane.kubelet import name_of
+from kubernetes_cluster import NAMESPACE, SECRET, OnKubernetes, kubernetes  # noqa: F401 - the last a fixture
+from podman_host import host  # noqa: F401 - a fixture
 
 pytestmark = pytest.mark.thorough
 
-IMAGE = "docker://registry.example/team/tiny@sha256:" + "5a" * 32
 TRAINED = """\
 import json, os
 json.dump({"loss": 0.25}, open(os.environ["MODAK_METRICS"], "w"))
 print("trained")
 """
 LONG = "import time\nprint('began', flush=True)\ntime.sleep(600)\n"
+# What is seen from inside of a Pod.
+SEEN = """\
+import os, pathlib, socket, sys
+print(sys.executable, pathlib.Path("/run/.containerenv").exists(), os.getuid(), pathlib.Path.home(), os.environ["MINE"])
+print(socket.gethostname(), *sorted(each.name for each in pathlib.Path("/home/modak").iterdir()), *socket.if_nameindex())
+pathlib.Path("/dev/shm/large").write_bytes(bytes(100_000_000))
+pathlib.Path("model").write_text("made")
+"""
 
 
-class Cluster:
-    """The servers and their one node."""
-
-    def __init__(self) -> None:
-        self.servers = ControlPlane(programs())
-        try:
-            self.node = Kubelet(self.servers)
-        except BaseException:
-            self.servers.stop()
-            raise
-
-    def stop(self) -> None:
-        self.node.stop()
-        self.servers.stop()
-
-    def listed(self, kind: str) -> list[dict]:
-        shown = self.servers.kubectl("get", kind, f"--namespace={NAMESPACE}", "--output=json")
-        assert shown.returncode == 0, shown.stderr
-        return json.loads(shown.stdout)["items"]
-
-    def names(self, kind: str) -> list[str]:
-        return [each["metadata"]["name"] for each in self.listed(kind)]
-
-
-class OnKubernetes(Project):
-    def __init__(self, path, cluster: Cluster) -> None:
-        super().__init__(path, Testbed(path.with_name("no-testbed")))
-        self.cluster = cluster
-        volume = path.with_name("volume")
-        volume.mkdir()
-        self.target = {
-            "type": "modak.nodes.Kubernetes",
-            "properties": {
-                "workspace": str(volume / "modak"), "mount_path": str(volume), "host_path": str(volume),
-                "namespace": NAMESPACE,
-            },
-            "capabilities": {"processor": {"properties": {"cores": 1, "memory": "1 GB"}}},
-        }  # fmt: skip
-        self.image = {"source": IMAGE}
-        self.training = {"framework": "python", "script": "train/train.py", "walltime": "00:05:00"}
-        self.environment["PATH"] = f"{cluster.servers.programs}:{os.environ['PATH']}"
-        self.by("alice")
-
-    def by(self, user: str) -> None:
-        self.environment["KUBECONFIG"] = str(self.cluster.servers.kubeconfig(user))
-
-    def modak(self, *words: str):
-        return modak(*words, cwd=self.path, **self.environment)
-
-    def printed(self) -> str:
-        log = self.path.with_name("volume") / "modak" / "deployments" / self.deployment / "output.log"
-        return log.read_text() if log.exists() else ""
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    made = Cluster()
-    yield made
-    made.stop()
+@pytest.fixture
+def cluster(kubernetes):  # noqa: F811
+    return kubernetes
 
 
 @pytest.fixture
 def project(tmp_path, cluster):
     made = OnKubernetes(tmp_path / "project", cluster)
     yield made
-    made.by("alice")
-    cluster.node.pulls = True
     cluster.node.cordon(closed=False)
+    made.clear()
     cluster.servers.kubectl("delete", "jobs", "--all", f"--namespace={NAMESPACE}", "--wait=false")
-    wait_for(lambda: not cluster.names("jobs") and not cluster.names("pods"))
+    wait_for(lambda: not cluster.names("jobs") and not cluster.names("pods") and not made.containers())
 
 
 def test_it_runs_to_results_once(project, cluster):
@@ -114,14 +64,31 @@ def test_it_runs_to_results_once(project, cluster):
     assert second == f"{first}-2", "what is deployed anew is another one"
 
 
+def test_it_runs_in_a_container_of_the_pulled_image(project, cluster):
+    """As the user who submits it, on the volume of a claim, and with nothing else of the node's."""
+    cluster.create_claim(project.name, project.volume)
+    del project.target["properties"]["host_path"]
+    project.target["properties"]["persistent_volume_claim"] = project.name
+    project.training |= {"environment": {"MINE": "two words"}, "outputs": ["model"]}
+    project.script(SEEN)
+    done = project.deploy()
+    assert done.returncode == 0, done.stdout + done.stderr
+    seen, around = (project.folder / "results" / "output.log").read_text().splitlines()
+    assert seen == "/opt/venv/bin/python True 2000 /tmp two words"
+    (pod,) = cluster.listed("pods")
+    assert around == f"{pod['metadata']['name']} volume-{project.name} (1, 'lo')"
+    assert pod["spec"]["containers"][0]["image"].startswith(f"{cluster.registry.host}/team/images:")
+    assert (project.folder / "results" / "code" / "model").read_text() == "made"
+
+
 def test_what_runs_is_gone_with_its_deployment(project, cluster):
     project.script(LONG)
     begun = project.start()
-    wait_for(lambda: "began" in project.printed())
+    project.wait_for_output("began")
     undone = project.undeploy()
     assert undone.returncode == 0, undone.stderr
     begun.communicate(timeout=60)
-    wait_for(lambda: not cluster.names("jobs") and not cluster.names("pods"), 30)
+    wait_for(lambda: not cluster.names("jobs") and not cluster.names("pods") and not project.containers(), 45)
 
 
 def test_its_exit_code_is_told_and_another_attempt_is_another_job(project, cluster):
@@ -137,11 +104,11 @@ def test_its_exit_code_is_told_and_another_attempt_is_another_job(project, clust
 def test_what_is_cancelled_while_it_runs_leaves_nothing(project, cluster):
     project.script(LONG)
     begun = project.start()
-    wait_for(lambda: "began" in project.printed())
+    project.wait_for_output("began")
     done = project.modak("cancel", project.deployment)
     assert done.returncode == 0, done.stdout + done.stderr
     begun.communicate(timeout=60)
-    wait_for(lambda: not cluster.names("jobs") and not cluster.names("pods"), 30)
+    wait_for(lambda: not cluster.names("jobs") and not cluster.names("pods") and not project.containers(), 45)
     assert project.record["job"]["state"] == "CANCELLED"
 
 
@@ -169,13 +136,57 @@ def test_why_it_waits_is_told_in_the_cluster_s_words(project, cluster):
     assert begun.returncode == 0, said
 
 
-def test_an_image_that_cannot_be_pulled_is_told(project, cluster):
-    cluster.node.pulls = False
+def test_an_image_that_is_not_there_is_told_and_waits_until_it_is_cancelled(project, cluster):
+    project.image = {"source": f"{cluster.images}:absent"}
     begun = project.start()
-    wait_for(lambda: "ImagePullBackOff: Back-off pulling image" in project.modak("status", "--json").stdout)
-    cluster.node.pulls = True
-    said, _ = begun.communicate(timeout=120)
+    wait_for(lambda: "manifest unknown" in status_of(project)["reason"])
+    assert status_of(project)["state"] == "QUEUED"
+    assert status_of(project)["reason"].split(":")[0] in ("ErrImagePull", "ImagePullBackOff")
+    done = project.modak("cancel", project.deployment)
+    assert done.returncode == 0, done.stdout + done.stderr
+    begun.communicate(timeout=60)
+    wait_for(lambda: not cluster.names("jobs") and not cluster.names("pods") and not project.containers(), 45)
+
+
+def test_an_image_that_wants_a_login_is_pulled_once_its_secret_is_there(project, cluster):
+    cluster.host.ssh("podman rmi --all --force > /dev/null")  # another Pod has pulled it
+    cluster.servers.kubectl("delete", "secret", SECRET, f"--namespace={NAMESPACE}")
+    project.script(TRAINED)
+    begun = project.start()
+    try:
+        wait_for(lambda: "authentication required" in status_of(project)["reason"])
+    finally:
+        cluster.create_secret()
+    said, _ = begun.communicate(timeout=180)
     assert begun.returncode == 0, said
+
+
+def test_an_image_without_a_shell_does_not_begin(project, cluster):
+    login = f"podman login --cert-dir ~/.certificates --username alice --password-stdin {cluster.registry.host}"
+    name = f"{cluster.registry.host}/team/empty:1"
+    cluster.host.ssh(
+        f"echo secretword | {login} > /dev/null; tar -c --files-from=/dev/null | podman import --quiet - {name} > /dev/null; "
+        f"podman push --quiet --cert-dir ~/.certificates {name}; podman logout --all > /dev/null"
+    )
+    project.image = {"source": f"docker://{name}"}
+    assert project.deploy().returncode != 0
+    job = project.record["job"]
+    assert job["state"] == "BOOT_FAIL", job
+    assert "StartError" in job["reason"] and "bash" in job["reason"], job
+
+
+def test_a_container_that_is_killed_is_told_by_its_signal(project, cluster):
+    project.script(LONG)
+    begun = project.start()
+    project.wait_for_output("began")
+    (pod,) = cluster.listed("pods")
+    cluster.podman.kill(name_of(pod))
+    said, _ = begun.communicate(timeout=120)
+    assert begun.returncode != 0, said
+    (pod,) = cluster.listed("pods")
+    ended = pod["status"]["containerStatuses"][0]["state"]["terminated"]
+    assert (ended["exitCode"], ended["reason"]) == (137, "Error")
+    assert (project.record["job"]["state"], project.record["job"]["signal"]) == ("FAILED", 9)
 
 
 def test_who_may_not_is_told_by_check_and_by_deploy(project, cluster):
@@ -187,6 +198,11 @@ def test_who_may_not_is_told_by_check_and_by_deploy(project, cluster):
     done = project.deploy()
     assert done.returncode != 0 and "forbidden" in done.stdout + done.stderr
     assert cluster.names("jobs") == []
+
+
+def status_of(project) -> dict:
+    rows = json.loads(project.modak("status", "--json").stdout or "[]")
+    return {"state": "", "reason": "", **(rows[0] if rows else {})}
 
 
 def test_ranks_in_several_pods_are_refused_where_the_server_has_no_indexed_jobs(project, cluster):
@@ -206,7 +222,7 @@ def test_ranks_in_several_pods_are_refused_where_the_server_has_no_indexed_jobs(
 def test_a_server_that_is_away_for_a_while_is_not_the_end_of_a_job(project, cluster, silence):
     project.script("import time\nprint('began', flush=True)\ntime.sleep(8)\nprint('trained')\n")
     begun = project.start()
-    wait_for(lambda: "began" in project.printed())
+    project.wait_for_output("began")
     with cluster.servers.without_api(hangs=silence == "it hangs"):
         time.sleep(5)
     said, _ = begun.communicate(timeout=120)

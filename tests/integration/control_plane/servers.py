@@ -5,6 +5,7 @@ Each has its process id, and when that began, in a file: what a run that was kil
 
 from __future__ import annotations
 
+import base64
 import fcntl
 import json
 import os
@@ -20,7 +21,8 @@ from pathlib import Path
 
 BASE = Path(tempfile.gettempdir()) / f"modak-control-plane-{os.getuid()}"
 CONTROLLERS = (
-    "job,garbagecollector,serviceaccount,serviceaccount-token,namespace,resourcequota,podgc,ttl-after-finished"
+    "job,garbagecollector,serviceaccount,serviceaccount-token,namespace,resourcequota,podgc,ttl-after-finished,"
+    "persistentvolume-binder"
 )
 PATIENCE = 240  # seconds until all answer
 NAMESPACE = "team-a"
@@ -39,7 +41,7 @@ class ControlPlane:
         self.programs = programs
         self.folder = Path(tempfile.mkdtemp(dir=BASE, prefix="run-"))
         self._lock = _locked(self.folder)
-        self.ports = _free_ports(5)
+        self.ports = free_ports(5)
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         try:
             self._prepare()
@@ -58,6 +60,13 @@ class ControlPlane:
 
     def kubeconfig(self, user: str) -> Path:
         return self.folder / f"{user}.kubeconfig"
+
+    def portable_kubeconfig(self, user: str) -> str:
+        """The same as a text that names no file of this machine."""
+        config = json.loads(self.kubeconfig(user).read_text())
+        authority = Path(config["clusters"][0]["cluster"].pop("certificate-authority")).read_bytes()
+        config["clusters"][0]["cluster"]["certificate-authority-data"] = base64.b64encode(authority).decode()
+        return json.dumps(config)
 
     def kubectl(self, *words: str, user: str = "admin", given: str = "") -> subprocess.CompletedProcess[str]:
         command = [str(self.programs / "kubectl"), f"--kubeconfig={self.kubeconfig(user)}", *words]
@@ -218,7 +227,7 @@ def _began(pid: int) -> str:
         return ""
 
 
-def _free_ports(number: int) -> list[int]:
+def free_ports(number: int) -> list[int]:
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(number)]
     ports = [each.getsockname()[1] for each in sockets]
     for each in sockets:
