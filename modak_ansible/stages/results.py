@@ -115,8 +115,9 @@ def keep_results(stage: Stage, listed: Results, bring: Bring) -> Outcome:
     outcomes = compare(trained, report_of(folder), metrics) if is_over and trains else []
     # the last look may have been before the end
     seen, told = record.get("progress") or {}, progress_of(folder) if is_over else {}
+    crowded: Progress = {"crowded": listed["crowded"]} if listed.get("crowded") else {}
     stage.record.update(
-        progress=cast(Progress, {**seen, **told}),
+        progress=cast(Progress, {**seen, **told, **crowded}),
         energy=energy_of(folder, stage.plan, job, listed.get("joules")) if is_over else None,
         results=str(folder),
         brought=run_of(job) if is_over else "",
@@ -127,8 +128,8 @@ def keep_results(stage: Stage, listed: Results, bring: Bring) -> Outcome:
         applied=outcomes,
         tuning=summary_of_tuning(tuning, stage.plan),
     )
-    for line in warnings_of(outcomes):
-        stage.say(line)
+    for line in [*warnings_of(outcomes), *crowded.values()]:
+        stage.say(str(line))
     if is_over:
         record_trials(stage)
         record_job(stage)

@@ -13,6 +13,7 @@ from ..core.files import read_json, sha256_of
 from ..core.staging import ATTEMPTS, CODE, PLAN, RANKS, SCRIPT, STATE, WRITTEN
 from ..metrics.files import LARGEST, found_in
 from .markers import known_job, noted_code
+from .progress import crowded
 
 # Folders in which Python keeps what it has compiled.
 _COMPILED = "__pycache__"
@@ -45,6 +46,7 @@ class Results(TypedDict, total=False):
     Attributes:
         missing: the declared outputs that no file fits.
         unnamed: files that cannot be brought, for their names are no text.
+        crowded: which ranks have fewer cores between them than threads; empty where none have.
         left: files that the job wrote and no output names: how many they are, their bytes, and some of them.
     """
 
@@ -53,6 +55,7 @@ class Results(TypedDict, total=False):
     missing: list[str]
     unnamed: list[str]
     left: Left
+    crowded: str
     joules: float  # by the scheduler's accounting, where that has any
 
 
@@ -68,6 +71,7 @@ def results_of(deployment: Path, outputs: list[str]) -> Results:
         "missing": missing_outputs(deployment, outputs),
         "unnamed": unnamed_outputs(deployment, outputs),
         "left": left_outputs(deployment, outputs),
+        "crowded": crowded(deployment / STATE / "cores"),
     }
 
 

@@ -50,6 +50,15 @@ def remote(tmp_path):
 
 
 @pytest.mark.component
+def test_ranks_with_too_few_cores_are_told_of_and_noted_when_all_is_over(make_stage, remote):
+    words = "ranks 0, 1 on node01 have core 0 for 2 threads, which wait for each other"
+    stage, said = make_stage(listed_alone(lambda: {**listing(remote), "crowded": words}))
+    fetch_results(stage)
+    assert stage.record.read()["progress"]["crowded"] == words
+    assert words in said
+
+
+@pytest.mark.component
 def test_what_is_here_is_not_fetched_again(make_stage, remote):
     stage, _ = make_stage(listed_alone(lambda: listing(remote)))
     assert fetch_results(stage).changed
