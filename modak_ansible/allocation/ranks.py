@@ -26,7 +26,7 @@ _CURE = (
 )
 _CURE_OF_TF_CONFIG = (
     "ask for one process; or set TF_CONFIG in the script, from RANK and the addresses of the nodes, and say "
-    "distributed_training: true (fit of Keras 3 refuses this strategy; tf-keras with TF_USE_LEGACY_KERAS=1 has it)"
+    "distributed_training: true"
 )
 
 
@@ -41,6 +41,7 @@ class Ranks(NamedTuple):
     timeout: int = 300  # seconds that a rank waits for the others
     rejected: tuple[tuple[str, str], ...] = ()  # what else modak_runtime.prepare could do, and why it does not
     mesh: Mesh | None = None  # where modak_runtime.prepare makes one training of them
+    tells_all: bool = False  # whether each is told where all are, by TF_CONFIG
 
     @property
     def is_prepared(self) -> bool:
@@ -73,6 +74,8 @@ def ranks_of(request: Request, layout: ProcessLayout) -> Ranks | None:
     said = request.application.distributed or Distributed()
     strategy, reason = _strategy(request, layout, said)
     found = Ranks(strategy, reason, said.interface, said.timeout)
+    if strategy == "own" and request.parallelism and request.parallelism.by == "tf_config":
+        found = found._replace(tells_all=not _why_not_told(request, layout))
     mesh = mesh_of(strategy, layout.processes)
     if said.degree:
         mesh = _in_copies(said, said.degree, mesh)
@@ -122,8 +125,11 @@ def _strategy(request: Request, layout: ProcessLayout, said: Distributed) -> tup
     if own and own.by == "tf_config":
         if application.distributed_training:
             return "own", "the script is said to be parallel by itself"
-        message = f"{own.name} ({own.place}) learns of its processes from TF_CONFIG, which no job sets"
-        raise CannotPlan(_about_processes(request), message, _CURE_OF_TF_CONFIG)
+        if why := _why_not_told(request, layout):
+            message = f"{own.name} ({own.place}) learns of its processes from TF_CONFIG, which is not set: {why}"
+            raise CannotPlan(_about_processes(request), message, _CURE_OF_TF_CONFIG)
+        by = "which TF_CONFIG tells of all ranks; fit of Keras 3 refuses it, that of tf-keras does not"
+        return "own", f"the script is parallel by itself: {own.name} ({own.place}), {by}"
     if own:
         _check_said(own, layout)
         return "mpi" if own.by == "mpi" else "own", f"the script is parallel by itself: {own.name} ({own.place})"
@@ -136,6 +142,15 @@ def _strategy(request: Request, layout: ProcessLayout, said: Distributed) -> tup
         "nothing in its source makes one training of many processes"
     )
     raise CannotPlan(_about_processes(request), message, _CURE)
+
+
+def _why_not_told(request: Request, layout: ProcessLayout) -> str:
+    """Why ranks cannot be told by TF_CONFIG where all are; empty where they can."""
+    own, target = request.parallelism, request.target
+    if own and "ParameterServer" in own.name:
+        return "its processes have other parts than workers"
+    shares_nothing = layout.nodes > 1 and (target.pods is not None or target.hosts)
+    return "its ranks meet in a folder that all nodes see" if shares_nothing else ""
 
 
 def _fitting(request: Request, layout: ProcessLayout, ddp: Ranks) -> Ranks:

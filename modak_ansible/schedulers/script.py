@@ -54,6 +54,7 @@ class Ranks:
     is_local: bool = False  # whether the script itself starts them: on its node, on other hosts, or in each Pod
     cores: int = 0  # of each that the script itself starts, which are its own; 0 where they go where the kernel has it
     hosts: tuple[str, ...] = ()  # of the other nodes, as the first one's ssh knows them
+    tells_all: bool = False  # whether each learns the addresses of all, by TensorFlow's TF_CONFIG
 
     @property
     def all_devices(self) -> str:

@@ -82,6 +82,7 @@ def _told(draft: Draft, ranks: Ranks, launch: Launch) -> TrainingRanks:
         is_local=not (launch.outside or launch.inside),
         cores=_own_cores(draft) if not (launch.outside or launch.inside) else 0,
         hosts=_other_hosts(draft),
+        tells_all=ranks.tells_all,
     )
 
 

@@ -17,9 +17,11 @@ TF_CONFIG = Parallelism(by="tf_config", name="tensorflow.distribute.MultiWorkerM
 MPI = Parallelism(by="mpi", name="mpi4py.MPI", place="train.py:1")
 
 
-def request(*, parallelism=None, scheduler="slurm", launcher=None, nodes=2, each=1, framework="pytorch", **application):
+def request(
+    *, parallelism=None, scheduler="slurm", launcher=None, nodes=2, each=1, hosts=(), framework="pytorch", **application
+):
     target = Target(
-        name="cluster", scheduler=Scheduler(scheduler), site=Site(launcher=launcher),
+        name="cluster", scheduler=Scheduler(scheduler), site=Site(launcher=launcher), hosts=hosts,
         partitions=(Partition(name="batch", nodes=4, cores=8),) if scheduler != "none" else (),
     )  # fmt: skip
     said = application.pop("distributed", None)
@@ -58,6 +60,7 @@ def ranks(asked):
         (request(prepares=True, each=2, distributed={"strategy": "fsdp", "degree": 4}), "fsdp", "asked for"),
         (request(distributed_training=True), "own", "is said to be"),
         (request(parallelism=TF_CONFIG, distributed_training=True), "own", "is said to be"),
+        (request(parallelism=TF_CONFIG), "own", "(train.py:2), which TF_CONFIG tells of all ranks"),
         (request(distributed={"strategy": "none"}), "none", "none knows of the others"),
         (request(distributed={"strategy": "mpi"}), "mpi", "asked for"),
     ],
@@ -91,7 +94,11 @@ def test_what_makes_them_one(asked, strategy, reason):
         ),
         (request(prepares=True, distributed={"degree": 2}), "distributed.degree", "a degree is one of fsdp, tensor"),
         (request(prepares=True, distributed={"strategy": "ddp", "degree": 2}), "distributed.degree", "a degree is one"),
-        (request(parallelism=TF_CONFIG), "resources.nodes", "(train.py:2) learns of its processes from TF_CONFIG"),
+        (
+            request(parallelism=TF_CONFIG.model_copy(update={"name": "tensorflow.distribute.ParameterServerStrategy"})),
+            "resources.nodes", "(train.py:2) learns of its processes from TF_CONFIG, which is not set",
+        ),
+        (request(parallelism=TF_CONFIG, hosts=("two",)), "resources.nodes", "a folder that all nodes see"),
         (request(parallelism=OWN, scheduler="torque"), "resources", "need a launcher"),
         (request(parallelism=MPI, scheduler="torque", nodes=1, each=2), "resources", "need a launcher"),
     ],
@@ -101,6 +108,14 @@ def test_what_cannot_be_one_is_refused(asked, about, said):
     assert problem.about == about
     assert said in problem.message
     assert problem.hint
+
+
+def test_ranks_of_tensorflow_are_told_where_all_are_unless_that_cannot_be():
+    assert ranks(request(parallelism=TF_CONFIG)).tells_all
+    assert ranks(request(parallelism=TF_CONFIG, distributed_training=True)).tells_all
+    assert not ranks(request(parallelism=TF_CONFIG, distributed_training=True, hosts=("two",))).tells_all
+    assert ranks(request(parallelism=TF_CONFIG, nodes=1, each=2, hosts=("two",))).tells_all
+    assert not ranks(request(parallelism=OWN)).tells_all
 
 
 def test_the_cures_are_named():

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import socket
 import time
+from dataclasses import replace
 
 import pytest
 from rank_scripts import Deployment
@@ -49,6 +51,29 @@ def test_libraries_are_told_in_their_own_words(deployment):
     other = Deployment(deployment.folder / "other")
     other.run('echo "[$ACCELERATE_USE_CPU]"', Ranks(2, 2, accelerators=2, is_local=True))
     assert other.log(1) == "[]\n"
+
+
+@pytest.mark.parametrize("scheduler", ["none", "slurm"])
+def test_those_of_tensorflow_are_told_where_all_are(deployment, scheduler):
+    stale = deployment.folder / "state/workers/1"
+    stale.parent.mkdir(parents=True)
+    stale.write_text("10.9.9.9:9\n")
+    deployment.slurm(3)
+    asked = LOCAL if scheduler == "none" else Ranks(3, 1, timeout=60)
+    assert deployment.run('echo "$TF_CONFIG"', replace(asked, tells_all=True), scheduler) == 0
+    told = [json.loads(deployment.log(rank)) for rank in range(3)]
+    assert [each["task"] for each in told] == [{"type": "worker", "index": rank} for rank in range(3)]
+    workers = told[0]["cluster"]["worker"]
+    assert len(set(workers)) == 3
+    assert all(worker.startswith("127.0.0.1:") for worker in workers)
+    assert told[1]["cluster"] == told[2]["cluster"] == told[0]["cluster"]
+
+
+def test_one_of_tensorflows_that_does_not_come_is_named(deployment):
+    deployment.slurm(2)
+    assert deployment.run("echo never", Ranks(3, 1, timeout=1, tells_all=True), "slurm") == 68
+    assert deployment.log(name="error").endswith("rank 2 has not said within 1 s where it is\n")
+    assert deployment.log() == ""
 
 
 def test_a_container_that_sees_nothing_of_the_job_is_told_all_the_same(deployment):
