@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 from cluster import Project
-from test_clouds import cloud  # noqa: F401 - a fixture
-from test_containers import ContainerHost, host  # noqa: F401 - the latter a fixture
+from kubernetes_cluster import OnKubernetes, kubernetes  # noqa: F401 - the latter a fixture
+from podman_host import ContainerHost, host  # noqa: F401 - the latter a fixture
+from test_clouds import Cloud, cloud, cluster  # noqa: F401 - the latter two fixtures
 
 pytestmark = pytest.mark.thorough
 
@@ -74,23 +75,28 @@ def test_to_this_machine(project, of_slurm, tmp_path):
 
 def test_to_a_container_host(host, of_slurm, tmp_path):  # noqa: F811
     made = ContainerHost(tmp_path / "moved", host)
-    made.target = {
-        "type": "modak.nodes.ContainerHost",
-        "attributes": {"public_address": "testbed"},
-        "properties": {"workspace": "on-a-container-host"},
-        "capabilities": {"processor": {"properties": {"cores": 1}}},
-    }
     try:
         assert trained(made) == of_slurm
     finally:
         made.clear()
 
 
-def test_to_a_cloud(cloud, of_slurm):  # noqa: F811
-    cloud.training = TRAINING
-    cloud.script(SCRIPT)
-    cloud.done("deploy", ".")
+def test_to_kubernetes(kubernetes, of_slurm, tmp_path):  # noqa: F811
+    made = OnKubernetes(tmp_path / "moved", kubernetes)
     try:
-        assert trained(cloud, is_there=True) == of_slurm
+        assert trained(made) == of_slurm
     finally:
-        cloud.done("undeploy", cloud.deployment)
+        made.clear()
+
+
+@pytest.mark.parametrize("kind", ["cloud", "cluster"])
+def test_to_a_cloud(request, of_slurm, kind):
+    """To a machine of one, or to several that are made a cluster."""
+    made: Cloud = request.getfixturevalue(kind)
+    made.training = TRAINING
+    made.script(SCRIPT)
+    made.done("deploy", ".")
+    try:
+        assert trained(made, is_there=True) == of_slurm
+    finally:
+        made.done("undeploy", made.deployment)
