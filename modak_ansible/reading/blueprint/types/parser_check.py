@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import importlib
 import io
 import json
-import pickle
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -138,12 +138,12 @@ def _each_file_once() -> Iterator[None]:
     from toscaparser import imports  # noqa: PLC0415 - slow to import
 
     read: Callable[..., Any] = imports.YAML_LOADER
-    kept: dict[str, bytes] = {}
+    kept: dict[str, Any] = {}
 
     def copy_of(path: str, a_file: bool = True) -> Any:
         if path not in kept:
-            kept[path] = pickle.dumps(read(path, a_file), pickle.HIGHEST_PROTOCOL)
-        return pickle.loads(kept[path])  # noqa: S301 - our own; tosca-parser adds to what it has read
+            kept[path] = read(path, a_file)
+        return copy.deepcopy(kept[path])  # tosca-parser adds to what it has read
 
     imports.YAML_LOADER = copy_of
     try:
