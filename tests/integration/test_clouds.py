@@ -106,16 +106,20 @@ class Cloud(Project):
         self.network.wait()
 
 
-@pytest.fixture
-def cloud(tmp_path, testbed):
+def _having(kind, folder, testbed):
     if os.geteuid() != 0:
         pytest.skip("a network of one's own needs root")
-    made = Cloud(tmp_path / "project", testbed)
+    made = kind(folder / "project", testbed)
     try:
         wait_for((made.cloud / "up").exists)
         yield made
     finally:
         made.clear()
+
+
+@pytest.fixture
+def cloud(tmp_path, testbed):
+    yield from _having(Cloud, tmp_path, testbed)
 
 
 def test_a_machine_is_made_used_and_ended(cloud):
@@ -188,14 +192,7 @@ class Cluster(Cloud):
 
 @pytest.fixture
 def cluster(tmp_path, testbed):
-    if os.geteuid() != 0:
-        pytest.skip("a network of one's own needs root")
-    made = Cluster(tmp_path / "project", testbed)
-    try:
-        wait_for((made.cloud / "up").exists)
-        yield made
-    finally:
-        made.clear()
+    yield from _having(Cluster, tmp_path, testbed)
 
 
 def test_machines_become_a_cluster_that_computes_on_all_of_them(cluster):
