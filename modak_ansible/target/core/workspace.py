@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import tempfile
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Iterator
 
 from ...errors import ModakError
 from .files import expanded, free_bytes, make_private
@@ -36,6 +39,19 @@ class Workspace:
                 ) from error
         if not os.access(self.path, os.W_OK):
             raise ModakError(f"the workspace {self.path} cannot be written", hint="give the target another workspace")
+
+    @contextmanager
+    def marked(self) -> Iterator[str]:
+        """The path of a file that hosts see which share the workspace, or the folder that it is to be in.
+
+        Raises:
+            OSError: there may be none.
+        """
+        nearest = self.path
+        while not nearest.exists():
+            nearest = nearest.parent
+        with tempfile.NamedTemporaryFile(dir=nearest, prefix=".modak-seen-") as file:
+            yield file.name
 
     def place(self, path: str) -> Path:
         """A path of a plan: below the workspace unless it is absolute or begins with ~."""

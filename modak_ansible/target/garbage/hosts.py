@@ -5,10 +5,8 @@ What the deployments of the first host use stays there, too, and beside it what 
 
 from __future__ import annotations
 
-import uuid
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from typing import Any, Dict, Iterator, List, NamedTuple, TypedDict
+from typing import Any, Dict, List, NamedTuple, TypedDict
 
 from ...errors import ModakError
 from ..core.workspace import Workspace
@@ -47,7 +45,8 @@ def collect(
     """
     if not hosts:
         return Collected([], [], [], [])
-    with _marked(workspace) as mark, Uses(workspace).lock():
+    workspace.create()
+    with workspace.marked() as mark, Uses(workspace).lock():
         needs = Garbage(workspace, older_than).needs()
 
         def ask(host: str) -> Any:
@@ -94,15 +93,3 @@ def answer(asked: Asked) -> Dict[str, List[GarbageItem]]:
 
 def _of(host: str, item: GarbageItem) -> GarbageItem:
     return {**item, "name": f"{item['name']} on {host}", "path": f"{host}:{item['path']}"}
-
-
-@contextmanager
-def _marked(workspace: Workspace) -> Iterator[str]:
-    """The name of a file that hosts see which share the workspace."""
-    workspace.create()
-    path = workspace.path / f".seen-{uuid.uuid4().hex}"
-    path.touch(mode=0o600)
-    try:
-        yield path.name
-    finally:
-        path.unlink()

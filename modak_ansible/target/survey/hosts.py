@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Iterator, List, Optional, TypedDict
+from contextlib import ExitStack, suppress
+from typing import List, Optional, TypedDict
 
 from ...schedulers.base import by_ssh
 from ..core.commands import TimedRun
+from ..core.workspace import Workspace
 
 _SECONDS = 30.0
 # Its words: the workspace, the first host's container runtime, and a file that hosts see which share the workspace.
@@ -44,7 +43,7 @@ class HostFacts(TypedDict):
     free_bytes: Optional[int]
 
 
-def host_facts(hosts: List[str], workspace: Path, runtime: Optional[str]) -> List[HostFacts]:
+def host_facts(hosts: List[str], workspace: Workspace, runtime: Optional[str]) -> List[HostFacts]:
     """Looks at all of some hosts at once, and changes nothing there.
 
     Args:
@@ -53,8 +52,11 @@ def host_facts(hosts: List[str], workspace: Path, runtime: Optional[str]) -> Lis
     """
     if not hosts:
         return []
-    with _seen(workspace) as mark, ThreadPoolExecutor(len(hosts)) as pool:
-        return list(pool.map(lambda host: _look(host, [str(workspace), runtime or "", mark]), hosts))
+    mark = ""
+    with ExitStack() as kept, ThreadPoolExecutor(len(hosts)) as pool:
+        with suppress(OSError):  # nobody may write there, which is told of the workspace
+            mark = kept.enter_context(workspace.marked())
+        return list(pool.map(lambda host: _look(host, [str(workspace.path), runtime or "", mark]), hosts))
 
 
 def _look(host: str, words: List[str]) -> HostFacts:
@@ -79,16 +81,3 @@ def _look(host: str, words: List[str]) -> HostFacts:
         "writable": "writable" in found,
         "free_bytes": int(free) * 1024 if re.fullmatch(r"\d{1,18}", free, re.ASCII) else None,
     }
-
-
-@contextmanager
-def _seen(workspace: Path) -> Iterator[str]:
-    """The path of a file that hosts see which share the workspace, or the folder that it is to be in; else empty."""
-    nearest = workspace
-    while not nearest.exists():
-        nearest = nearest.parent
-    try:
-        with tempfile.NamedTemporaryFile(dir=nearest, prefix=".modak-seen-") as file:
-            yield file.name
-    except OSError:  # nobody may write there, which is told of the workspace
-        yield ""

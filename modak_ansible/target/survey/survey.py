@@ -80,7 +80,7 @@ def survey(wanted: SurveyOptions) -> SurveyFacts:
         "forecast": _forecast(scheduler, wanted["directives"]) if cluster else None,
         "objection": _objection(scheduler, wanted["directives"]),
         "node": node_view(workspace, scheduler, wanted, wanted["patience"]) if wanted["node"] and cluster else None,
-        "hosts": host_facts(wanted["hosts"], workspace.path, containers["runtime"]),
+        "hosts": host_facts(wanted["hosts"], workspace, containers["runtime"]),
     }
 
 

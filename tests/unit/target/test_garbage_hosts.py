@@ -164,7 +164,7 @@ def test_hosts_that_share_the_workspace_were_looked_at_already(workspace, ssh):
         [], [], [], ["the host gone cannot be asked: ssh: connect to host gone port 22: No route to host"],
     )  # fmt: skip
     assert shown.paths[0].exists()
-    assert not list(workspace.path.glob(".seen-*"))
+    assert not list(workspace.path.glob(".modak-seen-*"))
 
 
 @pytest.mark.component

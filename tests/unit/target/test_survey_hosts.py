@@ -7,6 +7,7 @@ import shutil
 
 import pytest
 
+from modak_ansible.target.core.workspace import Workspace
 from modak_ansible.target.survey.hosts import host_facts
 
 SSH = """#!/bin/sh
@@ -37,7 +38,7 @@ def there(tmp_path, monkeypatch):
 
 
 def test_a_host_that_has_little_and_one_that_is_not_entered(there, tmp_path):
-    two, gone = host_facts(["two", "gone"], tmp_path / "home/alice/modak", "/opt/bin/apptainer")
+    two, gone = host_facts(["two", "gone"], Workspace(str(tmp_path / "home/alice/modak")), "/opt/bin/apptainer")
     assert (two["host"], two["place"], two["problem"]) == ("two", "alice@10.0.0.2:2222", "")
     assert (two["rsync"], two["runtime"], two["python"], two["writable"]) == (False, False, "", True)
     assert two["machine"] == os.uname().machine
@@ -53,7 +54,7 @@ def test_a_host_that_has_all(there, tmp_path):
         (there / name).chmod(0o755)
     (there / "python3").write_text("#!/bin/sh\necho python=3.9.2\n")
     (there / "python3").chmod(0o755)
-    (two,) = host_facts(["two"], tmp_path, str(there / "apptainer"))
+    (two,) = host_facts(["two"], Workspace(str(tmp_path)), str(there / "apptainer"))
     assert (two["rsync"], two["runtime"], two["python"], two["shared"]) == (True, True, "3.9.2", True)
-    (two,) = host_facts(["two"], there / "sh" / "w", None)
+    (two,) = host_facts(["two"], Workspace(str(there / "sh" / "w")), None)
     assert (two["runtime"], two["writable"], two["shared"]) == (False, False, False)
