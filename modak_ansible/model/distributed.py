@@ -94,6 +94,13 @@ class Distributed(Model):
     interface: str = Field(default="", description="of the nodes, by which ranks meet; empty: that of the route there")
     timeout: int = Field(default=300, ge=1, description="seconds that a rank waits for the others")
 
+    def mesh(self, ranks: int) -> Mesh | None:
+        """The mesh of so many ranks that is asked for; None where it is left open, or there is none of so many."""
+        asked = mesh_of(self.strategy, ranks)
+        if asked is None or self.degree is None:
+            return asked
+        return asked._replace(degree=self.degree) if ranks % self.degree == 0 else None
+
 
 class Parallelism(Model):
     """What a script's source says of many processes."""

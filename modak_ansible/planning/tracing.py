@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from modak_ansible.errors import ModakError
-from modak_ansible.model.distributed import PREPARED, Distributed, Mesh, mesh_of, meshes
+from modak_ansible.model.distributed import PREPARED, Distributed, Mesh, meshes
 from modak_ansible.model.measured.need import Need
 from modak_ansible.model.plan import digest_of
 from modak_ansible.model.request import Request
@@ -57,9 +57,9 @@ def _as_rank(request: Request) -> tuple[tuple[str, str], ...]:
 
 def _traced(said: Distributed, ranks: int) -> list[Mesh]:
     """Each strategy of all ranks, and copies in as few parts as can be, or in as many as are asked for."""
-    every, asked = [*meshes(ranks)], mesh_of(said.strategy, ranks)
-    if asked and said.degree and ranks % said.degree == 0:
-        return [*every[: len(PREPARED)], asked._replace(degree=said.degree)]
+    every, asked = [*meshes(ranks)], said.mesh(ranks)
+    if asked and said.degree:
+        return [*every[: len(PREPARED)], asked]
     least = min((mesh.degree for mesh in every if 1 < mesh.degree < ranks), default=ranks)
     return [mesh for mesh in every if mesh.degree in (1, least, ranks)]
 

@@ -154,10 +154,10 @@ def _cures(draft: Draft, limit: Limit) -> Iterator[str]:
 
 def _ways(said: Distributed | None, ranks: int) -> list[str]:
     """The meshes of so many ranks that a user leaves to the plan, by their names."""
-    every = [mesh for mesh in meshes(ranks) if said is None or said.strategy in ("auto", mesh.strategy)]
     if said is None or said.strategy == "auto":
-        return [mesh.name for mesh in every]
-    return [mesh.name for mesh in every if mesh.degree == (said.degree or ranks) or mesh.strategy == "ddp"]
+        return [mesh.name for mesh in meshes(ranks)]
+    asked = said.mesh(ranks)
+    return [asked.name] if asked else []
 
 
 def _why_no_room(draft: Draft) -> str:

@@ -146,3 +146,19 @@ def test_a_mesh_has_as_many_copies_and_readers_as_its_ranks_make():
     assert mesh_of("own", 12) is None
     assert [mesh.name for mesh in meshes(4)] == [*PREPARED, "tensor_2", "pipeline_2"]
     assert [mesh.name for mesh in meshes(3)] == [*PREPARED]
+
+
+@pytest.mark.parametrize(
+    ("said", "ranks", "name"),
+    [
+        ({"strategy": "fsdp", "degree": 2}, 4, "fsdp_2"),
+        ({"strategy": "tensor", "degree": 4}, 4, "tensor"),
+        ({"strategy": "tensor", "degree": 2}, 3, None),
+        ({"strategy": "ddp"}, 3, "ddp"),
+        ({}, 4, None),
+        ({"strategy": "mpi"}, 4, None),
+    ],
+)
+def test_the_mesh_that_is_asked_for(said, ranks, name):
+    found = Distributed(**said).mesh(ranks)
+    assert (found.name if found else None) == name
