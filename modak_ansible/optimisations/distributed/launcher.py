@@ -71,6 +71,7 @@ def launching_of(draft: Draft) -> Launching:
 def _told(draft: Draft, ranks: Ranks, launch: Launch) -> TrainingRanks:
     """What the job tells each rank of a training."""
     resources, vendor = draft.request.resources, draft.request.target.accelerator.vendor or ""
+    is_local = not (launch.outside or launch.inside)
     return TrainingRanks(
         count=draft.layout.processes,
         each=draft.layout.processes_per_node,
@@ -79,8 +80,8 @@ def _told(draft: Draft, ranks: Ranks, launch: Launch) -> TrainingRanks:
         interface=ranks.interface,
         devices=_DEVICES.get(vendor, _DEVICES["nvidia"]) if ranks.is_prepared and resources.accelerators else "",
         accelerators=resources.accelerators,
-        is_local=not (launch.outside or launch.inside),
-        cores=_own_cores(draft) if not (launch.outside or launch.inside) else 0,
+        is_local=is_local,
+        cores=_own_cores(draft) if is_local else 0,
         hosts=_other_hosts(draft),
         tells_all=ranks.tells_all,
     )

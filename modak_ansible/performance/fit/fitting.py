@@ -282,7 +282,7 @@ def _rounded(part: Part) -> dict[str, object]:
 def _rounded_covariance(part: Part) -> tuple[str, ...]:
     """Each number to the ten thousandth of its two standard deviations' product, or nearer: a correlation to 4 places.
 
-    So many digits of every number would be twice as long: most correlations are small.
+    Four digits of every number are longer and less exact: most correlations are small, and some are nearly one.
     """
     rows = [row for row in part.covariance if not isinstance(row, str)]
     deviations = [sqrt(row[-1]) for row in rows]

@@ -5,9 +5,6 @@ import ctypes
 import json
 import os
 
-# What computes for the first time, by what is in the names of ATen's operators, and shapes of what it is given.
-_KINDS = ("", "convolution", "mkldnn_rnn_layer", "attention")
-
 
 def resident():
     """Bytes of this process that lie in memory, without what is free in its heap; 0 where the kernel does not say."""
@@ -68,16 +65,17 @@ def from_copy(act):
 def _first_times(torch, prepare, known):
     nn, found, before = torch.nn, {}, _resident_of_copy(known)
     small_step(torch, nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 64)), 8, 64, prepare=prepare)
-    for kind in _KINDS:
-        if kind == "":
-            small_step(torch, nn.Sequential(nn.Linear(1024, 1024), nn.ReLU(), nn.LayerNorm(1024)), 256, 1024)
-        elif kind == "convolution":
-            layers = nn.Conv2d(32, 32, 3, 1, 1), nn.BatchNorm2d(32), nn.ReLU(), nn.MaxPool2d(2)
-            small_step(torch, nn.Sequential(*layers), 8, 32, 32, 32)
-        elif kind == "mkldnn_rnn_layer":
-            small_step(torch, nn.LSTM(64, 64), 8, 8, 64)
-        else:
-            small_step(torch, nn.TransformerEncoderLayer(64, 4, batch_first=True), 4, 32, 64)
+    kinds = {  # by what is in the names of ATen's operators: a network, and the shape of what it is given
+        "": (lambda: nn.Sequential(nn.Linear(1024, 1024), nn.ReLU(), nn.LayerNorm(1024)), (256, 1024)),
+        "convolution": (
+            lambda: nn.Sequential(nn.Conv2d(32, 32, 3, 1, 1), nn.BatchNorm2d(32), nn.ReLU(), nn.MaxPool2d(2)),
+            (8, 32, 32, 32),
+        ),
+        "mkldnn_rnn_layer": (lambda: nn.LSTM(64, 64), (8, 8, 64)),
+        "attention": (lambda: nn.TransformerEncoderLayer(64, 4, batch_first=True), (4, 32, 64)),
+    }
+    for kind, (make, shape) in kinds.items():
+        small_step(torch, make(), *shape)
         now = _resident_of_copy(known)
         found[kind], before = max(0, now - before), now
     return found
