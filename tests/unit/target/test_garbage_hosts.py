@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from workspaces import BASE, DATA, DAY, DEPLOYMENT, OTHER, TOP, dataset, deploy, image, old
@@ -149,6 +150,8 @@ def test_who_is_at_work_is_known_by_words_or_environment(workspace, words):
     environment = {"PATH": os.environ["PATH"], "MODAK_METRICS": f"{folder}/ranks/1/metrics.json"}
     process = subprocess.Popen(words, stdin=subprocess.PIPE, env=environment if words[0] == "sleep" else None)
     try:
+        while not Path(f"/proc/{process.pid}/environ").read_bytes():
+            pass  # Popen returns when exec closes its pipe, a moment before the kernel has the new words and environment
         assert (before, garbage.is_at_work(workspace, folder)) == (False, True)
         assert not garbage.is_at_work(workspace, workspace.deployments / "another-0123456789ab")
     finally:
