@@ -62,10 +62,14 @@ def read_hosts(batch: str, known: str, accelerators: str) -> List[NodeKind]:
     return [node for node in found if node.cores]  # a host without slots manages the others
 
 
+def _is_head(line: str) -> bool:
+    return line.split()[:1] == ["HOST_NAME"]
+
+
 def rows_of(text: str) -> List[Dict[str, str]]:
     """The rows of a table by the names of its columns; the last takes what is left of a line."""
     lines = [line for line in text.splitlines() if line.strip()]
-    start = next((place for place, line in enumerate(lines) if line.startswith("HOST_NAME")), len(lines))
+    start = next((place for place, line in enumerate(lines) if _is_head(line)), len(lines))
     head = lines[start].split() if start < len(lines) else []
     split = (line.split(None, len(head) - 1) for line in lines[start + 1 :])
     return [dict(zip(head, words)) for words in split if len(words) > 1]  # noqa: B905 - Python 3.8
@@ -77,7 +81,7 @@ def _accelerators(text: str) -> Dict[str, Dict[str, int]]:
     host, column = "", 0
     for line in text.splitlines():
         words = line.split()
-        if line.startswith("HOST_NAME"):
+        if _is_head(line):
             column = words.index("gpu_model") if "gpu_model" in words else 0
             continue
         if words and not line[0].isspace():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import yaml_files
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from modak_ansible.schedulers.base import CommandResult
@@ -81,6 +81,7 @@ TEXT = st.lists(
 
 
 @given(TEXT, TEXT, TEXT)
+@example("HOST_NAMES STATUS\nhosta ok", "HOST_NAMES MAX\nhosta 4", "")
 def test_whatever_is_printed_is_read(first, second, third):
     nodes = read_hosts(first, second, third)
     assert all(node.cores for node in nodes)
