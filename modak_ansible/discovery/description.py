@@ -54,7 +54,7 @@ class Description:
     partitions: tuple[tuple[Partition, str], ...]  # each with what people should know of it
     closed: tuple[str, ...]  # partitions that the user's jobs cannot go to, and why
     # by name: account, scratch, image_base, container_runtime; architecture, processor, features, cores, memory;
-    # vendor, accelerator, accelerators, accelerator_memory; and peak_gflops, memory_bandwidth
+    # vendor, accelerator, accelerators, accelerator_memory; and peak_gflops, peak_gflops_bf16, memory_bandwidth
     values: dict[str, Value]
     unknown: tuple[str, ...]  # what could not be found out, and how it may be
 
@@ -66,8 +66,8 @@ def describe(aim: Aim, survey: Survey, peaks: dict[str, Value] | None = None) ->
     """What a survey says of a target.
 
     Args:
-        peaks: what was measured: peak_gflops, memory_bandwidth, network_latency, network_bandwidth, home, and of home
-            and scratch their rates, such as home_file_rate.
+        peaks: what was measured: peak_gflops, peak_gflops_bf16, memory_bandwidth, network_latency, network_bandwidth,
+            home, and of home and scratch their rates, such as home_file_rate.
 
     Raises:
         ModakError: there is no Python on the target that could look.

@@ -36,7 +36,7 @@ def inputs_text(found: Description, date: str) -> str:
     is_measured = any(f"scratch_{name}" in found.values for name in RATES)
     lines += [] if is_measured else [_known(found, "scratch", none='""')]
     lines += [_known(found, name) for name in ("container_runtime", "image_base") if name in found.values]
-    known = ("architecture", "processor", "peak_gflops", "memory_bandwidth")
+    known = ("architecture", "processor", "peak_gflops", "peak_gflops_bf16", "memory_bandwidth")
     lines += [_known(found, name) for name in known if name in found.values]
     lines += _capabilities(found, "", ("accelerator", "network", "home", *(("scratch",) if is_measured else ())))
     return "\n".join([*lines, *_unknown(found)]) + "\n"
@@ -85,7 +85,8 @@ def _capabilities(found: Description, below: str, wanted: tuple[str, ...] = ()) 
     groups = {
         "processor": [
             ("architecture", "architecture"), ("processor", "model"), ("features", "features"), ("cores", "cores"),
-            ("memory", "memory"), ("peak_gflops", "peak_gflops"), ("memory_bandwidth", "memory_bandwidth"),
+            ("memory", "memory"), ("peak_gflops", "peak_gflops"), ("peak_gflops_bf16", "peak_gflops_bf16"),
+            ("memory_bandwidth", "memory_bandwidth"),
         ],
         "accelerator": [
             ("vendor", "vendor"), ("accelerator", "model"), ("accelerators", "count"), ("accelerator_memory", "memory"),

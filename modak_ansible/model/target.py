@@ -42,6 +42,11 @@ class Partition(Model):
     default: bool = False
 
 
+def _measured(description: str) -> Any:
+    """A number that few targets have: plans for others keep the digest that they had before there was any."""
+    return Field(default=None, description=description, exclude_if=lambda value: value is None)
+
+
 class Processor(Model):
     """A node's processor and what was measured on it."""
 
@@ -50,6 +55,7 @@ class Processor(Model):
     cores: int | None = None
     memory: int | None = Field(default=None, description="bytes of one node")
     peak_gflops: float | None = Field(default=None, description="GFLOP/s in single precision, one node")
+    peak_gflops_bf16: float | None = _measured("the same in bf16")
     memory_bandwidth: float | None = Field(default=None, description="GB/s, one node")
     features: tuple[str, ...] = Field(
         default=(), description="what it has besides its architecture's, as archspec names it"
@@ -63,11 +69,6 @@ class Accelerator(Model):
     model: str | None = None
     count: int = 0
     memory: int | None = Field(default=None, description="bytes of one accelerator")
-
-
-def _measured(description: str) -> Any:
-    """A number that few targets have: plans for others keep the digest that they had before there was any."""
-    return Field(default=None, description=description, exclude_if=lambda value: value is None)
 
 
 class Storage(Model):

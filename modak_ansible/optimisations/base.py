@@ -130,6 +130,7 @@ class Draft:
             architecture=target.processor.architecture,
             processor=target.processor.model,
             peak_gflops=target.processor.peak_gflops,
+            peak_gflops_bf16=target.processor.peak_gflops_bf16,
             memory_bandwidth=target.processor.memory_bandwidth,
             node_cores=self.node_cores,
             cores=self.layout.cores,

@@ -18,6 +18,9 @@ STRANGER = (
 )
 
 
+MEASURE = "`modak discover --measure` does"
+
+
 class Seen(NamedTuple):
     """How much of a question is on record."""
 
@@ -114,6 +117,9 @@ class Coverage:
             others, last = ", ".join(self._machines[:-1]), self._machines[-1:]
             measured = f"measured on {' and '.join(filter(None, (others, *last)))}, not on {asked}"
             notes.append(f"{measured}: {STRANGER}")
+        if run.facts.format_gain is None:
+            asked = run.facts.switches.get("precision", "")
+            notes.append(f"nobody measured what {asked} gains on {run.facts.machine}: {MEASURE}")
         if f"workload {run.facts.workload}" not in self._counts:
             notes.append(f"no record of {run.facts.workload or 'this work'}, only of others")
         return notes

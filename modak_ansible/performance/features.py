@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from math import log
 from typing import NamedTuple
 
-FEATURES = 9  # of this list; a model that was fitted with another one is not read
+FEATURES = 10  # of this list; a model that was fitted with another one is not read
 
 _OF = ": "
 
@@ -46,6 +46,9 @@ class Facts(NamedTuple):
     # a step's time by its operators' rooflines over that of its work at the peak; None where nobody traced them
     over_ideal: float | None = None
     version: str = ""  # of the framework, major and minor; empty where it is not known
+    # speed of the machine's products in the number format of the run over single precision, of which the roofline is
+    # made; None where nobody measured it
+    format_gain: float | None = 1.0
 
 
 def group_of(group: str, owner: str) -> str:
@@ -93,10 +96,9 @@ def step_features(facts: Facts) -> list[Feature]:
                 found.append(("size", f"log({fact} / step work)", log(amount / facts.step_gflop / usual)))
             else:
                 found.append(("size", f"{fact} not known", 1.0))
-        if facts.over_ideal:
-            found.append(("roofline", "log(roofline / ideal)", log(facts.over_ideal / _OVER_IDEAL)))
-        else:
+        if not facts.over_ideal:
             found.append(("size", "operators not known", 1.0))
+    found.append(("roofline", "log(roofline / ideal)", _roofline(facts)))
     thin = log(facts.step_bytes / facts.step_gflop / _BYTES_A_GFLOP) if facts.step_gflop and facts.step_bytes else None
     if facts.balance:
         found.append(("balance", "log(peak / bandwidth)", log(facts.balance / _FLOP_A_BYTE)))
@@ -116,10 +118,19 @@ def step_features(facts: Facts) -> list[Feature]:
         ]
         if size:
             found.append(("switch and size", f"{switch} log(step work)", size))
+        if name == "precision" and facts.format_gain is None:
+            # units for a number format have twice the speed of those for another, or half of it
+            found.append(("format not measured", f"{switch} not measured on {facts.machine}", 1.0))
         if thin is not None:
             # little work for each byte, as of depthwise convolutions: what speeds arithmetic up gains nothing there
             found.append(("switch and bytes", f"{switch} log(bytes / step work)", thin))
     return found + _pairs(facts)
+
+
+def _roofline(facts: Facts) -> float:
+    """Of usual operators where nobody traced them: a number format speeds up what they compute, not what they move."""
+    over_ideal = facts.over_ideal or 1.0 / (facts.format_gain or 1.0) + _OVER_IDEAL - 1.0
+    return log(over_ideal / _OVER_IDEAL)
 
 
 def _of_machine(facts: Facts) -> list[Feature]:

@@ -220,6 +220,7 @@ class PerformanceModel:
             question.copies,
             question.split and question.split.model_dump_json(),
             question.peak_gflops,
+            question.peak_gflops_bf16,
             question.dataset_bytes,
             id(question.work),  # which the kept question holds, so that nothing else can have it
         )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from math import fsum, sqrt
+from math import fsum
 from typing import NamedTuple
 
 from modak_ansible.errors import ModakError
 from modak_ansible.performance.features import Facts, Feature, farthest, usual_group
-from modak_ansible.performance.stored import AGAIN, Part
+from modak_ansible.performance.stored import AGAIN, UNIT, Part
 
 
 class Vector(NamedTuple):
@@ -20,7 +20,7 @@ class Vector(NamedTuple):
 
 
 class _Rows(dict[int, tuple[float, ...]]):
-    """The rows of a covariance by their place, each read when it is first asked for: there are hundreds."""
+    """The rows of correlations up to the diagonal, by place; of hundreds each is read when it is first asked for."""
 
     def __init__(self, stored: tuple[str | tuple[float, ...], ...]) -> None:
         super().__init__()
@@ -30,10 +30,10 @@ class _Rows(dict[int, tuple[float, ...]]):
         row = self._stored[place]
         if isinstance(row, str):
             try:
-                row = tuple(map(float, row.split(" ")))
+                row = tuple(int(each) / UNIT for each in row.split())
             except ValueError as error:
-                raise ModakError(f"the fitted model is damaged: covariance.{place}: {error}", hint=AGAIN) from error
-        self[place] = row
+                raise ModakError(f"the fitted model is damaged: correlations.{place}: {error}", hint=AGAIN) from error
+        self[place] = row = (*row, 1.0)
         return row
 
 
@@ -49,7 +49,8 @@ class Regression:
         self.counts = dict(zip(part.names, part.counts, strict=True))
         self._place = {name: place for place, name in enumerate(part.names)}
         self._mean = part.mean
-        self._rows = _Rows(part.covariance)
+        self._deviations = part.deviations
+        self._rows = _Rows(part.correlations)
         self._spread = part.spread
 
     def vector(self, features: Iterable[Feature]) -> Vector:
@@ -75,7 +76,7 @@ class Regression:
 
     def deviation(self, place: int) -> float:
         """Of one coefficient."""
-        return sqrt(self._rows[place][place])
+        return self._deviations[place]
 
     def variance_of_run(self, vector: Vector, facts: Facts) -> float:
         """Of that logarithm in a new run, as wide as it has to be where nothing like it was measured."""
@@ -106,13 +107,14 @@ class Regression:
         return float(noise**2 + self.part.rounds**2)
 
     def _variance(self, weights: Iterable[tuple[int, float]], unseen: Iterable[float]) -> float:
-        rows, total = self._rows, 0.0
+        rows, deviations, total = self._rows, self._deviations, 0.0
         before: list[tuple[int, float]] = []
         for where, weight in sorted(weights):
+            own = weight * deviations[where]
             row = rows[where]
-            inner = 0.5 * weight * row[where]
+            inner = 0.5 * own
             for other, factor in before:
                 inner += factor * row[other]
-            total += weight * inner
-            before.append((where, weight))
+            total += own * inner
+            before.append((where, own))
         return max(0.0, 2.0 * total) + fsum(each * each for each in unseen)  # in any order

@@ -11,7 +11,7 @@ from archspec.cpu import TARGETS
 from modak_ansible.model.measured.prediction import Question
 from modak_ansible.model.measured.work import Work
 from modak_ansible.performance.features import Facts, short_version
-from modak_ansible.performance.fit.machines import balance_of, called, peak_for
+from modak_ansible.performance.fit.machines import SINGLE, balance_of, called, format_gain, peak_for
 from modak_ansible.performance.stock import switched
 from modak_ansible.performance.stored import Machine
 
@@ -46,6 +46,7 @@ class Runs:
             batch = ceil(batch / processes)
         gflop = work.gflop_per_sample
         balance = _balance(question, machine, threads)
+        gain = _format_gain(question, machine)
         facts = Facts(
             framework=question.framework,
             entry=question.entry,
@@ -59,8 +60,9 @@ class Runs:
             layers=work.layers,
             step_bytes=work.sample_bytes * batch if work.sample_bytes and batch else None,
             balance=balance,
-            over_ideal=work.over_ideal(balance),
+            over_ideal=work.over_ideal(balance, gain or 1.0),
             version=short_version(question.version),
+            format_gain=gain,
         )
         peak = _peak(question, machine, threads)
         steps = None
@@ -158,6 +160,14 @@ def _balance(question: Question, machine: Machine | None, threads: int | None) -
     if measured or not question.peak_gflops or not question.memory_bandwidth:
         return measured
     return question.peak_gflops / question.memory_bandwidth
+
+
+def _format_gain(question: Question, machine: Machine | None) -> float | None:
+    """Of the number format over single precision: as measured on the machine of the records, or as the target says."""
+    precision = question.settings.get("precision", SINGLE)
+    if precision == "bf16" and question.peak_gflops_bf16 and question.peak_gflops:
+        return question.peak_gflops_bf16 / question.peak_gflops
+    return format_gain(machine, precision)
 
 
 def _number(text: str | None) -> int | None:

@@ -39,8 +39,8 @@ def measured(found: Description, aim: Aim, *, is_quiet: bool) -> dict[str, Value
     """Measures a target's peaks by jobs; records of it go where those of modak bench go.
 
     Returns:
-        ``peak_gflops``, ``memory_bandwidth``, ``network_latency``, ``network_bandwidth``, and of the storages ``home``
-        and ``scratch`` the rates, as far as they could be measured.
+        ``peak_gflops``, ``peak_gflops_bf16``, ``memory_bandwidth``, ``network_latency``, ``network_bandwidth``, and of
+        the storages ``home`` and ``scratch`` the rates, as far as they could be measured.
 
     Raises:
         ModakError: nothing could be measured.
@@ -89,8 +89,13 @@ def _peaks(records: list[Record], path: Path) -> dict[str, Value]:
         raise ModakError(f"nothing could be measured: {reasons or 'no job ran'}", hint=f"the records are in {path}")
     machine = good[0]
     source = f"{how} on {machine.name}, {path.name}"
-    values = {"peak_gflops": machine.peaks, "memory_bandwidth": machine.bandwidths}
-    found = {name: Value(max(value.values()), source) for name, value in values.items() if value}
+    best = max(machine.peaks.values(), default=None)
+    values = {
+        "peak_gflops": best,
+        "peak_gflops_bf16": best and machine.formats.get("bf16") and round(best * machine.formats["bf16"], 1),
+        "memory_bandwidth": max(machine.bandwidths.values(), default=None),
+    }
+    found = {name: Value(value, source) for name, value in values.items() if value}
     return {**found, **_network(records, path)}
 
 

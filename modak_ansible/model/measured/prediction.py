@@ -53,6 +53,7 @@ class Question(Model):
     architecture: str = Field(default="", description="archspec name of the processor")
     processor: str = Field(default="", description="model name, as the kernel gives it, where that is known")
     peak_gflops: float | None = Field(default=None, description="GFLOP/s in single precision of one node")
+    peak_gflops_bf16: float | None = Field(default=None, description="the same in bf16")
     memory_bandwidth: float | None = Field(default=None, description="GB/s of one node")
     node_cores: int | None = None
     cores: int | None = Field(default=None, description="of one process")

@@ -26,16 +26,17 @@ class Work(Model):
     epochs: int | None = Field(default=None, ge=1)
     batch_size: int | None = Field(default=None, ge=1, description="samples a step, of one process")
 
-    def over_ideal(self, balance: float | None) -> float | None:
+    def over_ideal(self, balance: float | None, gain: float = 1.0) -> float | None:
         """A step's time by its operators' rooflines (Williams, 2009) over that of its work at the machine's peak.
 
         Each operator takes the longer of what its work and what its bytes take. None where they, or the machine, are
         not known.
 
         Args:
-            balance: FLOP that the machine does in the time in which it moves a byte.
+            balance: FLOP in single precision that the machine does in the time in which it moves a byte.
+            gain: speed of its products in the number format of the step over that in single precision.
         """
         ideal = fsum(gflop for gflop, _ in self.operators)
         if not ideal or not balance:
             return None
-        return fsum(max(gflop, size * balance) for gflop, size in self.operators) / ideal
+        return fsum(max(gflop / gain, size * balance) for gflop, size in self.operators) / ideal

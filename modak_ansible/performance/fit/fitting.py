@@ -13,7 +13,6 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from math import floor, log10, sqrt
 from typing import Any
 
 from modak_ansible.errors import ModakError
@@ -24,7 +23,7 @@ from modak_ansible.performance.fit.calibration import calibration
 from modak_ansible.performance.fit.cases import Case, cases, work_of
 from modak_ansible.performance.fit.machines import machines
 from modak_ansible.performance.series import series
-from modak_ansible.performance.stored import Machine, Part, Stored
+from modak_ansible.performance.stored import UNIT, Machine, Part, Stored
 from modak_ansible.performance.together import together
 
 # How large effects usually are, as standard deviations of logarithms; what the records say counts for more.
@@ -49,6 +48,8 @@ USUAL = {
     "threads": 0.2,
     "switch": 0.4,
     "switch and size": 0.1,
+    # two machines multiply in bf16 at twice the speed of single precision, and one at half of it
+    "format not measured": 0.7,
     "switch and bytes": 0.1,
     "switch in version": 0.15,
     "switch in build": 0.2,
@@ -179,12 +180,15 @@ def fit_part(name: str, members: Sequence[Case], *, rounds: bool = True, spreads
     factors = chosen.calibration
     if factors is None and name == "step":
         factors = calibration(members, answers, scaled, design.rounds, noise)
+    deviations = np.sqrt(np.diag(covariance))
+    correlations = covariance / np.outer(deviations, deviations)
     used = {group: spread for group, spread in chosen.groups.items() if group != "round"}
     return Part(
         names=tuple(design.names[:kept]),
         groups=tuple(design.groups[:kept]),
         mean=tuple(mean[:kept].tolist()),
-        covariance=tuple(tuple(row[: place + 1]) for place, row in enumerate(covariance[:kept].tolist())),
+        deviations=tuple(deviations[:kept].tolist()),
+        correlations=tuple(tuple(row[:place]) for place, row in enumerate(correlations[:kept].tolist())),
         counts=tuple((design.matrix[:, :kept] != 0).sum(axis=0).tolist()),
         spread=dict(sorted({**_usual(), **used}.items())),
         noise={"": USUAL["noise"], **chosen.noise},
@@ -274,25 +278,15 @@ def _rounded(part: Part) -> dict[str, object]:
     """What a file need not say to the last digit."""
     return {
         "mean": tuple(float(f"{value:.6g}") for value in part.mean),
-        "covariance": _rounded_covariance(part),
+        "deviations": tuple(float(f"{value:.6g}") for value in part.deviations),
+        "correlations": tuple(map(_whole, part.correlations)),
         "calibration": {kind: float(f"{factor:.3g}") for kind, factor in part.calibration.items()},
     }
 
 
-def _rounded_covariance(part: Part) -> tuple[str, ...]:
-    """Each number to the ten thousandth of its two standard deviations' product, or nearer: a correlation to 4 places.
-
-    Four digits of every number are longer and less exact: most correlations are small, and some are nearly one.
-    """
-    rows = [row for row in part.covariance if not isinstance(row, str)]
-    deviations = [sqrt(row[-1]) for row in rows]
-    return tuple(
-        " ".join(
-            str(round(value, -floor(log10(1e-4 * deviation * other))))
-            for value, other in zip(row, deviations, strict=False)
-        )
-        for row, deviation in zip(rows, deviations, strict=True)
-    )
+def _whole(row: str | tuple[float, ...]) -> str:
+    """A row of correlations as a file has it."""
+    return row if isinstance(row, str) else " ".join(str(round(value * UNIT)) for value in row)
 
 
 def _usual() -> dict[str, float]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # planning needs no records
 
 _PEAKS = {"sgemm"}  # one product for all: a convolution's peak depends on its shape and its memory format
 _BANDWIDTHS = {"triad"}
+SINGLE = "fp32"
 _STORAGE = {"read", "write", "small_files_read", "small_files_write"}
 
 
@@ -50,6 +51,13 @@ def bandwidth_for(machine: Machine, threads: int) -> float | None:
     return _for_threads(machine.bandwidths, threads)
 
 
+def format_gain(machine: Machine | None, precision: str) -> float | None:
+    """How much faster products in a number format are than in single precision; None where nobody measured it."""
+    if precision == SINGLE:
+        return 1.0
+    return machine.formats.get(precision) if machine else None
+
+
 def balance_of(machine: Machine, threads: int) -> float | None:
     """FLOP that so many threads do in the time in which they move a byte."""
     peak, bandwidth = peak_for(machine, threads), bandwidth_for(machine, threads)
@@ -65,25 +73,39 @@ def _for_threads(values: dict[int, float], threads: int) -> float | None:
 
 def _machine(name: str, records: list[Record]) -> Machine:
     samples = [(record, measure) for record in records for measure in record.measures]
-    newest = records[-1].target
+    newest, peaks = records[-1].target, _best(samples, _PEAKS)
     return Machine(
         name=name,
         processor=newest.accelerator or newest.processor,
         architecture=newest.architecture,
         cores=newest.cores,
-        peaks=_best(samples, _PEAKS),
+        peaks=peaks,
+        formats=_formats(samples, peaks),
         bandwidths=_best(samples, _BANDWIDTHS),
         storage=_storage(samples),
         launch=_launch(samples),
     )
 
 
-def _best(samples: list[Sample], names: set[str]) -> dict[int, float]:
-    """The best median of all shapes and libraries, by threads, in single precision."""
+def _formats(samples: list[Sample], single: dict[int, float]) -> dict[str, float]:
+    """How much faster the best product of each number format is than that in single precision, by as many threads."""
+    formats = sorted(
+        {str(each.about.get("precision", SINGLE)) for _, each in samples if each.name in _PEAKS} - {SINGLE}
+    )
+    found = {}
+    for name in formats:
+        peaks = _best(samples, _PEAKS, name)
+        ratios = [peak / single[threads] for threads, peak in peaks.items() if single.get(threads)]
+        if ratios:
+            found[name] = float(f"{median(ratios):.3g}")
+    return found
+
+
+def _best(samples: list[Sample], names: set[str], precision: str = SINGLE) -> dict[int, float]:
+    """The best median of all shapes and libraries, by threads, in one number format."""
     values: dict[tuple[int, str], list[float]] = {}
     for _, each in samples:
-        is_single = each.about.get("precision", "fp32") == "fp32"
-        if each.name in names and is_single:
+        if each.name in names and each.about.get("precision", SINGLE) == precision:
             threads = int(each.about.get("threads", 1))
             about = ",".join(f"{key}={each.about[key]}" for key in sorted(each.about))
             values.setdefault((threads, about), []).extend(each.samples)

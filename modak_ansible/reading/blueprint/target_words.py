@@ -40,7 +40,7 @@ _PATHS: dict[str, tuple[str, ...]] = {
     "account": ("capabilities", "site", "properties", "account"),
     **{
         name: ("capabilities", "processor", "properties", name)
-        for name in ("architecture", "peak_gflops", "memory_bandwidth")
+        for name in ("architecture", "peak_gflops", "peak_gflops_bf16", "memory_bandwidth")
     },
 }
 _OF_A_MACHINE = tuple(name for name in _PROPERTIES if name != "workspace")

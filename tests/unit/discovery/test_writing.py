@@ -26,7 +26,8 @@ from modak_ansible.store.project import find_blueprint
 DATE = "2026-11-21 12:00"
 ALIKE = dataclasses.replace(CLUSTER, partitions=(BATCH,))
 PEAKS = {
-    "peak_gflops": Value(812.5, "measured"), "memory_bandwidth": Value(95.1, "measured"),
+    "peak_gflops": Value(812.5, "measured"), "peak_gflops_bf16": Value(1650.0, "measured"),
+    "memory_bandwidth": Value(95.1, "measured"),
     "network_latency": Value(271.0, "measured"), "network_bandwidth": Value(0.118, "measured"),
     "home": Value("~", "measured"), "home_read_bandwidth": Value(800.0, "measured"),
     "home_write_bandwidth": Value(500.0, "measured"), "home_file_rate": Value(250.0, "measured"),
@@ -70,6 +71,7 @@ def test_a_node_of_tosca(tmp_path):
     assert (target.scheduler.value, target.address, target.username) == ("slurm", "login.example", "alice")
     assert target.partitions == tuple(map(partition_from, CLUSTER.partitions))
     assert (target.processor.peak_gflops, target.processor.memory_bandwidth) == (812.5, 95.1)
+    assert target.processor.peak_gflops_bf16 == 1650.0
     assert (target.network.latency, target.network.bandwidth) == (271.0, 0.118)
     assert (target.accelerator.vendor, target.accelerator.model, target.accelerator.count) == ("nvidia", "a100", 4)
     assert (target.scratch.path, target.scratch.sharing) == ("$TMPDIR", "node-local")
@@ -92,6 +94,7 @@ def test_what_is_written_describes_the_target_of_any_blueprint(blueprint, tmp_pa
     assert target.partitions == meant.partitions
     assert target.processor.architecture == meant.processor.architecture
     assert (target.processor.peak_gflops, target.processor.memory_bandwidth) == (812.5, 95.1)
+    assert target.processor.peak_gflops_bf16 == 1650.0
     assert (target.network.latency, target.network.bandwidth) == (271.0, 0.118)
 
 

@@ -21,6 +21,8 @@ def test_each_operator_takes_the_longer_of_its_work_and_its_bytes() -> None:
     work = Work(operators=((0.0, 2.0), (10.0, 1.0), (30.0, 0.5)))
     assert work.over_ideal(5.0) == (10.0 + 10.0 + 30.0) / 40.0
     assert work.over_ideal(20.0) == (40.0 + 20.0 + 30.0) / 40.0
+    assert work.over_ideal(5.0, 2.0) == (10.0 + 5.0 + 15.0) / 40.0  # what moves bytes is as slow as it was
+    assert work.over_ideal(5.0, 0.5) == (10.0 + 20.0 + 60.0) / 40.0
 
 
 @pytest.mark.parametrize("operators", [(), ((0.0, 3.0),)])

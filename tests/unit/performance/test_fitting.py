@@ -19,7 +19,7 @@ from modak_ansible.performance.fit.cases import cases
 from modak_ansible.performance.fit.fitting import digest, fit, fit_cases
 from modak_ansible.performance.fit.machines import machines
 from modak_ansible.performance.model import PerformanceModel
-from modak_ansible.performance.stored import Part, Stored, read_stored, stored_text, write_stored
+from modak_ansible.performance.stored import UNIT, Part, Stored, read_stored, stored_text, write_stored
 
 
 def step_model(records, **options):
@@ -177,8 +177,10 @@ def parts(draw):
         names=tuple(known),
         groups=tuple(draw(st.lists(st.text(max_size=8), **each))),
         mean=tuple(draw(st.lists(numbers, **each))),
-        covariance=tuple(
-            " ".join(map(str, draw(st.lists(numbers, min_size=row + 1, max_size=row + 1)))) for row in range(len(known))
+        deviations=tuple(draw(st.lists(numbers, **each))),
+        correlations=tuple(
+            " ".join(map(str, draw(st.lists(st.integers(-UNIT, UNIT), min_size=row, max_size=row))))
+            for row in range(len(known))
         ),
         counts=tuple(draw(st.lists(st.integers(0, 10**9), **each))),
         spread=draw(st.dictionaries(st.text(max_size=8), numbers, max_size=3)),

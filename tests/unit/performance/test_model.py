@@ -15,6 +15,7 @@ from modak_ansible.performance import load_model
 from modak_ansible.performance.doubts import STRANGER
 from modak_ansible.performance.explaining import explain
 from modak_ansible.performance.model import SHIPPED
+from modak_ansible.performance.regression import Vector
 from modak_ansible.performance.run import is_same
 
 PLACE = {"processor": "AMD EPYC", "architecture": "x86_64_v4", "threads": 1, "cores": 1, "node_cores": 2}
@@ -170,9 +171,35 @@ def test_a_prediction_is_the_sum_of_its_parts(model):
     assert prediction.doubts == ()
 
 
-def test_what_four_machines_differ_by_narrows_no_interval_of_a_fifth(model):
-    assert len(model.stored.machines) == 4
+def test_what_five_machines_differ_by_narrows_no_interval_of_a_sixth(model):
+    assert len(model.stored.machines) == 5
     assert {part.spread["machine"] for part in model.stored.parts.values()} == {0.35}
+
+
+STRANGE = {"processor": "Other Processor", "architecture": "icelake", "peak_gflops": 200.0, "memory_bandwidth": 30.0}
+
+
+@pytest.mark.parametrize("work", ["standard/cnn-small", "of one's own"])
+def test_a_number_format_gains_what_the_machine_has_units_for(model, work):
+    """One processor with instructions for bf16 multiplies at twice the speed of single precision, another at half of it."""
+
+    def gain(**there):
+        asked = {"work": Work(workload=work, gflop_per_sample=0.1, batch_size=64), **STRANGE, **there}
+        return model.gain(question(**asked), question(**asked, settings={"precision": "bf16"}))
+
+    slow, quick, unknown = gain(peak_gflops_bf16=100.0), gain(peak_gflops_bf16=400.0), gain()
+    assert slow.ratio.middle < 0.9
+    assert not slow.is_faster()
+    assert quick.ratio.middle > 1.2
+    assert quick.is_faster()
+    assert slow.ratio.middle < unknown.ratio.middle < quick.ratio.middle
+    assert unknown.ratio.low < slow.ratio.low
+    assert unknown.ratio.high > quick.ratio.high
+    assert not unknown.is_faster()
+    assert (
+        "nobody measured what bf16 gains on Other Processor (icelake): `modak discover --measure` does" in unknown.why
+    )
+    assert "nobody measured" not in quick.why + slow.why
 
 
 def test_another_machine_is_less_sure(model):
@@ -180,8 +207,9 @@ def test_another_machine_is_less_sure(model):
     there = {"processor": "Other Processor", "peak_gflops": 400.0}
     gain = model.gain(question(**there), question(**there, settings={"precision": "bf16"}))
     assert (
-        "AMD EPYC (x86_64_v4), AMD EPYC (zen2), AMD EPYC family 25 model 17 (x86_64_v4) and "
-        "Intel(R) Xeon(R) Processor (icelake), not on Other Processor" in gain.why
+        "AMD EPYC (x86_64_v4), AMD EPYC (zen2), AMD EPYC family 25 model 17 (x86_64_v4), "
+        "Intel(R) Xeon(R) Processor (icelake) and Intel(R) Xeon(R) Processor family 6 model 207 (icelake), not on Other Processor"
+        in gain.why
     )
     assert gain.ratio.high / gain.ratio.low > here.high / here.low
 
@@ -211,8 +239,8 @@ def test_a_machine_is_known_by_what_it_has_and_not_by_its_name(model, there, sam
         return
     strange = model.predict(question(**there if same is None else {"peak_gflops": 204.0, **there}))
     here = model.predict(question()).seconds
-    assert here.high / here.low < 1.5  # and a factor of 1.35 at least either way: what four machines say of another
-    assert strange.seconds.high / strange.seconds.low > 1.35**2
+    assert here.high / here.low < 1.5  # and a factor of 1.34 at least either way: what five machines say of another
+    assert strange.seconds.high / strange.seconds.low > 1.34**2
     (told,) = [doubt for doubt in strange.doubts if doubt.endswith(STRANGER)]
     assert f"{there['processor'] if same is False else 'AMD EPYC'} ({there['architecture']})" in told
 
@@ -246,7 +274,7 @@ def test_a_traced_step_is_explained_by_its_operators(model):
         (lambda data: data.update(features=99), "another version"),
         (lambda data: data["parts"]["step"]["mean"].pop(), "different lengths"),
         (lambda data: data["parts"]["step"].pop("noise"), "noise"),
-        (lambda data: data["parts"]["step"]["covariance"].__setitem__(3, "1.0 2.0"), "no triangle"),
+        (lambda data: data["parts"]["step"]["correlations"].__setitem__(3, "1 2"), "no triangle"),
     ],
 )
 def test_a_model_that_is_not_this_versions_is_refused(tmp_path, change, words):
@@ -261,13 +289,13 @@ def test_a_model_that_is_not_this_versions_is_refused(tmp_path, change, words):
 
 def test_a_row_that_holds_no_numbers_is_refused_where_it_is_asked_for(tmp_path):
     data = json.loads(SHIPPED.read_text())
-    data["parts"]["step"]["covariance"][1] = "1.0 many"
+    data["parts"]["step"]["correlations"][1] = "many"
     path = tmp_path / "model.json"
     path.write_text(json.dumps(data))
     regression = load_model(path).regressions["step"]
-    assert regression.deviation(0) > 0
-    with pytest.raises(ModakError, match="the fitted model is damaged: covariance.1: .*'many'") as refused:
-        regression.deviation(1)
+    assert regression.variance(Vector({0: 1.0}, {})) > 0
+    with pytest.raises(ModakError, match="the fitted model is damaged: correlations.1: .*'many'") as refused:
+        regression.variance(Vector({0: 1.0, 1: 1.0}, {}))
     assert refused.value.hint == "modak model fit makes a new one"
 
 
