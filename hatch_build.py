@@ -11,13 +11,14 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 STUB = "modak_ansible/runtime/stub/modak_runtime.py"
 SHARED = ("ansible.cfg", "benchmarks", "playbooks", "tosca")
+LEFT_OUT = ("__pycache__", "blueprints/*/playbooks", "blueprints/*/types", "targets/types", "benchmarks/figures")
 
 
 class CustomBuildHook(BuildHookInterface):
     """Lists every file of the shared folders, those behind links too; an editable install needs none of them.
 
     The playbooks that a blueprint links are for opera, which works in a checkout or with what modak package makes; the
-    figures of findings.md are for readers, of the docs.
+    types that it links are built in, and there once; the figures of findings.md are for readers, of the docs.
     """
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
@@ -46,7 +47,6 @@ class CustomBuildHook(BuildHookInterface):
 
 
 def _files(path: Path) -> list[Path]:
-    if path.is_dir():
-        left_out = any(map(path.match, ("__pycache__", "blueprints/*/playbooks", "benchmarks/figures")))
-        return [] if left_out else [file for each in sorted(path.iterdir()) for file in _files(each)]
-    return [path]
+    if not path.is_dir():
+        return [path]
+    return [] if any(map(path.match, LEFT_OUT)) else [file for each in sorted(path.iterdir()) for file in _files(each)]

@@ -72,3 +72,8 @@ def test_a_wheel_holds_each_plugin_and_each_role_once(wheel):
     for folder in ("plugins", "roles"):
         files = {path for path in (ROOT / folder).rglob("*") if path.is_file() and "__pycache__" not in path.parts}
         assert {path for path in files if "module_utils" not in path.parts} <= set(held)
+
+
+def test_a_wheel_holds_each_type_once(wheel):
+    types = [(ROOT / source).resolve() for source in wheel if "/types/" in source]
+    assert sorted(types) == sorted((ROOT / "tosca" / "types").iterdir())
