@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from modak_ansible.commands.options import NOTHING_ASKED, Json, PlanOptions, print_json, takes
+from modak_ansible.errors import FAILED, TARGET_UNREACHABLE, TargetUnreachable, UsageError, harmless, nearest
 
 if TYPE_CHECKING:
     from modak_ansible.discovery.finding import Finding
@@ -53,7 +54,6 @@ def command(
     from modak_ansible.discovery.costs import cost_findings
     from modak_ansible.discovery.judging import findings_of
     from modak_ansible.discovery.surveying import Wanted, survey_target
-    from modak_ansible.errors import FAILED, TARGET_UNREACHABLE, TargetUnreachable
 
     aim = aim_at(target, asked.given, asked.training)
     wanted = Wanted(known_scheduler(scheduler), job, patience=patience)
@@ -80,7 +80,6 @@ def known_scheduler(name: str) -> str:
     Raises:
         UsageError: there is no such scheduler.
     """
-    from modak_ansible.errors import UsageError, nearest
     from modak_ansible.model.target import Scheduler
 
     names = [scheduler.value for scheduler in Scheduler]
@@ -101,8 +100,6 @@ def _unreachable(target: str | None, error: Any) -> Finding:
 def _print(address: str, findings: list[Finding], code: int) -> None:
     from rich.console import Console
     from rich.text import Text
-
-    from modak_ansible.errors import harmless
 
     console = Console(highlight=False)
     width = max(len(finding.about) for finding in findings)

@@ -9,6 +9,7 @@ import typer
 
 from modak_ansible.commands.admin.check import Job, Patience, SchedulerName, Target, known_scheduler
 from modak_ansible.commands.options import NOTHING_ASKED, Json, PlanOptions, print_json, takes
+from modak_ansible.errors import UsageError, harmless
 
 if TYPE_CHECKING:
     from modak_ansible.discovery.description import Description
@@ -53,7 +54,6 @@ def command(
     from modak_ansible.discovery.description import describe
     from modak_ansible.discovery.surveying import Wanted, survey_target
     from modak_ansible.discovery.written import Files
-    from modak_ansible.errors import UsageError
     from modak_ansible.store.targets import new_target
 
     if save and output:
@@ -92,8 +92,6 @@ def _as_json(found: Description) -> dict[str, object]:
 def _say(found: Description, written: list[Path], files: Files) -> None:
     from rich.console import Console
     from rich.text import Text
-
-    from modak_ansible.errors import harmless
 
     console = Console(highlight=False)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from modak_ansible.commands.options import NOTHING_ASKED, Json, PlanOptions, print_json, seconds_in, takes
+from modak_ansible.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -72,8 +73,6 @@ def _check_answerable(*, dry_run: bool, yes: bool, as_json: bool) -> None:
         UsageError: nothing says whether anything may be removed.
     """
     import sys
-
-    from modak_ansible.errors import UsageError
 
     if dry_run and yes:
         raise UsageError("--dry-run does not go with --yes", hint="leave one of them out")

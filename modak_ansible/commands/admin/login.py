@@ -12,6 +12,7 @@ import typer
 
 from modak_ansible.commands import completion as completing
 from modak_ansible.commands.options import NOTHING_ASKED, Json, PlanOptions, print_json, seconds_in, takes
+from modak_ansible.errors import UsageError
 
 if TYPE_CHECKING:
     from modak_ansible.discovery.aim import Aim
@@ -42,7 +43,6 @@ def command(
     ssh asks here for what the target wants. Where ~/.ssh/config has connections shared, that one is used. When it has
     ended, commands say so and end; nothing waits or asks. modak logout ends it.
     """
-    from modak_ansible.errors import UsageError
     from modak_ansible.transport.login import log_in
 
     seconds = int(seconds_in("--keep", keep))
@@ -65,7 +65,6 @@ def aimed(target: str | None, asked: PlanOptions) -> Aim:
         UsageError: it is this machine.
     """
     from modak_ansible.discovery.aim import aim_at
-    from modak_ansible.errors import UsageError
 
     aim = aim_at(target, asked.given)
     if aim.target.local:

@@ -9,6 +9,10 @@ import typer
 
 from modak_ansible.commands import completion as completing
 from modak_ansible.commands.options import Json, group, print_json
+from modak_ansible.errors import ModakError, UsageError, harmless, nearest
+from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
+from modak_ansible.reading.blueprint.inputs import Inputs
+from modak_ansible.store.project import known_testbed, state_folder
 
 if TYPE_CHECKING:
     from modak_ansible.model.target import Target
@@ -48,7 +52,6 @@ def root(context: typer.Context, as_json: Json = False) -> None:
 def listed(as_json: Json = False) -> None:
     """List the targets that have names: your own, and those that are always there."""
     from modak_ansible.commands.tables import print_table
-    from modak_ansible.errors import ModakError
     from modak_ansible.store.targets import known_targets, own_targets, targets_folder
 
     own = own_targets()
@@ -74,7 +77,6 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Print a target's file, with its path."""
-    from modak_ansible.errors import harmless
     from modak_ansible.store.targets import target_file
 
     path = target_file(name)
@@ -90,7 +92,6 @@ def remove(
     name: Annotated[str, typer.Argument(metavar="TARGET", autocompletion=completing.own_targets, help="Its name.")],
 ) -> None:
     """Remove the file of a target of yours; what lies on the target itself stays there."""
-    from modak_ansible.errors import UsageError, nearest
     from modak_ansible.store.targets import built_in_targets, own_targets
 
     own = own_targets()
@@ -109,8 +110,6 @@ def _read(path: Path, name: str) -> list[Target]:
     Raises:
         InvalidBlueprint: with every mistake and its place.
     """
-    from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
-    from modak_ansible.reading.blueprint.inputs import Inputs
     from modak_ansible.reading.blueprint.reader import read_targets
     from modak_ansible.reading.blueprint.target_words import Wanted
 
@@ -123,7 +122,6 @@ def _read(path: Path, name: str) -> list[Target]:
 def _facts(target: Target, path: Path) -> Described:
     from modak_ansible.commands.admin.login import state_of_way
     from modak_ansible.discovery.aim import Aim
-    from modak_ansible.store.project import known_testbed, state_folder
 
     state = state_folder(Path.cwd())
     aim = Aim(target, None, path.parent, known_testbed(state), is_described=True, state=state)

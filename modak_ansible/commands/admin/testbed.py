@@ -11,6 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from modak_ansible.commands.options import Json, group, print_json
+from modak_ansible.errors import ModakError, UsageError
+from modak_ansible.store.project import control_folder, state_folder
+from modak_ansible.store.testbeds import chosen, name_of, note, owner_of, running, state_of, usual
+from modak_ansible.target.core.files import write_whole
 
 if TYPE_CHECKING:
     from modak_ansible.store.testbeds import Testbed
@@ -37,7 +41,6 @@ def up(
     as_json: Json = False,
 ) -> None:
     """Start the testbed; from nothing it takes about a minute, afterwards seconds. Needs root or sudo."""
-    from modak_ansible.store.testbeds import note
 
     _require_root()
     _run("up", _own(), testbed_nodes=nodes, testbed_cores=cores, testbed_memory_mb=memory, testbed_links=links)
@@ -62,10 +65,6 @@ def ssh(
     command: Annotated[list[str] | None, typer.Argument(help="A command to run there.")] = None, of: Of = None
 ) -> None:
     """Enter the testbed's front end, or run a command there."""
-    from modak_ansible.errors import ModakError
-    from modak_ansible.store.project import control_folder
-    from modak_ansible.store.testbeds import chosen, name_of, state_of
-    from modak_ansible.target.core.files import write_whole
     from modak_ansible.transport.ssh import configuration_for_testbed
 
     folder = chosen(_own(), of)
@@ -82,8 +81,6 @@ def use(
     as_json: Json = False,
 ) -> None:
     """Have this project's deployments to the testbed go to that of another project."""
-    from modak_ansible.errors import UsageError
-    from modak_ansible.store.testbeds import chosen, owner_of
 
     own, folder = _own(), chosen(_own(), project).resolve()
     if own.exists() and not own.is_symlink() and own.resolve() != folder:
@@ -104,8 +101,6 @@ def down(
 
     That of another project is stopped where --of names it.
     """
-    from modak_ansible.errors import ModakError
-    from modak_ansible.store.testbeds import chosen, owner_of, running
 
     folder = chosen(_own(), of) if of else _own()
     if not folder.exists() and not purge:
@@ -121,13 +116,11 @@ def down(
 
 def _own() -> Path:
     """The folder of this project's testbed, where it has one."""
-    from modak_ansible.store.project import state_folder
 
     return state_folder(Path.cwd()) / "testbed"
 
 
 def _require_root() -> None:
-    from modak_ansible.errors import ModakError
 
     if os.geteuid() == 0:
         return
@@ -146,7 +139,6 @@ def _run(state: str, folder: Path, **variables: Any) -> None:
     from rich.console import Console
 
     from modak_ansible.deployment.playbook import run_playbook
-    from modak_ansible.store.testbeds import name_of
 
     folder.parent.mkdir(parents=True, exist_ok=True)
     names = {"testbed_state": state, "testbed_name": name_of(folder), "testbed_directory": str(folder.resolve())}
@@ -156,7 +148,6 @@ def _run(state: str, folder: Path, **variables: Any) -> None:
 
 
 def _show(as_json: bool) -> None:
-    from modak_ansible.store.testbeds import name_of, note, owner_of, running, state_of, usual
 
     own = _own()
     used = usual(own)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +11,7 @@ import typer
 
 from modak_ansible.commands.bench import report as bench_report
 from modak_ansible.commands.options import NOTHING_ASKED, Json, PlanOptions, group, print_json, takes
+from modak_ansible.errors import UsageError, nearest
 
 if TYPE_CHECKING:
     from modak_ansible.model.measured.record import Record
@@ -68,7 +70,6 @@ def compare(
     The ratio is the variant's time by the first one's, the median over the rounds that have both; its interval is the
     bootstrap's, at 95 %. A ratio whose interval covers 1 is within noise.
     """
-    from modak_ansible.errors import UsageError, nearest
     from modak_ansible.measuring.records import read_records
 
     found = [record for file in files for record in read_records(file)]
@@ -81,7 +82,6 @@ def compare(
 
 
 def _show(records: Iterable[Record], *, as_json: bool) -> None:
-    from dataclasses import asdict
 
     from modak_ansible.commands.bench.tables import print_tables
     from modak_ansible.measuring.compare import compare as compared

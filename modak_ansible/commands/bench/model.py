@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from modak_ansible.commands.options import NOTHING_ASKED, Json, PlanOptions, group, print_json, takes
+from modak_ansible.errors import UsageError, nearest
+from modak_ansible.store.project import state_folder
 
 app = group(
     "model", "The performance model: fits it to records, shows it, explains and checks its predictions.",
@@ -39,7 +42,6 @@ def fit(
     """
     from modak_ansible.measuring.refitting import MODEL, files_of_records, fit_files
     from modak_ansible.performance.stored import write_stored
-    from modak_ansible.store.project import state_folder
 
     state = state_folder(Path.cwd())
     files = records or files_of_records(None if shipped else state)
@@ -66,10 +68,8 @@ def show(
 
     Under 1 is faster. Of switches it is shown what they do where they were measured.
     """
-    from dataclasses import asdict
 
     from modak_ansible.commands.bench.model_text import print_coefficients
-    from modak_ansible.errors import UsageError, nearest
     from modak_ansible.performance.explaining import coefficients, switch_effects
 
     known = _model(model)
@@ -97,7 +97,6 @@ def explain(
 
     Of a blueprint it is the configuration that its plan takes.
     """
-    from dataclasses import asdict
 
     from modak_ansible.commands.bench.model_text import print_explanation
     from modak_ansible.commands.bench.prediction_request import planned_question, read_question
@@ -139,14 +138,12 @@ def validate(
     Regret is the time of the configuration that the model would take from a table that was measured as a whole, over
     the time of the best one there. Nothing is changed.
     """
-    from dataclasses import asdict
 
     from modak_ansible.commands.bench.model_text import print_validation
     from modak_ansible.measuring.refitting import files_of_records, read_all, works
     from modak_ansible.performance.fit.calibration import LEFT_OUT
     from modak_ansible.performance.fit.plots import write_plots
     from modak_ansible.performance.fit.validation import validate as validated
-    from modak_ansible.store.project import state_folder
 
     every = read_all(records or files_of_records(state_folder(Path.cwd())))
     found = validated(every, works(), lambda text: typer.echo(text, err=True))
@@ -167,6 +164,5 @@ def validate(
 def _model(path: Path | None) -> Any:
     from modak_ansible.performance import load_model
     from modak_ansible.planning.service import model_of
-    from modak_ansible.store.project import state_folder
 
     return load_model(path) if path else model_of(state_folder(Path.cwd()))

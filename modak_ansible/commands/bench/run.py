@@ -26,6 +26,7 @@ from modak_ansible.measuring.runner import Runner
 from modak_ansible.measuring.suites.reader import find_target, known_here, read_suite
 from modak_ansible.measuring.suites.variants import Variant, blocks_of
 from modak_ansible.model.measured.record import Record
+from modak_ansible.planning.plan import CannotPlan
 from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.store.project import state_folder
 
@@ -127,7 +128,6 @@ class Benching:
         return history
 
     def _listed(self, group: str, rounds: int, variant: Variant) -> Listed:
-        from modak_ansible.planning.plan import CannotPlan
 
         listed = Listed(group, variant.name, rounds)
         place = self._places[variant.target]

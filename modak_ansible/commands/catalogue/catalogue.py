@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from modak_ansible.commands import completion as completing
 from modak_ansible.commands.options import NOTHING_ASKED, Json, On, PlanOptions, group, print_json, takes
+from modak_ansible.errors import FAILED, UsageError, nearest
+from modak_ansible.store.project import find_blueprint, state_folder
 
 if TYPE_CHECKING:
     from modak_ansible.commands.catalogue.publishing import Published, Publisher
@@ -40,7 +43,6 @@ _LIKE = "mnist-pytorch-slurm"
 @app.callback(invoke_without_command=True)
 def _root(context: typer.Context, framework: Framework = None, as_json: Json = False) -> None:
     """The builds of frameworks that the planner knows; without a command, the list of them."""
-    from modak_ansible.errors import UsageError
 
     if context.invoked_subcommand is None:
         list_entries(framework, as_json)
@@ -54,12 +56,9 @@ def _root(context: typer.Context, framework: Framework = None, as_json: Json = F
 @app.command("list", epilog="Example: modak catalogue list --framework pytorch")
 def list_entries(framework: Framework = None, as_json: Json = False) -> None:
     """List the entries, and what this project knows of them: built, refused by their probe, never tried."""
-    from pathlib import Path
 
     from modak_ansible.catalogue import load_catalogue
     from modak_ansible.commands.catalogue.text import print_rows, rows_of
-    from modak_ansible.errors import UsageError, nearest
-    from modak_ansible.store.project import state_folder
 
     entries = load_catalogue().entries
     frameworks = {entry.framework for entry in entries}
@@ -130,7 +129,6 @@ def add(
     from rich.console import Console
 
     from modak_ansible.commands.catalogue.add import Asked, add_entry
-    from modak_ansible.errors import FAILED
 
     asked = Asked(what, name, like, framework, python, on, replace, dry_run)
     added = add_entry(asked, Console(stderr=True, highlight=False))
@@ -182,8 +180,6 @@ def build(
 
     from modak_ansible.commands.catalogue.build import Builder, print_summary
     from modak_ansible.commands.catalogue.text import find_entry
-    from modak_ansible.errors import FAILED
-    from modak_ansible.store.project import find_blueprint
 
     found = [find_entry(name) for name in dict.fromkeys(entries)]
     console = Console(stderr=as_json, highlight=False)

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from modak_ansible.commands.options import Json, print_json
+from modak_ansible.errors import ModakError
 
 _LABEL = "modak."
 EXAMPLES = "Example: modak image ~/modak/images/*.sif --definition"
@@ -50,7 +51,6 @@ def inspect_image(path: Path) -> ImageFacts:
     Raises:
         ModakError: there is no such image, or no Singularity to read it with.
     """
-    from modak_ansible.errors import ModakError
 
     if not path.is_file():
         raise ModakError(f"the image {path} is not there", hint="give the path of a .sif file of this machine")

@@ -8,6 +8,7 @@ from typing import TypedDict
 
 from modak_ansible.catalogue import Entry, load_catalogue
 from modak_ansible.errors import UsageError, nearest
+from modak_ansible.model.target import Processor, Scheduler, Target
 from modak_ansible.store.configuration import own_entries
 from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.lists.refusals import known_refusals
@@ -142,7 +143,6 @@ def definitions_of(entry: Entry, architecture: str) -> Iterator[tuple[str, str]]
     Raises:
         ModakError: it cannot be made for that processor.
     """
-    from modak_ansible.model.target import Processor, Scheduler, Target
     from modak_ansible.planning.image_layers import image_of
 
     processor = Processor(architecture=_known(architecture))

@@ -9,6 +9,7 @@ import typer
 
 from modak_ansible.commands.jobs.operate import Only, Several
 from modak_ansible.commands.options import Json, print_json
+from modak_ansible.errors import UsageError
 
 EXAMPLES = "Example: modak export mine --mlflow mlruns; or: modak export mine --tensorboard runs --wandb-offline wandb"
 
@@ -33,7 +34,6 @@ def command(
     from modak_ansible.deployment.comparison import fetched
     from modak_ansible.deployment.exporting.exported import export
     from modak_ansible.deployment.run import fetch_results
-    from modak_ansible.errors import UsageError
     from modak_ansible.store.deployments import find_all
 
     places = {"mlflow": mlflow, "tensorboard": tensorboard, "wandb": wandb}

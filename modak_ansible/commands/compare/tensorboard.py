@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from modak_ansible.commands.jobs.operate import Only, Several
+from modak_ansible.errors import ModakError, UsageError
 
 if TYPE_CHECKING:
     import subprocess
@@ -60,11 +62,9 @@ def _show(folders: list[Path], events: LiveEvents, process: subprocess.Popen[byt
         ModakError: TensorBoard has ended.
     """
     import subprocess
-    from contextlib import suppress
 
     from modak_ansible.deployment.comparison import fetched
     from modak_ansible.deployment.run import fetch_results
-    from modak_ansible.errors import ModakError
     from modak_ansible.store.deployment import DeploymentStore
 
     said, is_first, all_ended = "", True, False
@@ -93,8 +93,6 @@ def _program() -> str:
     import shutil
     import sys
 
-    from modak_ansible.errors import UsageError
-
     beside = Path(sys.executable).parent / "tensorboard"
     found = str(beside) if beside.exists() else shutil.which("tensorboard")
     if found is None:
@@ -113,9 +111,7 @@ def _started(program: str, folder: Path, port: int | None) -> tuple[subprocess.P
     import socket
     import subprocess
     import time
-    from contextlib import suppress
 
-    from modak_ansible.errors import ModakError
     from modak_ansible.transport.tunnel import free_port
 
     said = b""

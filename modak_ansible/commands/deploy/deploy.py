@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from modak_ansible.commands.options import Json, PlanOptions, as_data, seconds_in, show_warnings, takes
+from modak_ansible.errors import ModakError, TimeIsOver
+from modak_ansible.store.project import find_blueprint
 
 if TYPE_CHECKING:
     from modak_ansible.commands.deploy.notification import Ending
@@ -92,7 +95,6 @@ def _deploy(
     from modak_ansible.deployment.looking import look_first, unseen, with_other_builds
     from modak_ansible.deployment.playbook import PlaybookError
     from modak_ansible.planning.service import plan_all
-    from modak_ansible.store.project import find_blueprint
 
     given = find_blueprint(asked.blueprint), asked.given, asked.training
     found = plan_all(*given)
@@ -131,7 +133,6 @@ def _carry_out(
     from modak_ansible.commands.deploy.progress import whose_testbed
     from modak_ansible.deployment.run import check_that_all_run
     from modak_ansible.deployment.searches.searching import deploy_all, trials_of
-    from modak_ansible.errors import TimeIsOver
 
     again = f"modak deploy {asked.restated}"
     check_that_all_run(found, wait=not detach)
@@ -187,11 +188,9 @@ def _carry_out(
 def _undeployed(stores: list[DeploymentStore], display: StageDisplay) -> str:
     """Undeploys all after the end of the time; tells what is left."""
     import os
-    from contextlib import suppress
 
     from modak_ansible.deployment.playbook import run_playbook
     from modak_ansible.deployment.run import plans_of
-    from modak_ansible.errors import ModakError
 
     with suppress(ModakError):  # what the jobs have written so far, where there is any
         run_playbook("results", plans_of(stores), display)

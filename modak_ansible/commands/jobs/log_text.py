@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from modak_ansible.commands.jobs.log_start import Since
-from modak_ansible.deployment.playbook import Listener
+from modak_ansible.deployment.playbook import Listener, run_playbook
+from modak_ansible.errors import UsageError
 from modak_ansible.store.deployment import DeploymentStore
+from modak_ansible.store.logs import read_stage_log, size_before
 from modak_ansible.target.core.staging import RANKS
 
 Show = Callable[[str], None]
@@ -26,7 +28,6 @@ def of_job(folder: Path, log: str, since: Since, *, follow: bool, show: Show, ra
     Raises:
         ModakError: the target cannot be asked.
     """
-    from modak_ansible.deployment.playbook import run_playbook
     from modak_ansible.deployment.run import fetch_results, plans_of
 
     store = DeploymentStore(folder)
@@ -58,7 +59,6 @@ def check_rank(store: DeploymentStore, rank: int) -> int:
     Raises:
         UsageError: there is no such rank.
     """
-    from modak_ansible.errors import UsageError
 
     count = ranks_of(store.plan)
     if rank >= count:
@@ -81,7 +81,6 @@ def of_build(folder: Path, since: Since, *, follow: bool, show: Show) -> list[st
     Raises:
         ModakError: the target cannot be asked, or has no such log.
     """
-    from modak_ansible.deployment.playbook import run_playbook
     from modak_ansible.deployment.run import plans_of
 
     lines: list[str] = []
@@ -96,7 +95,6 @@ def of_build(folder: Path, since: Since, *, follow: bool, show: Show) -> list[st
 
 def of_stages(folder: Path, since: Since, *, follow: bool, show: Show) -> list[str]:
     """What the stages did and when; none are left where they were followed."""
-    from modak_ansible.store.logs import read_stage_log
 
     def written() -> list[str]:
         entries = [entry for entry in read_stage_log(folder) if entry.time >= (since.moment or 0)]
@@ -137,7 +135,6 @@ def bring(folder: Path) -> None:
 
 def _offset(folder: Path, log: str, since: Since) -> int:
     """Where what was written since a moment begins, in bytes."""
-    from modak_ansible.store.logs import size_before
 
     if since.moment is None:
         return 0

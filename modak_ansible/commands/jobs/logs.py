@@ -9,6 +9,7 @@ import typer
 
 from modak_ansible.commands.jobs.operate import Newest, Only
 from modak_ansible.commands.options import Json, print_json
+from modak_ansible.errors import UsageError, nearest
 
 EXAMPLES = "Example: modak logs -f; or: modak logs mnist-pytorch-slurm build --since 10m"
 
@@ -54,7 +55,6 @@ def command(
     """
     from modak_ansible.commands.jobs import log_text as log_texts
     from modak_ansible.commands.jobs.log_start import Since, read_since
-    from modak_ansible.errors import UsageError, nearest
 
     if kind is None and deployment in _KINDS:
         deployment, kind = None, deployment
@@ -101,7 +101,6 @@ def _check_rank(folder: Path, rank: int | None, *, is_its_own: bool, follow: boo
         UsageError: there is no such rank, or no such log of one.
     """
     from modak_ansible.commands.jobs.log_text import check_rank
-    from modak_ansible.errors import UsageError
     from modak_ansible.store.deployment import DeploymentStore
 
     if rank is not None and not is_its_own:

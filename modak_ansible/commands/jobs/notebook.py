@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from modak_ansible.commands.options import PlanOptions, seconds_in, show_warnings, takes
+from modak_ansible.errors import JobFailed, ModakError, TargetUnreachable, UsageError
+from modak_ansible.store.project import find_blueprint
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -100,7 +102,6 @@ def _seconds(idle: str) -> int:
     Raises:
         UsageError: it is no duration, or too short a one.
     """
-    from modak_ansible.errors import UsageError
 
     seconds = int(seconds_in("--idle", idle))
     if seconds < _SHORTEST:
@@ -119,10 +120,8 @@ def _planned(asked: PlanOptions, idle: int) -> Planned:
     from modak_ansible.catalogue import load_catalogue
     from modak_ansible.commands.deploy.progress import StageDisplay
     from modak_ansible.deployment.looking import look_first, unseen
-    from modak_ansible.errors import UsageError
     from modak_ansible.planning.notebook import check_python, notebook_for
     from modak_ansible.planning.service import plan_trainings, those_named
-    from modak_ansible.store.project import find_blueprint
 
     path = find_blueprint(asked.blueprint)
 
@@ -158,7 +157,6 @@ def _submitted(planned: Planned) -> DeploymentStore:
     from modak_ansible.deployment.notebooks import living
     from modak_ansible.deployment.playbook import run_playbook
     from modak_ansible.deployment.run import plans_of
-    from modak_ansible.errors import TargetUnreachable
     from modak_ansible.store.deployment import DeploymentStore
 
     console = Console(highlight=False)
@@ -190,7 +188,6 @@ def _ready(entry: Entry, connection: Connection) -> Listening:
     from modak_ansible.deployment.notebooks import listening, state_of
     from modak_ansible.deployment.playbook import Enough
     from modak_ansible.deployment.status_query import ask_targets
-    from modak_ansible.errors import ModakError
 
     said: set[str] = set()
 
@@ -231,7 +228,6 @@ def _raise_ended(store: DeploymentStore) -> None:
     Raises:
         JobFailed: with what is known of the end.
     """
-    from modak_ansible.errors import JobFailed
 
     job = store.job
     words = f"job {job.get('job_id', '')} ended before JupyterLab was ready: {job.get('state', 'LOST').lower()}"
@@ -267,7 +263,6 @@ def _open(store: DeploymentStore, connection: Connection, tunnel: Tunnel | None,
         ModakError: it cannot be opened, or nothing answers through it.
     """
     from modak_ansible.deployment.notebooks import answers
-    from modak_ansible.errors import ModakError
 
     if tunnel:
         tunnel.open()
@@ -320,7 +315,6 @@ def _reopen(tunnel: Tunnel, left: str) -> None:
     Raises:
         TargetUnreachable: it cannot be opened any more.
     """
-    from modak_ansible.errors import TargetUnreachable
     from modak_ansible.transport.tunnel import NoTunnel
 
     typer.echo("the tunnel is lost; it is opened again", err=True)
@@ -361,7 +355,6 @@ def _tell_end(store: DeploymentStore) -> None:
     Raises:
         JobFailed: it did not end as notebooks do: by itself, by its user, or with its wall time.
     """
-    from modak_ansible.errors import JobFailed
 
     job = store.job
     state, why = job.get("state", "LOST"), job.get("explanation", "")
@@ -374,7 +367,6 @@ def _tell_end(store: DeploymentStore) -> None:
 
 def _bring(store: DeploymentStore) -> None:
     from modak_ansible.deployment.run import fetch_results
-    from modak_ansible.errors import ModakError
     from modak_ansible.model.quantities import counted
 
     try:

@@ -8,6 +8,7 @@ import typer
 
 from modak_ansible.commands.jobs.operate import Only, Which
 from modak_ansible.commands.options import Json
+from modak_ansible.errors import ModakError
 
 EXAMPLES = "Example: modak resume mnist-pytorch-slurm"
 
@@ -28,7 +29,6 @@ def command(
     from modak_ansible.commands.deploy.outcome import carry_out
     from modak_ansible.deployment.playbook import run_playbook
     from modak_ansible.deployment.run import plans_of
-    from modak_ansible.errors import ModakError
     from modak_ansible.store.deployments import find_trainings
 
     found = find_trainings(deployment, training)

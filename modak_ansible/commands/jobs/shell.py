@@ -12,6 +12,7 @@ import typer
 
 from modak_ansible.commands import completion as completing
 from modak_ansible.commands.jobs.operate import Only
+from modak_ansible.errors import ModakError
 
 EXAMPLES = "Example: modak shell mnist-pytorch-slurm; modak shell mnist-pytorch-slurm -- python --version"
 
@@ -48,7 +49,6 @@ def command(
     from modak_ansible.commands.jobs.top import check_runs, meant, refusal
     from modak_ansible.deployment.status import Entry, may_live
     from modak_ansible.deployment.status_query import ask_targets, connection_of
-    from modak_ansible.errors import ModakError
 
     entry = Entry(meant(deployment, training))
     if not may_live(entry.known):

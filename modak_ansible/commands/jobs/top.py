@@ -11,6 +11,7 @@ import typer
 
 from modak_ansible.commands.jobs.operate import Newest, Only
 from modak_ansible.commands.options import Json, print_json
+from modak_ansible.errors import ModakError, TargetUnreachable, UsageError
 
 if TYPE_CHECKING:
     from modak_ansible.deployment.status import Entry
@@ -73,7 +74,6 @@ def meant(deployment: str | None, training: str | None) -> DeploymentStore:
     Raises:
         UsageError: there is none, or there are several.
     """
-    from modak_ansible.errors import UsageError
     from modak_ansible.store.deployment import DeploymentStore
     from modak_ansible.store.deployments import find_trainings, newest_deployment
 
@@ -101,7 +101,6 @@ def _watch(entry: Entry, every: float, *, as_json: bool) -> None:
     from rich.text import Text
 
     from modak_ansible.deployment.status_query import ask_targets
-    from modak_ansible.errors import ModakError
 
     console = Console(highlight=False)
     live = Live(console=console, auto_refresh=False) if console.is_terminal and not as_json else None
@@ -141,7 +140,6 @@ def _words(entry: Entry) -> str:
 
 def refusal(entry: Entry) -> ModakError:
     """The error for a job that does not run."""
-    from modak_ansible.errors import ModakError
 
     if entry.known.record.get("undeployed"):
         return ModakError(f"{entry.name} was undeployed", hint="modak status shows what runs")
@@ -154,7 +152,6 @@ def check_runs(entry: Entry) -> None:
     Raises:
         ModakError: its target does not answer, or the job does not run.
     """
-    from modak_ansible.errors import TargetUnreachable
 
     if entry.problem:
         raise TargetUnreachable(entry.problem)
@@ -167,7 +164,6 @@ def _check(entry: Entry) -> None:
     Raises:
         ModakError: the job does not run, or none of its nodes says what it uses.
     """
-    from modak_ansible.errors import ModakError
 
     check_runs(entry)
     usage = (entry.answer or {}).get("usage") or []

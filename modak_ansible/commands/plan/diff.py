@@ -8,6 +8,7 @@ import typer
 
 from modak_ansible.commands.options import Json, PlanOptions, print_json, show_warnings, takes, without_collecting
 from modak_ansible.commands.plan.differences import Differences, beside_lines, difference_lines, differences
+from modak_ansible.store.project import find_blueprint
 
 if TYPE_CHECKING:
     from modak_ansible.planning.service import Planned
@@ -24,7 +25,6 @@ def command(
     """Compare what would be deployed now with what was deployed last; ends with 1 where they differ."""
     without_collecting()
     from modak_ansible.planning.service import plan_all
-    from modak_ansible.store.project import find_blueprint
 
     every = plan_all(find_blueprint(asked.blueprint), asked.given, asked.training)
     planned = every[0]

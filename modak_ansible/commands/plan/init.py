@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from modak_ansible.commands import completion as completing
-from modak_ansible.commands.options import Json, Nodes, Processes, Words, print_json
+from modak_ansible.commands.options import Json, Nodes, Processes, Words, as_data, print_json, show_warnings
+from modak_ansible.errors import INVALID_BLUEPRINT, UsageError
+from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
+from modak_ansible.reading.blueprint.inputs import Inputs
+from modak_ansible.store.testbeds import running
+from modak_ansible.target.core.files import expanded, write_whole
 
 if TYPE_CHECKING:
     from modak_ansible.reading.drafts.draft import Draft
@@ -56,11 +61,9 @@ def command(
     Nothing of the script is run. What the source does not tell is asked; -- is followed by options that the script is
     to be started with.
     """
-    from modak_ansible.errors import UsageError
     from modak_ansible.reading.drafts.draft import draft_of
     from modak_ansible.reading.drafts.text import text_of
     from modak_ansible.reading.drafts.words import given_as
-    from modak_ansible.target.core.files import expanded
 
     if on and target:
         raise UsageError("--on and --target both say where it runs", hint="leave one of them out")
@@ -128,7 +131,6 @@ class _Answers:
         Raises:
             UsageError: something is not known.
         """
-        from modak_ansible.errors import UsageError
 
         if self._missing:
             is_all_proposed = all(each.endswith("is proposed") for each in self._missing)
@@ -142,7 +144,6 @@ class _Answers:
 def _likely_targets() -> list[str]:
     """The names of all targets, the likeliest first: the user's own, the testbed where one runs, this machine."""
     from modak_ansible.store.targets import known_targets, own_targets
-    from modak_ansible.store.testbeds import running
 
     first = [*own_targets(), *(["testbed"] if running() else []), "local"]
     return list(dict.fromkeys([*first, *known_targets()]))
@@ -155,7 +156,6 @@ def _surveyed(host: str, *, is_quiet: bool) -> str:
     from modak_ansible.discovery.description import describe
     from modak_ansible.discovery.surveying import Wanted, survey_target
     from modak_ansible.discovery.written import Files
-    from modak_ansible.reading.blueprint.inputs import Inputs
     from modak_ansible.store.targets import known_targets, new_target, own_targets
 
     name = host.rpartition("@")[2].partition(".")[0]
@@ -199,9 +199,7 @@ def _write(text: str, folder: Path, *, force: bool) -> str:
     """
     import difflib
 
-    from modak_ansible.errors import UsageError
     from modak_ansible.reading.blueprint.reader import SERVICE_FILE
-    from modak_ansible.target.core.files import write_whole
 
     path = folder / SERVICE_FILE
     before = path.read_text(encoding="utf-8", errors="replace") if path.exists() else None
@@ -217,12 +215,8 @@ def _write(text: str, folder: Path, *, force: bool) -> str:
 
 
 def _report(draft: Draft, folder: Path, written: str, *, as_json: bool) -> None:
-    from modak_ansible.commands.options import as_data, show_warnings
     from modak_ansible.commands.tables import print_table
-    from modak_ansible.errors import INVALID_BLUEPRINT
     from modak_ansible.planning.service import check_blueprint
-    from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
-    from modak_ansible.reading.blueprint.inputs import Inputs
     from modak_ansible.reading.blueprint.reader import SERVICE_FILE
 
     path = folder / SERVICE_FILE

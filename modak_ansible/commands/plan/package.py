@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 
 from modak_ansible.commands.options import NOTHING_ASKED, Blueprint, Json, PlanOptions, Words, print_json, takes
+from modak_ansible.store.project import find_blueprint
+from modak_ansible.target.core.files import write_whole
 
 EXAMPLES = "Example: modak package mine -i site.yaml -o mine.csar, and elsewhere: modak deploy mine.csar"
 
@@ -38,8 +40,6 @@ def command(
 
     from modak_ansible.commands.plan.packaging import contents, lay_out, package
     from modak_ansible.model.quantities import format_size
-    from modak_ansible.store.project import find_blueprint
-    from modak_ansible.target.core.files import write_whole
 
     path = find_blueprint(blueprint)
     given = asked._replace(words=words).given

@@ -19,6 +19,7 @@ from modak_ansible.commands.options import (
 )
 from modak_ansible.errors import Mistake
 from modak_ansible.reading.blueprint.forms.mistakes import NOT_KEPT
+from modak_ansible.store.project import find_blueprint
 
 if TYPE_CHECKING:
     from modak_ansible.model.plan import Plan
@@ -51,7 +52,6 @@ def command(
     """Show what a deployment would do, how fast it would be, and why; changes nothing and needs no network."""
     without_collecting()
     from modak_ansible.planning.service import plan_trainings, the_one, those_named
-    from modak_ansible.store.project import find_blueprint
 
     path, training = find_blueprint(asked.blueprint), asked.training
     found = those_named(path, plan_trainings(path, asked.given, training), training)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from modak_ansible.commands.options import Json, PlanOptions, show_warnings, takes
+from modak_ansible.errors import ModakError
+from modak_ansible.store.project import find_blueprint
 
 if TYPE_CHECKING:
     from modak_ansible.model.measured.need import Need
@@ -28,11 +30,9 @@ def command(
     how long it trains where nobody said what it computes.
     """
     from modak_ansible.commands.plan.tune import deployed
-    from modak_ansible.errors import ModakError
     from modak_ansible.planning.service import plan_blueprint
     from modak_ansible.planning.tracing import Tracing, need_from, note_need
     from modak_ansible.store.deployment import DeploymentStore
-    from modak_ansible.store.project import find_blueprint
 
     change = Tracing()
     planned = plan_blueprint(find_blueprint(asked.blueprint), asked.given, asked.training, change=change)

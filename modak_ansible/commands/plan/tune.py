@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from modak_ansible.commands.options import Json, PlanOptions, print_json, show_warnings, takes
+from modak_ansible.errors import ModakError
 from modak_ansible.store.deployment import DeploymentStore
+from modak_ansible.store.project import find_blueprint
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,7 +37,6 @@ def command(
     """
     from modak_ansible.planning.service import plan_blueprint
     from modak_ansible.planning.tuning.tuning import tuning_alone
-    from modak_ansible.store.project import find_blueprint
 
     planned = plan_blueprint(
         find_blueprint(asked.blueprint),
@@ -83,7 +84,6 @@ def _show_plan(plan: Plan, *, as_json: bool) -> None:
 
 def _show_result(plan: Plan, folder: Path, *, as_json: bool) -> None:
     from modak_ansible.commands.tables import print_table
-    from modak_ansible.errors import ModakError
     from modak_ansible.store.tuned import read_report, rows_of, summary_pairs
 
     as_planned = cast("PlanJson", plan.model_dump(mode="json"))

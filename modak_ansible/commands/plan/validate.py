@@ -13,6 +13,9 @@ from modak_ansible.commands.options import (
     takes,
     without_collecting,
 )
+from modak_ansible.errors import INVALID_BLUEPRINT
+from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
+from modak_ansible.store.project import find_blueprint
 
 EXAMPLES = "Example: modak validate tosca/blueprints/mnist-pytorch-slurm -i site.yaml"
 
@@ -23,13 +26,10 @@ def command(
     as_json: Json = False,
 ) -> None:
     """Check a blueprint with tosca-parser and with MODAK's own rules, or a request, and report every mistake."""
-    from modak_ansible.errors import INVALID_BLUEPRINT
     from modak_ansible.model.application import runs_nothing
-    from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 
     without_collecting()
     from modak_ansible.planning.service import check_blueprint
-    from modak_ansible.store.project import find_blueprint
 
     path = find_blueprint(asked.blueprint)
     mistakes, warnings = Mistakes(), Mistakes()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,6 +12,8 @@ import typer
 from modak_ansible.commands import completion as completing
 from modak_ansible.commands.jobs.operate import Only
 from modak_ansible.commands.options import Json, print_json, without_collecting
+from modak_ansible.errors import UsageError
+from modak_ansible.store.project import state_folder
 
 if TYPE_CHECKING:
     from modak_ansible.deployment.status import Entry, StatusRow
@@ -49,11 +53,9 @@ def command(
 
 
 def _entries(deployment: str | None, training: str | None) -> list[Entry]:
-    from pathlib import Path
 
     from modak_ansible.deployment.status import Entry
     from modak_ansible.store.deployments import find_deployments, find_trainings, glance, not_superseded
-    from modak_ansible.store.project import state_folder
 
     _refuse(bool(training and not deployment), "--training goes with a blueprint", "modak status BLUEPRINT")
     if deployment and training:
@@ -63,7 +65,6 @@ def _entries(deployment: str | None, training: str | None) -> list[Entry]:
 
 
 def _ask_and_show(entries: list[Entry], *, as_json: bool, offline: bool) -> None:
-    from threading import Thread
 
     from modak_ansible.deployment.status import may_live, rows_of
 
@@ -99,7 +100,6 @@ def _pause(every: float | None) -> float:
 
 
 def _refuse(condition: bool, message: str, hint: str = "") -> None:
-    from modak_ansible.errors import UsageError
 
     if condition:
         raise UsageError(message, hint=hint)
