@@ -16,7 +16,7 @@ import subprocess
 import tarfile
 import zipfile
 import zlib
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Callable, Iterator, NamedTuple, Sequence
 
@@ -140,8 +140,7 @@ def unpack(path: Path, folder: Path, limit: int, note: Callable[[str], None] = l
     known = {member.name: member for member in members}
     for member in members:
         if member.leads_to:
-            with suppress(FileNotFoundError):
-                (folder / member.name).unlink()
+            (folder / member.name).unlink(missing_ok=True)
             os.link(folder / _end_of(member.name, known), folder / member.name)
 
 

@@ -303,8 +303,7 @@ class DatasetStore:
         folder.rename(self.path)
         for left in (self.partial, self._unpacked, self._shards):
             shutil.rmtree(left, ignore_errors=True)
-        with suppress(FileNotFoundError):
-            self.wanted.unlink()
+        self.wanted.unlink(missing_ok=True)
         return _summary(known, files)
 
 

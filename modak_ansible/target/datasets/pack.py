@@ -96,8 +96,7 @@ class PackedData:
         """
         part = self.image.with_name(f".{self.image.name}.part")
         began = time.time()
-        with suppress(FileNotFoundError):
-            part.unlink()  # what a killed packing left
+        part.unlink(missing_ok=True)  # what a killed packing left
         try:
             known = self._packed(part, activity)
             activity.note("checking the image")
@@ -113,8 +112,7 @@ class PackedData:
                 raise _no_room(NO_ROOM[error.errno], self.image) from error
             raise
         finally:
-            with suppress(FileNotFoundError):
-                part.unlink()
+            part.unlink(missing_ok=True)
 
     def _packed(self, part: Path, activity: Activity) -> Packed:
         program = find_program("mksquashfs")

@@ -55,8 +55,7 @@ class Uses:
 
     def forget(self, deployment: str) -> None:
         """A deployment that is undone needs nothing any more."""
-        with suppress(FileNotFoundError):
-            self._reservation(deployment).unlink()
+        self._reservation(deployment).unlink(missing_ok=True)
 
     def users(self) -> dict[Path, list[str]]:
         """The names of the deployments that use an image or a dataset, by its path."""

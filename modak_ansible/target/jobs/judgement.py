@@ -7,7 +7,7 @@ from typing import Callable, Optional
 
 from ...schedulers.base import AccountingSilent, JobRecord, JobState, Scheduler, SchedulerSilent
 from ..core.commands import TimedRun
-from ..core.files import changed_at, lack_of_room, read_text, tail
+from ..core.files import changed_at, clock_of, lack_of_room, read_text, tail
 from ..core.staging import RANKS, STATE
 from .attempts import number_of
 from .markers import (
@@ -24,7 +24,6 @@ from .markers import (
     noted_start,
     outgrew_memory,
 )
-from .runs import explained, living_state, own, run_of
 from .situation import UNKNOWN, Situation, known_end, note_end
 
 GRACE = 15.0  # seconds that a job's last words may take to be seen through a shared file system
@@ -34,6 +33,12 @@ CANCELLED = "cancelled"
 SKIPPED = "skipped"
 # The ends in which what became of a rank is no cause.
 _ENDED_FROM_OUTSIDE = (JobState.CANCELLED, JobState.TIMEOUT, JobState.PREEMPTED)
+
+# A job in one of these notes nothing: what it noted is of a run that was before.
+_WAITING = (JobState.QUEUED, JobState.HELD)
+_OF_A_RUN = ("started", "finished", "ended")
+# Seconds: what was noted since may be younger than the scheduler's answer.
+_FRESH = 60.0
 
 # Gives what the scheduler says of a job, by its id.
 Ask = Callable[[str], Optional[JobRecord]]
@@ -67,7 +72,7 @@ class Judgement:
         if finished == 0:  # nobody has more to say
             return self._judge(job_id, finished, None)
         try:
-            record = own(ask(job_id) if ask else self._scheduler.status(self._run, job_id), self._job_name, self.path)
+            record = _own(ask(job_id) if ask else self._scheduler.status(self._run, job_id), self._job_name, self.path)
         except SchedulerSilent as error:
             end = self._known_end(job_id)
             if end and not (end.state == JobState.LOST and finished is not None):
@@ -95,8 +100,8 @@ class Judgement:
         if finished == 0:
             return self._situation(job_id, JobState.COMPLETED, record, exit_code=0)
         if record and not record.state.is_final:
-            state = living_state(self._state, finished, record)
-            words = explained(self._state, state, record.reason)
+            state = _living_state(self._state, finished, record)
+            words = _explained(self._state, state, record.reason)
             if record.down and state is JobState.RUNNING:
                 title = self._scheduler.title
                 words = f"{record.down} is down, says {title}: whether the job runs on is known when the node is back"
@@ -193,7 +198,7 @@ class Judgement:
             started=started,
             ended=changed_at(self._state / "finished") or (self._end(started, record, kill) if is_over else None),
             attempt=number_of(self.path),
-            run=max(1, run_of(self._state)),
+            run=max(1, _run_of(self._state)),
             explanation=explanation,
             held_by=record.held_by if record else "",
             down=record.down if record else "",
@@ -215,3 +220,49 @@ class Judgement:
             if found := found or tail(folder / "output.log", 15):
                 return found
         return []
+
+
+# --- the runs of a job that its scheduler starts anew after it was stopped, by what the job notes of them
+
+
+def _run_of(state: Path) -> int:
+    """How often a job that may be queued again has begun, by the folder of its markers; 0 where nobody counts."""
+    return len(read_text(state / "runs").splitlines())
+
+
+def _living_state(state: Path, finished: int | None, record: JobRecord) -> JobState:
+    """The state of a job that the scheduler has, and that may have noted its end, or that it is to run again.
+
+    Args:
+        state: the folder of its markers.
+        finished: the exit code that it noted.
+    """
+    if record.state in _WAITING:
+        noted = changed_at(state / "finished")
+        if finished is not None and noted is not None and clock_of(state) - noted > _FRESH:
+            # the scheduler runs it again: what its earlier life noted no longer counts
+            for name in _OF_A_RUN:
+                (state / name).unlink(missing_ok=True)
+        return record.state
+    if (state / "requeued").exists():
+        return JobState.QUEUED
+    return record.state if finished is None else JobState.ENDING
+
+
+def _own(record: JobRecord | None, name: str, folder: Path) -> JobRecord | None:
+    """The scheduler's word of a deployment's job; None where it is of a stranger's, as where ids have begun anew.
+
+    Args:
+        folder: the deployment's; the task of an array was submitted from a folder beside it.
+    """
+    if record is None or not (record.name and record.folder) or record.name == name:
+        return record
+    place = Path(record.folder).name
+    return record if place == folder.name or place.startswith(".array-") else None
+
+
+def _explained(state: Path, living: JobState, reason: str) -> str:
+    """Which of a job's runs comes next or goes on, where there are several, and the scheduler's reason."""
+    run = _run_of(state)
+    words = f"queued again for run {run + 1}" if living in _WAITING and run else f"run {run}" if run > 1 else ""
+    return ", ".join(part for part in (words, reason) if part)

@@ -164,8 +164,7 @@ class Release(Operation):
         if situation.state != JobState.HELD and not is_ours:
             return False
         self.tell(deployment.scheduler.release, deployment, situation)
-        with suppress(FileNotFoundError):
-            (deployment.state / _HELD).unlink()
+        (deployment.state / _HELD).unlink(missing_ok=True)
         return True
 
     def is_seen(self, before: Situation, now: Situation) -> bool:  # noqa: ARG002

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Mapping, TypedDict
@@ -101,8 +100,7 @@ def note_end(state: Path, situation: Situation) -> None:
     """Notes how a job ended; of one that lives nothing is noted any more."""
     path = state / _END
     if not situation.is_final:
-        with suppress(FileNotFoundError):
-            path.unlink()
+        path.unlink(missing_ok=True)
         return
     noted = {name: value for name, value in asdict(situation).items() if name not in _FRESH}
     if read_json(path) != noted:
