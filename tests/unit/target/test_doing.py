@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modak_ansible.target.core.build_progress import doing
+from modak_ansible.target.core.background import doing
 
 APPTAINER = """\
 INFO:    Adding testscript

@@ -13,8 +13,8 @@ from workspaces import BASE, DATA, DAY, DEPLOYMENT, OTHER, TOP, dataset, deploy,
 from modak_ansible.errors import ModakError
 from modak_ansible.target.core.workspace import Workspace
 from modak_ansible.target.garbage import garbage, hosts
-from modak_ansible.target.garbage.elsewhere import run_there
 from modak_ansible.target.garbage.garbage import Garbage
+from modak_ansible.target.garbage.hosts import run_there
 
 SSH = """#!/bin/sh
 for last; do :; done
