@@ -12,7 +12,8 @@ from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
 
 from modak_ansible.reading.blueprint.script.paths import OF_OUTPUT
-from modak_ansible.reading.drafts.texts import ANY, Texts, below, last_name
+from modak_ansible.reading.blueprint.script.syntax import last_name
+from modak_ansible.reading.drafts.texts import ANY, Texts, below
 from modak_ansible.target.core.files import expanded
 
 _OF_DATA = re.compile(
@@ -81,19 +82,16 @@ def elsewhere_by(folder: Path, trees: Mapping[str, ast.Module], options: Mapping
 
     A folder of code, or one that the script lies in, is none of them, nor is what an option says by default.
     """
-    held = {name.replace("-", "_"): value for name, value in options.items()}
     found: dict[Path, Elsewhere] = {}
-    for name, tree in trees.items():
-        texts = Texts(tree, held)
-        for node in ast.walk(tree):
-            text = texts.of(node) if isinstance(node, ast.Constant | ast.BinOp | ast.Call | ast.JoinedStr) else None
-            if not text or not text.startswith(("../", "/", "~/")) or ANY in text or not _is_path(text):
-                continue
-            path = Path(os.path.normpath(folder / expanded(text)))
-            is_here = _is_data(path, folder)
-            is_somebodys = text.startswith(_HOMES) and len(PurePosixPath(text).parts) > _IN_HOME and not path.exists()
-            if (is_here or is_somebodys) and text not in options.values():
-                found.setdefault(path, Elsewhere(text, f"{name}:{getattr(node, 'lineno', 1)}", path, is_here))
+    for name, texts, node in _nodes_of(trees, options):
+        text = texts.of(node) if isinstance(node, ast.Constant | ast.BinOp | ast.Call | ast.JoinedStr) else None
+        if not text or not text.startswith(("../", "/", "~/")) or ANY in text or not _is_path(text):
+            continue
+        path = Path(os.path.normpath(folder / expanded(text)))
+        is_here = _is_data(path, folder)
+        is_somebodys = text.startswith(_HOMES) and len(PurePosixPath(text).parts) > _IN_HOME and not path.exists()
+        if (is_here or is_somebodys) and text not in options.values():
+            found.setdefault(path, Elsewhere(text, f"{name}:{getattr(node, 'lineno', 1)}", path, is_here))
     # the longest of those that begin alike: a folder that is joined with a name is named by the way
     return [each for path, each in found.items() if not any(path in other.parents for other in found)]
 
@@ -118,15 +116,11 @@ def data_options(names: Sequence[str]) -> list[str]:
 
 def torchvision_root(trees: Mapping[str, ast.Module], options: Mapping[str, str]) -> str | None:
     """The folder in which a script has torchvision look for MNIST; None where it does not."""
-    held = {each.replace("-", "_"): value for each, value in options.items()}
-    for tree in trees.values():
-        texts = Texts(tree, held)
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and last_name(node.func) == "MNIST":
-                given = {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg}
-                root = texts.of(node.args[0] if node.args else given.get("root"))
-                if root is not None:
-                    return root
+    for _, texts, node in _nodes_of(trees, options):
+        if isinstance(node, ast.Call) and last_name(node.func) == "MNIST":
+            given = {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg}
+            if (root := texts.of(node.args[0] if node.args else given.get("root"))) is not None:
+                return root
     return None
 
 
@@ -135,20 +129,25 @@ def hub_datasets(folder: Path, trees: Mapping[str, ast.Module], options: Mapping
 
     A name that is a folder or a file of the script's is no dataset of the Hub, nor is that of a format.
     """
-    held = {each.replace("-", "_"): value for each, value in options.items()}
     found: dict[str, str] = {}
-    for tree in trees.values():
-        texts = Texts(tree, held)
-        for node in ast.walk(tree):
-            if not isinstance(node, ast.Call) or last_name(node.func) != "load_dataset":
-                continue
-            given = {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg}
-            name = texts.of(node.args[0] if node.args else given.get("path")) or ""
-            is_theirs = _HUB_NAME.fullmatch(name) and name not in _BUILDERS and not (folder / name).exists()
-            if is_theirs and not {"data_files", "data_dir"} & set(given):
-                revision = texts.of(given.get("revision")) or ""
-                found.setdefault(name, revision if ANY not in revision else "")
+    for _, texts, node in _nodes_of(trees, options):
+        if not isinstance(node, ast.Call) or last_name(node.func) != "load_dataset":
+            continue
+        given = {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg}
+        name = texts.of(node.args[0] if node.args else given.get("path")) or ""
+        is_theirs = _HUB_NAME.fullmatch(name) and name not in _BUILDERS and not (folder / name).exists()
+        if is_theirs and not {"data_files", "data_dir"} & set(given):
+            revision = texts.of(given.get("revision")) or ""
+            found.setdefault(name, revision if ANY not in revision else "")
     return list(found.items())
+
+
+def _nodes_of(trees: Mapping[str, ast.Module], options: Mapping[str, str]) -> Iterator[tuple[str, Texts, ast.AST]]:
+    """All that files are made of, with the file's name and what texts in it are."""
+    held = {name.replace("-", "_"): value for name, value in options.items()}
+    for name, tree in trees.items():
+        texts = Texts(tree, held)
+        yield from ((name, texts, node) for node in ast.walk(tree))
 
 
 def is_much(path: Path) -> bool:

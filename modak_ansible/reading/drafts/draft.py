@@ -116,7 +116,7 @@ class _Drafting:
         self._requirements()
         self._words = words
         self._exact = {name for option in self._declared for name in option.names}
-        self._arguments(words)
+        self.draft.arguments, self.draft.words = arguments_of(words, self._declared)
         replaced(self._code.trees[self._code.script], script.parent, words)
         self._hydra = hydra_of(script, self._code.trees[self._code.script], words)
         self._told = _told_by_files(script.parent, self.draft.words) if library_options(self._sources) else {}
@@ -152,9 +152,6 @@ class _Drafting:
         self.draft.notes += found.notes
         for line, reason in zip(found.lines, found.reasons, strict=True):
             self._say("package", f"{line}, {reason}")
-
-    def _arguments(self, words: Sequence[str]) -> None:
-        self.draft.arguments, self.draft.words = arguments_of(words, self._declared)
 
     def _given(self, option: Option) -> list[str]:
         """The names, without dashes, by which an option is given."""

@@ -7,7 +7,9 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 
-from modak_ansible.reading.drafts.texts import ANY, FORMATTED, Texts, below, last_name
+from modak_ansible.reading.blueprint.script.libraries import PARSERS
+from modak_ansible.reading.blueprint.script.syntax import last_name
+from modak_ansible.reading.drafts.texts import ANY, FORMATTED, Texts, below
 
 # Where the path stands among the arguments: of a function, by the end of its name, and of a method.
 _FUNCTIONS = {
@@ -36,7 +38,6 @@ _OF_TRAINER = re.compile(
     r"\w*TrainingArguments|(SFT|DPO|GRPO|PPO|KTO|ORPO|CPO|Reward|RLOO|OnlineDPO|BCO|XPO|GKD)Config"
 )
 _TRAINER_FOLDER = "trainer_output"
-_PARSERS = ("HfArgumentParser", "TrlParser")
 _LIGHTNING = ("lightning", "pytorch_lightning")
 _LIGHTNING_FOLDERS = ("lightning_logs", "checkpoints")  # with a logger, and without
 _FETCHES = {"urlretrieve", "snapshot_download", "hf_hub_download", "load_dataset", "download", "get_file", "wget"}
@@ -127,7 +128,7 @@ def _of_trainers(call: ast.Call, texts: Texts, lightning: set[str]) -> Iterator[
             yield _TRAINER_FOLDER
         elif "output_dir" not in given:
             yield texts.of(said) or ""
-    elif name in _PARSERS:
+    elif name in PARSERS:
         parsed = {last_name(node) for argument in call.args for node in ast.walk(argument)}
         if any(_OF_TRAINER.fullmatch(each) for each in parsed):
             yield texts.of(ast.Name("output_dir")) or _TRAINER_FOLDER

@@ -22,10 +22,10 @@ from modak_ansible.catalogue.locks import lock_of, package_of
 from modak_ansible.errors import ModakError
 from modak_ansible.reading.blueprint.forms.text_rules import requirement_problem
 from modak_ansible.reading.blueprint.script.starting import start_hint
+from modak_ansible.reading.blueprint.script.syntax import last_name
 from modak_ansible.reading.drafts.imports import Code, Imported, has_code
 from modak_ansible.reading.drafts.installed import Installed
 from modak_ansible.reading.drafts.pins import Pin, Pins, plain
-from modak_ansible.reading.drafts.texts import last_name
 
 PYTHON = "python"
 _LISTED = "requirements.txt"

@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
+from modak_ansible.reading.blueprint.script.syntax import last_name
+
 ANY = "*"
 FORMATTED = re.compile(r"\{[^{}]*\}")
 _PERCENT = re.compile(r"%[-+# 0-9.]*[a-zA-Z]")
@@ -129,11 +131,6 @@ def _constants(path: Path) -> dict[str, ast.expr]:
     except (OSError, ValueError, SyntaxError):
         return {}
     return {name: value for node in tree.body for name, value in _assigned(node) if isinstance(value, ast.Constant)}
-
-
-def last_name(node: ast.AST) -> str:
-    """``save`` of torch.save; empty for what has no name."""
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
 def below(text: str) -> str:

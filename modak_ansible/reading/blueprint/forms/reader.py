@@ -302,24 +302,21 @@ def is_empty(item: Item) -> bool:
     return item.value is None or (isinstance(item.value, str) and not item.value.strip())
 
 
-def _form_at(form: type[Form], path: Path) -> type[Form] | None:
-    found: type[Form] | None = form
-    named: type[Form] | None = None  # of the mapping whose names come next
-    for name in path:
-        if named:
-            found, named = named, None
-            continue
-        annotation = fields_of(found).get(name) if found else None
-        found, named = form_of(annotation), named_forms_of(annotation)
-    return found
-
-
 def _kinds(annotation: Any) -> set[Any]:
     return {type_ for type_ in plain_types(annotation) if type_ in (int, float, bool, str)}
 
 
 def _field_path(loc: Iterable[Any], form: type[Form]) -> Path:
     """pydantic's path without what it adds of its own: positions in lists, and the names of alternatives."""
+    return _followed(loc, form)[0]
+
+
+def _form_at(form: type[Form], path: Path) -> type[Form] | None:
+    return _followed(path, form)[1]
+
+
+def _followed(loc: Iterable[Any], form: type[Form]) -> tuple[Path, type[Form] | None]:
+    """A path as far as it leads through forms, and the form that it ends at; none behind a plain value."""
     path: list[str] = []
     inside: type[Form] | None = form
     named: type[Form] | None = None  # of the mapping whose names come next
@@ -333,7 +330,7 @@ def _field_path(loc: Iterable[Any], form: type[Form]) -> Path:
         path.append(name)
         annotation = fields_of(inside).get(name)
         inside, named = form_of(annotation), named_forms_of(annotation)
-    return tuple(path)
+    return tuple(path), inside
 
 
 def _same_path(pattern: str, path: Path) -> bool:

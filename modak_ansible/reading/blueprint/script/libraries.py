@@ -10,7 +10,7 @@ from modak_ansible.reading.blueprint.script.option import Option, literal
 _FLAGS = "absl.flags."
 _MARKS = ("mark_flag_as_required", "mark_flags_as_required")
 _KINDS = {"integer": "int", "float": "float"}
-_PARSERS = ("HfArgumentParser", "TrlParser")
+PARSERS = ("HfArgumentParser", "TrlParser")
 _PLAIN = ("str", "int", "float")
 
 Namer = Callable[[ast.AST], str]
@@ -47,7 +47,7 @@ def parsed_classes(calls: Iterable[ast.Call], name_of: Namer) -> set[str]:
     """The names of the dataclasses that a file has Hugging Face's parser make options of."""
     found: set[str] = set()
     for call in calls:
-        if name_of(call.func).rpartition(".")[2] in _PARSERS:
+        if name_of(call.func).rpartition(".")[2] in PARSERS:
             given = [*call.args, *(keyword.value for keyword in call.keywords)]
             found |= {node.id for each in given for node in ast.walk(each) if isinstance(node, ast.Name)}
     return found

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from modak_ansible.reading.blueprint.script.libraries import absl_options, dataclass_options, parsed_classes
 from modak_ansible.reading.blueprint.script.option import Option, literal
-from modak_ansible.reading.blueprint.script.syntax import KEPT, children_of, nodes_of
+from modak_ansible.reading.blueprint.script.syntax import KEPT, children_of, last_name, nodes_of
 
 _PARSER = "argparse.ArgumentParser"
 _READ_FROM_ELSEWHERE = {"parents", "prefix_chars", "fromfile_prefix_chars"}
@@ -361,7 +361,7 @@ def _argument(call: ast.Call) -> Option | None:
     given = {keyword.arg: keyword.value for keyword in call.keywords}
     action = given.get("action")
     if None in given or (action is not None and not isinstance(literal(action), str)):
-        if isinstance(action, ast.Attribute | ast.Name) and _last(action) == "BooleanOptionalAction":
+        if action is not None and last_name(action) == "BooleanOptionalAction":
             return Option((*names, *(f"--no-{name[2:]}" for name in names if name.startswith("--"))), False)
         return Option(names)
     required = literal(given.get("required")) is True
@@ -399,7 +399,3 @@ def _text_of(node: ast.expr | None) -> Any:
     if isinstance(node, ast.Call) and len(node.args) == 1 and not node.keywords:
         node = node.args[0]
     return literal(node)
-
-
-def _last(node: ast.Attribute | ast.Name) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else node.id

@@ -43,6 +43,11 @@ def nodes_of(tree: ast.AST) -> tuple[ast.AST, ...]:
     return tuple(nodes)
 
 
+def last_name(node: ast.AST) -> str:
+    """``save`` of torch.save; empty for what has no name."""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
 def children_of(node: ast.AST) -> list[ast.AST]:
     """As :func:`ast.iter_child_nodes`, in half of its time."""
     children: list[ast.AST] = []

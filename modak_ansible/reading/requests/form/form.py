@@ -13,6 +13,7 @@ from modak_ansible.reading.blueprint.job_options import Count, JobOptionsForm, N
 from modak_ansible.reading.requests.form.optimisation import OptBuildForm, OptimisationForm, lines
 
 _Source = Annotated[str, text(rules.source_problem)]
+_Lines = Annotated[tuple[str, ...], BeforeValidator(lines, json_schema_input_type=str | list[str])]
 
 
 def _tuple(given: Any) -> Any:
@@ -35,9 +36,7 @@ class BuildForm(Form):
     """How the program is compiled, in the job, before it runs."""
 
     src: _Source | None = Field(None, description="A git repository or an archive; without it the request's own files.")
-    build_command: Annotated[tuple[str, ...], BeforeValidator(lines, json_schema_input_type=str | list[str])] = Field(
-        description="Shell lines; {{BUILD_PARALLELISM}} becomes the number of parallel jobs."
-    )
+    build_command: _Lines = Field(description="Shell lines; {{BUILD_PARALLELISM}} becomes the number of parallel jobs.")
     build_parallelism: Annotated[int, Field(ge=1, le=1024)] | None = Field(
         None, description="Parallel jobs of the build."
     )
@@ -73,12 +72,8 @@ class ApplicationForm(Form):
     storage_class_pref: Literal["default-common", "default-high", "default-ssd", "default-ultra_high"] | None = Field(
         None, description="Where the data is read from: the target's storage of that class."
     )
-    pre_execution: Annotated[tuple[str, ...], BeforeValidator(lines, json_schema_input_type=str | list[str])] | None = (
-        Field(None, alias="pre-execution", description="Shell lines before it.")
-    )
-    post_execution: (
-        Annotated[tuple[str, ...], BeforeValidator(lines, json_schema_input_type=str | list[str])] | None
-    ) = Field(None, alias="post-execution", description="Shell lines after it.")
+    pre_execution: _Lines | None = Field(None, alias="pre-execution", description="Shell lines before it.")
+    post_execution: _Lines | None = Field(None, alias="post-execution", description="Shell lines after it.")
     build: BuildForm | None = Field(None, description="How the program is compiled first.")
 
 
