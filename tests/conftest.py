@@ -12,9 +12,10 @@ import pytest
 from example_blueprint import ROOT, BlueprintFolder
 from hypothesis import settings
 
-# Property tests run beside others, and say nothing about time. make test tries the same examples in every run, and says
-# whether something has changed; make thorough looks for new ones, with --hypothesis-profile=search.
-settings.register_profile("steady", derandomize=True, deadline=None)
+# Property tests run beside others, and say nothing about time. make test tries the same few examples in every run, and
+# says whether something has changed; make thorough looks for new ones, with --hypothesis-profile=search. A test sets a
+# number of its own only where an example of it takes long.
+settings.register_profile("steady", max_examples=30, derandomize=True, deadline=None)
 settings.register_profile("search", max_examples=500, deadline=None)
 settings.load_profile("steady")
 

@@ -2,6 +2,7 @@
 
 import operator
 import re
+from functools import cache
 from typing import Literal
 
 from packaging.version import InvalidVersion, Version
@@ -139,7 +140,17 @@ class Catalogue(Model):
     def of_framework(self, framework: str) -> list[Entry]:
         """The builds of a framework, newest first."""
         found = [entry for entry in self.entries if entry.framework == framework]
-        return sorted(found, key=lambda entry: (Version(entry.version), entry.name), reverse=True)
+        return sorted(found, key=lambda entry: (version_from(entry.version), entry.name), reverse=True)
+
+
+@cache
+def version_from(text: str) -> Version:
+    """A version, of which the first comparison reads the text: a plan compares the same few hundreds of times.
+
+    Raises:
+        InvalidVersion: it is none as PEP 440 has them.
+    """
+    return Version(text)
 
 
 def satisfies(version: str, wanted: str) -> bool:
@@ -154,7 +165,7 @@ def satisfies(version: str, wanted: str) -> bool:
         return version.split("+", maxsplit=1)[0].split(".")[: len(parts)] == parts
     bounds = [_BOUND.fullmatch(each.strip()) for each in wanted.split(",")]
     if all(bounds) and _RELEASE.fullmatch(version):
-        return all(_COMPARE[bound[1]](Version(version), Version(bound[2])) for bound in bounds if bound)
+        return all(_COMPARE[bound[1]](version_from(version), version_from(bound[2])) for bound in bounds if bound)
     from packaging.specifiers import SpecifierSet  # noqa: PLC0415 - slow to import, and plain bounds need none of it
 
     return Version(version) in SpecifierSet(wanted)

@@ -9,10 +9,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import ClassVar
 
-from packaging.version import Version
-
 from modak_ansible.allocation.ranks import ranks_of
-from modak_ansible.catalogue.entry import PLAIN
+from modak_ansible.catalogue.entry import PLAIN, version_from
 from modak_ansible.model.application import Application
 from modak_ansible.optimisations.base import Draft, Numerics, Optimisation, Option, why_unseen
 
@@ -54,7 +52,7 @@ def python_of(draft: Draft) -> tuple[int, ...] | None:
 
 def is_at_least(draft: Draft, version: str) -> bool:
     """Whether the build that was chosen has this version of its framework, or a later one."""
-    return draft.entry is not None and Version(draft.entry.version) >= Version(version)
+    return draft.entry is not None and version_from(draft.entry.version) >= version_from(version)
 
 
 class CodeOptimisation(Optimisation):

@@ -146,7 +146,7 @@ class Configurations:
 
     def _find(self, optimisation: Optimisation, draft: Draft, values: Mapping[str, str]) -> _Open:
         """What is open; it depends on the build and on those that the optimisation comes after."""
-        key = (optimisation.name, values[IMAGE], *(values.get(name) for name in self._reads[optimisation.name]))
+        key = (optimisation.name, *map(values.get, self._reads[optimisation.name]))
         if key not in self._open:
             options = optimisation.options(draft)
             wish, problem = self._wish(optimisation, draft, options)
@@ -180,9 +180,9 @@ def _concerns(optimisation: Optimisation, start: Draft) -> bool:
 
 
 def _reads(optimisation: Optimisation, found: tuple[Optimisation, ...]) -> tuple[str, ...]:
-    """Those whose outcome decides what is open in one: those that it comes after, and those that they do."""
+    """Those whose outcome decides what is open in one: the build, those that it comes after, and those that they do."""
     by_name = {optimisation.name: optimisation for optimisation in found}
     names: list[str] = []
     for name in optimisation.after:
         names += [*_reads(by_name[name], found), name]
-    return tuple(name for name in dict.fromkeys(names) if name != IMAGE)
+    return tuple(dict.fromkeys((IMAGE, *names)))

@@ -145,10 +145,8 @@ def plan_trainings(
         InvalidBlueprint: with every mistake and its place.
     """
     mistakes, warnings = Mistakes(), Mistakes()
-    found, text = _check(path, inputs, mistakes, warnings, training, change)
+    found, text, state, testbed = _check(path, inputs, mistakes, warnings, training, change)
     mistakes.raise_if_any()
-    state = blueprint_state(path)
-    testbed = known_testbed(state)
     return [
         Planned(
             plan, path, state, testbed, tuple(warnings), request.node, request.parallel, text, request.search,
@@ -222,7 +220,16 @@ def check_blueprint(
         warnings: collects what is read, and would be better written otherwise.
         training: the only one that is planned, if it is there, with what comes before it; all are read.
     """
-    return [plan for _, plan in _check(path, inputs, mistakes, warnings, training, change)[0]]
+    return [plan for _, plan in _check(path, inputs, mistakes, warnings, training, change).found]
+
+
+class _Checked(NamedTuple):
+    """What was planned and for what requests; the blueprint's text where it is in no file; where it is deployed from."""
+
+    found: list[tuple[Request, Plan]] = []
+    text: str = ""
+    state: Path = Path()
+    testbed: Path = Path()
 
 
 def _check(
@@ -232,11 +239,10 @@ def _check(
     warnings: Mistakes | None,
     training: str | None,
     change: Change | None,
-) -> tuple[list[tuple[Request, Plan]], str]:
-    """What :func:`check_blueprint` has planned and for what requests; the blueprint's text where it is in no file."""
+) -> _Checked:
     blueprint = read(path, inputs, mistakes)
     if blueprint is None:
-        return [], ""
+        return _Checked()
     into = Mistakes() if warnings is None else warnings
     check_arguments(blueprint, mistakes, blueprint.warnings)
     for warning in blueprint.warnings:
@@ -246,7 +252,7 @@ def _check(
     elif not mistakes and not is_request(path):
         note_what_tosca_parser_finds(path, blueprint.inputs, blueprint.imported, mistakes)
     if not blueprint.requests:
-        return [], ""
+        return _Checked()
     state = blueprint_state(path)
     known = ProjectKnowledge(known_refusals(state), model_of(state), {})
     testbed, images, needs = known_testbed(state), seen_images(state), known_needs(state)
@@ -260,7 +266,9 @@ def _check(
         plan = _plan_or_note(blueprint, request, known, mistakes, into, is_strict=inputs.strict)
         if plan:
             found.append((request, plan))
-    return [(request, plan) for request, plan in found if request.training in wanted], blueprint.text
+    return _Checked(
+        [(request, plan) for request, plan in found if request.training in wanted], blueprint.text, state, testbed
+    )
 
 
 def _known_here(request: Request, testbed: Path, images: tuple[SeenImage, ...], needs: Mapping[str, Need]) -> Request:

@@ -7,6 +7,7 @@ import importlib.util
 import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 from modak_ansible.target.core.files import expanded, make_private, write_json, write_whole
@@ -49,8 +50,11 @@ def kept_text(kind: str, made_from: str, make: Callable[[], str | None]) -> str 
     return text
 
 
+@cache
 def version_of(module: str, distribution: str = "") -> str:
     """What is another when another version of a package is installed; its metadata, slow to read, stays unread.
+
+    A process asks once: what it has imported stays as it is.
 
     Args:
         module: how it is imported; it is not imported here.

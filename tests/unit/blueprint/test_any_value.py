@@ -122,7 +122,7 @@ def test_an_unknown_word_has_its_place_and_the_known_ones(folder, path, words, l
     assert all(word in mistake.hint for word in words)
 
 
-@settings(max_examples=40, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(field=st.sampled_from(fields()), value=ODD)
 def test_any_value_in_any_field(folder, field, value):
     plans, mistakes = check(folder, written(field[0], [value] if field[2] else value))

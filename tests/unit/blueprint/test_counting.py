@@ -76,7 +76,7 @@ def test_arguments_and_shell_lines_name_files_too(of):
     assert of("import torch\n", "--config=conf/base.yaml", "bash run.sh && true") == {"conf/base.yaml", "run.sh"}
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(max_size=60), st.lists(st.text(max_size=20), max_size=3))
 def test_whatever_a_script_and_its_words_are(of, script, words):
     assert of("# " + script.replace("\x00", ""), *words) <= set(BESIDE)

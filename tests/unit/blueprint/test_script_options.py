@@ -212,7 +212,7 @@ def test_the_whole_name_of_one_option_is_not_the_beginning_of_another(tmp_path):
     assert list(options.missing(["data-d"])) == []
 
 
-@settings(max_examples=150, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(
     declared=st.lists(st.tuples(NAMES, DETAILS), min_size=1, max_size=4),
     words=st.dictionaries(GIVEN, VALUES, max_size=3),

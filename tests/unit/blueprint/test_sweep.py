@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from modak_ansible.planning.service import check_blueprint, plan_all, plan_blueprint
@@ -94,7 +94,6 @@ AXES = st.lists(
 
 
 @given(AXES)
-@settings(max_examples=100)
 def test_every_combination_is_there_once_and_has_a_name_of_its_own(found):
     axes = tuple(
         Axis(name, tuple({str(value).lower() if value in (True, False) else value: value for value in values}.values()))

@@ -7,7 +7,7 @@ import sys
 from xml.etree import ElementTree as Xml
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from modak_ansible.commands.deploy.junit import junit_xml
@@ -179,7 +179,6 @@ def test_a_time_limit_is_an_error_of_its_own(planned):
     assert root[1].find("testcase/error").get("type") == "TimeIsOver"
 
 
-@settings(max_examples=100)
 @given(message=st.text(min_size=1))
 def test_any_message_makes_xml(message):
     root = Xml.fromstring(junit_xml([], ModakError(message), 1.0).split("\n", 1)[1])

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
@@ -368,7 +368,6 @@ def test_clocks(seconds, text):
 ANY = st.text(max_size=40) | st.none()
 
 
-@settings(max_examples=150)
 @given(
     st.lists(
         st.fixed_dictionaries(

@@ -148,7 +148,7 @@ SCRAPS = st.recursive(
 )  # fmt: skip
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(scrap=SCRAPS)
 def test_whatever_stands_in_a_suite_ends_in_mistakes_with_places(tmp_path_factory, known, scrap):
     path = tmp_path_factory.mktemp("scraps") / "suite.yaml"

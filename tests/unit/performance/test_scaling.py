@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from modak_ansible.model.scaled import Scale, Shape
@@ -76,7 +76,6 @@ def test_what_is_no_run_is_refused(runs):
 
 
 @given(fractions, times, st.floats(0, 1), st.lists(st.floats(0.7, 1.4), min_size=7, max_size=7))
-@settings(max_examples=100)
 def test_noise_does_not_make_anything_negative(fraction, alone, communication, noise):
     numbers = [1, 1, 2, 2, 4, 8, 16]
     runs = [amdahl(fraction, alone, number, communication * alone) for number in numbers]

@@ -70,7 +70,7 @@ def folder(tmp_path_factory):
     return RequestFolder(tmp_path_factory.mktemp("any") / "request", TRAINING)
 
 
-@settings(max_examples=150, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(base=st.sampled_from([TRAINING, PROGRAM]), changes=CHANGES, data=st.data())
 def test_any_value_at_any_place(folder, base, changes, data):
     content = changed(base, changes, lambda words: data.draw(st.sampled_from(words)))
@@ -126,7 +126,6 @@ def test_documents_of_then_with_odd_values_are_planned_or_told(folder, base, cha
         assert not (strict and plan.notes)
 
 
-@settings(max_examples=300)
 @given(VALUES)
 def test_json_is_read_as_by_the_standard_library(value):
     mistakes = Mistakes()
@@ -136,7 +135,6 @@ def test_json_is_read_as_by_the_standard_library(value):
         assert tree.plain() == json.loads(text)
 
 
-@settings(max_examples=500)
 @given(st.text(st.sampled_from('{}[]":,\\ \t\n0123456789.eE+-truefalsn\u00e9\ud83d'), max_size=60))
 def test_what_is_not_json_is_a_mistake_with_a_place(text):
     mistakes = Mistakes()
@@ -144,7 +142,6 @@ def test_what_is_not_json_is_a_mistake_with_a_place(text):
     assert tree is not None or (len(mistakes) == 1 and next(iter(mistakes)).location.line >= 1)
 
 
-@settings(max_examples=300)
 @given(st.binary(max_size=80))
 def test_any_bytes(tmp_path_factory, content):
     for name in ("x.json", "x.yaml"):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from modak_ansible.runtime import FILES, runtime_files
@@ -132,7 +132,6 @@ def test_killed_between_any_two_steps_of_a_save(tmp_path):
     assert done.returncode == 0
 
 
-@settings(max_examples=100)
 @given(data=st.data(), content=st.binary(min_size=1, max_size=200))
 def test_a_damaged_one_is_never_taken_for_whole(tmp_path_factory, data, content):
     folder = tmp_path_factory.mktemp("checkpoints")
@@ -168,7 +167,6 @@ _STATES = st.recursive(
 )
 
 
-@settings(max_examples=100)
 @given(state=_STATES)
 def test_a_state_comes_back_as_it_was(tmp_path_factory, state):
     path = tmp_path_factory.mktemp("form") / "state"

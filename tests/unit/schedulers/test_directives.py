@@ -334,7 +334,7 @@ def read_back(scheduler, text):
 
 @pytest.mark.parametrize("scheduler", RENDERERS)
 @pytest.mark.parametrize("field", FIELDS)
-@settings(max_examples=40)
+@settings(max_examples=settings.default.max_examples // 2)  # of each field with each scheduler
 @given(value=HOSTILE)
 @example("a\n#SBATCH --uid=0")
 @example("a --uid=0")

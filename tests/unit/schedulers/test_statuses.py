@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml_files
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from modak_ansible.schedulers.base import CommandResult, JobState, SchedulerSilent
@@ -158,7 +158,6 @@ LINES = st.text(st.characters(codec="utf-8", exclude_categories=("Cs",)), max_si
 )
 
 
-@settings(max_examples=150)
 @given(st.lists(LINES, max_size=8), st.lists(LINES, max_size=8), st.integers(0, 2), st.sampled_from(sorted(SCHEDULERS)))
 def test_any_output_gives_records_of_wanted_jobs_or_silence(first, second, code, name):
     answers = [CommandResult(code, "\n".join(first)), CommandResult(0, "\n".join(second))]

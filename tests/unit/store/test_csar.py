@@ -142,7 +142,7 @@ def test_opera_packages_are_read(tmp_path):
     assert (unpack(path).parent / "types" / "a.yaml").read_text() == "y"
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(name=st.text(min_size=1, max_size=30) | st.lists(st.sampled_from(["..", ".", "a", "", "~", "C:"])).map("/".join))
 def test_whatever_a_member_is_called_nothing_leaves_the_folder(tmp_path_factory, name):
     top = tmp_path_factory.mktemp("z")

@@ -304,7 +304,7 @@ def test_what_is_logged_is_shown_while_it_runs(deployment):
     }  # fmt: skip
 
 
-@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from(["metrics.json", "metrics.jsonl", "metrics.csv", "trainer_state.json", "a.tfevents.b"]),
        st.binary(max_size=300) | st.text(max_size=100).map(str.encode)
        | st.lists(st.dictionaries(st.sampled_from(["step", "epoch", "loss", "history", "epochs"]),

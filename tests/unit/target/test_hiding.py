@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from modak_ansible.target.images.logins import login_environment, refused_image, registry_of, registry_of_layer
@@ -47,7 +47,6 @@ def test_an_address_that_is_none_is_hidden_whole():
     assert b"https://[bad:planted@h/s" in secret_words({"pip": {"index-url": "https://[bad:planted@h/s"}})
 
 
-@settings(max_examples=200)
 @given(
     words=st.lists(st.binary(min_size=4, max_size=8), min_size=1, max_size=3),
     parts=st.lists(st.one_of(st.binary(max_size=6), st.integers(0, 2)), max_size=12),

@@ -7,7 +7,7 @@ import subprocess
 import threading
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from modak_ansible.discovery.node import node_findings
@@ -151,7 +151,6 @@ def test_an_answer_of_a_node_with_accelerators():
     )
 
 
-@settings(max_examples=100)
 @given(st.text(alphabet="place=|cpu:memory\n019x", max_size=80))
 def test_no_answer_breaks_it(text):
     read_view(text)

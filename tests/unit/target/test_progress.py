@@ -66,7 +66,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.dictionaries(st.sampled_from(["epochs", "now", "epochs_requested", "step", "loss", "epoch"]), JSON), JSON)
 def test_whatever_a_script_writes_gives_numbers(tmp_path, metrics, own):
     found = of(tmp_path, own, metrics)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml_files
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from other_clusters import TORQUE_NODES, TORQUE_QUEUES, TORQUE_SERVER
 
@@ -127,7 +127,6 @@ _SNIPPETS = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=150)
 @given(st.lists(_SNIPPETS | st.text(max_size=6), max_size=12).map("".join))
 def test_unknown_words_never_break_it(text):
     read_nodes(text)

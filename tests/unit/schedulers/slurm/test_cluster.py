@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml_files
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from other_clusters import NODES, PARTITIONS, slurm_node, slurm_partition
 
@@ -191,7 +191,6 @@ def test_no_gres_breaks_it(text):
     assert all(count > 0 for _, count in accelerators_of(text))
 
 
-@settings(max_examples=100)
 @given(
     st.dictionaries(
         st.from_regex(r"[A-Z][A-Za-z]{2,9}", fullmatch=True),
@@ -206,7 +205,6 @@ def test_every_key_of_a_line_is_read(values):
     assert found == {key: value.strip() for key, value in values.items()}
 
 
-@settings(max_examples=100)
 @given(st.dictionaries(st.sampled_from(["Sockets", "CPUTot", "RealMemory", "State", "Gres", "Partitions", "Nodes", "MaxTime",
     "PartitionName", "AllowGroups", "MaxNodes", "TRES", "TotalCPUs", "TotalNodes", "QoS", "NodeName"]), st.text(max_size=12)))  # fmt: skip
 def test_unknown_words_never_break_it(values):
