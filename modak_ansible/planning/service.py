@@ -224,7 +224,7 @@ def check_blueprint(
 
 
 class _Checked(NamedTuple):
-    """What was planned and for what requests; the blueprint's text where it is in no file; where it is deployed from."""
+    """What was planned, and for what; the text of a blueprint that is in no file; where it is deployed from."""
 
     found: list[tuple[Request, Plan]] = []
     text: str = ""

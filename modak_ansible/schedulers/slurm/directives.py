@@ -21,7 +21,7 @@ _GROUP = rf"({_FEATURE}|\({_FEATURE}([&|]{_FEATURE})*\))"
 _COUNT = r"\*[1-9][0-9]{0,6}"
 _SET = rf"\[{_GROUP}({_COUNT})?([&|]{_GROUP}({_COUNT})?)*\]"
 # As sbatch 24.11 takes them: one count alone, further ones in brackets, and nothing nested in its own kind.
-_FEATURES = re.compile(rf"{_FEATURE}{_COUNT}|({_GROUP}|{_SET})([&|]({_GROUP}|{_SET}))*", re.ASCII)
+_FEATURES = rf"{_FEATURE}{_COUNT}|({_GROUP}|{_SET})([&|]({_GROUP}|{_SET}))*"  # large, and compiled when there is one
 _RESOURCE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*(:[A-Za-z0-9_.-]+){0,2}", re.ASCII)
 _JOB = re.compile(r"\d+(_\d+)?", re.ASCII)
 _PATTERNS = Patterns("Slurm", r"%|\d*[AaJjNnstux]", "%j for the job's id")
@@ -103,7 +103,7 @@ def _which_nodes(job: PlannedJob) -> Iterator[str]:
 
 
 def _constraint(text: str) -> str:
-    if not _FEATURES.fullmatch(text):
+    if not re.fullmatch(_FEATURES, text, re.ASCII):
         message = f"{text[:60]!r} is nothing that Slurm can look for among its features"
         hint = "such as ib&zen4, (rome|milan)&ib, [rack1|rack2] or [rack1*2&rack2*4]"
         raise CannotExpress("job_options.architecture_constraint", message, hint)

@@ -26,9 +26,9 @@ _PAIRS = (
     re.compile(rf"(?:^|\s)--?({_WORD})(?:=|\s+)[\"']?([^\s\"']+)", re.IGNORECASE | re.ASCII),
     re.compile(rf"(?:^|[\s\"'{{,;])({_WORD})=[\"']?([^\s\"',;]+)", re.IGNORECASE | re.ASCII),
 )
-_LOGIN = re.compile(r"[a-z0-9+]://[^\s/@:]*:(?!\d+/)[^\s/@]+@(?!sha256:)", re.IGNORECASE)
-_USER = re.compile(r"https?://[^\s/@:]+@", re.IGNORECASE)
-_QUERY = re.compile(r"[?&][\w-]*(token|key|secret|signature|password)=[^&\s]+", re.IGNORECASE)
+_LOGIN = r"[a-z0-9+]://[^\s/@:]*:(?!\d+/)[^\s/@]+@(?!sha256:)"
+_USER = r"https?://[^\s/@:]+@"
+_QUERY = r"[?&][\w-]*(token|key|secret|signature|password)=[^&\s]+"
 _FORMS = re.compile(
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----|\bgh[pousr]_[A-Za-z0-9]{20,}|\bgithub_pat_\w{20,}|\bglpat-[\w-]{16,}"
     r"|\bhf_[A-Za-z0-9]{20,}|\bAKIA[A-Z0-9]{16}\b|\bpypi-[\w-]{40,}|\bxox[abpr]-[\w-]{10,}|\bsk-[A-Za-z0-9_-]{20,}",
@@ -46,9 +46,9 @@ def text_problem(text: str) -> str:
     """Why a text must not stand there, by what it holds; empty where it may. The text itself is not repeated."""
     if _FORMS.search(text):
         return "it has the form of a key or a token, and inputs and plans are stored"
-    if "://" in text and (_LOGIN.search(text) or _USER.search(text)):
+    if "://" in text and (re.search(_LOGIN, text, re.IGNORECASE) or re.search(_USER, text, re.IGNORECASE)):
         return "the address holds a login, and inputs and plans are stored"
-    if "://" in text and _QUERY.search(text):
+    if "://" in text and re.search(_QUERY, text, re.IGNORECASE):
         return "the address holds a key or a token, and inputs and plans are stored"
     for found in (found for pair in _PAIRS for found in pair.finditer(text)):
         if _is_secret(found.group(1), found.group(2)):

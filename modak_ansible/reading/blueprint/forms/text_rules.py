@@ -5,30 +5,35 @@ from __future__ import annotations
 import re
 from pathlib import PurePosixPath
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,62}", re.ASCII)
-_INTERFACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,14}", re.ASCII)
-_OBJECT = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*", re.ASCII)
-_ADDRESS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:%-]{0,252}", re.ASCII)
-_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}", re.ASCII)
-_PATH = re.compile(r"(~|~/|/|\$[A-Z_][A-Z0-9_]*)?[A-Za-z0-9_.+/@%=-]*", re.ASCII)
-_REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*(:\d{1,5})?(/[a-z0-9]+([._-]+[a-z0-9]+)*)+/?", re.ASCII)
-_MODULE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+/@-]*", re.ASCII)
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-_OPTION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
-_CONSTRAINT = re.compile(r"[A-Za-z0-9_.:=+&|*()\[\]-]{1,500}", re.ASCII)
-_VERSION = re.compile(r"\d+(\.\d+)*", re.ASCII)
-_RESOURCE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*(:[A-Za-z0-9_.-]+){0,2}", re.ASCII)
-_GPU_REQUEST = re.compile(r"[A-Za-z0-9_=:,.{}/-]+", re.ASCII)
-_URL = re.compile(r"(https?|file)://[^\s\"'`$;\\<>|&]+", re.ASCII)
-_SOURCE = re.compile(r"(?!\S*@-)((https?|git|ssh|file)://(?!-)|git@[A-Za-z0-9.-]+:)[A-Za-z0-9_.:/@%+~=?&#-]+", re.ASCII)
-_SHA256 = re.compile(r"(sha256:)?[0-9a-fA-F]{64}", re.ASCII)
-_HASH = re.compile(r"sha256:[0-9a-f]{64}", re.ASCII)
+_NAME = r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,62}"
+_INTERFACE = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,14}"
+_OBJECT = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*"
+_ADDRESS = r"[A-Za-z0-9_][A-Za-z0-9_.:%-]{0,252}"
+_USER = r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}"
+_PATH = r"(~|~/|/|\$[A-Z_][A-Z0-9_]*)?[A-Za-z0-9_.+/@%=-]*"
+_REPOSITORY = r"[A-Za-z0-9][A-Za-z0-9.-]*(:\d{1,5})?(/[a-z0-9]+([._-]+[a-z0-9]+)*)+/?"
+_MODULE = r"[A-Za-z0-9][A-Za-z0-9_.+/@-]*"
+_VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
+_OPTION = r"[A-Za-z0-9][A-Za-z0-9_.-]*"
+_CONSTRAINT = r"[A-Za-z0-9_.:=+&|*()\[\]-]{1,500}"
+_VERSION = r"\d+(\.\d+)*"
+_RESOURCE = r"[A-Za-z][A-Za-z0-9_.-]*(:[A-Za-z0-9_.-]+){0,2}"
+_GPU_REQUEST = r"[A-Za-z0-9_=:,.{}/-]+"
+_URL = r"(https?|file)://[^\s\"'`$;\\<>|&]+"
+_SOURCE = r"(?!\S*@-)((https?|git|ssh|file)://(?!-)|git@[A-Za-z0-9.-]+:)[A-Za-z0-9_.:/@%+~=?&#-]+"
+_SHA256 = r"(sha256:)?[0-9a-fA-F]{64}"
+_HASH = r"sha256:[0-9a-f]{64}"
 # an address is told apart behind it
-_REQUIREMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.,<>=!~;:@/\"()\[\]'*+-]*", re.ASCII)
+_REQUIREMENT = r"[A-Za-z0-9][A-Za-z0-9 _.,<>=!~;:@/\"()\[\]'*+-]*"
 # what somebody takes for a requirement who means the file with them; packages of such names are no friend's
-_FILE = re.compile(r"\.(txt|toml|lock|cfg|ya?ml)$", re.IGNORECASE)
+_FILE = r"\.(txt|toml|lock|cfg|ya?ml)$"
 
 LAUNCHER_NUMBERS = ("ranks", "ranks_per_node", "nodes", "threads", "hosts")
+
+
+def _is(pattern: str, text: str) -> bool:
+    """Whether a text is wholly of a pattern, which is compiled when one is asked for: few texts need most of them."""
+    return re.fullmatch(pattern, text, re.ASCII) is not None
 
 
 def shown(text: str) -> str:
@@ -38,7 +43,7 @@ def shown(text: str) -> str:
 
 def name_problem(text: str) -> str:
     """What is wrong with the name of a job, partition or account; empty when nothing is."""
-    if _NAME.fullmatch(text):
+    if _is(_NAME, text):
         return ""
     return f"{shown(text)} cannot be a name: letters, digits and _ . + - only, 63 at most, a letter or digit first"
 
@@ -46,31 +51,31 @@ def name_problem(text: str) -> str:
 def object_problem(text: str) -> str:
     """What is wrong with the name of an object of Kubernetes (RFC 1123)."""
     good = "small letters, digits and - between them, 63 at most; parts may be joined by ."
-    return "" if _OBJECT.fullmatch(text) and len(text) <= 253 else f"{shown(text)} is no name in Kubernetes: {good}"
+    return "" if _is(_OBJECT, text) and len(text) <= 253 else f"{shown(text)} is no name in Kubernetes: {good}"
 
 
 def interface_problem(text: str) -> str:
     """What is wrong with the name of a network interface; empty for one that is to be found."""
     good = "such as ib0: letters, digits and _ . - only, 15 at most"
-    return "" if not text or _INTERFACE.fullmatch(text) else f"{shown(text)} is no network interface's name, {good}"
+    return "" if not text or _is(_INTERFACE, text) else f"{shown(text)} is no network interface's name, {good}"
 
 
 def constraint_problem(text: str) -> str:
     """What is wrong with the letters of a constraint on nodes; what they mean is the scheduler's matter."""
     good = "letters, digits and _ . : = + -, with & | * and brackets between them"
-    return "" if _CONSTRAINT.fullmatch(text) else f"{shown(text)} cannot be a constraint: {good}"
+    return "" if _is(_CONSTRAINT, text) else f"{shown(text)} cannot be a constraint: {good}"
 
 
 def address_problem(text: str) -> str:
     """What is wrong with a host's address; ssh would read a leading - as an option."""
     user, _, host = text.rpartition("@")
-    if user and _USER.fullmatch(user) and _ADDRESS.fullmatch(host):
+    if user and _is(_USER, user) and _is(_ADDRESS, host):
         return f"{shown(text)} is a user at a host: write {host} here, and username: {user}"
-    return "" if _ADDRESS.fullmatch(text) else f"{shown(text)} is not a host's name or address"
+    return "" if _is(_ADDRESS, text) else f"{shown(text)} is not a host's name or address"
 
 
 def user_problem(text: str) -> str:
-    return "" if _USER.fullmatch(text) else f"{shown(text)} is not a user's name"
+    return "" if _is(_USER, text) else f"{shown(text)} is not a user's name"
 
 
 def node_name_problem(text: str) -> str:
@@ -84,7 +89,7 @@ def node_name_problem(text: str) -> str:
 
 def path_problem(text: str) -> str:
     """What is wrong with a path on the target, which ends in job scripts and container binds."""
-    if not text or not _PATH.fullmatch(text):
+    if not text or not _is(_PATH, text):
         return f"{shown(text)} cannot be a path on the target: letters, digits and _ . + / @ % = - only"
     if ".." in PurePosixPath(text).parts:
         return f"{shown(text)} leads out of its folder"
@@ -102,7 +107,7 @@ def place_problem(text: str) -> str:
     """What is wrong with where images are for others: a repository of a registry, or a folder on the target."""
     scheme, separator, rest = text.partition("://")
     if separator:
-        good = scheme in ("oras", "docker") and _REPOSITORY.fullmatch(rest)
+        good = scheme in ("oras", "docker") and _is(_REPOSITORY, rest)
         return (
             "" if good else f"{shown(text)} is not oras:// or docker://HOST/REPOSITORY in small letters, without a tag"
         )
@@ -121,7 +126,7 @@ def bind_problem(text: str) -> str:
 
 
 def module_problem(text: str) -> str:
-    return "" if _MODULE.fullmatch(text) else f"{shown(text)} is not the name of an environment module"
+    return "" if _is(_MODULE, text) else f"{shown(text)} is not the name of an environment module"
 
 
 def launcher_problem(text: str) -> str:
@@ -136,35 +141,35 @@ def launcher_problem(text: str) -> str:
 
 def resource_problem(text: str) -> str:
     good = "NAME, NAME:COUNT or NAME:TYPE:COUNT, such as nvme:1"
-    return "" if _RESOURCE.fullmatch(text) else f"{shown(text)} is no generic resource: {good}"
+    return "" if _is(_RESOURCE, text) else f"{shown(text)} is no generic resource: {good}"
 
 
 def gpu_request_problem(text: str) -> str:
-    if not _GPU_REQUEST.fullmatch(text) or re.search(r"\{(?!(count|per_process)\})", text):
+    if not _is(_GPU_REQUEST, text) or re.search(r"\{(?!(count|per_process)\})", text):
         return f"{shown(text)} is not a request for accelerators, such as --gres=gpu:a100:{{count}}"
     has_number = "{count}" in text or "{per_process}" in text
     return "" if has_number else f"{shown(text)} does not say where the {{count}} goes"
 
 
 def url_problem(text: str) -> str:
-    return "" if _URL.fullmatch(text) else f"{shown(text)} is not an http, https or file address"
+    return "" if _is(_URL, text) else f"{shown(text)} is not an http, https or file address"
 
 
 def source_problem(text: str) -> str:
     """What is wrong with where a program's sources are: a git repository or an archive."""
-    return "" if _SOURCE.fullmatch(text) else f"{shown(text)} is not the address of a git repository or an archive"
+    return "" if _is(_SOURCE, text) else f"{shown(text)} is not the address of a git repository or an archive"
 
 
 def checksum_problem(text: str) -> str:
-    return "" if _SHA256.fullmatch(text) else f"{shown(text)} is not a SHA-256: 64 hexadecimal digits"
+    return "" if _is(_SHA256, text) else f"{shown(text)} is not a SHA-256: 64 hexadecimal digits"
 
 
 def variable_problem(text: str) -> str:
-    return "" if _VARIABLE.fullmatch(text) else f"{shown(text)} cannot be the name of an environment variable"
+    return "" if _is(_VARIABLE, text) else f"{shown(text)} cannot be the name of an environment variable"
 
 
 def option_problem(text: str) -> str:
-    return "" if _OPTION.fullmatch(text) else f"{shown(text)} cannot be the name of an option; write it without dashes"
+    return "" if _is(_OPTION, text) else f"{shown(text)} cannot be the name of an option; write it without dashes"
 
 
 def value_problem(text: str) -> str:
@@ -198,7 +203,7 @@ def script_problem(path: PurePosixPath) -> str:
 
 def version_problem(text: str) -> str:
     """What is wrong with a version or a range of versions."""
-    if _VERSION.fullmatch(text):
+    if _is(_VERSION, text):
         return ""
     from packaging.specifiers import InvalidSpecifier, SpecifierSet  # noqa: PLC0415 - slow to import, and seldom needed
 
@@ -212,9 +217,9 @@ def version_problem(text: str) -> str:
 def requirement_problem(text: str) -> str:
     """What is wrong with a line of requirements.txt; local files, and options other than hashes, are not taken."""
     words, *hashes = text.split(" --hash=")
-    if _FILE.search(words):
+    if re.search(_FILE, words, re.IGNORECASE):
         return f"{shown(text)} is a file, and would be asked for as a package: give its lines"
-    if not _REQUIREMENT.fullmatch(words):
+    if not _is(_REQUIREMENT, words):
         return f"{shown(text)} is not a Python requirement of plain characters, such as pandas==2.2"
     from packaging.requirements import InvalidRequirement, Requirement  # noqa: PLC0415 - slow to import, and seldom needed
 
@@ -224,7 +229,7 @@ def requirement_problem(text: str) -> str:
         return f"{shown(text)} is not a Python requirement, such as pandas==2.2"
     if requirement.url:
         return f"{shown(text)}: give a package's name, not an address"
-    if not all(_HASH.fullmatch(each) for each in hashes):
+    if not all(_is(_HASH, each) for each in hashes):
         return f"{shown(text)}: a hash is --hash=sha256: and 64 hexadecimal digits"
     pins = [
         specifier
