@@ -18,6 +18,9 @@ def _looped(items: Any) -> Any:
 
 
 def _body(out: list[str], given: Given) -> None:
+    out += ['#!/bin/bash\n']
+    for line in given['directives']:
+        out += [str(given['directive']), ' ', str(line), '\n']
     out += ['\n# ', str(given['job'].name), ', written by modak: another deployment writes it anew.\n\nset -u\n\ncd "', str(given['folder']), '" || exit 1\ndeployment=$PWD\n']
     if (((given['container'] or given['image']) or given['data']) or given['after']):
         out += ['workspace=$(cd ../.. && pwd)\n']
@@ -56,17 +59,17 @@ def _body(out: list[str], given: Given) -> None:
         for host in given['ranks'].hosts:
             out += [',', str(shlex.quote(host))]
     out += [' > state/started\n']
-    for loop_99, (variable, deployments) in _looped(given['after']):
-        if loop_99.first:
+    for loop_103, (variable, deployments) in _looped(given['after']):
+        if loop_103.first:
             out += ['\n# Where the trainings ran that came before, with all that they wrote.\n']
         out += ['export ', str(variable), '=']
-        for loop_104, (each) in _looped(deployments):
-            out += ['"$workspace/deployments/', str(each), '/code"', str(('' if loop_104.last else ':'))]
+        for loop_108, (each) in _looped(deployments):
+            out += ['"$workspace/deployments/', str(each), '/code"', str(('' if loop_108.last else ':'))]
         out += ['\n']
     if given['after']:
         out += ['\n# What modak has them write beside that folder is found there, too, unless a file of their own has the name.\nIFS=: read -r -a folders <<< "']
-        for loop_110, (name, _) in _looped(given['after']):
-            out += ['$', str(name), str(('' if loop_110.last else ':'))]
+        for loop_114, (name, _) in _looped(given['after']):
+            out += ['$', str(name), str(('' if loop_114.last else ':'))]
         out += ['"\nfor each in "${folders[@]}"; do\n    for name in metrics.json checkpoints output.log error.log; do\n        if [ -e "$each/../$name" ] && ! [ -e "$each/$name" ]; then\n            ln -sfn "../$name" "$each/$name"\n        fi\n    done\ndone\n']
     if given['checkpoint']:
         _checkpoint(out, given)
@@ -102,19 +105,19 @@ def _body(out: list[str], given: Given) -> None:
             out += ['# Nodes may have one scratch between them after all: then the folder is there already, and the user\'s own.\n# shellcheck disable=SC2016 # a dollar there is for the other shell\nif mkdir -p "', str(given['staging_path']), '" && local_copy=$(mktemp -u "', str(given['staging_path']), '/modak-$(id -u)-$job_id.XXXXXX") &&\n    ', str(given['everywhere']), 'sh -c \'mkdir -p "${1%/*}" && { mkdir -m 700 "$1" 2> /dev/null || [ -O "$1" ]; }\' sh "$local_copy" &&\n']
         else:
             out += ['if mkdir -p "', str(given['staging_path']), '" && local_copy=$(mktemp -d "', str(given['staging_path']), '/modak-$(id -u)-$job_id.XXXXXX") &&\n']
-        for loop_230, (each) in _looped(given['copied']):
+        for loop_234, (each) in _looped(given['copied']):
             if each.below:
                 out += ['    ', str(given['everywhere']), 'mkdir ', str(('-p ' if given['everywhere'] else '')), '"$local_copy', str(each.below), '" &&\n']
             if ((given['everywhere'] and (not each.packed)) and (each.staging == 'by-node')):
-                out += ['    ', str(given['everywhere']), 'bash -c "$(declare -f bring_part); bring_part \\"\\$@\\"" bash "$', str(each.shell), '" "$local_copy', str(each.below), '"', str(('; then' if loop_230.last else ' &&')), '\n']
+                out += ['    ', str(given['everywhere']), 'bash -c "$(declare -f bring_part); bring_part \\"\\$@\\"" bash "$', str(each.shell), '" "$local_copy', str(each.below), '"', str(('; then' if loop_234.last else ' &&')), '\n']
             elif (given['everywhere'] and (not each.packed)):
-                out += ['    bring_all "$', str(each.shell), '" "$local_copy', str(each.below), '"', str(('; then' if loop_230.last else ' &&')), '\n']
+                out += ['    bring_all "$', str(each.shell), '" "$local_copy', str(each.below), '"', str(('; then' if loop_234.last else ' &&')), '\n']
             elif (not each.packed):
-                out += ['    cp -R "$', str(each.shell), '/." "$local_copy', str(each.below), '/"', str(('; then' if loop_230.last else ' &&')), '\n']
+                out += ['    cp -R "$', str(each.shell), '/." "$local_copy', str(each.below), '/"', str(('; then' if loop_234.last else ' &&')), '\n']
             elif given['everywhere']:
-                out += ['    sbcast --force "$', str(each.shell), '_image" "$local_copy', str(each.below), '/data.sqsh"', str(('; then' if loop_230.last else ' &&')), '\n']
+                out += ['    sbcast --force "$', str(each.shell), '_image" "$local_copy', str(each.below), '/data.sqsh"', str(('; then' if loop_234.last else ' &&')), '\n']
             else:
-                out += ['    cp "$', str(each.shell), '_image" "$local_copy', str(each.below), '/data.sqsh"', str(('; then' if loop_230.last else ' &&')), '\n']
+                out += ['    cp "$', str(each.shell), '_image" "$local_copy', str(each.below), '/data.sqsh"', str(('; then' if loop_234.last else ' &&')), '\n']
         for each in given['copied']:
             out += ['    ', str(each.shell), str(('_image' if each.packed else '')), '=$local_copy', str(each.below), str(('/data.sqsh' if each.packed else '')), '\n']
         out += ['else\n    echo "the data could not be copied to ', str(given['staging_path']), '; it is read from $', str(given['copied'][0].shell), '"\n    [ -z "$local_copy" ] || ', str(given['everywhere']), 'rm -rf "$local_copy"\nfi\n']
@@ -126,8 +129,8 @@ def _body(out: list[str], given: Given) -> None:
                 out += ['export MODAK_DATASET=', str(value), '\n']
     for each in given['named']:
         out += ['export ', str(each.variable), '="$', str(each.shell), '"\n']
-    for loop_265, (each) in _looped(given['mounted']):
-        if loop_265.first:
+    for loop_269, (each) in _looped(given['mounted']):
+        if loop_269.first:
             out += ['\n# Where the script looks for its data; what lies there already is left alone.\nput_data() {\n    local place=code/$1\n    if [ -e "$place" ] && ! [ -L "$place" ]; then\n        echo "the data is to lie at $1, and something else lies there" >&2\n        exit 73\n    fi\n    if ! { mkdir -p "$(dirname "$place")" && ln -sfn "$2" "$place"; }; then\n        exit 73\n    fi\n}\n']
         out += ["# shellcheck disable=SC2016 # a dollar in a user's own name is only a dollar\nput_data ", str(shlex.quote(each.mount_as)), ' "$', str(each.shell), '"']
         if each.mounted_file:
@@ -361,34 +364,6 @@ def _hosts(out: list[str], given: Given) -> None:
     out += ['; do\n    case $path in\n        "${deployment%/deployments/*}"/*) brought+=("$path") ;;\n        *) present+=("$path") ;;\n    esac\ndone\n']
 
 
-def _kubernetes(out: list[str], given: Given) -> None:
-    out += ['#!/bin/bash\n']
-    for line in given['directives']:
-        out += ['#KUBERNETES ', str(line), '\n']
-    given['folder'] = '$(dirname "$0")'
-    given['job_id'] = '$((16#${MODAK_JOB_UID::8})).$MODAK_JOB_NAME.$MODAK_JOB_NAMESPACE'
-    given['hosts'] = 'hostname'
-    _body(out, given)
-
-
-def _lsf(out: list[str], given: Given) -> None:
-    out += ['#!/bin/bash\n']
-    for line in given['directives']:
-        out += ['#BSUB ', str(line), '\n']
-    given['folder'] = '$LS_SUBCWD'
-    given['job_id'] = '$LSB_JOBID'
-    given['hosts'] = 'cat "$LSB_DJOB_HOSTFILE"'
-    _body(out, given)
-
-
-def _none(out: list[str], given: Given) -> None:
-    out += ['#!/bin/bash\n']
-    given['hosts'] = 'hostname'
-    given['folder'] = '$(dirname "$0")'
-    given['job_id'] = "$$.$(cut -d ' ' -f 22 /proc/$$/stat)"
-    _body(out, given)
-
-
 def _podman(out: list[str], given: Given) -> None:
     out += ['\n# The image goes from its file into the engine\'s own store, unless that has it: its name there is the digest of its\n# configuration, which the file tells. Each node of a job may have a store of its own.\narchive=$image\nimage=$(tar -x -O -f "$archive" manifest.json 2> /dev/null | grep -o \'"Config": *"[^"]*\' | grep -o -m 1 \'[0-9a-f]\\{64\\}\')\nif [ -z "$image" ] || ! "$runtime" image ', str(given['known']), '; then\n    loaded=$("$runtime" load --quiet --input "$archive") || exit 66\n    image=', str(('${loaded##*: }' if (given['entry'] == 'docker') else '${image:-${loaded##*: }}')), '\nfi\n', 'own=$("$runtime" image inspect --format ', str("'{{range .Config.Env}}{{println .}}{{end}}'"), ' "$image" | cut -d = -f 1)\nown=$\'HOSTNAME\\nSHLVL\\nPWD\\nOLDPWD\\n_\\n\'$own\n']
     if (given['entry'] == 'docker'):
@@ -497,26 +472,6 @@ def _ranks(out: list[str], given: Given) -> None:
         out += ['\n# All hosts have what they need before a rank begins.\nbringing=()\nfor each in "${hosts[@]}"; do\n    bring "$each" &\n    bringing+=("$!")\ndone\ncode=0\nfor each in "${bringing[@]}"; do\n    wait "$each" || code=$?\ndone\n[ "$code" -eq 0 ] || exit "$code"\n']
 
 
-def _slurm(out: list[str], given: Given) -> None:
-    out += ['#!/bin/bash\n']
-    for line in given['directives']:
-        out += ['#SBATCH ', str(line), '\n']
-    given['hosts'] = 'scontrol show hostnames "$SLURM_JOB_NODELIST"'
-    given['folder'] = '$SLURM_SUBMIT_DIR'
-    given['job_id'] = '${1:-$SLURM_JOB_ID}'
-    _body(out, given)
-
-
-def _torque(out: list[str], given: Given) -> None:
-    out += ['#!/bin/bash\n']
-    for line in given['directives']:
-        out += ['#PBS ', str(line), '\n']
-    given['hosts'] = 'if [ -n "${PBS_NODEFILE:-}" ]; then cat "$PBS_NODEFILE"; else scontrol show hostnames "$SLURM_JOB_NODELIST"; fi'
-    given['folder'] = '${PBS_O_WORKDIR:-$SLURM_SUBMIT_DIR}'
-    given['job_id'] = '${PBS_JOBID:-$SLURM_JOB_ID}'
-    _body(out, given)
-
-
 def _tuning(out: list[str], given: Given) -> None:
     out += ['\n# Candidates are tried for a few steps each; whatever becomes of that, what is best so far is trained, and a job that\n# begins anew goes on with it.\nif ! [ -e "$deployment/', str(('tuning.json' if given['tuning'].trains else 'state/tuned')), '" ]; then\n    # shellcheck disable=SC2016 # a dollar there is for the other shell\n    tuner=(\n']
     if given['container']:
@@ -553,4 +508,4 @@ def render(template: str, given: Given) -> str:
     return "".join(out)
 
 
-_TEMPLATES = {"body": _body, "charliecloud": _charliecloud, "checkpoint": _checkpoint, "cores": _cores, "enroot": _enroot, "folders": _folders, "hosts": _hosts, "kubernetes": _kubernetes, "lsf": _lsf, "none": _none, "podman": _podman, "pods": _pods, "pyxis": _pyxis, "ranks": _ranks, "slurm": _slurm, "torque": _torque, "tuning": _tuning}
+_TEMPLATES = {"body": _body, "charliecloud": _charliecloud, "checkpoint": _checkpoint, "cores": _cores, "enroot": _enroot, "folders": _folders, "hosts": _hosts, "podman": _podman, "pods": _pods, "pyxis": _pyxis, "ranks": _ranks, "tuning": _tuning}

@@ -36,6 +36,7 @@ _BROADCAST = 64
 _PATIENCE = 1500
 # Seconds before the wall at which a training is ended that was asked to end and does not; and how long that may take.
 _LATE, _MERCY = 30, 15
+_SLURM_HOSTS = 'scontrol show hostnames "$SLURM_JOB_NODELIST"'
 
 
 @dataclass(frozen=True)
@@ -126,8 +127,29 @@ class ScriptParts(NamedTuple):
     after: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
-# Schedulers whose scripts are made by the template of another.
+# Schedulers whose scripts have the words of another.
 _FAMILIES = {"pbspro": "torque"}
+# What begins a line that the scheduler reads, and in words of bash: the deployment's folder, the job, and its hosts.
+_WORDS = {
+    name: dict(zip(("directive", "folder", "job_id", "hosts"), words, strict=True))
+    for name, words in {
+        # a task of an array is told its id: the number that Slurm gives the last one is that of all together
+        "slurm": ("#SBATCH", "$SLURM_SUBMIT_DIR", "${1:-$SLURM_JOB_ID}", _SLURM_HOSTS),
+        # Slurm's own qsub gives its jobs Slurm's variables
+        "torque": (
+            "#PBS", "${PBS_O_WORKDIR:-$SLURM_SUBMIT_DIR}", "${PBS_JOBID:-$SLURM_JOB_ID}",
+            f'if [ -n "${{PBS_NODEFILE:-}}" ]; then cat "$PBS_NODEFILE"; else {_SLURM_HOSTS}; fi',
+        ),
+        "lsf": ("#BSUB", "$LS_SUBCWD", "$LSB_JOBID", 'cat "$LSB_DJOB_HOSTFILE"'),
+        # as it was submitted: a Job that is made anew under the same name has another uid
+        "kubernetes": (
+            "#KUBERNETES", '$(dirname "$0")', "$((16#${MODAK_JOB_UID::8})).$MODAK_JOB_NAME.$MODAK_JOB_NAMESPACE",
+            "hostname",
+        ),
+        # as it is submitted: its number may be another process's one day
+        "none": ("", '$(dirname "$0")', "$$.$(cut -d ' ' -f 22 /proc/$$/stat)", "hostname"),
+    }.items()
+}  # fmt: skip
 # The folders of schedulers that share one.
 _FOLDERS = {"pbspro": "pbs", "torque": "pbs"}
 
@@ -155,8 +177,9 @@ def render_script(job: PlannedJob, parts: ScriptParts) -> str:
     # a program's own image need not have the bash that would note them in it
     notes_cores = parts.launch.ranks is not None or (parts.launch.notes_cores and not enters_first)
     return render(
-        family,
+        "body",
         {
+            **_WORDS[family],
             "job": job,
             "scheduler": "none" if parts.pods else family,  # a Pod knows nothing of others, either
             "directives": _directives(job, parts),
