@@ -145,7 +145,7 @@ def run_playbook(
     watcher = _Watcher(listener)
     with (
         handed_on(needed=playbook not in _NEEDS_NO_SECRETS, asks=playbook in _ASKS_CLOUDS) as handed,
-        _own_signals(),
+        own_signals(),  # whoever runs several hears of Ctrl-C between them, too
         run_folder() as private,
         _no_leftovers(private),
     ):
@@ -190,8 +190,8 @@ def _end_with_the_terminal() -> None:
 
 
 @contextmanager
-def _own_signals() -> Iterator[None]:
-    """Whoever runs several playbooks hears of Ctrl-C between them, too: ansible-runner keeps the handlers it sets."""
+def own_signals() -> Iterator[None]:
+    """Puts back the handlers that are set within of the signals that end a command; ansible-runner keeps its own."""
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     is_main = threading.current_thread() is threading.main_thread()
     before = [(number, signal.getsignal(number) or signal.SIG_DFL) for number in numbers] if is_main else []

@@ -14,15 +14,10 @@ from modak_ansible.store.deployment import DeploymentStore
 
 @dataclass(frozen=True)
 class Deployed:
-    """What came of plans that were carried out.
+    """What came of plans that were carried out."""
 
-    Attributes:
-        changed: how many tasks changed something, here or on the target; 0 where all was done before.
-        stores: what this machine keeps of each deployment, in the order of the plans.
-    """
-
-    changed: int
-    stores: tuple[DeploymentStore, ...]
+    changed: int  # how many tasks changed something, here or on the target; 0 where all was done before
+    stores: tuple[DeploymentStore, ...]  # what this machine keeps of each deployment, in the order of the plans
 
 
 def plans_of(stores: Sequence[DeploymentStore]) -> dict[str, object]:

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import ansible_runner
 import pytest
 
-from modak_ansible.deployment.playbook import _no_leftovers, _own_signals, _Watcher, run_playbook
+from modak_ansible.deployment.playbook import _no_leftovers, _Watcher, own_signals, run_playbook
 from modak_ansible.errors import FAILED, TARGET_UNREACHABLE, TimeIsOver
 
 
@@ -36,7 +36,7 @@ def event(kind, stdout="", **data):
 
 def test_whoever_runs_a_playbook_gets_the_signals_back():
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    with _own_signals():
+    with own_signals():
         for number in before:
             signal.signal(number, signal.SIG_IGN)
     assert {number: signal.getsignal(number) for number in before} == before

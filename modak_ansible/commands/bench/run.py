@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.text import Text
 
 from modak_ansible.commands.options import print_json
+from modak_ansible.deployment.playbook import own_signals
 from modak_ansible.errors import TargetUnreachable
 from modak_ansible.measuring.executor import PlaybookExecutor
 from modak_ansible.measuring.history import History
@@ -153,10 +154,8 @@ def _signals_as_interrupts() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    numbers = [each for each in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(each) != signal.SIG_IGN]
-    before = [(number, signal.signal(number, interrupt)) for number in numbers]
-    try:
+    with own_signals():
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) != signal.SIG_IGN:
+                signal.signal(number, interrupt)
         yield
-    finally:
-        for number, handler in before:
-            signal.signal(number, handler)

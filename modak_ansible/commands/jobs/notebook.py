@@ -15,8 +15,6 @@ from modak_ansible.errors import JobFailed, ModakError, TargetUnreachable, Usage
 from modak_ansible.store.project import find_blueprint
 
 if TYPE_CHECKING:
-    from types import FrameType
-
     from modak_ansible.deployment.notebooks import Listening
     from modak_ansible.deployment.status import Entry
     from modak_ansible.planning.service import Planned
@@ -241,15 +239,15 @@ def _ended_from_outside() -> Iterator[None]:
     """Tells a terminal that is closed, or a machine that goes down, from Ctrl-C."""
     import signal
 
-    def end(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - as signals have it
+    from modak_ansible.deployment.playbook import own_signals
+
+    def end(*_: object) -> None:
         raise _LeftAlone
 
-    before = [(number, signal.signal(number, end)) for number in (signal.SIGTERM, signal.SIGHUP)]
-    try:
+    with own_signals():
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, end)
         yield
-    finally:
-        for number, handler in before:
-            signal.signal(number, handler)
 
 
 def _address(tunnel: Tunnel | None, there: Listening) -> str:

@@ -41,21 +41,14 @@ class Left(TypedDict):
 
 
 class Results(TypedDict, total=False):
-    """What a job has left in its folder.
-
-    Attributes:
-        missing: the declared outputs that no file fits.
-        unnamed: files that cannot be brought, for their names are no text.
-        crowded: which ranks have fewer cores between them than threads; empty where none have.
-        left: files that the job wrote and no output names: how many they are, their bytes, and some of them.
-    """
+    """What a job has left in its folder."""
 
     folder: str
     files: list[ResultFile]
-    missing: list[str]
-    unnamed: list[str]
-    left: Left
-    crowded: str
+    missing: list[str]  # the declared outputs that no file fits
+    unnamed: list[str]  # files that cannot be brought, for their names are no text
+    left: Left  # files that the job wrote and no output names: how many they are, their bytes, and some of them
+    crowded: str  # which ranks have fewer cores between them than threads; empty where none have
     joules: float  # by the scheduler's accounting, where that has any
 
 
