@@ -11,6 +11,7 @@ from example_blueprint import ROOT
 
 from modak_ansible.performance import model
 from modak_ansible.performance.stored import Stored, read_stored
+from modak_ansible.reading.blueprint import reader
 from modak_ansible.reading.blueprint.forms.kept_tree import read_kept_yaml
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.forms.yaml_tree import Item, read_yaml
@@ -38,6 +39,7 @@ def share(patch: pytest.MonkeyPatch) -> None:
 
     patch.setattr(imports, "YAML_LOADER", types_for_tosca_parser)
     patch.setattr(definitions, "read_kept_yaml", _read_yaml)
+    patch.setattr(reader, "read_kept_yaml", read_yaml)  # each test has a blueprint of its own
     patch.setattr(model, "read_stored", _read_stored)
 
 

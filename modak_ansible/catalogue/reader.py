@@ -8,8 +8,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from modak_ansible.catalogue.entry import Base, Catalogue, Entry, KnownDataset
 from modak_ansible.errors import InvalidBlueprint
 from modak_ansible.model.dataset import DataSource
@@ -17,7 +15,6 @@ from modak_ansible.store.cache import kept_text
 from modak_ansible.store.configuration import own_entries
 
 _FOLDER = Path(__file__).parent
-_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class CatalogueWarning(UserWarning):
@@ -72,7 +69,10 @@ def _shipped() -> list[list[dict[str, Any]]]:
     texts = [[path.read_text(encoding="utf-8") for path in paths] for paths in folders]
 
     def parsed() -> str:
-        return json.dumps([[yaml.load(text, Loader=_Loader) for text in each] for each in texts])  # noqa: S506 - one of the safe loaders
+        import yaml  # noqa: PLC0415 - slow to import, and what is kept needs none of it
+
+        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+        return json.dumps([[yaml.load(text, Loader=loader) for text in each] for each in texts])  # noqa: S506 - one of the safe loaders
 
     found: list[list[dict[str, Any]]] = json.loads(kept_text("catalogue", json.dumps(texts), parsed) or "[]")
     return found

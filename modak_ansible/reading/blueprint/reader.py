@@ -12,6 +12,7 @@ from modak_ansible.model.dataset import field_of
 from modak_ansible.model.plan import Note
 from modak_ansible.model.request import Request
 from modak_ansible.model.target import Target
+from modak_ansible.reading.blueprint.forms.kept_tree import read_kept_yaml
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.forms.secret_rules import note_secrets
 from modak_ansible.reading.blueprint.forms.yaml_tree import Item, parse_yaml, read_yaml
@@ -89,7 +90,7 @@ def read_blueprint(path: Path, inputs: Inputs, mistakes: Mistakes) -> Blueprint 
         hint = "give the folder of a blueprint or its service.yaml"
         mistakes.add(Location(str(path)), "file-not-found", "there is no such blueprint", hint)
         return None
-    root = read_yaml(path, mistakes)
+    root = read_kept_yaml(path, mistakes)
     return read_template(path, root, inputs, mistakes) if root else None
 
 

@@ -47,6 +47,16 @@ def test_what_is_wrong_is_said_each_time(tmp_path, kept, text):
     assert not kept.exists()
 
 
+@pytest.mark.parametrize(
+    "text", ["password: hunter22\n", "a: [ --token s3same1 ]\n", "a: https://me:word@example.org/x\n"]
+)
+def test_what_may_hold_a_secret_is_not_kept(tmp_path, kept, text):
+    path = tmp_path / "one.yaml"
+    path.write_text(text)
+    assert read_kept_yaml(path, Mistakes()) == read_yaml(path, Mistakes()) is not None
+    assert not kept.exists()
+
+
 def test_a_file_that_is_not_there(tmp_path):
     mistakes = Mistakes()
     assert read_kept_yaml(tmp_path / "none.yaml", mistakes) is None

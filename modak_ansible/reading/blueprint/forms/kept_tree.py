@@ -1,4 +1,4 @@
-"""Trees of YAML files that hardly ever change, kept in the user's cache: to parse one takes twice as long."""
+"""Trees of YAML files, kept in the user's cache: to parse one takes twice as long, and needs PyYAML."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from modak_ansible.errors import Location
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
+from modak_ansible.reading.blueprint.forms.secret_rules import note_secrets
 from modak_ansible.reading.blueprint.forms.yaml_tree import Item, parse_yaml, read_text
 from modak_ansible.store.cache import kept_text
 
@@ -15,17 +16,23 @@ _FORM = "1"  # of what is kept; another one where it, or what is read of a text,
 
 
 def read_kept_yaml(path: Path, mistakes: Mistakes) -> Item | None:
-    """As ``read_yaml``; the tree of a text in which nothing was wrong is kept, whatever the file's path is."""
+    """As ``read_yaml``; the tree of a text in which nothing was wrong is kept, whatever the file's path is.
+
+    What may hold a secret is not kept.
+    """
     text = read_text(path, mistakes)
     if text is None:
         return None
     parsed: list[Item | None] = []
 
     def parse() -> str | None:
-        before = len(mistakes)
+        before, secrets = len(mistakes), Mistakes()
         parsed.append(parse_yaml(text, str(path), mistakes))
+        if parsed[0] is None or len(mistakes) > before:
+            return None
         try:
-            return json.dumps(_flat(parsed[0])) if parsed[0] and len(mistakes) == before else None
+            note_secrets(parsed[0], secrets)
+            return None if secrets else json.dumps(_flat(parsed[0]))
         except RecursionError:
             return None
 

@@ -15,8 +15,9 @@ from modak_ansible.model.application import SourceFile
 from modak_ansible.model.measured.work import Work
 from modak_ansible.model.measured.workload import Workload, WorkloadScript
 from modak_ansible.reading.blueprint import files
+from modak_ansible.reading.blueprint.forms.kept_tree import read_kept_yaml
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
-from modak_ansible.reading.blueprint.forms.yaml_tree import Item, read_yaml
+from modak_ansible.reading.blueprint.forms.yaml_tree import Item
 from modak_ansible.reading.blueprint.script.hydra import takes_overrides
 from modak_ansible.reading.blueprint.script.syntax import nodes_of, syntax_of
 
@@ -93,7 +94,7 @@ def is_reached(path: Path) -> bool:
 
 def read_workload(path: Path, mistakes: Mistakes) -> Workload | None:
     """A workload.yaml; what is wrong in it is noted with its place."""
-    root = read_yaml(path, mistakes)
+    root = read_kept_yaml(path, mistakes)
     if root is None:
         return None
     if not root.is_map:

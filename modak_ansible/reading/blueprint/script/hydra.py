@@ -9,8 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import yaml
-
 from modak_ansible.errors import nearest
 from modak_ansible.reading.blueprint.script.option import literal
 from modak_ansible.reading.blueprint.script.syntax import nodes_of, syntax_of
@@ -139,6 +137,8 @@ def _main(tree: ast.AST) -> ast.Call | None:
 
 def _read(folder: Path, name: str) -> dict[str, Any] | None:
     """A file of the configuration; None where it is none."""
+    import yaml  # noqa: PLC0415 - slow to import, and few scripts have a configuration
+
     path = folder / (name if name.endswith((".yaml", ".yml")) else f"{name}.yaml")
     try:
         read = yaml.safe_load(path.read_text(encoding="utf-8"))
