@@ -62,7 +62,7 @@ class ScriptSource:
         self.is_dynamic = False
         self.is_doubtful = False
         self.command: tuple[Option, ...] | None = None
-        self._nodes: list[ast.AST] = [tree]  # all, in the order of ast.walk
+        self._nodes: list[ast.AST] = [tree]  # all, in the order of nodes_of
         self._parents: dict[ast.AST, ast.AST] = {}
         for node in self._nodes:
             children = children_of(node)

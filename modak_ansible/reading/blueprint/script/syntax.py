@@ -36,7 +36,7 @@ def _parsed(text: bytes) -> ast.Module | None:
 
 @lru_cache(KEPT)
 def nodes_of(tree: ast.AST) -> tuple[ast.AST, ...]:
-    """All that a syntax is made of, in the order of :func:`ast.walk`."""
+    """All that a syntax is made of, in the order of :func:`ast.walk`, without what says how a name is used."""
     nodes = [tree]
     for node in nodes:
         nodes += children_of(node)
@@ -49,9 +49,11 @@ def last_name(node: ast.AST) -> str:
 
 
 def children_of(node: ast.AST) -> list[ast.AST]:
-    """As :func:`ast.iter_child_nodes`, in half of its time."""
+    """As :func:`ast.iter_child_nodes`, without a name's context, in a third of its time."""
     children: list[ast.AST] = []
     for name in node._fields:
+        if name == "ctx":  # two fifths of all nodes, of which a name itself tells
+            continue
         value = getattr(node, name, None)
         if isinstance(value, ast.AST):
             children.append(value)
