@@ -28,13 +28,13 @@ class Network:
         """Returns the words that start a command on a node."""
         return ["ip", "netns", "exec", f"{self.name}-{node}"]
 
-    def shape(self, rate: str) -> None:
+    def shape(self, rate: str, burst: str = BURST) -> None:
         """Gives every node's link a rate in both directions, in tc's words such as 100mbit; none takes it away."""
         for node in range(self.nodes):
             enter = [*self.enter(node), "tc", "qdisc"]
             subprocess.run([*enter, "del", "dev", INTERFACE, "root"], capture_output=True, check=False)
             if rate != "none":
-                told([*enter, "add", "dev", INTERFACE, "root", "tbf", "rate", rate, "burst", BURST, "latency", "100ms"])
+                told([*enter, "add", "dev", INTERFACE, "root", "tbf", "rate", rate, "burst", burst, "latency", "100ms"])
 
 
 @contextlib.contextmanager

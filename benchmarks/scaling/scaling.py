@@ -30,12 +30,20 @@ PLANS = {
     "gradient_compression=powersgd_4": 1, "local_sgd=8": 8, "local_sgd=16": 16,
     "local_sgd=16 gradient_compression=bf16": 16,
 }  # fmt: skip
+# Of the same runtime: a network's strategies, by ranks, of two shapes.
+STRATEGIES = {
+    2: ("ddp", "fsdp", "tensor", "pipeline"),
+    4: ("ddp", "fsdp", "tensor", "pipeline", "fsdp_2", "tensor_2", "pipeline_2"),
+}
+COLLECTIVES, SIZE = ("all_reduce", "all_gather", "reduce_scatter", "broadcast"), 2**20
+SHAPES = {"128 wide, 32 tokens": (128, 32), "64 wide, 128 tokens": (64, 128)}
+BURSTS = {"1gbit": "32kb", "100mbit": "16kb"}  # small, since messages of these are
 WARM = {"gradient_compression=powersgd": 12, "gradient_compression=powersgd_4": 12}  # its first ten sums are whole
 
 
-def taken(net: namespaces.Network, ranks: int, tasks: list[dict[str, object]]) -> list[list]:
+def taken(net: namespaces.Network, ranks: int, tasks: list, script: str = "steps.py") -> list[list]:
     """Has so many ranks do what is told, a node each, and returns what the first says of each task."""
-    words = [sys.executable, str(HERE / "steps.py"), json.dumps(tasks)]
+    words = [sys.executable, str(HERE / script), json.dumps(tasks)]
     shared = {
         **os.environ, "WORLD_SIZE": str(ranks), "LOCAL_RANK": "0", "OMP_NUM_THREADS": "1",
         "MASTER_ADDR": namespaces.address(0), "MASTER_PORT": str(PORT), "GLOO_SOCKET_IFNAME": namespaces.INTERFACE,
@@ -119,6 +127,35 @@ def measure(net: namespaces.Network, measures: Measures, arguments: argparse.Nam
                 add_probe(measures, found[-1], ranks=2, link=link)
 
 
+def compare(net: namespaces.Network, measures: Measures, arguments: argparse.Namespace) -> None:
+    """Runs every strategy in every number of ranks over every link."""
+    seconds = arguments.compute / 1e3
+    for link in arguments.links:
+        net.shape(link, BURSTS.get(link, namespaces.BURST))
+        for ranks in arguments.ranks:
+            strategies = STRATEGIES.get(ranks, ("none",))
+            tasks = [
+                [
+                    {"steps": arguments.samples, "strategy": each, "width": width, "tokens": tokens, "seconds": seconds}
+                    for width, tokens in SHAPES.values()
+                ]
+                for each in strategies
+            ]
+            told = {"collectives": arguments.samples, "bytes": SIZE}
+            probes = [[told, *([{"probe": arguments.samples}] if ranks == 2 else [])]] if ranks > 1 else []
+            found = taken(net, ranks, tasks + probes, "strategies.py")
+            about = {"ranks": ranks, "link": link}
+            for (each, shape), said in zip(((each, shape) for each in strategies for shape in SHAPES), found):
+                for name, samples in zip(("step", "processor"), said):
+                    compute = f"slept {arguments.compute:g} ms"
+                    measures.add(name, samples, strategy=each, shape=shape, compute=compute, **about)
+            if probes:
+                for name, samples in zip(COLLECTIVES, found[len(strategies) * len(SHAPES)]):
+                    measures.add("collective", samples, collective=name, bytes=SIZE, **about)
+            if ranks == 2:
+                add_probe(measures, found[-1], **about)
+
+
 def parsed() -> argparse.Namespace:
     """Reads the command line."""
     parser = measuring_parser("Measures data-parallel steps over shaped links.", samples=9)
@@ -128,6 +165,7 @@ def parsed() -> argparse.Namespace:
     add("--compute", metavar="MS", type=number(float, 0.1), default=120.0, help="of a pass, slept (default: 120)")
     add("--batch", metavar="N", type=number(int, 8), default=64, help="images of a pass, computed (default: 64)")
     add("--plans", metavar="0|1", type=number(int, 0, 1), default=0, help="1: what modak's own runtime does instead")
+    add("--strategies", metavar="0|1", type=number(int, 0, 1), default=0, help="1: those of its plans instead")
     add("--real", metavar="0|1", type=number(int, 0, 1), default=0, help="1: compute in place of sleeping")
     return parser.parse_args()
 
@@ -154,7 +192,7 @@ def main() -> None:
         give_up(2, f"no PyTorch: {error}")
     measures = Measures("scaling", arguments, [("torch", torch.__version__)])
     with namespaces.network(max(arguments.ranks)) as net:
-        measure(net, measures, arguments)
+        (compare if arguments.strategies else measure)(net, measures, arguments)
     measures.finish()
 
 

@@ -34,6 +34,8 @@ UNITS = {
     "bandwidth": "GB/s",
     "allreduce": "s",
     "step": "s",
+    "processor": "s",
+    "collective": "s",
     "launch": "s",
     "container_start": "s",
     "process_start": "s",

@@ -115,6 +115,7 @@ class Pipe:
         """Has a script's own functions with a backward pass be computed as any operator is."""
         torch, pipe = self.torch, self
         plain = torch.autograd.Function.apply.__func__
+        known = functools.lru_cache(maxsize=None)(functools.partial(functools.partial, plain))  # lest sizes be forgotten
 
         def apply(kind, *arguments, **options):
             leaves = torch.utils._pytree.tree_leaves((arguments, options)) if pipe.now is not None else ()
@@ -122,7 +123,7 @@ class Pipe:
                 return plain(kind, *arguments, **options)
             if kind.__name__ == "CheckpointFunction":
                 pipe.refuse("checkpoint with use_reentrant=True computes layers again")
-            return pipe.now.compute(functools.partial(plain, kind), "apply", arguments, options)
+            return pipe.now.compute(known(kind), "apply", arguments, options)
 
         torch.autograd.Function.apply = classmethod(apply)
 
