@@ -115,7 +115,7 @@ class Pipe:
         """Has a script's own functions with a backward pass be computed as any operator is."""
         torch, pipe = self.torch, self
         plain = torch.autograd.Function.apply.__func__
-        known = functools.lru_cache(maxsize=None)(functools.partial(functools.partial, plain))  # lest sizes be forgotten
+        known = functools.lru_cache(maxsize=None)(functools.partial(functools.partial, plain))  # or sizes are forgotten
 
         def apply(kind, *arguments, **options):
             leaves = torch.utils._pytree.tree_leaves((arguments, options)) if pipe.now is not None else ()
