@@ -167,7 +167,7 @@ class Connection:
             raise self._unreachable(result.stderr, result.stderr)
         if result.returncode != 0:
             raise TargetUnreachable(
-                f"{self.address} lets the user in and runs no commands: {last_line(result.stderr)}",
+                f"{self.address} lets the user in and runs no commands: {_last_line(result.stderr)}",
                 hint=f"try it by hand: ssh {self.address} true",
             )
 
@@ -178,7 +178,7 @@ class Connection:
             if re.search(pattern, matched, re.IGNORECASE):
                 return TargetUnreachable(f"{self.address} {words}", hint=hint.replace("HOST", self.address))
         hint = f"try it by hand: ssh -F {self.config} {self.address}"
-        return TargetUnreachable(f"{self.address} cannot be entered: {last_line(said)}", hint=hint)
+        return TargetUnreachable(f"{self.address} cannot be entered: {_last_line(said)}", hint=hint)
 
 
 # The ways that a host offers to whom it does not let in.
@@ -262,9 +262,9 @@ def _knows_testbed(testbed: Path) -> bool:
     return (testbed / "ssh_config").exists() or (own.exists() and TESTBED in own.read_text(errors="replace"))
 
 
-def last_line(text: str, otherwise: str = "no reason given") -> str:
-    """The last line that says anything."""
-    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), otherwise)
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else "no reason given"
 
 
 def _host_lines(target: Target | Way, blueprint_folder: Path, machine: MachineStore | None) -> list[str]:

@@ -9,7 +9,7 @@ import tempfile
 from contextlib import suppress
 
 from modak_ansible.errors import TargetUnreachable, UsageError
-from modak_ansible.transport.ssh import Connection, last_line
+from modak_ansible.transport.ssh import Connection
 
 HERE = "127.0.0.1"
 _OPEN = b"open\n"
@@ -81,7 +81,8 @@ class Tunnel:
             text = said.read().decode(errors="replace")
         if refused := self._connection.refused(text):
             raise refused
-        why = last_line(text, f"{self._connection.address} does not answer")
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        why = lines[-1] if lines else f"{self._connection.address} does not answer"
         address = self.there[0]
         raise NoTunnel(f"there is no tunnel to {address}: {why}", hint="try again: what runs there goes on")
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from modak_ansible.commands import completion as completing
-from modak_ansible.commands.jobs.operate import Only
+from modak_ansible.commands.jobs.operate import EACH, Only, named
 from modak_ansible.commands.options import Json
 
 if TYPE_CHECKING:
@@ -24,12 +23,7 @@ _REMARKS, _ROWS, _WIDTH = 5, 40, 120
 def command(
     deployments: Annotated[
         list[str],
-        typer.Argument(
-            metavar="DEPLOYMENT...",
-            help="Deployments as modak status shows them, or a blueprint for the newest one of each of its trainings, "
-            "with all points of its sweeps.",
-            autocompletion=completing.deployments,
-        ),
+        named(f"Deployments as modak status shows them, {EACH}, with all points of its sweeps.", "DEPLOYMENT..."),
     ],
     training: Only = None,
     by: Annotated[

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,34 +14,18 @@ if TYPE_CHECKING:
     from modak_ansible.deployment.playbook import PlaybookRun
     from modak_ansible.store.deployment import DeploymentStore
 
-Which = Annotated[
-    str,
-    typer.Argument(
-        metavar="DEPLOYMENT",
-        help="A deployment as modak status shows it, or a blueprint for the newest one of each of its trainings.",
-        autocompletion=completing.deployments,
-    ),
-]
+
+def named(about: str, metavar: str = "DEPLOYMENT") -> Any:
+    """The argument that names deployments."""
+    return typer.Argument(metavar=metavar, help=about, autocompletion=completing.deployments)
 
 
+EACH = "or a blueprint for the newest one of each of its trainings"
+Which = Annotated[str, named(f"A deployment as modak status shows it, {EACH}.")]
 Newest = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="[DEPLOYMENT]",
-        help="A deployment, or a blueprint; without it the newest deployment here.",
-        autocompletion=completing.deployments,
-    ),
+    str | None, named("A deployment, or a blueprint; without it the newest deployment here.", "[DEPLOYMENT]")
 ]
-Several = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="DEPLOYMENT...",
-        help="Deployments as modak status shows them, or a blueprint for the newest one of each of its trainings.",
-        autocompletion=completing.deployments,
-    ),
-]
-
-
+Several = Annotated[list[str], named(f"Deployments as modak status shows them, {EACH}.", "DEPLOYMENT...")]
 Only = Annotated[
     str | None, typer.Option("--training", help="Of a blueprint only this training, or this point of its sweep.")
 ]

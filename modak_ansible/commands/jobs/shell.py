@@ -10,22 +10,14 @@ from typing import Annotated
 
 import typer
 
-from modak_ansible.commands import completion as completing
-from modak_ansible.commands.jobs.operate import Only
+from modak_ansible.commands.jobs.operate import Only, named
 from modak_ansible.errors import ModakError
 
 EXAMPLES = "Example: modak shell mnist-pytorch-slurm; modak shell mnist-pytorch-slurm -- python --version"
 
 
 def command(
-    deployment: Annotated[
-        str,
-        typer.Argument(
-            metavar="DEPLOYMENT",
-            help="A deployment as modak status shows it, or a blueprint.",
-            autocompletion=completing.deployments,
-        ),
-    ],
+    deployment: Annotated[str, named("A deployment as modak status shows it, or a blueprint.")],
     words: Annotated[
         list[str] | None,
         typer.Argument(metavar="[-- COMMAND...]", help="What is run there; a shell without it."),

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from modak_ansible.commands import completion as completing
-from modak_ansible.commands.jobs.operate import Only
+from modak_ansible.commands.jobs.operate import Only, named
 from modak_ansible.commands.options import Json, print_json, without_collecting
 from modak_ansible.errors import UsageError
 from modak_ansible.store.project import state_folder
@@ -23,12 +22,7 @@ EXAMPLES = "Example: modak status --watch; modak status mnist-pytorch-slurm --js
 
 def command(
     deployment: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[DEPLOYMENT]",
-            help="One deployment, or a blueprint; without it all of them.",
-            autocompletion=completing.deployments,
-        ),
+        str | None, named("One deployment, or a blueprint; without it all of them.", "[DEPLOYMENT]")
     ] = None,
     training: Only = None,
     as_json: Json = False,
