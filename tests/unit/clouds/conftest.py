@@ -13,10 +13,9 @@ from example_blueprint import BlueprintFolder
 from moto import mock_aws
 from openstack_cloud import OpenStackCloud
 from os_service_types import ServiceTypes
+from planned_once import planned_once
 from remembering_provider import Provider
 
-from modak_ansible.planning.service import plan_blueprint
-from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.stages.base import Stage
 from modak_ansible.stages.clouds import base, machines
 from modak_ansible.stages.clouds.user_data import KeyPair
@@ -56,7 +55,7 @@ def clouded(tmp_path):
 
 @pytest.fixture
 def planned():
-    return lambda blueprint: plan_blueprint(blueprint.service, Inputs())
+    return lambda blueprint: planned_once(blueprint.service)
 
 
 load_file, service_types = JSONFileLoader.load_file, ServiceTypes.all_types_by_service_type.fget
@@ -115,7 +114,7 @@ def cloud(clouded, monkeypatch):
     monkeypatch.setattr(machines.time, "sleep", lambda seconds: None)
     monkeypatch.setattr(Connection, "check", lambda self: None)
     monkeypatch.setattr(machines.subprocess, "run", lambda *args, **more: None)
-    planned = plan_blueprint(clouded.service, Inputs())
+    planned = planned_once(clouded.service)
     folder = planned.save()
     state = planned.state
 

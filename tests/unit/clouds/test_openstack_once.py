@@ -8,11 +8,10 @@ from contextlib import suppress
 import pytest
 import requests
 from openstack_cloud import NO_HOST, Refused
+from planned_once import planned_once
 
 from modak_ansible.deployment.status import Entry, row_of
 from modak_ansible.errors import ModakError, TargetUnreachable
-from modak_ansible.planning.service import plan_blueprint
-from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.stages.base import Stage
 from modak_ansible.stages.clouds import machines
 from modak_ansible.stages.clouds.user_data import KeyPair
@@ -30,7 +29,7 @@ class Project:
     """A blueprint whose target is a machine of the cloud; a controller is killed before a write, or behind it."""
 
     def __init__(self, blueprint) -> None:
-        planned = plan_blueprint(blueprint.service, Inputs())
+        planned = planned_once(blueprint.service)
         self.folder, self.path, self.said = planned.save(), blueprint.path, []
         self.plan = planned.plan.model_dump(mode="json")
         self.store = MachineStore(planned.state, planned.plan.target.address)

@@ -7,6 +7,7 @@ import os
 import zipfile
 
 import pytest
+from planned_once import planned_once
 
 from modak_ansible.commands.deploy.again import lines_again
 from modak_ansible.commands.plan import diff
@@ -38,7 +39,7 @@ def deployed(blueprint, monkeypatch):
     """Two deployments of the example, seen from its folder."""
     (blueprint.path / ".modak").mkdir()
     monkeypatch.chdir(blueprint.path)
-    return [plan_blueprint(blueprint.service, Inputs(None, (("epochs", each),))).save() for each in ("2", "3")]
+    return [planned_once(blueprint.service, Inputs(None, (("epochs", each),))).save() for each in ("2", "3")]
 
 
 def test_by_name_and_by_its_beginning(deployed):
@@ -68,7 +69,7 @@ def test_all_of_a_blueprint(deployed, blueprint):
 def test_a_blueprint_that_was_not_deployed_is_no_beginning_of_a_name(deployed, blueprint):
     """A copy of a shipped blueprint keeps its name, and must not be taken for it."""
     blueprint.replace("template_name: example", "template_name: mnist-pytorch-slurm")
-    plan_blueprint(blueprint.service, Inputs()).save()
+    planned_once(blueprint.service).save()
     with pytest.raises(UsageError, match="mnist-pytorch-slurm was not deployed from here") as caught:
         find_deployment("mnist-pytorch-slurm")
     assert caught.value.hint.startswith("of a copy there are mnist-pytorch-slurm-")
@@ -169,7 +170,7 @@ def test_what_stands_beside_a_training_is_not_meant_by_its_blueprint(blueprint, 
     with pytest.raises(UsageError, match="no training of . was deployed from here") as caught:
         find_trainings(".")
     assert caught.value.hint == f"there is {aside.plan.deployment}"
-    training = plan_blueprint(blueprint.service, Inputs())
+    training = planned_once(blueprint.service)
     training.save()
     planned_from_file(aside.store.plan_file).save()  # again, and so it is the newest
     assert find_deployment(".") == find_deployment("./service.yaml") == training.folder

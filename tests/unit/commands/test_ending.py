@@ -9,12 +9,11 @@ from xml.etree import ElementTree as Xml
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from planned_once import planned_once
 
 from modak_ansible.commands.deploy.junit import junit_xml
 from modak_ansible.commands.deploy.notification import Ending, facts_of, run_command
 from modak_ansible.errors import JobFailed, ModakError, TimeIsOver, UsageError
-from modak_ansible.planning.service import plan_blueprint
-from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.store.record import NOT_RUN
 from modak_ansible.target.core.files import write_json
 
@@ -27,7 +26,7 @@ NOTE = (
 @pytest.fixture
 def planned(blueprint):
     (blueprint.path / ".modak").mkdir()
-    made = plan_blueprint(blueprint.service, Inputs())
+    made = planned_once(blueprint.service)
     return made.plan, made.save()
 
 

@@ -7,6 +7,7 @@ import os
 import time
 
 import pytest
+from planned_once import planned_once
 from typer.testing import CliRunner
 
 from modak_ansible.commands.admin.garbage import known_targets
@@ -14,7 +15,6 @@ from modak_ansible.commands.main import application
 from modak_ansible.deployment import playbook as deployment
 from modak_ansible.deployment.playbook import PlaybookError, PlaybookRun
 from modak_ansible.errors import ModakError, UsageError
-from modak_ansible.planning.service import plan_blueprint
 from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.target.core.files import write_json
 
@@ -31,7 +31,7 @@ def project(blueprint, monkeypatch):
 
 @pytest.fixture
 def deployed(project):
-    return [plan_blueprint(project.service, Inputs(None, (("epochs", each),))).save() for each in ("2", "3")]
+    return [planned_once(project.service, Inputs(None, (("epochs", each),))).save() for each in ("2", "3")]
 
 
 @pytest.fixture

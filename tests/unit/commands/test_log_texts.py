@@ -7,6 +7,7 @@ import json
 import time
 
 import pytest
+from planned_once import planned_once
 
 from modak_ansible.commands.jobs import log_text as log_texts
 from modak_ansible.commands.jobs import logs, results
@@ -14,7 +15,7 @@ from modak_ansible.commands.jobs.log_start import Since
 from modak_ansible.deployment import results as fetched
 from modak_ansible.deployment.status import most_telling
 from modak_ansible.errors import ModakError, UsageError
-from modak_ansible.planning.service import plan_all, plan_blueprint
+from modak_ansible.planning.service import plan_all
 from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.store import logs as looks
 from modak_ansible.store.logs import note
@@ -26,7 +27,7 @@ def folder(blueprint, monkeypatch):
     """The folder of a deployment whose job has ended, and whose results are here."""
     (blueprint.path / ".modak").mkdir()
     monkeypatch.chdir(blueprint.path)
-    made = plan_blueprint(blueprint.service, Inputs()).save()
+    made = planned_once(blueprint.service).save()
     write_json(made / "state.json", {"job": {"state": "FAILED", "job_id": "7"}, "stage": "report"})
     (made / "results").mkdir()
     (made / "results" / "output.log").write_text("epoch 1\nepoch 2\nepoch 3\n")

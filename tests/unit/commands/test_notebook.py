@@ -8,6 +8,7 @@ import sys
 
 import pytest
 import typer
+from planned_once import planned_once
 
 from modak_ansible.commands import main
 from modak_ansible.commands.jobs import notebook, operate
@@ -143,11 +144,9 @@ def test_the_same_command_goes_back_to_it(target, call):
 
 
 def test_the_blueprint_still_means_its_training(target, call, blueprint):
-    from modak_ansible.planning.service import plan_blueprint
-    from modak_ansible.reading.blueprint.inputs import Inputs
     from modak_ansible.store.deployments import find_trainings
 
-    folder = plan_blueprint(blueprint.service, Inputs()).save()
+    folder = planned_once(blueprint.service).save()
     target.answers = [True, KeyboardInterrupt()]
     call("--keep")
     assert [each.name for each in find_trainings(str(blueprint.service))] == [folder.name]

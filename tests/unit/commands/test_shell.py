@@ -7,12 +7,11 @@ import os
 import sys
 
 import pytest
+from planned_once import planned_once
 
 from modak_ansible.commands import main
 from modak_ansible.commands.jobs import log_text
 from modak_ansible.deployment import status_query
-from modak_ansible.planning.service import plan_blueprint
-from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.store.record import Record
 
 WAY = {"plain": ["srun", "python3", "-c", "a b"], "terminal": ["srun", "--pty", "python3", "-c", "a b"]}
@@ -27,7 +26,7 @@ def shell(blueprint, monkeypatch, capsys):
     """Runs the command about a deployment of which a target says something; gives what it became, or what it said."""
     (blueprint.path / ".modak").mkdir()
     monkeypatch.chdir(blueprint.path)
-    folder = plan_blueprint(blueprint.service, Inputs()).save()
+    folder = planned_once(blueprint.service).save()
     Record(folder).update(job={"state": "RUNNING", "job_id": "7"})
     became = []
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from planned_once import planned_once
 from rich.cells import cell_len
 
 from modak_ansible.commands.status import status
@@ -19,7 +20,6 @@ from modak_ansible.deployment import status_query as status_asking
 from modak_ansible.deployment.playbook import PlaybookRun
 from modak_ansible.deployment.status import Entry, may_live, row_of, rows_of
 from modak_ansible.deployment.status_query import ask_targets
-from modak_ansible.planning.service import plan_blueprint
 from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.store.deployment import DeploymentStore, queue_of
 from modak_ansible.store.deployments import glance
@@ -37,7 +37,7 @@ def deployed(blueprint, monkeypatch):
     monkeypatch.chdir(blueprint.path)
     folders = []
     for number in (2, 3, 4):
-        folder = plan_blueprint(blueprint.service, Inputs(None, (("epochs", str(number)),))).save()
+        folder = planned_once(blueprint.service, Inputs(None, (("epochs", str(number)),))).save()
         Record(folder).update(job={"state": "RUNNING", "job_id": str(number), "nodes": "node01"}, stages=DONE)
         folders.append(folder)
     return folders

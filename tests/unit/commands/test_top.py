@@ -6,12 +6,11 @@ import json
 import sys
 
 import pytest
+from planned_once import planned_once
 
 from modak_ansible.commands import main
 from modak_ansible.commands.jobs.top import table
 from modak_ansible.deployment import status_query
-from modak_ansible.planning.service import plan_blueprint
-from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.store.record import Record
 
 PART = {
@@ -27,7 +26,7 @@ def top(blueprint, monkeypatch, capsys):
     """Runs the command about a deployment whose target gives some answers; gives its code and what it printed."""
     (blueprint.path / ".modak").mkdir()
     monkeypatch.chdir(blueprint.path)
-    folder = plan_blueprint(blueprint.service, Inputs()).save()
+    folder = planned_once(blueprint.service).save()
 
     def run(*words, answers=(), job=None, **more):
         Record(folder).update(job={"state": "RUNNING", "job_id": "7", **(job or {})}, **more)

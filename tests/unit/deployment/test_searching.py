@@ -17,7 +17,7 @@ from modak_ansible.deployment.searches.kept import SearchStore, searches_of, sho
 from modak_ansible.deployment.searches.study import behind_median
 from modak_ansible.deployment.status import Entry, rows_of
 from modak_ansible.errors import JobFailed, TimeIsOver, UsageError
-from modak_ansible.planning.service import plan_all
+from modak_ansible.planning.service import plan_all, plan_trials
 from modak_ansible.reading.blueprint.inputs import Inputs
 from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.deployments import glance
@@ -34,6 +34,18 @@ SEARCH = """\
 """
 
 
+TRIALS = {}
+
+
+def trials_once(planned, points):
+    """The plans of trials, made once for all tests of a process whose blueprint is the same."""
+    key = (planned.blueprint.read_text(), planned.plan.digest, str(planned.inputs), str(points))
+    if key not in TRIALS:
+        TRIALS[key] = plan_trials(planned, points)
+    places = {"blueprint": planned.blueprint, "state": planned.state, "testbed": planned.testbed}
+    return [each._replace(**places) for each in TRIALS[key]]
+
+
 class Killed(BaseException):
     """The command is killed: nothing of it goes on."""
 
@@ -46,6 +58,7 @@ class Cluster:
     def __init__(self, monkeypatch):
         self.jobs, self.calls, self.kill_at, self.cancelled = {}, 0, None, []
         self.forget_results, self.broken = False, set()
+        monkeypatch.setattr(searching, "plan_trials", trials_once)
         for name in ("deploy", "ask_targets", "run_playbook", "fetch_results"):
             monkeypatch.setattr(searching, name, self.step(getattr(self, name)))
 
@@ -195,15 +208,7 @@ def test_killed_anywhere_it_goes_on_as_if_it_had_not_been(asked, monkeypatch):
     """Each place is tried in which the command may be killed around what it does to the target."""
     cluster = Cluster(monkeypatch)
     asked.replace("trials: 12", "trials: 4")
-    planned, plans, plan_trials = planned_of(asked), {}, searching.plan_trials
-
-    def planned_once(_, points):
-        key = str(points)
-        if key not in plans:
-            plans[key] = plan_trials(planned, points)
-        return plans[key]
-
-    monkeypatch.setattr(searching, "plan_trials", planned_once)
+    planned = planned_of(asked)
     whole = facts(asked, run(asked, cluster, planned)[0])
     calls = cluster.calls
     for kill_at in range(1, calls + 1):

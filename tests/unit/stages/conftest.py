@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from planned_once import planned_once
 
-from modak_ansible.planning.service import plan_blueprint
-from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.stages.base import Stage
 from modak_ansible.transport.ssh import Connection
 
@@ -13,7 +12,7 @@ from modak_ansible.transport.ssh import Connection
 @pytest.fixture
 def make_stage(blueprint, tmp_path):
     def make(call, **more):
-        planned = plan_blueprint(blueprint.service, Inputs())
+        planned = planned_once(blueprint.service)
         folder = planned.save(tmp_path / "deployments")
         said = []
         made = Stage(
