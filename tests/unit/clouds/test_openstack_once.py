@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from contextlib import suppress
+from datetime import UTC, datetime
 
 import pytest
 import requests
@@ -295,7 +296,7 @@ def test_who_may_enter_changes_with_the_next_deployment(openstack, project):
 def test_one_that_shut_itself_down_is_shown_used_again_and_ended(openstack, project):
     project.deploy()
     server = the_one(openstack, project)
-    server["status"] = "SHUTOFF"
+    server["status"], server["created"] = "SHUTOFF", f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"  # within its budget
     looked = machines.look_at_machines(project.machine(), sweep=False, only=[])
     assert ", and shut down, since " in looked.message
     assert "which costs, on or off, until modak undeploy or gc" in looked.message
