@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import importlib
 import io
 import json
@@ -143,13 +142,20 @@ def _each_file_once() -> Iterator[None]:
     def copy_of(path: str, a_file: bool = True) -> Any:
         if path not in kept:
             kept[path] = read(path, a_file)
-        return copy.deepcopy(kept[path])  # tosca-parser adds to what it has read
+        return _copied(kept[path])  # tosca-parser adds to what it has read
 
     imports.YAML_LOADER = copy_of
     try:
         yield
     finally:
         imports.YAML_LOADER = read
+
+
+def _copied(value: Any) -> Any:
+    """A copy of what YAML holds, in a third of the time of copy.deepcopy."""
+    if isinstance(value, dict):
+        return {name: _copied(each) for name, each in value.items()}
+    return [_copied(each) for each in value] if isinstance(value, list) else value
 
 
 def _create_graph(graph: Any) -> None:
