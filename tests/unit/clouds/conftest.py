@@ -7,8 +7,8 @@ import itertools
 import os
 from functools import cache
 
+import amazon_files
 import pytest
-from botocore.loaders import JSONFileLoader
 from example_blueprint import BlueprintFolder
 from moto import mock_aws
 from openstack_cloud import OpenStackCloud
@@ -58,13 +58,7 @@ def planned():
     return lambda blueprint: planned_once(blueprint.service)
 
 
-load_file, service_types = JSONFileLoader.load_file, ServiceTypes.all_types_by_service_type.fget
-
-
-@cache
-def service_file(path):
-    """What Amazon's client knows of a service: nobody writes to it, and a session that goes on reads it once, too."""
-    return load_file(JSONFileLoader(), path)
+service_types = ServiceTypes.all_types_by_service_type.fget
 
 
 @cache
@@ -80,7 +74,7 @@ def amazon(monkeypatch):
         monkeypatch.setenv(name, "nobody")
     importlib.import_module("moto.ec2.models.amis")  # which reads the other images as it is imported
     monkeypatch.setenv("MOTO_AMIS_PATH", "those that moto has read")
-    monkeypatch.setattr(JSONFileLoader, "load_file", lambda _, path: service_file(path))
+    amazon_files.share(monkeypatch)
     with mock_aws():
         yield
 

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 import typer.main
+from planned_once import planned_once
 
 from modak_ansible.commands import main
-from modak_ansible.planning.service import plan_blueprint
-from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.store.record import Record
 from modak_ansible.target.core.files import write_json
 
@@ -91,7 +90,7 @@ def words(blueprint, monkeypatch):
     """A project in whose folder the test is, with a deployment that was undone; gives the words to put in."""
     (blueprint.path / ".modak").mkdir()
     monkeypatch.chdir(blueprint.path)
-    folder = plan_blueprint(blueprint.service, Inputs()).save()
+    folder = planned_once(blueprint.service).save()
     Record(folder).update(job={"state": "COMPLETED", "job_id": "7"}, undeployed="2026-01-01T00:00:00Z")
     (folder / "results").mkdir()
     (folder / "results" / "metrics.jsonl").write_text('{"step": 1, "loss": 2.5}\n')

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import amazon_files
 import boto3
 import pytest
 from hypothesis import given
@@ -14,6 +15,13 @@ from modak_ansible.sources.s3 import _place
 
 FILES = {"train/a b+c.csv": b"x,y\n1,2\n", "train/deep/ä.csv": b"3", "test.csv": b"4", "trainer.txt": b"5"}
 LARGE = bytes(range(256)) * 40_000
+
+
+@pytest.fixture(scope="module", autouse=True)
+def files_once():
+    with pytest.MonkeyPatch.context() as patch:
+        amazon_files.share(patch)
+        yield
 
 
 @pytest.fixture(scope="module")
