@@ -102,13 +102,19 @@ def test_a_version_is_told_without_importing(tmp_path, monkeypatch):
     package.mkdir()
     (package / "__init__.py").write_text("raise RuntimeError")
     monkeypatch.syspath_prepend(str(tmp_path))
-    before = version_of("parcel_of_tests")
-    assert version_of("parcel_of_tests") == before
+
+    def in_another_process():
+        version_of.cache_clear()
+        return version_of("parcel_of_tests")
+
+    before = in_another_process()
+    assert in_another_process() == before
     (tmp_path / "Parcel_of_tests-2.dist-info").mkdir()
-    after = version_of("parcel_of_tests")
+    assert version_of("parcel_of_tests") == before, "what a process has imported stays as it is"
+    after = in_another_process()
     (package / "new.py").write_text("")
     os.utime(package, ns=(0, 0))
-    assert len({before, after, version_of("parcel_of_tests")}) == 3
+    assert len({before, after, in_another_process()}) == 3
     with pytest.raises(RuntimeError, match="no_such_parcel is not installed"):
         version_of("no_such_parcel")
 
