@@ -71,8 +71,8 @@ def _shipped() -> list[list[dict[str, Any]]]:
     def parsed() -> str:
         import yaml  # noqa: PLC0415 - slow to import, and what is kept needs none of it
 
-        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-        return json.dumps([[yaml.load(text, Loader=loader) for text in each] for each in texts])  # noqa: S506 - one of the safe loaders
+        safe_loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+        return json.dumps([[yaml.load(text, Loader=safe_loader) for text in each] for each in texts])  # noqa: S506
 
     found: list[list[dict[str, Any]]] = json.loads(kept_text("catalogue", json.dumps(texts), parsed) or "[]")
     return found
