@@ -36,6 +36,19 @@ NEEDED = (
 )  # fmt: skip
 
 
+class Late:
+    """By how much this process has slept too long, on a machine that others use: the next sleep is shorter for it."""
+
+    seconds = 0.0
+
+
+def sleep(seconds: float) -> None:
+    """Sleeps, as long in all as asked for."""
+    begun = time.perf_counter()
+    time.sleep(max(0.0, seconds - Late.seconds))
+    Late.seconds += time.perf_counter() - begun - seconds
+
+
 class Slept(torch.autograd.Function):
     """Sleeps for so many seconds for each row, of which a third in the forward pass."""
 
@@ -43,12 +56,12 @@ class Slept(torch.autograd.Function):
     def forward(context: Any, value: torch.Tensor, seconds: float) -> torch.Tensor:
         context.seconds = seconds * len(value)
         if not isinstance(value, FakeTensor):  # of a tensor that another rank computes
-            time.sleep(FORWARD * context.seconds)
+            sleep(FORWARD * context.seconds)
         return value.view_as(value)
 
     @staticmethod
     def backward(context: Any, gradient: torch.Tensor) -> tuple[Any, ...]:
-        time.sleep((1 - FORWARD) * context.seconds)
+        sleep((1 - FORWARD) * context.seconds)
         return gradient, None
 
 
@@ -64,8 +77,8 @@ class Block(nn.Module):
 
     def forward(self, value: torch.Tensor) -> torch.Tensor:
         """Of rows, tokens and width."""
-        value = Slept.apply(value, self.seconds)
-        value = value + self.down1(nn.functional.gelu(self.up1(self.norm1(value))))
+        given = Slept.apply(self.norm1(value), self.seconds)  # where the norm is: a value alone is in the stage before
+        value = value + self.down1(nn.functional.gelu(self.up1(given)))
         return value + self.down2(nn.functional.gelu(self.up2(self.norm2(value))))
 
 

@@ -13,9 +13,11 @@ from modak_ansible.performance.data_parallel import (
     Buckets,
     Layer,
     Link,
+    all_gather,
     all_reduce,
     even_layers,
     exposed,
+    reduce_scatter,
     straggler,
 )
 from modak_ansible.performance.run import Run
@@ -126,9 +128,10 @@ def waiting_seconds(run: Run, question: Question, step: float) -> Interval | Non
     size = FLOAT * run.work.parameters
     even = even_layers(run.work.parameters, run.work.layers or _LAYERS)
     if question.gathers:  # twice all parameters, and the sums of their gradients go where they are kept
-        layers = run.work.layers or _LAYERS
-        gathered = 1.5 * layers * all_reduce(along, size / layers, link)
-        return _with_sums(gathered, layers * all_reduce(question.copies, size / along / layers, link))
+        layers, by_gloo = run.work.layers or _LAYERS, not question.accelerator
+        unit = size / layers
+        each = 2 * all_gather(along, unit, link, by_gloo=by_gloo) + reduce_scatter(along, unit, link, by_gloo=by_gloo)
+        return _with_sums(layers * each, layers * all_reduce(question.copies, unit / along, link))
     sums = buckets_of(question.settings)
     compute, gradients = Layer((), 1 / 3, 2 / 3), Layer((size,), 0.0, 0.0)
     middle, high, low = (

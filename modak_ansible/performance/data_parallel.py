@@ -39,6 +39,24 @@ def all_reduce(ranks: int, size: float, link: Link, algorithm: Algorithm = "ring
     return 2 * messages * link.alpha + 2 * (ranks - 1) / ranks * size * link.beta
 
 
+def all_gather(ranks: int, size: float, link: Link, *, by_gloo: bool = True) -> float:
+    """Seconds in which each of so many ranks is given the others' parts of so many bytes: a ring.
+
+    Gloo sends a part in two halves, and leave to send the second one waits behind the first: half a part more.
+    """
+    if ranks == 1 or not size:
+        return 0.0
+    return (ranks - 1) * link.alpha + (ranks - 1 + by_gloo / 2) / ranks * size * link.beta
+
+
+def reduce_scatter(ranks: int, size: float, link: Link, *, by_gloo: bool = True) -> float:
+    """Seconds in which each of so many ranks is given its part of the sum of so many bytes.
+
+    PyTorch's gloo sums all of them for it in every rank; NCCL does the half of that which is wanted.
+    """
+    return all_reduce(ranks, size, link) / (1 if by_gloo else 2)
+
+
 class Layer(NamedTuple):
     """A layer of a network."""
 

@@ -14,9 +14,11 @@ from modak_ansible.performance.data_parallel import (
     Buckets,
     Layer,
     Link,
+    all_gather,
     all_reduce,
     even_layers,
     exposed,
+    reduce_scatter,
     straggler,
 )
 
@@ -74,6 +76,14 @@ def test_a_ring_and_rabenseifner_send_the_same_bytes_in_more_or_fewer_messages()
     assert all_reduce(1024, 0, link) == 0
 
 
+def test_gathering_is_half_of_a_sum_and_gloo_sums_everywhere_what_it_scatters():
+    link = Link(1e-3, 1e-9)
+    assert all_gather(4, 1e9, link, by_gloo=False) == pytest.approx(all_reduce(4, 1e9, link) / 2)
+    assert reduce_scatter(4, 1e9, link, by_gloo=False) == pytest.approx(all_reduce(4, 1e9, link) / 2)
+    assert all_gather(4, 1e9, link) == pytest.approx(3e-3 + 3.5 / 4)
+    assert reduce_scatter(4, 1e9, link) == all_reduce(4, 1e9, link)
+
+
 def test_what_is_ready_early_hides_behind_the_rest_of_the_backward_pass():
     link = Link(0, 1e-9)
     late = (Layer((1e8,), 0.3, 0.1), Layer((), 0.1, 0.5))
@@ -123,6 +133,14 @@ def test_a_slower_network_never_helps(count, compute, layers, link, held):
     whole = all_reduce(count, sum(map(sum, (layer.gradients for layer in layers))) * held.kept, link)
     sums = sum(len(layer.gradients) for layer in layers)
     assert now * held.passes <= whole + 2 * sums * count * link.alpha + 1e-9
+
+
+@given(ranks, st.floats(0, 1e12), links, st.booleans())
+def test_a_gather_and_a_scatter_together_are_no_less_than_a_sum(count, size, link, by_gloo):
+    each = [act(count, size, link, by_gloo=by_gloo) for act in (all_gather, reduce_scatter)]
+    assert sum(each) >= all_reduce(count, size, link) * (1 - 1e-12)
+    assert each[0] <= all_reduce(count, size, link) * (1 + 1e-12)
+    assert all_gather(1, size, link, by_gloo=by_gloo) == reduce_scatter(1, size, link, by_gloo=by_gloo) == 0
 
 
 @given(ranks)

@@ -1,0 +1,136 @@
+"""Prints what the records of the suite scaling say of a plan's strategies, beside what the law of two ranks predicts.
+
+python benchmarks/strategies_table.py RECORDS.jsonl
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from statistics import median
+from types import SimpleNamespace
+from typing import NamedTuple
+
+from modak_ansible.model.distributed import mesh_of
+from modak_ansible.model.measured.need import Need, TracedBlocks, TracedLoop, split_of
+from modak_ansible.model.measured.prediction import Interval, Question
+from modak_ansible.model.measured.work import Work
+from modak_ansible.performance.between import waiting_seconds
+
+ROWS, BLOCKS, FLOAT = 8, 8, 4  # as in scaling/strategies.py
+LINKS = {"1gbit": "1 Gbit/s", "100mbit": "100 Mbit/s"}
+RANKS = (2, 4)
+
+
+class Key(NamedTuple):
+    """What steps are of."""
+
+    strategy: str
+    ranks: int
+    link: str
+    shape: str
+
+
+class Measured(NamedTuple):
+    """What records say: seconds of steps and of this rank on a processor, and latency and bandwidth of two ranks."""
+
+    steps: dict[Key, list[float]]
+    processor: dict[Key, list[float]]
+    probed: dict[tuple[str, str], list[float]]
+    collectives: dict[tuple[str, int, str], list[float]]  # by their name, ranks and link
+
+
+def measured(records: list[dict]) -> Measured:
+    """Returns the samples of all rounds together."""
+    found = Measured({}, {}, {}, {})
+    for measure in (measure for record in records for measure in record["measures"]):
+        about, name = measure["about"], measure["name"]
+        if name in ("step", "processor"):
+            key = Key(about["strategy"], about["ranks"], about["link"], about["shape"])
+            held = found.steps if name == "step" else found.processor
+            held.setdefault(key, []).extend(measure["samples"])
+        elif name == "collective":
+            each = about["collective"], about["ranks"], about["link"]
+            found.collectives.setdefault(each, []).extend(measure["samples"])
+        elif name in ("latency", "bandwidth"):
+            found.probed.setdefault((name, about["link"]), []).extend(measure["samples"])
+    return found
+
+
+def need_of(shape: str) -> Need:
+    """Returns what a trace tells of the network of a shape: its parameters, blocks, and what ranks can split."""
+    width, tokens = (int(word) for word in shape.split() if word.isdigit())
+    split, norms, last = 2 * (4 * width * width + 2 * width), 2 * width + 4 * width, width + 1  # of a block
+    parameters = FLOAT * (BLOCKS * (split + norms) + last)
+    loop = TracedLoop(rows=ROWS, steps=1, tensors={1: parameters}, peaks={1: parameters})
+    given = BLOCKS * ROWS * tokens * width * FLOAT
+    return Need(
+        key="",
+        training="strategies",
+        parameters=parameters,
+        gradients=parameters,
+        buffers=0,
+        state=0,
+        setup=parameters,
+        loops=(loop,),
+        blocks=(TracedBlocks(kind="Block", count=BLOCKS, saved=0, largest=0, outputs=given),),
+        widths={2 * width: FLOAT * BLOCKS * split},
+        stages={ranks: FLOAT * (BLOCKS // ranks * (split + norms) + last) for ranks in RANKS},
+        framework=0,
+        script=0,
+        computing=0,
+    )
+
+
+def predicted(found: Measured, key: Key) -> Interval:
+    """Returns the seconds of a step by the law, which is told one process's step, and the link of two ranks."""
+    mesh, need = mesh_of(key.strategy, key.ranks), need_of(key.shape)
+    alone = median(found.steps[Key("none", 1, key.link, key.shape)])
+    latency, bandwidth = (median(found.probed[name, key.link]) for name in ("latency", "bandwidth"))
+    split = split_of(need, key.ranks, key.strategy) if mesh.is_alike else None
+    question = Question(
+        framework="pytorch",
+        nodes=key.ranks,
+        latency=1e6 * latency,
+        bandwidth=bandwidth,
+        shares_batch=not mesh.is_alike,
+        gathers=mesh.shares_out and not mesh.is_alike,
+        copies=mesh.copies if mesh.shares_out else 1,
+        split=split,
+    )
+    compute = alone * split.left if split else alone / key.ranks
+    run = SimpleNamespace(work=Work(parameters=need.parameters // FLOAT, layers=BLOCKS))
+    waits = waiting_seconds(run, question, compute)
+    return Interval(**{name: compute + seconds for name, seconds in waits})
+
+
+def table(found: Measured) -> str:
+    """Returns the cells in Markdown: median, spread, prediction and its error, in milliseconds."""
+    names = ["link", "network", "strategy", *(f"{ranks} ranks" for ranks in RANKS)]
+    lines = ["| " + " | ".join(names) + " |", "|---" * len(names) + "|"]
+    rows = dict.fromkeys((key.link, key.shape, key.strategy) for key in found.steps if key.ranks > 1)
+    for link, shape, strategy in sorted(rows, key=lambda row: (list(LINKS).index(row[0]), *row[1:])):
+        cells = [cell(found, Key(strategy, ranks, link, shape)) for ranks in RANKS]
+        lines.append(f"| {LINKS[link]} | {shape} | `{strategy}` | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def cell(found: Measured, key: Key) -> str:
+    """Returns one cell; empty where it was not measured."""
+    samples = found.steps.get(key)
+    if not samples:
+        return ""
+    law, middle = predicted(found, key).middle, median(samples)
+    spread = f"{1e3 * middle:.0f} ({1e3 * min(samples):.0f} to {1e3 * max(samples):.0f})"
+    return f"{spread}; {1e3 * law:.0f}, {law / middle - 1:+.0%}"
+
+
+def main() -> None:
+    """Reads the records, and prints the table."""
+    records = [json.loads(line) for line in Path(sys.argv[1]).read_text(encoding="utf-8").splitlines()]
+    print(table(measured(records)))
+
+
+if __name__ == "__main__":
+    main()
