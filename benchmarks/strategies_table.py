@@ -33,23 +33,24 @@ class Key(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """What records say: seconds of steps and of this rank on a processor, and latency and bandwidth of two ranks."""
+    """What records say: seconds of steps, of the first rank's on a processor and waiting for one, and of the link."""
 
     steps: dict[Key, list[float]]
     processor: dict[Key, list[float]]
+    waited: dict[Key, list[float]]
     probed: dict[tuple[str, str], list[float]]
     collectives: dict[tuple[str, int, str], list[float]]  # by their name, ranks and link
 
 
 def measured(records: list[dict]) -> Measured:
     """Returns the samples of all rounds together."""
-    found = Measured({}, {}, {}, {})
+    found = Measured({}, {}, {}, {}, {})
+    of_steps = {"step": found.steps, "processor": found.processor, "waited": found.waited}
     for measure in (measure for record in records for measure in record["measures"]):
         about, name = measure["about"], measure["name"]
-        if name in ("step", "processor"):
+        if name in of_steps:
             key = Key(about["strategy"], about["ranks"], about["link"], about["shape"])
-            held = found.steps if name == "step" else found.processor
-            held.setdefault(key, []).extend(measure["samples"])
+            of_steps[name].setdefault(key, []).extend(measure["samples"])
         elif name == "collective":
             each = about["collective"], about["ranks"], about["link"]
             found.collectives.setdefault(each, []).extend(measure["samples"])

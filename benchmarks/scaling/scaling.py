@@ -146,7 +146,7 @@ def compare(net: namespaces.Network, measures: Measures, arguments: argparse.Nam
             found = taken(net, ranks, tasks + probes, "strategies.py")
             about = {"ranks": ranks, "link": link}
             for (each, shape), said in zip(((each, shape) for each in strategies for shape in SHAPES), found):
-                for name, samples in zip(("step", "processor"), said):
+                for name, samples in zip(("step", "processor", "waited"), said):
                     compute = f"slept {arguments.compute:g} ms"
                     measures.add(name, samples, strategy=each, shape=shape, compute=compute, **about)
             if probes:

@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, NoReturn
 
 import torch
@@ -136,18 +137,23 @@ def prepared(ranks: Any, network: nn.Module, optimizer: torch.optim.Optimizer) -
 
 
 def steps(task: dict[str, Any]) -> list[list[float]]:
-    """Returns the seconds of some steps, in which all ranks begin together, and this rank's on a processor."""
-    step, seconds = trained(task), [[], []]
+    """Returns the seconds of some steps, in which all ranks begin together, and of them this rank's as in clocks()."""
+    step, seconds = trained(task), [[], [], []]
     for _ in range(WARM):
         step()
     for _ in range(task["steps"]):
         dist.barrier()
-        begun = time.perf_counter(), time.process_time()
+        begun = clocks()
         step()
-        ended = time.perf_counter(), time.process_time()
-        for found, one, other in zip(seconds, begun, ended):
+        for found, one, other in zip(seconds, begun, clocks()):
             found.append(other - one)
     return seconds
+
+
+def clocks() -> tuple[float, float, float]:
+    """Returns seconds on a clock, on a processor, and of waiting for one that others use, as the kernel counts them."""
+    waited = int(Path("/proc/self/schedstat").read_text(encoding="ascii").split()[1])
+    return time.perf_counter(), time.process_time(), waited / 1e9
 
 
 def collectives(samples: int, size: int) -> list[list[float]]:

@@ -35,6 +35,7 @@ UNITS = {
     "allreduce": "s",
     "step": "s",
     "processor": "s",
+    "waited": "s",
     "collective": "s",
     "launch": "s",
     "container_start": "s",

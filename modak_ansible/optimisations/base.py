@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import ClassVar, Literal, NamedTuple, TypedDict
 
-from modak_ansible.allocation.ranks import ranks_of
+from modak_ansible.allocation.ranks import Ranks, ranks_of
 from modak_ansible.catalogue import Catalogue, Entry
 from modak_ansible.errors import CannotPlan as CannotPlan  # noqa: PLC0414 - a part of this interface
 from modak_ansible.model.measured.need import split_of
@@ -160,13 +160,16 @@ class Between(TypedDict):
     split: Split | None
 
 
-def between(request: Request, layout: ProcessLayout) -> Between:
+def between(request: Request, layout: ProcessLayout, ranks: Ranks | None = None) -> Between:
     """What the performance model is told of the processes of a layout.
+
+    Args:
+        ranks: how they are one training, where that is not to be as the request has it.
 
     Raises:
         CannotPlan: nothing makes one training of them.
     """
-    ranks = ranks_of(request, layout)
+    ranks = ranks or ranks_of(request, layout)
     network = request.target.network if ranks and ranks.strategy != "none" else None
     return {
         "latency": network.latency if network else None,
@@ -246,6 +249,10 @@ class Optimisation(ABC):
     def evidence(self, draft: Draft) -> str:  # noqa: ARG002 - of an image it depends on the build
         """Where it is told what it changes and where that was measured."""
         return self.page()
+
+    def otherwise(self, draft: Draft, value: str) -> Question | None:  # noqa: ARG002
+        """What the performance model is asked of an option that cannot be taken; None: it would tell nothing of it."""
+        return None
 
     def why_other(self, other: str, taken: str, draft: Draft) -> str:  # noqa: ARG002
         """Why another is taken than one that would serve, where nothing was measured; empty: no reason of its own."""

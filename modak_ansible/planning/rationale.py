@@ -86,11 +86,14 @@ class Teller:
         )
 
     def _gain(self, optimisation: Optimisation, option: Option) -> Gain | None:
-        """Of an option over the one that was taken; None where it cannot be had."""
+        """Of an option over the one that was taken; None where it cannot be had, and nothing would tell of it."""
         if optimisation.name == IMAGE:
             other = self._builds.get(option.value)
             return self._weighing.gain(self._best, other) if other else None
-        return None if option.why_not else self._weighing.gain(self._best, self._with(optimisation, option.value))
+        if not option.why_not:
+            return self._weighing.gain(self._best, self._with(optimisation, option.value))
+        asked, model = optimisation.otherwise(self._best.draft, option.value), self._weighing.model
+        return model.gain(self._best.question, asked) if model and asked else None
 
     def _why_rejected(self, optimisation: Optimisation, option: Option, gain: Gain | None) -> str:
         if option.why_not:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from modak_ansible.allocation.ranks import ranks_of
-from modak_ansible.optimisations.base import Default, Draft, Numerics, Optimisation, Option
+from modak_ansible.model.distributed import mesh_of
+from modak_ansible.model.measured.prediction import Question
+from modak_ansible.optimisations.base import Default, Draft, Numerics, Optimisation, Option, between
 
 _NONE = "none"
 
@@ -29,6 +31,14 @@ class Strategy(Optimisation):
     def default(self, draft: Draft) -> Default | None:
         ranks = ranks_of(draft.request, draft.layout)
         return Default(ranks.strategy, ranks.reason) if ranks else None
+
+    def otherwise(self, draft: Draft, value: str) -> Question | None:
+        """Of another of prepare's, by its law."""
+        ranks, mesh = ranks_of(draft.request, draft.layout), mesh_of(value, draft.layout.processes)
+        if ranks is None or mesh is None or draft.settings.get("large_batch", "none") != "none":
+            return None
+        other = between(draft.request, draft.layout, ranks.by(mesh, ""))
+        return draft.question().model_copy(update=dict(other))
 
     def why_other(self, other: str, taken: str, draft: Draft) -> str:  # noqa: ARG002
         return "each process would train all of it" if other == _NONE else ""
