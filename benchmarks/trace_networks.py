@@ -72,11 +72,14 @@ def main() -> None:
         path = HERE / workload / "workload.yaml"
         lines = []
         for network, (words, images) in trained.items():
-            pairs = by_intensity(traced(sys.argv[1], path.parent, words), images)
-            lines.append(f"  {network}: {json.dumps(pairs)}\n")
-            print(network, f"{len(pairs)} kinds of operators")
-        text = path.read_text(encoding="utf-8").partition("# GFLOP and GB")[0]
-        note = "# GFLOP and GB of a step for each image, of operators with like FLOP a byte: by trace_networks.py\n"
+            rows = by_intensity(traced(sys.argv[1], path.parent, words), images)
+            lines.append(f"  {network}: {json.dumps(rows)}\n")
+            print(network, f"{len(rows)} kinds of operators")
+        text = path.read_text(encoding="utf-8").partition("# GFLOP")[0]
+        note = (
+            "# GFLOP, GB and GFLOP of convolutions of a step for each image, of operators with like FLOP a byte:\n"
+            "# by trace_networks.py\n"
+        )
         path.write_text(f"{text}{note}operators:\n{''.join(lines)}", encoding="utf-8")
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from math import log
 from typing import NamedTuple
 
-FEATURES = 10  # of this list; a model that was fitted with another one is not read
+FEATURES = 11  # of this list; a model that was fitted with another one is not read
 
 _OF = ": "
 

@@ -9,9 +9,9 @@ from typing import NamedTuple
 from archspec.cpu import TARGETS
 
 from modak_ansible.model.measured.prediction import Question
-from modak_ansible.model.measured.work import Work
+from modak_ansible.model.measured.work import Rates, Work
 from modak_ansible.performance.features import Facts, short_version
-from modak_ansible.performance.fit.machines import SINGLE, balance_of, called, format_gain, peak_for
+from modak_ansible.performance.fit.machines import SINGLE, balance_of, called, peak_for, rates_of
 from modak_ansible.performance.stock import switched
 from modak_ansible.performance.stored import Machine
 
@@ -46,7 +46,7 @@ class Runs:
             batch = ceil(batch / processes)
         gflop = work.gflop_per_sample
         balance = _balance(question, machine, threads)
-        gain = _format_gain(question, machine)
+        rates = _rates(question, machine, threads)
         facts = Facts(
             framework=question.framework,
             entry=question.entry,
@@ -60,9 +60,9 @@ class Runs:
             layers=work.layers,
             step_bytes=work.sample_bytes * batch if work.sample_bytes and batch else None,
             balance=balance,
-            over_ideal=work.over_ideal(balance, gain or 1.0),
+            over_ideal=work.over_ideal(balance, rates or Rates.usual()),
             version=short_version(question.version),
-            format_gain=gain,
+            format_gain=rates.products if rates else None,
         )
         peak = _peak(question, machine, threads)
         steps = None
@@ -162,12 +162,15 @@ def _balance(question: Question, machine: Machine | None, threads: int | None) -
     return question.peak_gflops / question.memory_bandwidth
 
 
-def _format_gain(question: Question, machine: Machine | None) -> float | None:
-    """Of the number format over single precision: as measured on the machine of the records, or as the target says."""
+def _rates(question: Question, machine: Machine | None, threads: int | None) -> Rates | None:
+    """In the number format: as measured on the machine of the records, or as the target says; None for neither."""
     precision = question.settings.get("precision", SINGLE)
+    measured = rates_of(machine, threads or machine.cores or 1, precision) if machine else None
+    if measured or precision == SINGLE:
+        return measured or Rates.usual()
     if precision == "bf16" and question.peak_gflops_bf16 and question.peak_gflops:
-        return question.peak_gflops_bf16 / question.peak_gflops
-    return format_gain(machine, precision)
+        return Rates.usual(question.peak_gflops_bf16 / question.peak_gflops)
+    return None
 
 
 def _number(text: str | None) -> int | None:

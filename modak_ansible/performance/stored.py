@@ -64,7 +64,9 @@ class Machine(Model):
     processor: str = Field(description="processor's or accelerator's name")
     architecture: str
     peaks: dict[int, float] = Field(description="GFLOP/s in single precision by threads")
-    formats: dict[str, float] = Field(default={}, description="peaks by number format over that in single precision")
+    rates: dict[str, dict[int, float]] = Field(
+        default={}, description="GFLOP/s of convolutions, and of products in other formats, by threads"
+    )
     bandwidths: dict[int, float] = Field(default={}, description="GB/s by threads")
     storage: dict[str, dict[str, float]] = Field(
         default={}, description="by storage class: read and write in MB/s, small_files_read in files/s"

@@ -89,13 +89,12 @@ def _peaks(records: list[Record], path: Path) -> dict[str, Value]:
         raise ModakError(f"nothing could be measured: {reasons or 'no job ran'}", hint=f"the records are in {path}")
     machine = good[0]
     source = f"{how} on {machine.name}, {path.name}"
-    best = max(machine.peaks.values(), default=None)
     values = {
-        "peak_gflops": best,
-        "peak_gflops_bf16": best and machine.formats.get("bf16") and round(best * machine.formats["bf16"], 1),
-        "memory_bandwidth": max(machine.bandwidths.values(), default=None),
+        "peak_gflops": machine.peaks,
+        "peak_gflops_bf16": machine.rates.get("bf16 products"),
+        "memory_bandwidth": machine.bandwidths,
     }
-    found = {name: Value(value, source) for name, value in values.items() if value}
+    found = {name: Value(max(value.values()), source) for name, value in values.items() if value}
     return {**found, **_network(records, path)}
 
 

@@ -12,6 +12,7 @@ from pydantic import Field
 from modak_ansible.model.base import Model
 from modak_ansible.model.distributed import PIECES, Mesh, mesh_of
 from modak_ansible.model.measured.prediction import Interval, Split
+from modak_ansible.model.measured.work import Operators
 from modak_ansible.model.quantities import format_size
 
 # How far measured peaks were below and above predicted ones at most: of one process, but for one recurrent network of
@@ -55,22 +56,24 @@ class Operator(Model):
     bytes: int = Field(description="read and written")
 
 
-def by_intensity(operators: Iterable[Operator], samples: int) -> tuple[tuple[float, float], ...]:
-    """GFLOP and GB for each sample, of operators that lie between the same powers of two in FLOP a byte together.
+def by_intensity(operators: Iterable[Operator], samples: int) -> Operators:
+    """GFLOP, GB and the GFLOP of convolutions for each sample.
 
-    Which side of a machine's roofline they lie on is all that counts of them, and the sums are few.
+    Operators that lie between the same powers of two in FLOP a byte are taken together: which side of a machine's
+    roofline they lie on, and which of two peaks is theirs, is all that counts of them, and the sums are few.
     """
-    found: dict[int, tuple[int, int]] = {}
+
+    def part(whole: int) -> float:
+        return float(f"{whole / 1e9 / samples:.4g}")
+
+    found: dict[int, tuple[int, int, int]] = {}
     for operator in operators:
         place = (operator.flop // operator.bytes).bit_length() if operator.bytes else _NO_BYTES
-        flop, size = found.get(place, (0, 0))
-        found[place] = flop + operator.flop, size + operator.bytes
+        flop, size, convolutions = found.get(place, (0, 0, 0))
+        convolutions += operator.flop if "convolution" in operator.name else 0
+        found[place] = flop + operator.flop, size + operator.bytes, convolutions
     sums = (found[place] for place in sorted(found))
-    return tuple((_digits(flop / 1e9 / samples), _digits(size / 1e9 / samples)) for flop, size in sums)
-
-
-def _digits(value: float) -> float:
-    return float(f"{value:.4g}")
+    return tuple((part(flop), part(size), part(convolutions)) for flop, size, convolutions in sums)
 
 
 class TracedRank(Model):

@@ -1,10 +1,26 @@
 """What a training computes, as far as anybody knows: what the performance model relates to time."""
 
 from math import fsum
+from typing import NamedTuple, Self
 
 from pydantic import Field
 
 from modak_ansible.model.base import Model
+
+# GFLOP, GB read and written, and the GFLOP of convolutions among the first where they are told apart
+Operators = tuple[tuple[float, float] | tuple[float, float, float], ...]
+
+
+class Rates(NamedTuple):
+    """How fast a machine computes in a number format over its peak, the fastest product in float32."""
+
+    products: float
+    convolutions: float
+
+    @classmethod
+    def usual(cls, products: float = 1.0) -> Self:
+        """Where nobody measured convolutions: the middle of four machines, between 0.64 and 0.93."""
+        return cls(products, 0.85 * products)
 
 
 class Work(Model):
@@ -17,26 +33,35 @@ class Work(Model):
     gflop_per_sample: float | None = Field(
         default=None, gt=0, description="GFLOP of one training step for each sample: forward and backward"
     )
-    operators: tuple[tuple[float, float], ...] = Field(
+    operators: Operators = Field(
         default=(),
-        description="of a step for each sample: GFLOP, and GB read and written, of operators with like FLOP a byte",
+        description="of a step for each sample: GFLOP, GB read and written, and the GFLOP of convolutions among them, "
+        "of operators with like FLOP a byte",
     )
     sample_bytes: int | None = Field(default=None, ge=1, description="bytes of one sample as the network gets it")
     samples: int | None = Field(default=None, ge=1, description="training samples of an epoch")
     epochs: int | None = Field(default=None, ge=1)
     batch_size: int | None = Field(default=None, ge=1, description="samples a step, of one process")
 
-    def over_ideal(self, balance: float | None, gain: float = 1.0) -> float | None:
+    def over_ideal(self, balance: float | None, rates: Rates) -> float | None:
         """A step's time by its operators' rooflines (Williams, 2009) over that of its work at the machine's peak.
 
         Each operator takes the longer of what its work and what its bytes take. None where they, or the machine, are
         not known.
 
         Args:
-            balance: FLOP in single precision that the machine does in the time in which it moves a byte.
-            gain: speed of its products in the number format of the step over that in single precision.
+            balance: FLOP that the machine does at its peak in the time in which it moves a byte.
+            rates: of what it computes in the number format of the step; that of products counts for all where
+                convolutions are not told apart.
         """
-        ideal = fsum(gflop for gflop, _ in self.operators)
+        ideal = fsum(each[0] for each in self.operators)
         if not ideal or not balance:
             return None
-        return fsum(max(gflop / gain, size * balance) for gflop, size in self.operators) / ideal
+        return fsum(max(_arithmetic(each, rates), each[1] * balance) for each in self.operators) / ideal
+
+
+def _arithmetic(operator: tuple[float, ...], rates: Rates) -> float:
+    """What an operator's arithmetic takes, in units of the peak's for a GFLOP."""
+    gflop, _, *known = operator
+    convolutions = known[0] if known else 0.0
+    return (gflop - convolutions) / rates.products + convolutions / rates.convolutions

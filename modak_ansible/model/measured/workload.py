@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from modak_ansible.model.base import Model
+from modak_ansible.model.measured.work import Operators
 
 
 class WorkloadScript(Model):
@@ -33,8 +34,8 @@ class Workload(Model):
     layers: int | None = Field(default=None, ge=1, description="that multiply: convolutions, dense ones, attentions")
     bytes_per_image: int | None = Field(default=None, ge=1, description="of a sample as the network gets it")
     scripts: tuple[WorkloadScript, ...]
-    operators: dict[str, tuple[tuple[float, float], ...]] = Field(
+    operators: dict[str, Operators] = Field(
         default={},
-        description="by network: GFLOP and GB of a step for each image, of operators with like FLOP a byte; "
-        "written by benchmarks/trace_networks.py",
+        description="by network: GFLOP, GB and GFLOP of convolutions of a step for each image, of operators with like "
+        "FLOP a byte; written by benchmarks/trace_networks.py",
     )

@@ -9,9 +9,9 @@ from statistics import median
 from typing import NamedTuple
 
 from modak_ansible.model.measured.record import Record, TrainingResult
-from modak_ansible.model.measured.work import Work
+from modak_ansible.model.measured.work import Rates, Work
 from modak_ansible.performance.features import Facts, short_version
-from modak_ansible.performance.fit.machines import SINGLE, balance_of, format_gain, machine_name, peak_for
+from modak_ansible.performance.fit.machines import SINGLE, balance_of, machine_name, peak_for, rates_of
 from modak_ansible.performance.stock import MEASURED_BY_USERS, recorded
 from modak_ansible.performance.stored import Machine
 
@@ -109,7 +109,7 @@ def _case(record: Record, works: Mapping[str, Work], machines: Mapping[str, Mach
     if not work.gflop_per_sample or not work.batch_size or not peak:
         return None
     gflop, balance = work.gflop_per_sample * work.batch_size, balance_of(machine, threads)
-    gain = format_gain(machine, record.settings.get("precision", SINGLE))
+    rates = rates_of(machine, threads, record.settings.get("precision", SINGLE))
     facts = Facts(
         framework=record.framework,
         entry=record.entry,
@@ -123,9 +123,9 @@ def _case(record: Record, works: Mapping[str, Work], machines: Mapping[str, Mach
         layers=work.layers,
         step_bytes=work.sample_bytes * work.batch_size if work.sample_bytes else None,
         balance=balance,
-        over_ideal=work.over_ideal(balance, gain or 1.0),
+        over_ideal=work.over_ideal(balance, rates or Rates.usual()),
         version=short_version(record.version),
-        format_gain=gain,
+        format_gain=rates.products if rates else None,
     )
     answers = {"step": log(times.step * peak / gflop)}
     answers.update({name: log(seconds) for name, seconds in times.parts.items() if seconds > 0})

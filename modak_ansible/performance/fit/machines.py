@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from statistics import median
 from typing import TYPE_CHECKING
 
+from modak_ansible.model.measured.work import Rates
 from modak_ansible.performance.stored import Machine
 
 if TYPE_CHECKING:  # planning needs no records
@@ -13,7 +14,7 @@ if TYPE_CHECKING:  # planning needs no records
 
     Sample = tuple[Record, Measure]
 
-_PEAKS = {"sgemm"}  # one product for all: a convolution's peak depends on its shape and its memory format
+_PEAKS = {"sgemm"}
 _BANDWIDTHS = {"triad"}
 SINGLE = "fp32"
 _STORAGE = {"read", "write", "small_files_read", "small_files_write"}
@@ -51,11 +52,14 @@ def bandwidth_for(machine: Machine, threads: int) -> float | None:
     return _for_threads(machine.bandwidths, threads)
 
 
-def format_gain(machine: Machine | None, precision: str) -> float | None:
-    """How much faster products in a number format are than in single precision; None where nobody measured it."""
-    if precision == SINGLE:
-        return 1.0
-    return machine.formats.get(precision) if machine else None
+def rates_of(machine: Machine, threads: int, precision: str) -> Rates | None:
+    """How fast so many threads compute in a number format, over their peak; None where nobody measured products."""
+    peak = peak_for(machine, threads)
+    products = peak if precision == SINGLE else _for_threads(machine.rates.get(f"{precision} products", {}), threads)
+    if not peak or not products:
+        return None
+    convolutions = _for_threads(machine.rates.get(f"{precision} convolutions", {}), threads)
+    return Rates(products / peak, convolutions / peak) if convolutions else Rates.usual(products / peak)
 
 
 def balance_of(machine: Machine, threads: int) -> float | None:
@@ -73,45 +77,49 @@ def _for_threads(values: dict[int, float], threads: int) -> float | None:
 
 def _machine(name: str, records: list[Record]) -> Machine:
     samples = [(record, measure) for record in records for measure in record.measures]
-    newest, peaks = records[-1].target, _best(samples, _PEAKS)
+    newest = records[-1].target
     return Machine(
         name=name,
         processor=newest.accelerator or newest.processor,
         architecture=newest.architecture,
         cores=newest.cores,
-        peaks=peaks,
-        formats=_formats(samples, peaks),
+        peaks=_best(samples, _PEAKS),
+        rates=_rates(samples),
         bandwidths=_best(samples, _BANDWIDTHS),
         storage=_storage(samples),
         launch=_launch(samples),
     )
 
 
-def _formats(samples: list[Sample], single: dict[int, float]) -> dict[str, float]:
-    """How much faster the best product of each number format is than that in single precision, by as many threads."""
-    formats = sorted(
-        {str(each.about.get("precision", SINGLE)) for _, each in samples if each.name in _PEAKS} - {SINGLE}
-    )
-    found = {}
-    for name in formats:
-        peaks = _best(samples, _PEAKS, name)
-        ratios = [peak / single[threads] for threads, peak in peaks.items() if single.get(threads)]
-        if ratios:
-            found[name] = float(f"{median(ratios):.3g}")
-    return found
-
-
 def _best(samples: list[Sample], names: set[str], precision: str = SINGLE) -> dict[int, float]:
     """The best median of all shapes and libraries, by threads, in one number format."""
+    return {threads: max(values) for threads, values in _medians(samples, names, precision).items()}
+
+
+def _rates(samples: list[Sample]) -> dict[str, dict[int, float]]:
+    """GFLOP/s of what is no product in single precision, by threads.
+
+    How fast a convolution is depends on its shape, its direction and its memory format: it is the middle of all.
+    """
+    found = {}
+    for precision in sorted({str(each.about.get("precision", SINGLE)) for _, each in samples}):
+        medians = _medians(samples, {"convolution"}, precision)
+        found[f"{precision} convolutions"] = {threads: round(median(each), 4) for threads, each in medians.items()}
+        found[f"{precision} products"] = _best(samples, _PEAKS, precision) if precision != SINGLE else {}
+    return {name: rates for name, rates in found.items() if rates}
+
+
+def _medians(samples: list[Sample], names: set[str], precision: str) -> dict[int, list[float]]:
+    """Of each shape, library and whatever else a measure is about, by threads."""
     values: dict[tuple[int, str], list[float]] = {}
     for _, each in samples:
         if each.name in names and each.about.get("precision", SINGLE) == precision:
             threads = int(each.about.get("threads", 1))
             about = ",".join(f"{key}={each.about[key]}" for key in sorted(each.about))
             values.setdefault((threads, about), []).extend(each.samples)
-    found: dict[int, float] = {}
+    found: dict[int, list[float]] = {}
     for (threads, _), numbers in sorted(values.items()):
-        found[threads] = max(found.get(threads, 0.0), round(median(numbers), 4))
+        found.setdefault(threads, []).append(round(median(numbers), 4))
     return found
 
 

@@ -9,9 +9,10 @@ from invented_machine import ENTRY, PEAK, PLACE, SWITCHES, WORKS, Truth
 from synthetic_records import PROCESSOR, measured
 
 from modak_ansible.model.measured.prediction import Question
+from modak_ansible.model.measured.work import Rates
 from modak_ansible.performance.fit.cases import cases
 from modak_ansible.performance.fit.fitting import fit_cases
-from modak_ansible.performance.fit.machines import machines
+from modak_ansible.performance.fit.machines import machines, rates_of
 from modak_ansible.performance.model import PerformanceModel
 
 FOREIGN = "zen3"  # and called by the same name: virtual machines are
@@ -83,3 +84,18 @@ def test_one_run_of_anything_halves_the_error_of_everything_else():
             off = [abs(logarithm(known, work, {name: SWITCHES[name]}) - truth[work, name]) for work, name in asked]
             found.append(fmean(off))
     assert fmean(after) < fmean(before) / 2
+
+
+def test_rates_are_those_of_convolutions_and_of_the_number_format():
+    """Of convolutions the middle of all that were measured, of products the fastest."""
+    measures = [("bf16", "sgemm", PEAK / 5), ("bf16", "sgemm", PEAK / 20), ("tf32", "sgemm", PEAK * 2)]
+    measures += [("fp32", "sgemm", PEAK), *(("fp32", "convolution", PEAK / each) for each in (2, 4, 8))]
+    measures += [("bf16", "convolution", PEAK / 10)]
+    (machine,) = machines(
+        measured(ENTRY, name, "GFLOP/s", [speed], precision=precision, threads=2, shape=str(number))
+        for number, (precision, name, speed) in enumerate(measures)
+    )
+    assert rates_of(machine, 2, "fp32") == Rates(1.0, 1 / 4)
+    assert rates_of(machine, 1, "bf16") == Rates(1 / 5, 1 / 10)
+    assert rates_of(machine, 2, "tf32") == Rates.usual(2.0)
+    assert rates_of(machine, 2, "fp16") is None

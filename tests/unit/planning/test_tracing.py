@@ -107,4 +107,4 @@ def test_what_a_trace_counted_is_the_work_of_who_says_nothing(blueprint):
     note_need(state, Need.model_validate({**found.model_dump(), "operators": [operator], "batches": 2}))
     told = plan_blueprint(blueprint.service, Inputs()).plan.application.work
     assert (told.gflop_per_sample, told.batch_size) == (2.0, 128)
-    assert told.operators == ((2.0, 7.813e-12),)
+    assert told.operators == ((2.0, 7.813e-12, 0.0),)
