@@ -1,6 +1,6 @@
 """Prints what the records of the suite scaling say of a plan's strategies, beside what the law of two ranks predicts.
 
-python benchmarks/strategies_table.py RECORDS.jsonl
+python benchmarks/strategies_table.py RECORDS.jsonl [ROUND]
 """
 
 from __future__ import annotations
@@ -139,9 +139,9 @@ def own_seconds(found: Measured, key: Key) -> float:
 
 
 def main() -> None:
-    """Reads the records, and prints the table."""
+    """Reads the records, and prints the table of one round or of all of them."""
     records = [json.loads(line) for line in Path(sys.argv[1]).read_text(encoding="utf-8").splitlines()]
-    print(table(measured(records)))
+    print(table(measured([each for each in records if each["round"] == int(sys.argv[2])] if sys.argv[2:] else records)))
 
 
 if __name__ == "__main__":
