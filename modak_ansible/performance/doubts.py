@@ -18,9 +18,6 @@ STRANGER = (
 )
 
 
-MEASURE = "`modak discover --measure` does"
-
-
 class Seen(NamedTuple):
     """How much of a question is on record."""
 
@@ -109,6 +106,10 @@ class Coverage:
         if not here:
             only = ", only with other versions" if count else ""
             unknown.append(f"no record of {framework} {version + ' ' if count else ''}with {name} {value}{only}")
+        machine, is_format = run.facts.machine, name == "precision"
+        if is_format and run.facts.format_gain is None and f"{switch} on {machine}" not in self._counts:
+            machine = machine or "a processor that is not known"
+            unknown.append(f"nobody measured what {value} gains on {machine}: `modak discover --measure` does")
 
     def _notes(self, run: Run) -> list[str]:
         notes = []
@@ -117,9 +118,6 @@ class Coverage:
             others, last = ", ".join(self._machines[:-1]), self._machines[-1:]
             measured = f"measured on {' and '.join(filter(None, (others, *last)))}, not on {asked}"
             notes.append(f"{measured}: {STRANGER}")
-        if run.facts.format_gain is None:
-            asked = run.facts.switches.get("precision", "")
-            notes.append(f"nobody measured what {asked} gains on {run.facts.machine}: {MEASURE}")
         if f"workload {run.facts.workload}" not in self._counts:
             notes.append(f"no record of {run.facts.workload or 'this work'}, only of others")
         return notes

@@ -196,6 +196,7 @@ def test_a_number_format_gains_what_the_machine_has_units_for(model, work):
     assert unknown.ratio.low < slow.ratio.low
     assert unknown.ratio.high > quick.ratio.high
     assert not unknown.is_faster()
+    assert (slow.known, quick.known, unknown.known) == (True, True, False)
     assert (
         "nobody measured what bf16 gains on Other Processor (icelake): `modak discover --measure` does" in unknown.why
     )
@@ -204,7 +205,7 @@ def test_a_number_format_gains_what_the_machine_has_units_for(model, work):
 
 def test_another_machine_is_less_sure(model):
     here = model.gain(question(), question(settings={"precision": "bf16"})).ratio
-    there = {"processor": "Other Processor", "peak_gflops": 400.0}
+    there = {"processor": "Other Processor", "peak_gflops": 400.0, "peak_gflops_bf16": 800.0}
     gain = model.gain(question(**there), question(**there, settings={"precision": "bf16"}))
     assert (
         "AMD EPYC (x86_64_v4), AMD EPYC (zen2), AMD EPYC family 25 model 17 (x86_64_v4), "
