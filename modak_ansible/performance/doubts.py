@@ -106,10 +106,10 @@ class Coverage:
         if not here:
             only = ", only with other versions" if count else ""
             unknown.append(f"no record of {framework} {version + ' ' if count else ''}with {name} {value}{only}")
-        machine, is_format = run.facts.machine, name == "precision"
-        if is_format and run.facts.format_gain is None and f"{switch} on {machine}" not in self._counts:
-            machine = machine or "a processor that is not known"
-            unknown.append(f"nobody measured what {value} gains on {machine}: `modak discover --measure` does")
+        machine = run.facts.machine
+        if name == "precision" and run.facts.format_gain is None and f"{switch} on {machine}" not in self._counts:
+            there = machine or "a processor that is not known"
+            unknown.append(f"nobody measured what {value} gains on {there}: `modak discover --measure` does")
 
     def _notes(self, run: Run) -> list[str]:
         notes = []

@@ -5,17 +5,12 @@ from __future__ import annotations
 import re
 
 import pytest
+from data_parallel_request import FAST, data_parallel_request
 
 from modak_ansible.errors import CannotPlan
-from modak_ansible.model.application import Application, Optimisation, Resources
-from modak_ansible.model.distributed import Distributed
-from modak_ansible.model.measured.work import Work
-from modak_ansible.model.request import Request
-from modak_ansible.model.target import Network, Processor, Scheduler, Target
 from modak_ansible.performance import load_model
 from modak_ansible.planning.plan import make_plan
 
-SLOW, FAST = Network(latency=323, bandwidth=0.01187), Network(latency=2, bandwidth=12.5)
 NAMES = ("bucket_size", "gradient_compression", "local_sgd")
 
 
@@ -24,20 +19,8 @@ def model():
     return load_model()
 
 
-def plan(model, *, nodes=4, strategy="auto", network=SLOW, **wanted):
-    target = Target(
-        name="cluster", scheduler=Scheduler.SLURM, network=network,
-        processor=Processor(cores=1, architecture="x86_64_v4", model="AMD EPYC", peak_gflops=100.0),
-    )  # fmt: skip
-    application = Application(
-        name="example", framework="pytorch", script="train.py", prepares=True,
-        distributed=Distributed(strategy=strategy), work=Work(workload="mnist_cnn", samples=60_000, epochs=12, batch_size=512),
-    )  # fmt: skip
-    request = Request(
-        blueprint="example", training="train", target=target, application=application,
-        resources=Resources(nodes=nodes, processes_per_node=1), optimisation=Optimisation(**wanted),
-    )  # fmt: skip
-    return make_plan(request, model=model)
+def plan(model, **asked):
+    return make_plan(data_parallel_request(**asked), model=model)
 
 
 def chosen(made):
