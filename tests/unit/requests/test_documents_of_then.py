@@ -7,7 +7,7 @@ import json
 import pytest
 from example_documents import DOCUMENTS, IMAGE, SINGLE, TUNER, mpi, program
 
-from modak_ansible.commands.plan.plan import write_output
+from modak_ansible.commands.plan.output import write_output
 from modak_ansible.commands.plan.table import plan_table
 from modak_ansible.planning.service import check_blueprint, plan_blueprint
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes

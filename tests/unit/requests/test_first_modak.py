@@ -66,7 +66,7 @@ def test_autotuning_is_planned(training):
 
 
 def test_output_is_never_written_over_other_files(training, tmp_path):
-    from modak_ansible.commands.plan.plan import output_files, write_output
+    from modak_ansible.commands.plan.output import output_files, write_output
     from modak_ansible.errors import UsageError
 
     folder = tmp_path / "out"
@@ -82,7 +82,7 @@ def test_output_is_never_written_over_other_files(training, tmp_path):
 
 
 def test_output_within_the_requests_folder_is_no_part_of_the_request(training):
-    from modak_ansible.commands.plan.plan import write_output
+    from modak_ansible.commands.plan.output import write_output
 
     (training.path / "train.py").write_text("print(1)\n")
     training.set("application/executable", "train.py")

@@ -1,0 +1,73 @@
+"""A plan's texts as files: the job script, the definitions of the image, and the plan itself."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from modak_ansible.errors import UsageError
+
+if TYPE_CHECKING:
+    from modak_ansible.model.plan import Plan
+
+
+def write_output(plan: Plan, folder: Path) -> list[Path]:
+    """Writes the files of a plan into a folder that is new or empty, all of them or none; gives their paths.
+
+    A folder that holds the very same files stays as it is.
+
+    Raises:
+        UsageError: the folder holds something else.
+        OSError: it cannot be written.
+    """
+    texts = output_files(plan)
+    paths = [folder / name for name in texts]
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder} is there, and no folder", hint="give another folder")
+    if folder.is_dir() and any(folder.iterdir()):
+        if {path.name: _read(path) for path in folder.iterdir()} == texts:
+            return paths
+        raise UsageError(f"{folder} holds other files, which are left alone", hint="give a new folder")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    part = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    try:
+        for name, text in texts.items():
+            (part / name).write_text(text, encoding="utf-8")
+        (part / "job.sh").chmod(0o755)
+        part.chmod(0o777 & ~_umask())
+        os.replace(part, folder)  # noqa: PTH105 - an empty folder is replaced, too
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return paths
+
+
+def output_files(plan: Plan) -> dict[str, str]:
+    """The texts by their files' names: job.sh, plan.json, and one definition a layer of the image, from the base up."""
+    endings = {"venv": "sh"}
+    layers = [layer for layer in plan.image.layers if layer.definition]
+    names = [
+        f"{number}-{_plain(layer.name)}.{endings.get(layer.kind, 'def')}"
+        for number, layer in enumerate(layers, start=1)
+    ]
+    return {
+        "plan.json": plan.model_dump_json(indent=2) + "\n",
+        "job.sh": plan.job.script,
+        **{name: layer.definition for name, layer in zip(names, layers, strict=True)},
+    }
+
+
+def _plain(name: str) -> str:
+    return "".join(each if each.isalnum() or each in "._-" else "-" for each in name).strip("-.") or "image"
+
+
+def _read(path: Path) -> str | None:
+    return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else None
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
