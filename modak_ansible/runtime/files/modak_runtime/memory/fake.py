@@ -38,12 +38,34 @@ def ledger(torch, trace):
                 return 1.0 if kind.is_floating_point else kind is torch.bool or 0
             if func in compared:
                 return False
+            adds_in_place = _adds_in_place(torch, func, args)
             found = func(*args, **(kwargs or {}))
+            if adds_in_place:
+                trace.takes_over(args[0], found)
             trace.made(func.overloadpacket.__name__, leaves(found), _room(torch, func, args, found))
             trace.ran(func, args, kwargs or {}, found)
             return found
 
     return Ledger()
+
+
+def _adds_in_place(torch, func, args):
+    """Whether autograd adds up gradients of one tensor in the first one's memory, as it does where nobody else has it.
+
+    It does not with tensors of kinds of their own, such as fake ones. Two references to that memory are its own here.
+    """
+    c = torch._C
+    try:
+        return (
+            func is torch.ops.aten.add.Tensor
+            and c._current_graph_task_id() != -1
+            and not isinstance(c._current_autograd_node(), torch.autograd.function.BackwardCFunction)  # a script's own
+            and getattr(args[1], "shape", None) == args[0].shape
+            and args[0].is_contiguous()
+            and c._storage_Use_Count(args[0].untyped_storage()._cdata) <= 2
+        )
+    except AttributeError:  # a release without these
+        return False
 
 
 def _room(torch, func, args, found):

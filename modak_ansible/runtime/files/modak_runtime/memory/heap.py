@@ -1,104 +1,115 @@
-"""What glibc's malloc keeps of a process resident, by the sizes that are asked of it and given back.
+"""What a process keeps resident of what is asked of malloc: another process asks the C library for the same.
 
-Large requests are mapped for themselves and go back at once. What is below a threshold, which grows with what was given
-back to 32 MiB, comes from one heap with holes, of which only the end goes back. PyTorch asks for aligned memory, of
-which a rest is left over: some small object gets it, parts the holes on its two sides, and goes when its step ends. How
-often that happens is the one number here that was fitted (benchmarks/memory). Nothing is allocated.
+How malloc lays blocks out, which ones it maps for themselves, and what goes back, is up to the C library that the
+training will have, and depends on all that was asked before. So a trace notes what is asked and given back, and
+``replayed`` does the same where nothing else is, and touches none of it.
 """
 
-import bisect
+import subprocess
+import sys
+from array import array
+from pathlib import Path
 
-_ALIGN, _EXTRA, _PAGE = 16, 80, 4096  # bytes; the second: a header, and what alignment to 64 bytes leaves over
-_LEAST, _MOST, _PAD = 128 << 10, 32 << 20, 128 << 10
-_REST, _EVERY = 64, 3  # bytes of what parts holes; of three that come from the heap, one does
+from modak_runtime.memory.replayed import ALLOCATE, KEEP, LABEL, RELEASE, THRESHOLD
+
+_REPLAYS = 3  # small objects are of other sizes in each: where they lie is luck, in trainings, too
 
 
 class Heap:
-    """One arena.
-
-    Attributes:
-        mapped: bytes of what was mapped for itself.
-        peak: most bytes that were resident since it was last set.
-    """
+    """What was asked of malloc, in order."""
 
     def __init__(self):
-        self.mapped, self.peak = 0, 0
-        self._threshold = self._trim = _LEAST
-        self._top = self._end = self._touched = 0  # what lies behind top is free
-        self._free, self._starts, self._ends = [], {}, {}  # (size, start); start: size; end: start
-        self._count, self._rests, self._grows = 0, [], True
-
-    @property
-    def resident(self):
-        """Bytes that the process has of it, whether they are in use or not."""
-        return self.mapped + self._touched
-
-    def return_from(self, threshold):
-        """Maps whatever is larger for itself from now on, whatever was given back."""
-        self._threshold, self._trim, self._grows = threshold, _LEAST, False
+        self._events = array("q")
+        self._count, self._labels = 0, []
 
     def allocate(self, size):
         """Takes so many bytes; what comes back is for release."""
-        size = -(-(size + _EXTRA) // _ALIGN) * _ALIGN
-        place = bisect.bisect_left(self._free, (size, -1))
-        if place == len(self._free) and self._end - self._top < size and size >= self._threshold:
-            size = -(-size // _PAGE) * _PAGE
-            self.mapped += size
-            self.peak = max(self.peak, self.resident)
-            return None, size
-        start = self._from_hole(place, size) if place < len(self._free) else self._from_top(size)
-        self.peak = max(self.peak, self.resident)
+        self._events.append(size << 3 | ALLOCATE)
         self._count += 1
-        if self._count % _EVERY == 0:
-            size -= _REST
-            self._rests.append((start + size, _REST))
-        return start, size
+        return self._count - 1
 
-    def release(self, start, size):
+    def release(self, number):
         """Gives back what allocate has given."""
-        if start is None:
-            self.mapped -= size
-            if self._grows and self._threshold < size <= _MOST:
-                self._threshold, self._trim = size, 2 * size
-            return
-        if start in self._ends:
-            before = self._ends[start]
-            start, size = before, size + self._forget(before)
-        if start + size in self._starts:
-            size += self._forget(start + size)
-        if start + size < self._top:
-            self._keep(start, size)
-            return
-        self._top = start
-        if self._end - start > self._trim:
-            self._end = start + _PAD
-            self._touched = min(self._touched, self._end)
+        self._events.append(number << 3 | RELEASE)
 
-    def step_ends(self):
-        """Gives back the small objects of a step."""
-        rests, self._rests = self._rests, []
-        for start, size in rests:
-            self.release(start, size)
+    def ran(self, saves):
+        """Notes that an operator has computed, which may save something for a backward pass."""
+        if saves:
+            self._events.append(KEEP)
 
-    def _from_top(self, size):
-        start, self._top = self._top, self._top + size
-        self._end = max(self._end, self._top + _PAD)
-        self._touched = max(self._touched, self._top)
-        return start
+    def at(self, loop, share):
+        """Notes which loop goes on, over batches divided by what."""
+        label = loop, share
+        if not self._labels or self._labels[-1] != label:
+            self._labels.append(label)
+            self._events.append(len(self._labels) - 1 << 3 | LABEL)
 
-    def _from_hole(self, place, wanted):
-        size, start = self._free[place]
-        self._forget(start)
-        if size - wanted >= _EXTRA:
-            self._keep(start + wanted, size - wanted)
-        return start
+    def return_from(self, threshold):
+        """Maps whatever is larger for itself from now on, whatever was given back."""
+        self._events.append(threshold << 3 | THRESHOLD)
 
-    def _keep(self, start, size):
-        bisect.insort(self._free, (size, start))
-        self._starts[start], self._ends[start + size] = size, start
+    def peaks(self):
+        """Most bytes that were resident, by loop and share.
 
-    def _forget(self, start):
-        size = self._starts.pop(start)
-        del self._ends[start + size]
-        del self._free[bisect.bisect_left(self._free, (size, start))]
-        return size
+        Batches of other sizes are left out, but for what they have left behind: a training has whole ones alone.
+        Without the numbers that the kernel gives on Linux it is empty.
+        """
+        found = {}
+        for share in {share for _, share in self._labels}:
+            events = self._without_shares_but(share)
+            replays = [_replayed(events, seed) for seed in range(_REPLAYS)]
+            for number, (loop, its) in enumerate(self._labels):
+                peaks = sorted(replay[number] for replay in replays if number in replay)
+                if its == share and peaks:
+                    found[loop, share] = max(found.get((loop, share), 0), peaks[len(peaks) // 2])
+        return found
+
+    def _without_shares_but(self, share):
+        """The events of batches that are divided so, and of loops that have one size alone."""
+        shares = {}
+        for loop, its in self._labels:
+            shares.setdefault(loop, set()).add(its)
+        left_out = [len(shares[loop]) > 1 and its != share for loop, its in self._labels]
+        gone, kept, numbers = self._gone_within(left_out), array("q"), {}
+        given, is_left_out = 0, False
+        for event in self._events:
+            kind, value = event & 7, event >> 3
+            if kind == LABEL:
+                is_left_out = left_out[value]
+                kept.append(event)
+            elif kind == ALLOCATE:
+                if given not in gone:
+                    numbers[given] = len(numbers)
+                    kept.append(event)
+                given += 1
+            elif kind == RELEASE:
+                if value not in gone:
+                    kept.append(numbers[value] << 3 | RELEASE)
+            elif not (kind == KEEP and is_left_out):
+                kept.append(event)
+        return kept
+
+    def _gone_within(self, left_out):
+        """Numbers of what comes and goes under labels that are left out."""
+        born, gone, here, given = {}, set(), None, 0
+        for event in self._events:
+            kind, value = event & 7, event >> 3
+            if kind == LABEL:
+                here = value if left_out[value] else None
+            elif kind == ALLOCATE:
+                born[given] = here
+                given += 1
+            elif kind == RELEASE and here is not None and born[value] == here:
+                gone.add(value)
+        return gone
+
+
+def _replayed(events, seed):
+    """Most bytes under each label."""
+    words = [sys.executable, "-I", "-S", str(Path(__file__).with_name("replayed.py")), str(seed)]
+    try:
+        said = subprocess.run(words, input=events.tobytes(), capture_output=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return {}
+    numbers = array("q", said)
+    return dict(zip(numbers[::2], numbers[1::2]))

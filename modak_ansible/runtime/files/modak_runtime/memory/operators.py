@@ -36,6 +36,8 @@ class Table:
         self._rows[key] = count + 1, all_flop + flop, all_bytes + moved
 
     def batch_given(self):
+        if self._first is None and not self._batches:  # what was computed before belongs to no step
+            self._rows, self._shares = {}, set()
         self._batches += 1
 
     def stepped(self, optimizer):

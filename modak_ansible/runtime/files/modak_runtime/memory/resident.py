@@ -4,6 +4,10 @@ import contextlib
 import ctypes
 import json
 import os
+import signal
+
+_MMAP_THRESHOLD = -3  # M_MMAP_THRESHOLD of mallopt(3)
+_LARGEST, _PATIENCE = 1 << 28, 60  # numbers in matrices that are multiplied; seconds for all of them
 
 
 def resident():
@@ -42,6 +46,28 @@ def first_times(torch, prepare, known):
         known: the pages of files that the script's own process has.
     """
     return from_copy(lambda: _first_times(torch, prepare, known)) or {}
+
+
+def packed(torch, products):
+    """Bytes besides, of what libraries pack matrices into and keep: a copy of this process multiplies such as these.
+
+    Args:
+        products: rows, inner places and columns of matrices, and their type.
+    """
+    return from_copy(lambda: _packed(torch, products)) or 0
+
+
+def _packed(torch, products):
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.alarm(_PATIENCE)  # whose signal ends it: then nothing is known
+    with contextlib.suppress(AttributeError):
+        ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, 1 << 16)  # matrices go back at once
+    small_step(torch, torch.nn.Linear(1024, 1024), 256, 1024)  # what ``first_times`` has seen
+    before = resident()
+    for rows, inner, columns, kind in products:
+        if rows * inner + inner * columns + rows * columns <= _LARGEST:
+            torch.mm(torch.zeros(rows, inner, dtype=kind), torch.zeros(inner, columns, dtype=kind))
+    return max(0, resident() - before)
 
 
 def from_copy(act):

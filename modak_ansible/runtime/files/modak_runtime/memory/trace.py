@@ -7,6 +7,7 @@ allocator lays tensors out; for what is alive at a time, a test compares the two
 
 import atexit
 import functools
+import itertools
 import os
 import sys
 import weakref
@@ -15,15 +16,17 @@ from modak_runtime.memory import fake, world
 from modak_runtime.memory.blocks import repeated
 from modak_runtime.memory.heap import Heap
 from modak_runtime.memory.operators import Table
-from modak_runtime.memory.resident import file_pages, first_times, import_optimisers, resident, small_step
+from modak_runtime.memory.resident import file_pages, first_times, import_optimisers, packed, resident, small_step
 from modak_runtime.pytorch.out_of_core import SMALLEST
 from modak_runtime.ranks import is_parallel
 
-_SHARES = (8, 8, 2, 2, 1, 1)  # what batches are divided by: what grows with them is found from these
+_SHARES = (1, 1, 2, 2, 8, 8)  # what batches are divided by: what grows with them is found from these
 _WHOLE = (1, 1, 1)  # those of a rank
 _PATIENCE = 64  # batches in which a loop that trains makes its first step
 _RANKS = (2, 3, 4, 6, 8, 12, 16, 32, 64)  # for which stages are looked at
 _OWN_STEPS = 4  # of a loop over something that is no loader
+_PRODUCTS = {"mm": 0, "addmm": 1}  # where the first matrix is among their arguments
+_numbers = itertools.count()  # of loops
 
 
 def imported(torch, report, steps):
@@ -82,9 +85,9 @@ class Trace:
         self._live, self._now, self._heap = {}, 0, Heap()
         self._loops, self._loop, self._share, self._trained = [], _loop(), 1, set()
         self._making = self._loop  # of the model, whole, before ranks have parts of it
-        self._setup, self._kinds, self._is_complete = 0, set(), False
+        self._kinds, self._is_complete = set(), False
         self._optimizers, self._roots, self._kept, self._open = {}, [], {}, []
-        self._table = Table(torch)
+        self._table, self._products = Table(torch), {}
 
     # --- tensors
 
@@ -97,18 +100,22 @@ class Trace:
             room: bytes of what it has needed while it computed, each.
         """
         self._kinds.add(name)
+        self._heap.at(self._loop["number"], self._share)
+        makes = any(isinstance(each, self._torch.Tensor) for each in tensors)  # it is no question
+        self._heap.ran(saves=makes and name != "detach" and self._torch.is_grad_enabled())
         for each in tensors:
             self._take(each)
         for each in [self._heap.allocate(size) for size in room]:
-            self._heap.release(*each)
-        before = self._loop["peaks"].get(self._share, (0, 0))
-        found = self._now + sum(room), self._heap.peak
-        self._loop["peaks"][self._share] = tuple(map(max, before, found))
-        self._heap.peak = self._heap.resident
+            self._heap.release(each)
+        alive = self._loop["alive"]
+        alive[self._share] = max(alive.get(self._share, 0), self._now + sum(room))
 
     def ran(self, func, args, kwargs, found):
         """Notes what an operator has computed."""
         self._table.ran(func, args, kwargs, found, self._share)
+        if self._share == 1 and func.overloadpacket.__name__ in _PRODUCTS:
+            one, other = args[_PRODUCTS[func.overloadpacket.__name__] :][:2]
+            self._products[(*one.shape, other.shape[1], one.dtype)] = None
 
     def _take(self, tensor):
         """Counts the memory behind a tensor, once, until it is given back."""
@@ -124,6 +131,14 @@ class Trace:
             self._live[key] = reference, size, self._heap.allocate(size)
             self._now += size
 
+    def takes_over(self, one, other):
+        """Takes that a tensor lies in another one's memory, which nobody else has."""
+        key, storage = one.untyped_storage()._cdata, other.untyped_storage()
+        if key in self._live and storage._cdata not in self._live:
+            _, size, place = self._live.pop(key)
+            reference = weakref.ref(storage, functools.partial(self._given_back, storage._cdata))
+            self._live[storage._cdata] = reference, size, place
+
     def resized(self, storage):
         """Takes that the memory behind a tensor has another size, such as none while it is not needed."""
         key = storage._cdata
@@ -133,7 +148,7 @@ class Trace:
         size = storage.nbytes()
         if size == before:
             return
-        self._heap.release(*place)
+        self._heap.release(place)
         self._live[key] = reference, size, self._heap.allocate(size)
         self._now += size - before
 
@@ -147,7 +162,7 @@ class Trace:
     def give_back(self, size, place):
         self._now -= size
         if place is not None:
-            self._heap.release(*place)
+            self._heap.release(place)
 
     def returns_what_is_freed(self):
         """Takes that large blocks go back at once from now on."""
@@ -156,7 +171,7 @@ class Trace:
     def _given_back(self, key, _reference):
         _, size, place = self._live.pop(key)
         self._now -= size
-        self._heap.release(*place)
+        self._heap.release(place)
 
     # --- batches
 
@@ -209,7 +224,6 @@ class Trace:
         """Notes what an optimizer holds, as its step ends."""
         if self._is_complete:  # it is the step of ``computing``
             return
-        self._heap.step_ends()
         self._table.stepped(optimizer)
         self._optimizers[id(optimizer)] = optimizer
         self._loop["steps"] += 1
@@ -223,7 +237,6 @@ class Trace:
         if not self._open:
             if self._script is None:
                 self._script = max(0, resident() - self._framework - self._tracing)
-                self._setup = max(self._heap.resident, *self._making["peaks"].get(1, (0, 0)))
             if not any(root() is module for root in self._roots):
                 self._roots.append(weakref.ref(module))
         self._open.append((module, self._now))
@@ -257,8 +270,6 @@ class Trace:
         units = [_units(self._torch, root) for root in self._models()]
         return {
             **{name: sum(map(_size, tensors.values())) for name, tensors in sizes.items()},
-            "setup": self._setup,
-            "loops": self._of_loops(),
             "blocks": [found for root in self._models() for found in self._blocks(root)],
             "units": [size for each in units for size in each[:-1] if size],
             "rest": sum(each[-1] for each in units),
@@ -268,16 +279,16 @@ class Trace:
             "script": self._script or 0,
         }  # fmt: skip
 
-    def _of_loops(self):
+    def _of_loops(self, peaks):
         return [
             {
                 "rows": loop["rows"],
                 "steps": loop["steps"],
-                "tensors": {str(share): alive for share, (alive, _) in sorted(loop["peaks"].items())},
-                "peaks": {str(share): peak for share, (_, peak) in sorted(loop["peaks"].items())},
+                "tensors": {str(share): alive for share, alive in sorted(loop["alive"].items())},
+                "peaks": {str(share): _peak(loop, share, peaks) for share in sorted(loop["alive"])},
             }
             for loop in self._loops
-            if loop["peaks"]
+            if loop["alive"]
         ]
 
     def _models(self):
@@ -310,17 +321,22 @@ class Trace:
         self._is_complete = True
         if self._report.memory is not None:
             self._report.memory.update(operators=self._table.as_list(), batches=self._table.batches)
-            self._report.memory["loops"] = self._of_loops()  # those that evaluate come behind the one that trains
-            self._report.memory["computing"] = sum(
-                size for kind, size in self._first.items() if any(kind in name for name in self._kinds)
-            )
+            peaks = self._heap.peaks()  # of all loops: those that evaluate come behind the one that trains
+            self._report.memory.update(loops=self._of_loops(peaks), setup=_peak(self._making, 1, peaks))
+            first = [size for kind, size in self._first.items() if any(kind in name for name in self._kinds)]
+            self._report.memory["computing"] = sum(first) + packed(self._torch, self._products)
             self._report.memory["traced"] = self.ranks
         if self.tells is not None and self._report.memory is not None:
             world.tell(self.tells, self._report.memory)
 
 
 def _loop():
-    return {"rows": 0, "steps": 0, "peaks": {}}
+    return {"number": next(_numbers), "rows": 0, "steps": 0, "alive": {}}
+
+
+def _peak(loop, share, peaks):
+    """Most bytes that were resident in a loop; what was in use where nobody could tell."""
+    return peaks.get((loop["number"], share), loop["alive"].get(share, 0))
 
 
 def _size(tensor):

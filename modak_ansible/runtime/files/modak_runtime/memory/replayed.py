@@ -1,0 +1,75 @@
+"""Asks malloc for what a trace has noted, and tells how much memory the process had at most under each label.
+
+python replayed.py SEED < EVENTS > PEAKS, both as 64-bit integers. The lowest three bits of an event are its kind; the
+others are bytes, a label, or the number of what is given back, as the others were asked for.
+
+Nothing is written into what malloc gives, so that only its own headers become resident; what the process has in
+private mappings is what it would have, had it written everywhere. Beside each tensor lie small objects, which part the
+holes around them: of these sizes, and so many, were alive in trainings with PyTorch 2.13 when a backward pass began.
+"""
+
+ALLOCATE, RELEASE, KEEP, LABEL, THRESHOLD = range(5)
+_ALIGNMENT = 64  # PyTorch's
+_OF_TENSOR = (104, 184)  # bytes: its storage, and itself
+_OF_OPERATOR = (24, 24)  # lists of edges and shapes
+_NODES = (472, 488, 520, 520, 520, 552, 648, 808)  # of autograd
+_VIEWS, _LISTS = 0.4, 0.5  # of so many nodes there is a tensor without memory of its own, a longer list
+_MOST = 400  # small objects that are kept for one tensor
+_MMAP_THRESHOLD = -3  # M_MMAP_THRESHOLD of mallopt(3)
+
+
+def main():
+    import ctypes
+    import os
+    import random
+    import sys
+    from array import array
+
+    events = array("q", sys.stdin.buffer.read())
+    c = ctypes.CDLL(None)
+    malloc, free, aligned = c.malloc, c.free, c.posix_memalign
+    malloc.restype, malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+    free.restype, free.argtypes = None, [ctypes.c_void_p]
+    aligned.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t]
+    found, draws, page = ctypes.c_void_p(), random.Random(int(sys.argv[1])), os.sysconf("SC_PAGE_SIZE")  # noqa: S311
+    statm = os.open("/proc/self/statm", os.O_RDONLY)
+    peaks, label, places, refused, waiting = {}, -1, [], 0, []
+
+    def taken():
+        return int(os.pread(statm, 200, 0).split()[5]) * page + refused
+
+    before = taken()
+    for event in events:
+        kind, value = event & 7, event >> 3
+        if kind == ALLOCATE:
+            small, waiting = [*map(malloc, _OF_TENSOR), *waiting], []
+            if aligned(ctypes.byref(found), _ALIGNMENT, value):
+                refused += value
+                places.append((None, value, small))
+            else:
+                places.append((found.value, value, small))
+            if value >= page:
+                peaks[label] = max(peaks.get(label, 0), taken())
+        elif kind == RELEASE:
+            place, size, small = places[value]
+            places[value] = None
+            if place is None:
+                refused -= size
+            free(place)
+            for each in small:
+                free(each)
+        elif kind == KEEP and len(waiting) < _MOST:
+            sizes = [*_OF_OPERATOR, draws.choice(_NODES)]
+            sizes += [184] * (draws.random() < _VIEWS) + [40] * (draws.random() < _LISTS)
+            waiting += map(malloc, sizes)
+        elif kind == LABEL:
+            label = value
+            peaks[label] = max(peaks.get(label, 0), taken())
+        elif kind == THRESHOLD and hasattr(c, "mallopt"):
+            c.mallopt(_MMAP_THRESHOLD, value)
+    told = array("q", [number for each, peak in peaks.items() for number in (each, peak - before)])
+    sys.stdout.buffer.write(told.tobytes())
+
+
+if __name__ == "__main__":
+    main()
