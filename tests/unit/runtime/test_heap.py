@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections import defaultdict
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -104,6 +105,29 @@ def test_loops_have_peaks_of_their_own_and_batches_of_another_size_leave_nothing
     heap.release(heap.allocate(34 * MIB))
     found = {place: round(peak / MIB) for place, peak in heap.peaks().items()}
     assert found == {(0, 1): 2, (1, 1): 42, (1, 2): 22, (2, 1): 34}
+
+
+@pytest.mark.component
+def test_an_allocator_that_is_preloaded_is_not_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    fake = tmp_path / "python"
+    fake.write_text('#!/bin/sh\necho "${LD_PRELOAD-none}" >&2\nexit 1\n')
+    fake.chmod(0o755)
+    said: list[bytes] = []
+    run = subprocess.run
+
+    def noted(words: list[str], **options: object) -> object:
+        try:
+            return run(words, **options)
+        except subprocess.CalledProcessError as error:
+            said.append(error.stderr)
+            raise
+
+    monkeypatch.setattr(heaps.sys, "executable", str(fake))
+    monkeypatch.setattr(heaps.subprocess, "run", noted)
+    monkeypatch.setenv("LD_PRELOAD", "/nowhere/libtcmalloc.so")
+    heap = begun()
+    heap.allocate(MIB)
+    assert (heap.peaks(), set(said)) == ({}, {b"none\n"})
 
 
 @pytest.mark.component

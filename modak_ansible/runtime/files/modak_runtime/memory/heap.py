@@ -5,6 +5,7 @@ training will have, and depends on all that was asked before. So a trace notes w
 ``replayed`` does the same where nothing else is, and touches none of it.
 """
 
+import os
 import subprocess
 import sys
 from array import array
@@ -107,8 +108,10 @@ class Heap:
 def _replayed(events, seed):
     """Most bytes under each label."""
     words = [sys.executable, "-I", "-S", str(Path(__file__).with_name("replayed.py")), str(seed)]
+    # Of allocators that are preloaded what is mapped says little: they map far more than they use.
+    ours = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
     try:
-        said = subprocess.run(words, input=events.tobytes(), capture_output=True, check=True).stdout
+        said = subprocess.run(words, input=events.tobytes(), capture_output=True, check=True, env=ours).stdout
     except (OSError, subprocess.CalledProcessError):
         return {}
     numbers = array("q", said)
