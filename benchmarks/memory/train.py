@@ -1,4 +1,4 @@
-"""Trains one of twenty models for a few steps on invented samples: what the memory model is compared with."""
+"""Trains one of twenty-six models for a few steps on invented samples: what the memory model is compared with."""
 
 from __future__ import annotations
 
@@ -347,6 +347,127 @@ class Translator(nn.Module):
         return self.head(self.both(begin, end, tgt_mask=mask, tgt_is_causal=True)).flatten(0, 1)
 
 
+class Tagger(nn.Module):
+    """A class for each word, by what stands on both sides of it."""
+
+    def __init__(self, vocabulary, width, depth, classes):
+        super().__init__()
+        self.words = nn.Embedding(vocabulary, width)
+        self.lstm = nn.LSTM(width, width, depth, batch_first=True, bidirectional=True, dropout=0.2)
+        self.head = nn.Linear(2 * width, classes)
+
+    def forward(self, x):
+        return self.head(self.lstm(self.words(x))[0]).transpose(1, 2)
+
+
+class Turned(nn.Module):
+    """A block with turned places (rotary), gates in its wide layer, and norms by the root of the mean square."""
+
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads, wide = heads, 8 * width // 3
+        self.norm1, self.norm2 = nn.RMSNorm(width), nn.RMSNorm(width)
+        self.q, self.k, self.v, self.out = (nn.Linear(width, width, bias=False) for _ in range(4))
+        self.gate, self.up = nn.Linear(width, wide, bias=False), nn.Linear(width, wide, bias=False)
+        self.down = nn.Linear(wide, width, bias=False)
+
+    def forward(self, x, cos, sin):
+        y = self.norm1(x)
+        q, k, v = (part(y).unflatten(2, (self.heads, -1)).transpose(1, 2) for part in (self.q, self.k, self.v))
+        q, k = (each * cos + torch.cat([-each.chunk(2, -1)[1], each.chunk(2, -1)[0]], -1) * sin for each in (q, k))
+        x = x + self.out(functional.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2))
+        y = self.norm2(x)
+        return x + self.down(functional.silu(self.gate(y)) * self.up(y))
+
+
+class Llama(nn.Module):
+    def __init__(self, vocabulary, length, width, depth, heads):
+        super().__init__()
+        self.words = nn.Embedding(vocabulary, width)
+        self.blocks = nn.ModuleList(Turned(width, heads) for _ in range(depth))
+        self.norm, self.head = nn.RMSNorm(width), nn.Linear(width, vocabulary, bias=False)
+        turns = torch.outer(torch.arange(length), 10000 ** -torch.linspace(0, 1, width // heads // 2)).repeat(1, 2)
+        self.register_buffer("cos", turns.cos())
+        self.register_buffer("sin", turns.sin())
+
+    def forward(self, x):
+        h = self.words(x)
+        for block in self.blocks:
+            h = block(h, self.cos, self.sin)
+        return self.head(self.norm(h)).flatten(0, 1)
+
+
+class Branches(nn.Module):
+    """Convolutions of several sizes side by side."""
+
+    def __init__(self, inputs, outputs):
+        super().__init__()
+        part = outputs // 4
+        self.one, self.three = nn.Conv2d(inputs, part, 1), nn.Conv2d(inputs, part, 3, 1, 1)
+        self.five = nn.Sequential(nn.Conv2d(inputs, part, 1), nn.ReLU(), nn.Conv2d(part, part, 5, 1, 2))
+        self.pooled = nn.Sequential(nn.MaxPool2d(3, 1, 1), nn.Conv2d(inputs, part, 1))
+
+    def forward(self, x):
+        return torch.relu(torch.cat([self.one(x), self.three(x), self.five(x), self.pooled(x)], 1))
+
+
+def inception(widths, classes):
+    layers, before = [nn.Conv2d(3, 32, 5, 2, 2), nn.ReLU()], 32
+    for width in widths:
+        layers += [Branches(before, width), Branches(width, width), nn.MaxPool2d(2)]
+        before = width
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(before, classes))
+
+
+class Columns(nn.Module):
+    """A word for each column of a table, which look at each other."""
+
+    def __init__(self, columns, width, depth, heads, classes):
+        super().__init__()
+        self.scale, self.shift = nn.Parameter(torch.randn(columns, width)), nn.Parameter(torch.randn(columns, width))
+        layer = nn.TransformerEncoderLayer(width, heads, 2 * width, 0.1, batch_first=True, norm_first=True)
+        self.encoder, self.head = (
+            nn.TransformerEncoder(layer, depth, enable_nested_tensor=False),
+            nn.Linear(width, classes),
+        )
+
+    def forward(self, x):
+        return self.head(self.encoder(x.unsqueeze(2) * self.scale + self.shift)[:, 0])
+
+
+class Wave(nn.Module):
+    """Gated convolutions that see twice as far from layer to layer; all of them are summed up."""
+
+    def __init__(self, width, depth, classes):
+        super().__init__()
+        self.first = nn.Conv1d(1, width, 8, 4)
+        self.gated = nn.ModuleList(
+            nn.Conv1d(width, 2 * width, 2, dilation=1 << n, padding=1 << n) for n in range(depth)
+        )
+        self.on, self.skip = (nn.ModuleList(nn.Conv1d(width, width, 1) for _ in range(depth)) for _ in range(2))
+        self.head = nn.Linear(width, classes)
+
+    def forward(self, x):
+        x, found = self.first(x), 0
+        for gated, on, skip in zip(self.gated, self.on, self.skip):
+            a, b = gated(x)[..., : x.shape[2]].chunk(2, 1)
+            y = torch.tanh(a) * torch.sigmoid(b)
+            x, found = x + on(y), found + skip(y)
+        return self.head(torch.relu(found).mean(2))
+
+
+def autoencoder(width, depth, classes):
+    """Images to as many numbers, and back to a class for each place."""
+    down, up, before = [], [], 3
+    for n in range(depth):
+        down += [nn.Conv2d(before, width << n, 4, 2, 1), nn.BatchNorm2d(width << n), nn.LeakyReLU(0.2)]
+        before = width << n
+    for n in reversed(range(depth)):
+        up += [nn.ConvTranspose2d(before, width << n, 4, 2, 1), nn.BatchNorm2d(width << n), nn.ReLU()]
+        before = width << n
+    return nn.Sequential(*down, *up, nn.Conv2d(before, classes, 1))
+
+
 def segments(size, classes):
     def make(g):
         return torch.rand(3, size, size, generator=g), torch.randint(classes, (size, size), generator=g)
@@ -361,6 +482,13 @@ def numbered(make, classes):
 
 def tokens(length, vocabulary):
     return lambda g: torch.randint(vocabulary, (length,), generator=g)
+
+
+def tags(length, vocabulary, classes):
+    def make(g):
+        return torch.randint(vocabulary, (length,), generator=g), torch.randint(classes, (length,), generator=g)
+
+    return make
 
 
 def clicks(tables):
@@ -403,9 +531,15 @@ MODELS = {
     "convnext": (lambda: convnext((48, 96, 192, 384), 100), images(128, 100), 16, "momentum"),
     "volume": (lambda: volume(12, 20), numbered(floats(1, 32, 32, 32), 20), 16, "sgd"),
     "translator": (lambda: Translator(16000, 320, 5, 3), pairs(48, 16000), 12, "adamw"),
+    "autoencoder": (lambda: autoencoder(32, 4, 6), segments(128, 6), 12, "adamw"),
+    "tagger": (lambda: Tagger(24000, 256, 2, 18), tags(80, 24000, 18), 24, "momentum"),
+    "llama": (lambda: Llama(10000, 112, 432, 7, 6), words(112, 10000), 8, "adamw"),
+    "inception": (lambda: inception((96, 160, 256), 100), images(128, 100), 14, "momentum"),
+    "columns": (lambda: Columns(56, 192, 4, 8, 3), numbered(floats(56), 3), 48, "adamw"),
+    "wave": (lambda: Wave(80, 9, 20), numbered(floats(1, 6000), 20), 16, "sgd"),
 }  # fmt: skip
 # Their outputs have a row for each word.
-OF_WORDS = ("gpt", "lora", "lstm", "translator")
+OF_WORDS = ("gpt", "lora", "lstm", "translator", "llama")
 OPTIMIZERS = {
     "sgd": lambda learns: torch.optim.SGD(learns, 0.01),
     "momentum": lambda learns: torch.optim.SGD(learns, 0.01, momentum=0.9),
