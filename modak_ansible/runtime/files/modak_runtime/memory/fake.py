@@ -39,7 +39,7 @@ def ledger(torch, trace):
             if func in compared:
                 return False
             adds_in_place = _adds_in_place(torch, func, args)
-            found = func(*args, **(kwargs or {}))
+            found = _with_workspace(func, args, func(*args, **(kwargs or {})))
             if adds_in_place:
                 trace.takes_over(args[0], found)
             trace.made(func.overloadpacket.__name__, leaves(found), _room(torch, func, args, found))
@@ -75,9 +75,26 @@ def _room(torch, func, args, found):
     if func is torch.ops.aten.convolution_backward.default:
         return [_blocked(torch, each) for each in args[:2]]
     if func.overloadpacket.__name__ in ("mkldnn_rnn_layer", "mkldnn_rnn_layer_backward"):
-        packed = 3 if "backward" in func.overloadpacket.__name__ else 1  # of both gradients, too
-        return [each.numel() * each.element_size() for each in args[1:3]] * packed
+        is_backward = "backward" in func.overloadpacket.__name__
+        packed = 3 if is_backward else 1  # of both gradients, too
+        more = [4 * _of_states(args)] if is_backward else []
+        return [each.numel() * each.element_size() for each in args[1:3]] * packed + more
     return []
+
+
+def _with_workspace(func, args, found):
+    """What oneDNN's LSTM gives, with what it keeps for its backward pass, for which a fake one gives an empty tensor.
+
+    It asks for 15 times its states, and writes to five of them, and in the backward pass to four more, as was seen.
+    """
+    if func.overloadpacket.__name__ != "mkldnn_rnn_layer" or not args[-1]:  # it does not train
+        return found
+    return (*found[:3], found[3].new_empty(5 * _of_states(args)))
+
+
+def _of_states(args):
+    """Bytes of an LSTM's states at all places of a batch."""
+    return args[0].shape[0] * args[0].shape[1] * args[2].shape[1] * args[0].element_size()
 
 
 def _blocked(torch, images):
