@@ -15,11 +15,10 @@ from modak_ansible.model.measured.prediction import Interval, Split
 from modak_ansible.model.measured.work import Operators
 from modak_ansible.model.quantities import format_size
 
-# How far measured peaks were below and above predicted ones at most: of one process, but for one recurrent network of
-# many small steps, which takes far less (benchmarks/memory/records.jsonl); and of several by the law alone, as it was
-# measured before ranks were traced.
-_LOW, _LOW_OF_PARTS, _HIGH, _HIGH_OF_SEVERAL = 0.89, 0.8, 1.3, 1.55
-# The same where a rank itself was traced; above: what no run of these records was, taken from them.
+# How far measured peaks were below and above predicted ones at most: of one process, where no run of these records was
+# above (benchmarks/memory/records.jsonl); and of several by the law alone, as it was measured before ranks were traced.
+_LOW, _LOW_OF_PARTS, _HIGH, _HIGH_OF_SEVERAL = 0.8, 0.8, 1.3, 1.55
+# The same where a rank itself was traced.
 _LOW_OF_RANK, _HIGH_OF_RANK = 0.85, 1.3
 _NO_BYTES = 64  # beyond every power of two in FLOP a byte
 
