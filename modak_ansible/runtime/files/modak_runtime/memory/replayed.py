@@ -9,13 +9,13 @@ holes around them: of these sizes, and so many, were alive in trainings with PyT
 """
 
 ALLOCATE, RELEASE, KEEP, LABEL, THRESHOLD = range(5)
+MMAP_THRESHOLD = -3  # M_MMAP_THRESHOLD of mallopt(3)
 _ALIGNMENT = 64  # PyTorch's
 _OF_TENSOR = (104, 184)  # bytes: its storage, and itself
 _OF_OPERATOR = (24, 24)  # lists of edges and shapes
 _NODES = (472, 488, 520, 520, 520, 552, 648, 808)  # of autograd
 _VIEWS, _LISTS = 0.4, 0.5  # of so many nodes there is a tensor without memory of its own, a longer list
 _MOST = 400  # small objects that are kept for one tensor
-_MMAP_THRESHOLD = -3  # M_MMAP_THRESHOLD of mallopt(3)
 
 
 def main():
@@ -66,7 +66,7 @@ def main():
             label = value
             peaks[label] = max(peaks.get(label, 0), taken())
         elif kind == THRESHOLD and hasattr(c, "mallopt"):
-            c.mallopt(_MMAP_THRESHOLD, value)
+            c.mallopt(MMAP_THRESHOLD, value)
     told = array("q", [number for each, peak in peaks.items() for number in (each, peak - before)])
     sys.stdout.buffer.write(told.tobytes())
 

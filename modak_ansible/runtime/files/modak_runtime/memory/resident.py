@@ -6,7 +6,8 @@ import json
 import os
 import signal
 
-_MMAP_THRESHOLD = -3  # M_MMAP_THRESHOLD of mallopt(3)
+from modak_runtime.pytorch.out_of_core import return_what_is_freed
+
 _LARGEST, _PATIENCE = 1 << 28, 60  # numbers in matrices that are multiplied; seconds for all of them
 
 
@@ -60,8 +61,7 @@ def packed(torch, products):
 def _packed(torch, products):
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.alarm(_PATIENCE)  # whose signal ends it: then nothing is known
-    with contextlib.suppress(AttributeError):
-        ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, 1 << 16)  # matrices go back at once
+    return_what_is_freed()
     small_step(torch, torch.nn.Linear(1024, 1024), 256, 1024)  # what ``first_times`` has seen
     before = resident()
     for rows, inner, columns, kind in products:

@@ -17,6 +17,7 @@ import tempfile
 import types
 from contextlib import suppress
 
+from modak_runtime.memory.replayed import MMAP_THRESHOLD
 from modak_runtime.report import warn
 
 SMALLEST = 1 << 20  # bytes; the kernel counts mappings, and many small ones would save nothing
@@ -27,7 +28,6 @@ _OPTIMIZERS = (
     "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "ASGD", "Muon", "NAdam", "RAdam", "RMSprop",
     "Rprop", "SGD",
 )  # fmt: skip
-_MMAP_THRESHOLD = -3  # M_MMAP_THRESHOLD of mallopt(3)
 _IN_MEMORY = ("tmpfs", "ramfs", "devtmpfs")
 
 
@@ -152,7 +152,7 @@ def _problem(torch, models, optimizers):
 def return_what_is_freed():
     """Has the C library give large blocks back at once: by itself it begins to keep them when the first was freed."""
     with suppress(OSError, AttributeError):  # another library, which has its own ways
-        ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, SMALLEST)
+        ctypes.CDLL(None).mallopt(MMAP_THRESHOLD, SMALLEST)
 
 
 def _folder():
