@@ -42,6 +42,27 @@ for (batch,) in loader:
 """
 
 
+# One weight is used again and again, or an LSTM has a sequence.
+OF_LAYER = """
+import torch
+class Twice(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(1024, 1024))
+    def forward(self, x):
+        return x + (self.weight * 2).sum()
+model = {model}
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for step in range(4):
+    x = torch.zeros({shape})
+    for _ in range({times}):
+        x = model(x)
+    (x[0] if isinstance(x, tuple) else x).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
 def run(python: str, folder: Path, word: str = "train", script: Path = SCRIPT, **more: str) -> dict[str, Any]:
     """The last line that the script writes; nothing where it ends before."""
     ours = {name: value for name, value in os.environ.items() if not name.startswith(("MODAK", "PYTHON"))}
@@ -110,6 +131,28 @@ def test_a_model_is_moved_and_a_loop_of_its_own_ends(
     assert need is not None
     assert [loop.steps for loop in need.loops] == [traced]
     assert sum(each.flop for each in need.operators or () if each.name in ("mm", "addmm")) == 3 * 2 * 16 * 144 * 10
+
+
+@pytest.mark.parametrize(
+    ("model", "shape", "times", "mib"),
+    [
+        # Of 4 MiB each: the weight, its gradient, and that of one use more.
+        ("Twice()", "1", 6, 12),
+        # Of 2 MiB each: the sequence, what comes out, five times its states, and four more in the backward pass; its
+        # gradient; the weights, their gradients, and what oneDNN packs of them.
+        ("torch.nn.LSTM(256, 256)", "64, 32, 256", 1, 34),
+    ],
+)
+def test_what_fake_tensors_know_nothing_of_is_counted(
+    pytorch_python: str, tmp_path: Path, model: str, shape: str, times: int, mib: int
+) -> None:
+    """Autograd adds up gradients in place, and oneDNN keeps what its LSTM needs for the backward pass."""
+    script = tmp_path / "layer.py"
+    script.write_text(OF_LAYER.format(model=model, shape=shape, times=times))
+    run(pytorch_python, tmp_path, script=script, MODAK_TRACE="memory")
+    need = need_from(tmp_path, "key", "layer")
+    assert need is not None
+    assert need.loops[0].tensors[1] / (1 << 20) == pytest.approx(mib, rel=0.02)
 
 
 def test_what_is_computed_again_is_the_same_to_the_bit(pytorch_python: str, tmp_path: Path) -> None:

@@ -61,11 +61,21 @@ def _adds_in_place(torch, func, args):
             and c._current_graph_task_id() != -1
             and not isinstance(c._current_autograd_node(), torch.autograd.function.BackwardCFunction)  # a script's own
             and getattr(args[1], "shape", None) == args[0].shape
-            and args[0].is_contiguous()
+            and _is_dense(args[0])
             and c._storage_Use_Count(args[0].untyped_storage()._cdata) <= 2
         )
     except AttributeError:  # a release without these
         return False
+
+
+def _is_dense(tensor):
+    """Whether its numbers lie side by side, in whatever order."""
+    expected = 1
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape)):
+        if size != 1 and stride != expected:
+            return False
+        expected *= size
+    return True
 
 
 def _room(torch, func, args, found):
