@@ -8,7 +8,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from modak_ansible.runtime import FILES
@@ -108,6 +108,20 @@ def test_loops_have_peaks_of_their_own_and_batches_of_another_size_leave_nothing
 
 
 @pytest.mark.component
+@settings(max_examples=10)
+@given(st.lists(st.tuples(st.integers(1, 48 * MIB), st.booleans()), max_size=60))
+def test_a_peak_is_what_is_used_and_at_most_all_that_was_asked_for(requests: list[tuple[int, bool]]):
+    heap, used, most = begun(), [], 0
+    for size, stays in requests:
+        used.append((size, heap.allocate(size)))
+        most = max(most, sum(size for size, _ in used))
+        if not stays:
+            heap.release(used.pop(0)[1])
+    everything = sum(size for size, _ in requests)
+    assert most / MIB - 0.5 <= peak_of(heap) <= everything / MIB + 1  # the heap is a little larger than what it holds
+
+
+@pytest.mark.component
 def test_an_allocator_that_is_preloaded_is_not_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     fake = tmp_path / "python"
     fake.write_text('#!/bin/sh\necho "${LD_PRELOAD-none}" >&2\nexit 1\n')
@@ -139,9 +153,9 @@ def test_more_than_the_machine_has_is_counted_and_not_taken():
 
 
 @pytest.mark.component
-@pytest.mark.parametrize("words", [{"executable": ""}, {"executable": "/nowhere/python"}])
-def test_nobody_can_tell_without_a_python_to_start(monkeypatch: pytest.MonkeyPatch, words: dict[str, str]):
-    monkeypatch.setattr(heaps.sys, "executable", words["executable"])
+@pytest.mark.parametrize("executable", ["", "/nowhere/python"])
+def test_nobody_can_tell_without_a_python_to_start(monkeypatch: pytest.MonkeyPatch, executable: str):
+    monkeypatch.setattr(heaps.sys, "executable", executable)
     heap = begun()
     heap.allocate(MIB)
     assert heap.peaks() == {}

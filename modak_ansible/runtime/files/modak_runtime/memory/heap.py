@@ -20,18 +20,19 @@ class Heap:
     """What was asked of malloc, in order."""
 
     def __init__(self):
-        self._events = array("q")
-        self._count, self._labels = 0, []
+        self._events, self._labels = array("q"), []
+        self._begins, self._ends = [], {}  # of blocks: how many labels there were when it was taken, and given back
 
     def allocate(self, size):
         """Takes so many bytes; what comes back is for release."""
         self._events.append(size << 3 | ALLOCATE)
-        self._count += 1
-        return self._count - 1
+        self._begins.append(len(self._labels))
+        return len(self._begins) - 1
 
     def release(self, number):
         """Gives back what allocate has given."""
         self._events.append(number << 3 | RELEASE)
+        self._ends[number] = len(self._labels)
 
     def ran(self, saves):
         """Notes that an operator has computed, which may save something for a backward pass."""
@@ -71,38 +72,25 @@ class Heap:
         for loop, its in self._labels:
             shares.setdefault(loop, set()).add(its)
         left_out = [len(shares[loop]) > 1 and its != share for loop, its in self._labels]
-        gone, kept, numbers = self._gone_within(left_out), array("q"), {}
-        given, is_left_out = 0, False
+        kept, numbers, given, is_left_out = array("q"), {}, 0, False
         for event in self._events:
             kind, value = event & 7, event >> 3
             if kind == LABEL:
                 is_left_out = left_out[value]
-                kept.append(event)
             elif kind == ALLOCATE:
-                if given not in gone:
-                    numbers[given] = len(numbers)
-                    kept.append(event)
                 given += 1
+                if is_left_out and self._begins[given - 1] == self._ends.get(given - 1):
+                    continue
+                numbers[given - 1] = len(numbers)
             elif kind == RELEASE:
-                if value not in gone:
-                    kept.append(numbers[value] << 3 | RELEASE)
-            elif not (kind == KEEP and is_left_out):
-                kept.append(event)
+                if value not in numbers:
+                    continue
+                kept.append(numbers[value] << 3 | RELEASE)
+                continue
+            elif kind == KEEP and is_left_out:
+                continue
+            kept.append(event)
         return kept
-
-    def _gone_within(self, left_out):
-        """Numbers of what comes and goes under labels that are left out."""
-        born, gone, here, given = {}, set(), None, 0
-        for event in self._events:
-            kind, value = event & 7, event >> 3
-            if kind == LABEL:
-                here = value if left_out[value] else None
-            elif kind == ALLOCATE:
-                born[given] = here
-                given += 1
-            elif kind == RELEASE and here is not None and born[value] == here:
-                gone.add(value)
-        return gone
 
 
 def _replayed(events, seed):

@@ -8,23 +8,23 @@ private mappings is what it would have, had it written everywhere. Beside each t
 holes around them: of these sizes, and so many, were alive in trainings with PyTorch 2.13 when a backward pass began.
 """
 
+import ctypes
+import os
+import random
+import sys
+from array import array
+
 ALLOCATE, RELEASE, KEEP, LABEL, THRESHOLD = range(5)
 MMAP_THRESHOLD = -3  # M_MMAP_THRESHOLD of mallopt(3)
 _ALIGNMENT = 64  # PyTorch's
 _OF_TENSOR = (104, 184)  # bytes: its storage, and itself
 _OF_OPERATOR = (24, 24)  # lists of edges and shapes
 _NODES = (472, 488, 520, 520, 520, 552, 648, 808)  # of autograd
-_VIEWS, _LISTS = 0.4, 0.5  # of so many nodes there is a tensor without memory of its own, a longer list
+_SOMETIMES = (0.4, 184), (0.5, 40)  # of so many nodes there is a tensor without memory of its own, a longer list
 _MOST = 400  # small objects that are kept for one tensor
 
 
 def main():
-    import ctypes
-    import os
-    import random
-    import sys
-    from array import array
-
     events = array("q", sys.stdin.buffer.read())
     c = ctypes.CDLL(None)
     malloc, free, aligned = c.malloc, c.free, c.posix_memalign
@@ -60,8 +60,7 @@ def main():
                 free(each)
         elif kind == KEEP and len(waiting) < _MOST:
             sizes = [*_OF_OPERATOR, draws.choice(_NODES)]
-            sizes += [184] * (draws.random() < _VIEWS) + [40] * (draws.random() < _LISTS)
-            waiting += map(malloc, sizes)
+            waiting += map(malloc, sizes + [size for part, size in _SOMETIMES if draws.random() < part])
         elif kind == LABEL:
             label = value
             peaks[label] = max(peaks.get(label, 0), taken())
