@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from generate import Writers, table, with_section
-from modak_ansible.model.job_options import OPTIONS, Kind, Option
+from modak_ansible.model.job_options import COMPONENT_OPTIONS, OPTIONS, Kind, Option
 
 # Kinds that are no text in TOSCA, with the least number that they may be.
 _TYPES: dict[Kind, tuple[str, int | None]] = {
@@ -15,15 +15,18 @@ _TYPES: dict[Kind, tuple[str, int | None]] = {
 }
 
 
-def _properties() -> str:
-    return "\n".join(line for name, option in OPTIONS.items() for line in _property(name, option))
+_COMPONENTS = ["        type: map", "        entry_schema: { type: modak.datatypes.JobComponent }"]
+
+
+def _properties(names: Iterable[str] = OPTIONS) -> str:
+    return "\n".join(line for name in names for line in _property(name, OPTIONS[name]))
 
 
 def _property(name: str, option: Option) -> Iterator[str]:
     kind, least = _TYPES.get(option.kind, ("string", None))
     said = option.as_written
     yield f"      {name}:"
-    yield f"        type: {kind}"
+    yield from _COMPONENTS if option.kind == "components" else [f"        type: {kind}"]
     yield "        required: false"
     yield f"        description: {_quoted(said) if ': ' in said else said}"
     if least is not None:
@@ -43,6 +46,8 @@ def _directives() -> str:
 
 
 FILES: Writers = {
-    "tosca/types/trainings.yaml": lambda text: with_section(text, "job_options", _properties()),
+    "tosca/types/trainings.yaml": lambda text: with_section(
+        with_section(text, "job_options", _properties()), "job_component", _properties(COMPONENT_OPTIONS)
+    ),
     "docs/jobs.md": lambda text: with_section(text, "job_options", _directives()),
 }

@@ -7,6 +7,8 @@ from typing import NamedTuple
 from modak_ansible.allocation.options import settled
 from modak_ansible.allocation.site_rules import enforced
 from modak_ansible.errors import CannotPlan, nearest
+from modak_ansible.model.application import Resources
+from modak_ansible.model.job_options import JobComponent
 from modak_ansible.model.process_layout import ProcessLayout
 from modak_ansible.model.request import Request
 from modak_ansible.model.target import Partition, Scheduler
@@ -23,6 +25,19 @@ class JobAllocation(NamedTuple):
     layout: ProcessLayout
 
     @property
+    def components(self) -> tuple[JobAllocation, ...]:
+        """What each component of a heterogeneous job would get as a job by itself; none of any other job."""
+        request = self.request
+        return tuple(
+            self._replace(
+                request=request.model_copy(update={"resources": _resources_of(each, request.resources)}),
+                partition=request.target.partition(each.partition),
+                layout=self.layout._replace(nodes=each.node_count),
+            )
+            for each in request.job_options.components
+        )
+
+    @property
     def node_cores(self) -> int | None:
         """Cores of a node, by the partition or else by the target."""
         return _node_cores(self.request, self.partition)
@@ -35,18 +50,58 @@ def allocate(request: Request) -> JobAllocation:
         CannotPlan: what it asks for contradicts itself, two of the site's rules do, or its partition is not there.
     """
     agreed = enforced(settled(request))
-    partition = _partition(agreed)
+    partition = _partition(agreed, agreed.resources.partition)
+    if agreed.job_options.components:
+        agreed, partition = _of_components(agreed, partition)
     return JobAllocation(request, agreed, partition, _layout(agreed, partition))
 
 
-def _partition(request: Request) -> Partition | None:
-    target, wanted = request.target, request.resources.partition
+def _of_components(request: Request, default: Partition | None) -> tuple[Request, Partition | None]:
+    """The request with all that its components take from the job's options, and a partition that has the least of each.
+
+    The ranks of one training are alike, and so the plan is for the least of the nodes.
+    """
+    resources, site = request.resources, request.target.site
+    inherited = default.name if default else resources.partition or site.partition
+    components, partitions = [], []
+    for each in request.job_options.components:
+        found = _partition(request, each.partition, "job_options.components") if each.partition else default
+        name, memory = each.partition or inherited, each.memory_limit or resources.memory
+        components.append(each.model_copy(update={"partition": name, "memory_limit": memory}))
+        partitions.append(found)
+    stated = [each.memory_limit for each in components if each.memory_limit]
+    resources = resources.model_copy(update={"memory": min(stated, default=None)})
+    options = request.job_options.model_copy(update={"components": tuple(components)})
+    request = request.model_copy(update={"resources": resources, "job_options": options})
+    known = [each for each in partitions if each]
+    if len(known) < len(partitions):
+        return request, None
+    least = {
+        name: min((getattr(each, name) for each in known if getattr(each, name) is not None), default=None)
+        for name in ("cores", "memory", "accelerators", "walltime")
+    }
+    return request, known[0].model_copy(update={**least, "nodes": None})
+
+
+def _resources_of(component: JobComponent, resources: Resources) -> Resources:
+    """What a component asks for, as the resources of a job of its own."""
+    return resources.model_copy(
+        update={
+            "nodes": component.node_count,
+            "partition": component.partition,
+            "memory": component.memory_limit,
+        }
+    )
+
+
+def _partition(request: Request, wanted: str | None, about: str = "resources.partition") -> Partition | None:
+    target = request.target
     if wanted and target.scheduler is Scheduler.NONE:
-        raise CannotPlan("resources.partition", f"{target.name} has no scheduler and no partitions", "leave it out")
+        raise CannotPlan(about, f"{target.name} has no scheduler and no partitions", "leave it out")
     found = target.partition(wanted)
     name = wanted or target.site.partition
     if name and found is None and target.partitions:
-        about = "resources.partition" if wanted else "host"
+        about = about if wanted else "host"
         hint = nearest(name, [partition.name for partition in target.partitions])
         raise CannotPlan(about, f"{target.name} has no partition {name}", hint)
     return found

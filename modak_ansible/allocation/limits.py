@@ -26,6 +26,28 @@ def resource_problems(request: Request) -> list[CannotPlan]:
 def limit_problems(job: JobAllocation) -> Iterator[CannotPlan]:
     """Everything that a job is to get and its target has not got; what is not known is not checked."""
     yield from _process_problems(job)
+    yield from _checkpoint_problems(job.request)
+    if not job.components:
+        yield from _node_problems(job)
+    yield from _component_problems(job)
+
+
+def _component_problems(job: JobAllocation) -> Iterator[CannotPlan]:
+    """What each component of a heterogeneous job asks for and its partition has not got, or all of one together."""
+    about, together = "job_options.components", dict.fromkeys(each.partition for each in job.components)
+    for each, component in zip(job.request.job_options.components, job.components, strict=True):
+        problems = list(_node_problems(component))
+        yield from (CannotPlan(about, f"{each.name}: {problem.message}", problem.hint) for problem in problems)
+        if problems:
+            together.pop(component.partition, None)
+    for partition in filter(None, together):
+        nodes = sum(each.layout.nodes for each in job.components if each.partition == partition)
+        if partition.nodes is not None and nodes > partition.nodes:
+            message = f"components ask for {nodes} nodes of the partition {partition.name}, which has {partition.nodes}"
+            yield CannotPlan(about, message, f"ask for at most {partition.nodes}")
+
+
+def _node_problems(job: JobAllocation) -> Iterator[CannotPlan]:
     yield from _count_problems(job)
     yield from _accelerator_problems(job.request, job.partition)
     yield from _limit_problems(job.request, job.partition)
@@ -116,7 +138,10 @@ def _limit_problems(request: Request, partition: Partition | None) -> Iterator[C
     if longest and resources.walltime > longest:
         message = f"{format_walltime(resources.walltime)} is longer than the {format_walltime(longest)} of {where}"
         yield CannotPlan("walltime", message, f'ask for at most "{format_walltime(longest)}"')
-    checkpoint = request.checkpoint
+
+
+def _checkpoint_problems(request: Request) -> Iterator[CannotPlan]:
+    checkpoint, resources = request.checkpoint, request.resources
     if checkpoint and checkpoint.signal_before_wall >= resources.walltime:
         before, wall = checkpoint.signal_before_wall, resources.walltime
         message = f"{before} s before the wall is before the job begins: it has {wall} s"

@@ -1,7 +1,7 @@
 """What a job asks of its scheduler, in the words that are the same for all of them: each option is declared here."""
 
 from datetime import datetime
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
@@ -14,7 +14,7 @@ Event = Literal["abort", "begin", "end"]
 # How users write an option; blueprint/job_options.py reads each kind.
 Kind = Literal[
     "name", "names", "path", "constraint", "count", "count or none", "truth", "resources", "wall time", "size", "array",
-    "variables", "dependencies", "events", "addresses", "moment",
+    "variables", "dependencies", "events", "addresses", "moment", "components",
 ]  # fmt: skip
 _UNITS = {"wall time": ("HH:MM:SS or D-HH:MM:SS", "in seconds"), "size": ("with a unit", "in bytes")}
 
@@ -61,6 +61,30 @@ class JobDependency(Model):
 
 
 _Words = tuple[str, ...]
+
+
+class JobComponent(Model):
+    """Some nodes of a heterogeneous job: what is None or empty is as the job's own options have it.
+
+    Its fields are those options that say which nodes a job gets. Processes, cores and accelerators are the same on all
+    of them, as the ranks of one training are alike.
+    """
+
+    name: str
+    node_count: int = Field(default=1, ge=1)
+    partition: str | None = None
+    qos: str | None = None
+    reservation: str | None = None
+    gres: _Words = ()
+    memory_limit: int | None = Field(default=None, ge=1)
+    minimum_memory_per_processor: int | None = Field(default=None, ge=1)
+    request_specific_nodes: _Words = ()
+    architecture_constraint: str | None = None
+
+    @property
+    def stated(self) -> dict[str, Any]:
+        """The options that it says itself."""
+        return {name: value for name, value in self if name != "name" and value not in (None, ())}
 
 
 class JobOptions(Model):
@@ -253,6 +277,14 @@ class JobOptions(Model):
                "`-l place=scatter:exclhost`",
                lsf="`-x`", resource="exclusive", without_scheduler="nobody keeps others away"),
     ] = False  # fmt: skip
+    components: Annotated[
+        tuple[JobComponent, ...],
+        Option("Components of a heterogeneous job by their names, the first with the first rank, each with node_count "
+               "and the options in which its nodes differ from the others", "components",
+               "`hetjob` between their directives; `srun --het-group`", "-", lsf="-",
+               without_scheduler="there is one machine"),
+        Field(exclude_if=lambda value: not value),
+    ] = ()  # fmt: skip
 
     @property
     def counts_cores_only(self) -> bool:
@@ -265,6 +297,10 @@ OPTIONS: dict[str, Option] = {
     name: next(metadatum for metadatum in field.metadata if isinstance(metadatum, Option))
     for name, field in JobOptions.model_fields.items()
 }
+
+
+# The options that a component may have of its own.
+COMPONENT_OPTIONS = tuple(name for name in JobComponent.model_fields if name != "name")
 
 
 def cores_by_count(count: int, nodes: int, each: int) -> int | None:

@@ -16,7 +16,7 @@ _REQUIREMENT = "jupyterlab>=4,<5"
 _PYTHON = (3, 8)  # that it needs at least
 # What runs in the place of the script, below the folder of its code.
 _SCRIPT = f"../runtime/{NOTEBOOK}.py"
-_UNSET = {"node_count": None, "process_count_per_node": None, "core_count": None, "job_name": None}
+_UNSET = {"node_count": None, "process_count_per_node": None, "core_count": None, "job_name": None, "components": ()}
 # Of a training's wishes for itself those that say in what image it runs, and how its process is set up.
 _KEPT = ("entry", "build", "allocator", "threads", "binding", "wait_policy", "huge_pages", "staging", "strict")
 

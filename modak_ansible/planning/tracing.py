@@ -26,7 +26,7 @@ def trace_alone(request: Request) -> Request:
     alone = {"nodes": 1, "processes_per_node": 1, "walltime": min(resources.walltime, _SECONDS), "memory": None}
     environment = (*request.application.environment, (VARIABLE, KIND), *_as_rank(request))
     application = {"environment": environment, "outputs": (), "distributed": None, "post_execution": ()}
-    unset = {"node_count": None, "process_count_per_node": None, "wall_time_limit": None}
+    unset = {"node_count": None, "process_count_per_node": None, "wall_time_limit": None, "components": ()}
     return request.model_copy(
         update={
             "blueprint": f"{request.blueprint}-trace",

@@ -81,6 +81,7 @@ class JobRecord:
     # for how many seconds a job that has ended ran; None where the scheduler does not tell
     elapsed: float | None = None
     down: str = ""  # the nodes of a running job that the scheduler calls down
+    components: tuple[int, ...] = ()  # of a running heterogeneous job, how many nodes each has
 
 
 class SchedulerSilent(Exception):

@@ -180,6 +180,7 @@ def render_script(job: PlannedJob, parts: ScriptParts) -> str:
         "body",
         {
             **_WORDS[family],
+            **_hosts(job),
             "job": job,
             "scheduler": "none" if parts.pods else family,  # a Pod knows nothing of others, either
             "directives": _directives(job, parts),
@@ -257,6 +258,12 @@ def _directives(job: PlannedJob, parts: ScriptParts) -> list[str]:
     module = import_module(f"{__package__}.{_FOLDERS.get(name, name)}.directives")
     lines: list[str] = getattr(module, f"{name}_directives")(job, parts.gpu_request)
     return lines
+
+
+def _hosts(job: PlannedJob) -> dict[str, str]:
+    """What lists the nodes of a heterogeneous job, component by component; nothing of any other."""
+    lists = [f"$SLURM_JOB_NODELIST_HET_GROUP_{number}" for number, _ in enumerate(job.options.components)]
+    return {"hosts": f'scontrol show hostnames "{",".join(lists)}"'} if lists else {}
 
 
 def _scheduler_says(job: PlannedJob) -> str:

@@ -12,7 +12,7 @@ from modak_ansible.allocation.options import account_of, settled
 from modak_ansible.errors import CannotPlan
 from modak_ansible.model.application import Application, Optimisation, Resources
 from modak_ansible.model.hpc import HpcApplication
-from modak_ansible.model.job_options import JobDependency, JobOptions
+from modak_ansible.model.job_options import JobComponent, JobDependency, JobOptions
 from modak_ansible.model.request import Request
 from modak_ansible.model.target import Partition, Scheduler, Site, Target
 from modak_ansible.planning.plan import make_plan
@@ -113,6 +113,49 @@ def test_the_users_account_and_name_come_before_the_sites():
     assert account_of(asked) == "mine"
     assert "#SBATCH --job-name=my_job\n#SBATCH --account=mine\n" in make_plan(asked).job.script
     assert account_of(request(site={"account": "ours"})) == "ours"
+
+
+def components(**more):
+    return {
+        "node_count": 4, "components": (JobComponent(name="head", partition="gpu", memory_limit=2 * 10**9),
+                                        JobComponent(name="rest", node_count=3)), **more,
+    }  # fmt: skip
+
+
+def test_components_take_from_the_job_what_they_do_not_say():
+    job = allocate.allocate(request(options=components(partition="cpu"), memory=10**9))
+    head, rest = job.request.job_options.components
+    assert (head.partition, head.memory_limit, rest.partition, rest.memory_limit) == ("gpu", 2 * 10**9, "cpu", 10**9)
+    assert (job.layout.nodes, job.layout.cores, job.request.resources.memory) == (4, 8, 10**9)
+    assert job.partition.accelerators == 0  # of the one that has the least
+    assert not resource_problems(request(options=components(partition="cpu")))
+
+
+@pytest.mark.parametrize(
+    ("options", "resources", "said"),
+    [
+        (components(node_count=3), {}, "4 nodes together, and node_count: 3"),
+        (components(partition="gpu"), {}, "rest: 3 nodes are asked for, and the partition gpu has 2"),
+        ({"node_count": 4, "components": (JobComponent(name="a", partition="gpu", node_count=2),
+                                          JobComponent(name="b", partition="gpu", node_count=2))}, {},
+         "components ask for 4 nodes of the partition gpu, which has 2"),
+        (components(partition="cpu"), {"accelerators": 1}, "rest: 1 accelerator a node is asked for"),
+        (components(), {"nodes": 2}, "resources.nodes: 2"),
+        ({"node_count": 2, "components": (JobComponent(name="a"), JobComponent(name="b", partition="nosuch"))}, {},
+         "no partition nosuch"),
+    ],
+)  # fmt: skip
+def test_components_that_are_not_to_be_had(options, resources, said):
+    problems = resource_problems(request(options=options, **resources))
+    assert [problem for problem in problems if said in problem.message], problems
+    assert {problem.about.partition(".")[0] for problem in problems} == {"job_options"}
+
+
+@pytest.mark.parametrize("scheduler", ["torque", "pbspro", "lsf", "none"])
+def test_components_are_slurms(scheduler):
+    (problem,) = resource_problems(request(scheduler, components()))
+    assert (problem.about, problem.wish) == ("job_options.components", False)
+    assert "heterogeneous jobs are Slurm's" in problem.message
 
 
 def test_settling_twice_is_settling_once():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from modak_ansible.catalogue.entry import PLAIN
 from modak_ansible.model.application import Checkpoint
+from modak_ansible.model.job_options import JobComponent
 from modak_ansible.model.measured.need import format_peak
 from modak_ansible.model.measured.prediction import Interval
 from modak_ansible.model.plan import Candidate, Choice, Layer, Plan, PlannedDataset, PlannedMemory, Rejected
@@ -149,8 +150,15 @@ def _shape(plan: Plan) -> str:
     counts = [(layout.nodes, "node"), (layout.processes_per_node, "process"), (layout.cores, "core")]
     shape = " x ".join(counted(number, noun) for number, noun in counts if number)
     threads = f", {counted(job.threads, 'thread')} each" if job.threads else ""
-    partition = f", partition {job.partition}" if job.partition else ""
-    return f"{shape}{threads}, at most {format_walltime(job.walltime)}{partition}"
+    components = [_component(each) for each in job.options.components]
+    where = f", partition {job.partition}" if job.partition else ""
+    where = f"; components {', '.join(components)}" if components else where
+    return f"{shape}{threads}, at most {format_walltime(job.walltime)}{where}"
+
+
+def _component(component: JobComponent) -> str:
+    partition = f" of {component.partition}" if component.partition else ""
+    return f"{component.name} ({counted(component.node_count, 'node')}{partition})"
 
 
 def _memory(memory: PlannedMemory) -> str:

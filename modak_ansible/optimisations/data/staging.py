@@ -138,6 +138,8 @@ def _why_not(draft: Draft) -> str:
         return f"{target.name} has no node-local scratch"
     if nodes > 1 and target.scheduler is not Scheduler.SLURM:
         return f"the copy is made on one node, and the job has {nodes}"
+    if draft.request.job_options.components:
+        return "sbcast sends to one component of a heterogeneous job"
     return ""
 
 

@@ -113,6 +113,9 @@ def _launching(draft: Draft, ranks: Ranks | None) -> Launching:
     if draft.in_container and request.target.container_runtime == "pyxis" and not is_srun:
         message = "pyxis is a plugin of Slurm's srun, by which the job is not started"
         raise CannotPlan("container_runtime", message, "container_runtime: enroot")
+    if request.job_options.components and not is_srun:
+        message = "only Slurm's srun starts the processes of all components"
+        raise CannotPlan("job_options.components", message, "leave the launcher out")
     environment = _threads(hpc)
     wished = hpc.launcher if hpc else ""
     if draft.layout.processes == 1 and not (hpc and hpc.parallelisation == "mpi" and hpc.ranks):
@@ -192,13 +195,18 @@ def _pmi(draft: Draft, hpc: HpcApplication | None) -> str:
 
 def _srun(draft: Draft, hpc: HpcApplication | None, ranks: Ranks | None) -> tuple[str, ...]:
     words, layout = ["srun"], draft.layout
+    components = len(draft.request.job_options.components)
+    if components:
+        # the number of tasks of the job's environment is that of the first component, and srun takes it for each one's
+        words = ["env", "-u", "SLURM_NTASKS", "-u", "SLURM_NPROCS", "srun", f"--het-group=0-{components - 1}"]
     pmi = _pmi(draft, hpc) or (_PMI[_library(draft, hpc)] if ranks and ranks.strategy == "mpi" else "")
     if pmi:
         words.append(f"--mpi={pmi}")
     if ranks and ranks.strategy != "none":
         words.append("--kill-on-bad-exit=1")
     if hpc and hpc.parallelisation == "mpi":
-        words += [f"--ntasks={layout.processes}", f"--ntasks-per-node={layout.processes_per_node}"]
+        words += [f"--ntasks={layout.processes}"] * (not components)
+        words.append(f"--ntasks-per-node={layout.processes_per_node}")
     if layout.cores:
         # since 22.05 srun no longer takes the cores of a task from the job
         words.append(f"--cpus-per-task={layout.cores}")

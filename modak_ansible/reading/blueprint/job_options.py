@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Annotated, Any, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, create_model
 
-from modak_ansible.model.job_options import OPTIONS, DependencyKind, Event, JobDependency, JobOptions, Kind
+from modak_ansible.model.job_options import (
+    COMPONENT_OPTIONS,
+    OPTIONS,
+    DependencyKind,
+    Event,
+    JobComponent,
+    JobDependency,
+    JobOptions,
+    Kind,
+)
 from modak_ansible.model.quantities import parse_size, parse_walltime
 from modak_ansible.reading.blueprint.forms import text_rules as rules
 from modak_ansible.reading.blueprint.forms.forms import FieldProblem, Form, split, text
@@ -167,14 +177,43 @@ _READ: dict[Kind, Any] = {
     "addresses": Annotated[tuple[Annotated[str, AfterValidator(_email)], ...], split(",;")],
     "moment": Annotated[datetime, BeforeValidator(_moment, json_schema_input_type=str)],
 }
-_FIELDS: dict[str, Any] = {
-    name: (_READ[option.kind] | None, Field(None, description=option.as_written)) for name, option in OPTIONS.items()
-}
 
 
-class JobOptionsForm(create_model("JobOptionsForm", __base__=Form, **_FIELDS)):  # type: ignore[misc]
+def _fields(names: Iterable[str]) -> dict[str, Any]:
+    return {
+        name: (_READ[OPTIONS[name].kind] | None, Field(None, description=OPTIONS[name].as_written)) for name in names
+    }
+
+
+class ComponentForm(create_model("ComponentForm", __base__=Form, **_fields(COMPONENT_OPTIONS))):  # type: ignore[misc]
+    """Some nodes of a heterogeneous job, and how they differ; what is not said is as the job's options have it."""
+
+
+def _components(found: dict[str, ComponentForm]) -> dict[str, ComponentForm]:
+    for name in found:
+        if problem := rules.name_problem(name):
+            raise FieldProblem("unsafe-value", problem)
+    # of one there is nothing to tell from it, and Slurm takes no more than so many (MAX_HET_JOB_COMPONENTS)
+    if not 2 <= len(found) <= 128:
+        raise FieldProblem("out-of-range", f"a heterogeneous job has 2 to 128 components, and not {len(found)}")
+    return found
+
+
+_READ["components"] = Annotated[dict[str, ComponentForm], AfterValidator(_components)]
+
+
+class JobOptionsForm(create_model("JobOptionsForm", __base__=Form, **_fields(OPTIONS))):  # type: ignore[misc]
     """What the job asks of its scheduler; every option becomes a directive, where that has one."""
 
     def to_model(self) -> JobOptions:
-        """The options in the model's units."""
-        return JobOptions(**{name: value for name, value in self if value is not None})
+        """The options in the model's units; of components the number of nodes is what they come to."""
+        stated = _stated(self)
+        if self.components:
+            components = tuple(JobComponent(name=name, **_stated(each)) for name, each in self.components.items())
+            nodes = sum(each.node_count for each in components)
+            stated = {"node_count": nodes, **stated, "components": components}
+        return JobOptions(**stated)
+
+
+def _stated(form: Form) -> dict[str, Any]:
+    return {name: value for name, value in form if value is not None}

@@ -20,10 +20,13 @@ exec bash job.sh "${{SLURM_ARRAY_JOB_ID}}_$SLURM_ARRAY_TASK_ID"
 
 
 def array_script(script: str) -> str:
-    """The script of an array of jobs with the directives of a script; empty where a user's file gets their output."""
+    """The script of an array of jobs with the directives of a script.
+
+    It is empty where a user's file gets their output, and of heterogeneous jobs, of which Slurm makes no arrays.
+    """
     lines = [line for line in script.splitlines() if line.startswith(_DIRECTIVE)]
     words = [line[len(_DIRECTIVE) :] for line in lines]
-    if _OUTPUT not in words or any(word.startswith("--error=") for word in words):
+    if _OUTPUT not in words or "hetjob" in words or any(word.startswith("--error=") for word in words):
         return ""
     return _SCRIPT.format(directives="".join(f"{line}\n" for line in lines if line[len(_DIRECTIVE) :] != _OUTPUT))
 

@@ -6,7 +6,7 @@ Source: the manual page of sbatch 24.11.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ..directives import PLAIN, CannotExpress, Patterns, addresses, mebibytes, output_files, plain, start, variables
@@ -34,7 +34,34 @@ def slurm_directives(job: PlannedJob, gpu_request: str = "") -> list[str]:
     Raises:
         CannotExpress: an option that Slurm does not have, or a text that cannot stand in a directive.
     """
-    return [*_place(job), *_size(job, gpu_request), *_time(job), *_surroundings(job.options), *_output(job)]
+    first, *others = _components(job)
+    found = [*_nodes(first, gpu_request), *_start(first), *_surroundings(first.options), *_output(first)]
+    for each in others:
+        found += ["hetjob", *_nodes(each, gpu_request), _requeue(each)]
+    return found
+
+
+def _components(job: PlannedJob) -> Sequence[PlannedJob]:
+    """What each component of a heterogeneous job would be by itself; any other job is its own only one."""
+    return [
+        job.model_copy(
+            update={
+                "nodes": each.node_count,
+                "partition": each.partition,
+                "memory": each.memory_limit,
+                "options": job.options.model_copy(update={**each.stated, "core_count": None}),
+            }
+        )
+        for each in job.options.components
+    ] or [job]
+
+
+def _nodes(job: PlannedJob, gpu_request: str) -> Iterator[str]:
+    """Which nodes, and for how long."""
+    yield from _place(job)
+    yield from _size(job, gpu_request)
+    days, rest = divmod(job.walltime, 86400)
+    yield f"--time={days}-{rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}"
 
 
 def _place(job: PlannedJob) -> Iterator[str]:
@@ -110,10 +137,8 @@ def _constraint(text: str) -> str:
     return text
 
 
-def _time(job: PlannedJob) -> Iterator[str]:
+def _start(job: PlannedJob) -> Iterator[str]:
     options = job.options
-    days, rest = divmod(job.walltime, 86400)
-    yield f"--time={days}-{rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}"
     if options.job_array:
         yield f"--array={plain('job_options.job_array', options.job_array, _ARRAY, 'indices')}"
     if options.defer_job:
@@ -153,8 +178,11 @@ def _output(job: PlannedJob) -> Iterator[str]:
     yield f"--output={output}"
     if error:
         yield f"--error={error}"
-    checkpoint = job.checkpoint
-    yield "--requeue" if checkpoint and checkpoint.requeue else "--no-requeue"
-    if checkpoint:
+    yield _requeue(job)
+    if job.checkpoint:
         yield "--open-mode=append"
-        yield f"--signal=B:USR1@{checkpoint.signal_before_wall}"
+        yield f"--signal=B:USR1@{job.checkpoint.signal_before_wall}"
+
+
+def _requeue(job: PlannedJob) -> str:
+    return "--requeue" if job.checkpoint and job.checkpoint.requeue else "--no-requeue"

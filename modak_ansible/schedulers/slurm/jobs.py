@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -26,6 +26,7 @@ from ..base import (
     Waits,
     is_of,
 )
+from ..cluster import expand_nodes
 from . import arrays
 
 _STATES = {
@@ -110,22 +111,23 @@ class Slurm(Scheduler):
         result = run([*_SQUEUE, "--me", "--states=all", f"--name={name}", _QUEUE_FORMAT])
         if result.code != 0:
             raise SchedulerSilent(result.said_by("squeue"))
-        records = [*map(_queue_record, _lines(result.out))]
-        known = {record.job_id for record in records if record}
+        records = _whole(map(_queue_record, _lines(result.out)))
+        known = {record.job_id for record in records}
         # to a day ahead: the clock here may be behind that of the controller
         selection = [f"--name={name}", "--starttime=now-30days", "--endtime=now+1days"]
         # what began is known by its claim, too, where the accounting is away
         for record in self._accounted(run, selection)[0]:
             if record.job_id not in known:
                 records.append(record)
-        ours = [record.job_id for record in records if record and is_of(record, name, folder)]
+        ours = [record.job_id for record in records if is_of(record, name, folder)]
         return sorted(ours, key=lambda job_id: [int(number) for number in re.findall(r"\d+", job_id)])
 
     def status(self, run: Run, job_id: str) -> JobRecord | None:
         result = run([*_SQUEUE, "--states=all", f"--jobs={job_id}", _QUEUE_FORMAT])
         if result.code != 0 and not any(words in result.err for words in _UNKNOWN_JOB):
             raise SchedulerSilent(result.said_by("squeue"))
-        queued = _queue_record(_first(result.out)) if result.code == 0 else None
+        shown = _whole(map(_queue_record, _lines(result.out))) if result.code == 0 else []
+        queued = next(iter(shown), None)
         if queued and not queued.state.is_final:
             return queued
         accounted, silence = self._accounted(run, [f"--jobs={job_id}"])
@@ -145,7 +147,7 @@ class Slurm(Scheduler):
         result = run([*_SQUEUE, "--me", "--states=all", _QUEUE_FORMAT])
         if result.code != 0:
             raise SchedulerSilent(result.said_by("squeue"))
-        queued = _by_id(map(_queue_record, _lines(result.out)), job_ids)
+        queued = _by_id(_whole(map(_queue_record, _lines(result.out))), job_ids)
         ended = [job_id for job_id in job_ids if job_id not in queued or queued[job_id].state.is_final]
         records, silence = self._ended(run, ended, queued)
         found = {**queued, **records}
@@ -167,11 +169,12 @@ class Slurm(Scheduler):
         if missing:
             shown = run(["scontrol", "--oneliner", "show", "job"])
             lines = _lines(shown.out) if shown.code == 0 else []
-            found.update(_by_id(map(_shown_record, lines), missing))
+            found.update(_by_id(_whole(map(_shown_record, lines)), missing))
         return found, silence
 
     def forecast(self, run: Run, directives: str) -> str:
         words = [word for line in re.findall(r"(?m)^#SBATCH (.*)$", directives) for word in shlex.split(line)]
+        words = [":" if word == "hetjob" else word for word in words]
         if any(word.startswith("--hold") for word in words):  # of whose end Slurm knows nothing
             return ""
         found = _TO_START.search(run(["sbatch", "--test-only", *words, "--wrap=true"]).err)
@@ -211,9 +214,12 @@ class Slurm(Scheduler):
             job_id = _first(shown.out).strip() if shown.code == 0 else ""
             if not job_id.isdigit():
                 raise ActionRefused(shown.said_by("squeue"))
-        step = [f"--jobid={job_id}", "--overlap", f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1"]
-        step += [f"--relative={first}"] if first else []
-        return [["srun", "--quiet", *step, "--cpu-bind=none", *["--pty"] * terminal, *words]]
+        found = []
+        for group, start, count in _among(job.components, first, nodes):
+            step = [f"--jobid={job_id}", "--overlap", *group, f"--nodes={count}", f"--ntasks={count}"]
+            step += ["--ntasks-per-node=1", *([f"--relative={start}"] if start else [])]
+            found.append(["srun", "--quiet", *step, "--cpu-bind=none", *["--pty"] * terminal, *words])
+        return found
 
     def marks(self, job_id: str) -> tuple[str, ...]:  # noqa: ARG002 - the step that looks is of the same job
         return "$SLURMD_NODENAME", "SLURM_JOB_ID=$SLURM_JOB_ID", "SLURMD_NODENAME=$SLURMD_NODENAME"
@@ -224,9 +230,8 @@ class Slurm(Scheduler):
         if result.code != 0:
             is_away = result.timed_out or any(words in result.err for words in _NO_DATABASE)
             return [], result.said_by("sacct") if is_away else ""
-        found = [_accounting_record(line) for line in _lines(result.out)]
+        known = _whole(map(_accounting_record, _lines(result.out)))
         # tasks that never began are one line: 12_[4-9]
-        known = [record for record in found if record]
         return [replace(each, job_id=job_id) for each in known for job_id in arrays.tasks(each.job_id)], ""
 
     def _shown(self, run: Run, job_id: str) -> JobRecord | None:
@@ -234,7 +239,7 @@ class Slurm(Scheduler):
         result = run(["scontrol", "show", "job", job_id])
         if result.code != 0:
             return None
-        return _shown_record(result.out)
+        return next(iter(_whole(map(_shown_record, re.split(r"\n\s*\n", result.out)))), None)
 
 
 def _submitted(run: Run, options: list[str], waits: Waits, script: str) -> str:
@@ -328,9 +333,52 @@ def _shown_record(text: str) -> JobRecord | None:
     code, signal = _exit(values.get("ExitCode", ""))
     reason = values.get("Reason", "")
     nodes = _nodes(values.get("NodeList", ""))
-    number = values.get("ArrayTaskId", "")
-    job_id = f"{values.get('ArrayJobId')}_{number}" if number.isdigit() else values.get("JobId", "")
+    job_id = values.get("JobId", "")
+    for leader, number, sign in (("ArrayJobId", "ArrayTaskId", "_"), ("HetJobId", "HetJobOffset", "+")):
+        if values.get(number, "").isdigit():
+            job_id = f"{values.get(leader)}{sign}{values[number]}"
     return JobRecord(job_id, state, code, signal, "" if reason == "None" else reason, nodes)
+
+
+def _whole(records: Iterable[JobRecord | None]) -> list[JobRecord]:
+    """Records of jobs, in their order: those of a heterogeneous job's components (12+0, 12+1) are one, the leader's.
+
+    Its state and its end are those of the leader, where the job's script runs; the nodes are those of all.
+    """
+    jobs: list[dict[int, JobRecord]] = []
+    lives: dict[str, dict[int, JobRecord]] = {}  # the last of each job, which may have had several
+    for record in filter(None, records):
+        leader, _, offset = record.job_id.partition("+")
+        components = lives.get(leader, {})
+        if not offset.isdigit() or not components or int(offset) in components:
+            components = {}
+            jobs.append(components)
+            lives[leader] = components
+        components[int(offset) if offset.isdigit() else 0] = record
+    return [_leader(dict(sorted(components.items()))) for components in jobs]
+
+
+def _leader(components: dict[int, JobRecord]) -> JobRecord:
+    first = components[min(components)]
+    job_id, plus, _ = first.job_id.partition("+")
+    if not plus:
+        return first
+    nodes = [each.nodes for each in components.values() if each.nodes]
+    return replace(
+        first, job_id=job_id, nodes=",".join(nodes), components=tuple(len(expand_nodes(each)) for each in nodes)
+    )
+
+
+def _among(components: Sequence[int], first: int, nodes: int) -> Iterator[tuple[list[str], int, int]]:
+    """Of some nodes of a job those in each component: the option that names it, the first of them there, how many."""
+    if not components:
+        yield [], first, nodes
+    end = first + nodes
+    for number, count in enumerate(components):
+        here = range(max(first, 0), min(end, count))
+        if here:
+            yield [f"--het-group={number}"], here.start, len(here)
+        first, end = first - count, end - count
 
 
 def _by_id(records: Iterable[JobRecord | None], job_ids: Sequence[str]) -> dict[str, JobRecord]:
@@ -345,8 +393,8 @@ def _by_id(records: Iterable[JobRecord | None], job_ids: Sequence[str]) -> dict[
 
 
 def _names(job_id: str) -> tuple[str, ...]:
-    """The ids that a job goes by: a task's own, and that of its array."""
-    return job_id, job_id.partition("_")[0]
+    """The ids that a job goes by: a task's own, and that of its array; a component's, and that of its job."""
+    return job_id, re.split("[_+]", job_id, maxsplit=1)[0]
 
 
 def _places(text: str) -> dict[str, dict[str, Any]]:
@@ -358,6 +406,8 @@ def _places(text: str) -> dict[str, dict[str, Any]]:
         partition, _, rest = rest.partition("|")
         reason, _, starts = rest.rpartition("|")
         if not rest or reason.startswith(_NOT_IN_TURN):
+            continue
+        if "+" in job_id and _names(job_id)[1] in found:  # a further component of a job has no turn of its own
             continue
         counts[partition] = counts.get(partition, 0) + 1
         starts = starts if re.fullmatch(r"[\d:T-]+", starts) else ""
@@ -373,12 +423,14 @@ def _joules(text: str) -> dict[str, float]:
     counts most is taken: that of srun on all nodes, or, with PrologFlags=Contain, the job's own (extern).
     """
     jobs: dict[str, dict[str, int]] = {}
-    for job_id, step, joules in re.findall(r"(?m)^(\d[\d_]*)(?:\.(\w+))?\|(\d{1,15})$", text):
+    for job_id, step, joules in re.findall(r"(?m)^(\d[\d_]*(?:\+\d+)?)(?:\.(\w+))?\|(\d{1,15})$", text):
         jobs.setdefault(job_id, {})[step] = int(joules)
-    found = {}
-    for job_id, steps in jobs.items():
+    found: dict[str, float] = {}
+    for component, steps in jobs.items():
+        job_id = component.partition("+")[0]
         whole = steps.pop("", 0)
-        found[job_id] = float(steps.get("extern") or max(steps.values(), default=0) or whole)
+        counted = float(steps.get("extern") or max(steps.values(), default=0) or whole)
+        found[job_id] = found.get(job_id, 0.0) + counted
     return {job_id: joules for job_id, joules in found.items() if joules}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import subprocess
 
@@ -34,6 +35,21 @@ def test_slurm_runs_a_step_beside_the_others_on_each_node():
     assert "--relative=1" in Slurm().enter(unasked, running("97"), 1, WORDS, first=1)[0]
     name, *marks = Slurm().marks("97")
     assert (name, marks) == ("$SLURMD_NODENAME", ["SLURM_JOB_ID=$SLURM_JOB_ID", "SLURMD_NODENAME=$SLURMD_NODENAME"])
+
+
+@pytest.mark.parametrize(
+    ("first", "nodes", "steps"),
+    [
+        (0, 4, [("0", "1", "0"), ("1", "3", "0")]), (0, 1, [("0", "1", "0")]), (2, 1, [("1", "1", "1")]),
+        (1, 3, [("1", "3", "0")]), (0, 2, [("0", "1", "0"), ("1", "1", "0")]),
+    ],
+)  # fmt: skip
+def test_each_component_of_a_job_is_entered_by_a_step_of_its_own(first, nodes, steps):
+    job = JobRecord("97", JobState.RUNNING, nodes="node01,node[02-04]", components=(1, 3))
+    commands = Slurm().enter(unasked, job, nodes, WORDS, first=first)
+    options = [dict(word[2:].split("=", 1) for word in each if re.match("--.*=", word)) for each in commands]
+    assert [(each["het-group"], each["nodes"], each.get("relative", "0")) for each in options] == steps
+    assert {each["jobid"] for each in options} == {"97"}
 
 
 def test_a_task_of_an_array_has_a_number_of_its_own():

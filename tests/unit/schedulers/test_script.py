@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from generate.job_scripts import environment
 from modak_ansible.model.application import Checkpoint
 from modak_ansible.model.hpc import Build
-from modak_ansible.model.job_options import JobOptions
+from modak_ansible.model.job_options import JobComponent, JobOptions
 from modak_ansible.model.plan import PlannedJob
 from modak_ansible.model.target import Pods, Scheduler
 from modak_ansible.model.tuning import PlannedTuning, TuningCandidate
@@ -81,6 +81,14 @@ CASES = {
     "slurm-ranks": (
         job("slurm", nodes=2, checkpoint=Checkpoint()),
         PLAIN._replace(launch=Launch(("srun", "--kill-on-bad-exit=1"), ranks=Ranks(2, 1, "ddp"))),
+    ),
+    "slurm-components": (
+        job("slurm", nodes=4, processes_per_node=2, partition="cpu", account="p-1", checkpoint=Checkpoint(),
+            options=JobOptions(node_count=4, components=(
+                JobComponent(name="head", partition="big", memory_limit=2**36, architecture_constraint="ib"),
+                JobComponent(name="rest", node_count=3, partition="cpu"),
+            ))),
+        PLAIN._replace(launch=Launch(("env", "-u", "SLURM_NTASKS", "srun", "--het-group=0-1"), ranks=Ranks(8, 2, "ddp"))),
     ),
     "torque-ranks": (
         job("torque", nodes=2, processes_per_node=2),

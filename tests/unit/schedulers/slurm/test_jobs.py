@@ -74,6 +74,60 @@ def test_living_jobs(case, state, reason):
     assert (str(record.state), record.reason, record.folder) == (state, reason, "/home/modak/work")
 
 
+@pytest.mark.parametrize(
+    ("case", "state", "code", "nodes", "components"),
+    [
+        ("running", "RUNNING", None, "node01,node[02-04]", (1, 3)), ("pending", "QUEUED", None, "", ()),
+        ("failed", "FAILED", 3, "node01,node[02-04]", (1, 3)), ("cancelled", "CANCELLED", 0, "", ()),
+        ("ended", "CANCELLED", 0, "node01,node[02-04]", (1, 3)),
+    ],
+)  # fmt: skip
+def test_components_are_one_job(case, state, code, nodes, components):
+    """Of a heterogeneous job each command shows every component: 24+0, 24+1."""
+    case = f"het-{case}"
+    job_id = RECORDED[f"{case}-squeue"]["out"].partition("+")[0]
+    runs = [recorded(case), recorded(case, sacct=NO_ACCOUNTING)]
+    if not JobState(state).is_final:
+        runs = runs[:1]
+    else:
+        runs += [recorded(case, squeue=UNKNOWN), recorded(case, squeue=UNKNOWN, sacct=NO_ACCOUNTING)]
+    for run in runs:
+        record = Slurm().status(run, job_id)
+        assert (record.job_id, str(record.state), record.exit_code) == (job_id, state, code)
+        assert (record.nodes, record.components) == (nodes, components)
+    assert Slurm().find(runs[0], "het", "/home/modak/work") == [job_id]
+    known = Slurm().statuses(runs[0], [job_id])[job_id]
+    assert (str(known.state), known.nodes, known.components) == (state, nodes, components)
+
+
+def test_components_in_any_order_and_several_lives():
+    lines = "7+1|RUNNING|None|n2|name|/x\n7+0|RUNNING|None|n1|name|/x\n8|RUNNING|None|n3|name|/y\n"
+    found = Slurm().statuses(run_of(squeue=CommandResult(0, lines)), ["7", "8"])
+    assert [(each.nodes, each.components) for each in found.values()] == [("n1,n2", (1, 1)), ("n3", ())]
+    lives = "7+0|NODE_FAIL|1:0|n1|n|/x\n7+1|NODE_FAIL|1:0|n2|n|/x\n7+0|COMPLETED|0:0|n3|n|/x\n7+1|FAILED|1:0|n4|n|/x\n"
+    record = Slurm().status(run_of(squeue=UNKNOWN, sacct=CommandResult(0, lives)), "7")
+    assert (record.state, record.nodes) == (JobState.COMPLETED, "n3,n4")
+
+
+def test_a_job_of_components_has_one_place_in_the_queue():
+    places = (
+        "6|debug|Resources|N/A\n7+0|debug|Priority|2026-11-25T18:01:21\n7+1|debug|Priority|N/A\n8|debug|Priority|N/A\n"
+    )
+    squeue = iter(["7+0|PENDING|Priority||n|/x\n7+1|PENDING|Priority||n|/x\n8|PENDING|Priority||n|/y\n", places])
+    found = Slurm().statuses(lambda argv: CommandResult(0, next(squeue)), ["7", "8"])
+    assert [(each.position, each.starts) for each in found.values()] == [(2, "2026-11-25T18:01:21"), (3, "")]
+
+
+def test_components_are_forecast_together_and_their_energy_is_added_up():
+    asked = []
+    directives = "#SBATCH --nodes=1\n#SBATCH hetjob\n#SBATCH --nodes=3\n"
+    said = CommandResult(0, err="sbatch: Job 32 to start at 2026-11-25T18:07:21 using 4 processors on node[01-03]")
+    assert Slurm().forecast(lambda argv: asked.append(argv) or said, directives) == "2026-11-25T18:07:21"
+    assert asked == [["sbatch", "--test-only", "--nodes=1", ":", "--nodes=3", "--wrap=true"]]
+    rows = "7+0|9\n7+0.batch|4\n7+0.0|9\n7+1|30\n7+1.0|30\n8|2\n"
+    assert Slurm().joules(run_of(sacct=CommandResult(0, rows)), ["7", "8"]) == {"7": 39.0, "8": 2.0}
+
+
 def test_a_job_that_is_gone():
     assert Slurm().status(recorded("unknown"), "99999") is None
     assert Slurm().status(recorded("unknown", sacct=NO_ACCOUNTING), "99999") is None
