@@ -63,6 +63,8 @@ _QUEUE_FORMAT = "--format=%i|%T|%r|%N|%j|%Z"
 _ACCOUNT_FORMAT = "--format=JobID,State,ExitCode,NodeList,JobName,WorkDir"
 # All jobs that wait, in the order of their priorities.
 _QUEUE = [*_SQUEUE, "--states=PENDING", "--sort=-p,i", "--format=%i|%P|%r|%S"]
+# What becomes of one component of a heterogeneous job, for which the script in another fails.
+_CAUSES = (JobState.NODE_FAIL, JobState.OUT_OF_MEMORY, JobState.BOOT_FAIL)
 _HOLDERS = {"JobHeldUser": "user", "JobHeldAdmin": "operator"}
 _NOT_IN_TURN = ("JobHeld", "Dependency", "BeginTime", "JobArrayTaskLimit")
 _UNCERTAIN = ("timed out", "timeout", "Zero Bytes were transmitted", "Connection reset", "send/recv operation")
@@ -343,7 +345,8 @@ def _shown_record(text: str) -> JobRecord | None:
 def _whole(records: Iterable[JobRecord | None]) -> list[JobRecord]:
     """Records of jobs, in their order: those of a heterogeneous job's components (12+0, 12+1) are one, the leader's.
 
-    Its state and its end are those of the leader, where the job's script runs; the nodes are those of all.
+    Its state and its end are those of the leader, where the job's script runs, unless that has failed for what became
+    of another; the nodes are those of all.
     """
     jobs: list[dict[int, JobRecord]] = []
     lives: dict[str, dict[int, JobRecord]] = {}  # the last of each job, which may have had several
@@ -364,9 +367,10 @@ def _leader(components: dict[int, JobRecord]) -> JobRecord:
     if not plus:
         return first
     nodes = [each.nodes for each in components.values() if each.nodes]
-    return replace(
-        first, job_id=job_id, nodes=",".join(nodes), components=tuple(len(expand_nodes(each)) for each in nodes)
-    )
+    counts = tuple(len(expand_nodes(each)) for each in nodes)
+    causes = [each.state for each in components.values() if each.state in _CAUSES]
+    state = causes[0] if causes and first.state is JobState.FAILED else first.state
+    return replace(first, job_id=job_id, state=state, nodes=",".join(nodes), components=counts)
 
 
 def _among(components: Sequence[int], first: int, nodes: int) -> Iterator[tuple[list[str], int, int]]:

@@ -8,10 +8,10 @@ import pytest
 import yaml
 
 from modak_ansible.errors import InvalidBlueprint
-from modak_ansible.model.job_options import JobOptions
+from modak_ansible.model.job_options import JobComponent, JobOptions
 from modak_ansible.planning.service import plan_blueprint, request_of
-from modak_ansible.reading.blueprint.forms.forms import plain_types
-from modak_ansible.reading.blueprint.job_options import JobOptionsForm
+from modak_ansible.reading.blueprint.forms.forms import named_forms_of, plain_types
+from modak_ansible.reading.blueprint.job_options import ComponentForm, JobOptionsForm
 from modak_ansible.reading.blueprint.reader import Inputs
 
 
@@ -58,7 +58,40 @@ def test_the_type_the_form_and_the_model_have_the_same_options(root: Path):
     for name, field in JobOptionsForm.model_fields.items():
         kinds = set(plain_types(field.annotation))
         expected = "boolean" if bool in kinds else "integer" if int in kinds else "string"
-        assert properties[name]["type"] == expected, name
+        assert properties[name]["type"] == ("map" if named_forms_of(field.annotation) else expected), name
+    assert set(types["modak.datatypes.JobComponent"]["properties"]) == set(ComponentForm.model_fields)
+    assert {"name", *ComponentForm.model_fields} == set(JobComponent.model_fields)
+
+
+def test_components_are_read_in_their_order_with_their_nodes_together(blueprint):
+    with_options(blueprint, "components: { last: { memory_limit: 4 GB }, first: { node_count: 1, qos: long } }")
+    options = request_of(blueprint.service, Inputs()).job_options
+    assert [(each.name, each.stated) for each in options.components] == [
+        ("last", {"node_count": 1, "memory_limit": 4 * 10**9}), ("first", {"node_count": 1, "qos": "long"}),
+    ]  # fmt: skip
+    assert options.node_count == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("components: { a: {} }", "a heterogeneous job has 2 to 128 components, and not 1"),
+        ("components: { a: {}, b: { node_count: 0 } }", "node_count must be at least 1, not 0"),
+        (
+            "components: { a: {}, b: { partitoin: x } }",
+            "components.b has no property partitoin (did you mean partition?)",
+        ),
+        ("components: { a: {}, b: { memory_limit: 4 parsecs } }", "4 parsecs"),
+        ('components: { a: {}, "b;c": {} }', "components"),
+        ("components: [ {}, {} ]", "components must be a mapping of names to values"),
+    ],
+)
+def test_components_are_checked_where_they_stand(blueprint, text, said):
+    with_options(blueprint, text)
+    with pytest.raises(InvalidBlueprint) as caught:
+        plan_blueprint(blueprint.service, Inputs())
+    assert said in str(caught.value)
+    assert all(mistake.location.line == 43 for mistake in caught.value.mistakes)
 
 
 def test_shell_lines_of_the_users_are_part_of_the_job(blueprint):

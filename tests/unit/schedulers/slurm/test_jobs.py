@@ -107,6 +107,8 @@ def test_components_in_any_order_and_several_lives():
     lives = "7+0|NODE_FAIL|1:0|n1|n|/x\n7+1|NODE_FAIL|1:0|n2|n|/x\n7+0|COMPLETED|0:0|n3|n|/x\n7+1|FAILED|1:0|n4|n|/x\n"
     record = Slurm().status(run_of(squeue=UNKNOWN, sacct=CommandResult(0, lives)), "7")
     assert (record.state, record.nodes) == (JobState.COMPLETED, "n3,n4")
+    lost = "7+0|FAILED|1:0|n1|n|/x\n7+1|NODE_FAIL|0:0|n2|n|/x\n"
+    assert Slurm().status(run_of(squeue=UNKNOWN, sacct=CommandResult(0, lost)), "7").state is JobState.NODE_FAIL
 
 
 def test_a_job_of_components_has_one_place_in_the_queue():
