@@ -29,9 +29,7 @@ def settled(request: Request) -> Request:
         CannotPlan: two of them contradict each other, or the target's scheduler has nothing like an option.
     """
     options, scheduler = request.job_options, request.target.scheduler
-    if options.components and request.scale:
-        message = "components say how many nodes there are, and how many is left to the plan"
-        raise CannotPlan("job_options.components", message, "leave one of the two out")
+    _check_components(request)
     _check_possible(options, scheduler, request.target.name)
     wanted = _wanted(options, scheduler)
     resources = _merged(request.resources, wanted)
@@ -64,7 +62,6 @@ def _check_possible(options: JobOptions, scheduler: Scheduler, target: str) -> N
     if options.job_array:
         message = "a deployment watches one job and brings its results back, and an array is many"
         raise CannotPlan("job_options.job_array", message, "deploy once for each set of arguments")
-    _check_components(options, scheduler, target)
     if scheduler is not Scheduler.NONE:
         return
     for name, option in OPTIONS.items():
@@ -74,16 +71,20 @@ def _check_possible(options: JobOptions, scheduler: Scheduler, target: str) -> N
             raise CannotPlan(f"job_options.{name}", message, "leave it out", wish=is_wish)
 
 
-def _check_components(options: JobOptions, scheduler: Scheduler, target: str) -> None:
+def _check_components(request: Request) -> None:
+    options, target = request.job_options, request.target
     if not options.components:
         return
     about, nodes = "job_options.components", sum(each.node_count for each in options.components)
-    if scheduler is not Scheduler.SLURM:
-        message = f"heterogeneous jobs are Slurm's, and {target} is no cluster of Slurm"
+    if target.scheduler is not Scheduler.SLURM:
+        message = f"heterogeneous jobs are Slurm's, and {target.name} is no cluster of Slurm"
         raise CannotPlan(about, message, "leave them out: all nodes are then asked for alike")
     if options.node_count != nodes:
         message = f"the components have {nodes} nodes together, and node_count: {options.node_count}"
         raise CannotPlan(about, message, "leave node_count out, or make them agree")
+    if request.scale:
+        message = "components say how many nodes there are, and how many is left to the plan"
+        raise CannotPlan(about, message, "leave one of the two out")
 
 
 def _wanted(options: JobOptions, scheduler: Scheduler) -> dict[str, tuple[str, Any]]:
