@@ -14,7 +14,8 @@ from modak_ansible.performance.stored import Stored, read_stored
 from modak_ansible.reading.blueprint import reader
 from modak_ansible.reading.blueprint.forms.kept_tree import read_kept_yaml
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
-from modak_ansible.reading.blueprint.forms.yaml_tree import Item, read_yaml
+from modak_ansible.reading.blueprint.forms.yaml_files import read_yaml
+from modak_ansible.reading.blueprint.forms.yaml_tree import Item
 from modak_ansible.reading.blueprint.types import definitions
 
 _TYPES = ROOT / "tosca" / "types"

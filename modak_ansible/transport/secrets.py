@@ -20,7 +20,8 @@ from pathlib import Path
 
 from modak_ansible.errors import ModakError, nearest
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
-from modak_ansible.reading.blueprint.forms.yaml_tree import Item, parse_yaml
+from modak_ansible.reading.blueprint.forms.yaml_files import parse_yaml
+from modak_ansible.reading.blueprint.forms.yaml_tree import Item
 from modak_ansible.store import logins as of_data
 from modak_ansible.store.project import project_root
 from modak_ansible.target.core.files import expanded

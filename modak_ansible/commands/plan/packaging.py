@@ -17,7 +17,7 @@ from modak_ansible.model.plan import Plan
 from modak_ansible.model.quantities import format_size
 from modak_ansible.planning.service import plan_trainings, read
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
-from modak_ansible.reading.blueprint.forms.yaml_tree import read_yaml
+from modak_ansible.reading.blueprint.forms.yaml_files import read_yaml
 from modak_ansible.reading.blueprint.inputs import Inputs
 from modak_ansible.reading.blueprint.reader import Blueprint
 from modak_ansible.reading.blueprint.script.folder import WORKLOAD_FILE

@@ -20,7 +20,8 @@ from modak_ansible.model.quantities import parse_walltime
 from modak_ansible.performance.stock import suite_switches
 from modak_ansible.reading.blueprint.forms import text_rules as rules
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
-from modak_ansible.reading.blueprint.forms.yaml_tree import Item, read_yaml
+from modak_ansible.reading.blueprint.forms.yaml_files import read_yaml
+from modak_ansible.reading.blueprint.forms.yaml_tree import Item
 from modak_ansible.store.project import find_blueprint
 from modak_ansible.target.core.files import expanded
 

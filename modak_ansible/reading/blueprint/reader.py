@@ -15,7 +15,8 @@ from modak_ansible.model.target import Target
 from modak_ansible.reading.blueprint.forms.kept_tree import read_kept_yaml
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.forms.secret_rules import note_secrets
-from modak_ansible.reading.blueprint.forms.yaml_tree import Item, parse_yaml, read_yaml
+from modak_ansible.reading.blueprint.forms.yaml_files import parse_yaml, read_yaml
+from modak_ansible.reading.blueprint.forms.yaml_tree import Item
 from modak_ansible.reading.blueprint.inputs import Inputs
 from modak_ansible.reading.blueprint.order import read_order
 from modak_ansible.reading.blueprint.script.folder import ScriptFolders

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from modak_ansible.errors import Location, UsageError
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
-from modak_ansible.reading.blueprint.forms.yaml_tree import parse_yaml
+from modak_ansible.reading.blueprint.forms.yaml_files import parse_yaml
 from modak_ansible.reading.blueprint.inputs import Inputs
 from modak_ansible.reading.blueprint.reader import SERVICE_FILE, Blueprint, read_template
 from modak_ansible.reading.drafts.draft import draft_of

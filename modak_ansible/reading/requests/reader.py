@@ -13,7 +13,8 @@ from modak_ansible.reading.blueprint.forms.forms import place_of
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.forms.reader import FormReader
 from modak_ansible.reading.blueprint.forms.secret_rules import note_secrets
-from modak_ansible.reading.blueprint.forms.yaml_tree import Item, parse_yaml, read_text
+from modak_ansible.reading.blueprint.forms.yaml_files import parse_yaml, read_text
+from modak_ansible.reading.blueprint.forms.yaml_tree import Item
 from modak_ansible.reading.blueprint.reader import Blueprint, Inputs
 from modak_ansible.reading.requests.application.app_name import with_app_name
 from modak_ansible.reading.requests.checks import APPLICATION, HPC, OPTIMISATION, OPTIONS, TRAINING, check

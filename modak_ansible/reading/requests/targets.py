@@ -9,7 +9,7 @@ from modak_ansible.errors import nearest
 from modak_ansible.model.target import Scheduler, Target
 from modak_ansible.reading.blueprint.forms.forms import FieldProblem
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
-from modak_ansible.reading.blueprint.forms.yaml_tree import read_yaml
+from modak_ansible.reading.blueprint.forms.yaml_files import read_yaml
 from modak_ansible.reading.blueprint.reader import Inputs, read_targets
 from modak_ansible.reading.blueprint.target_words import SCHEDULER, Wanted, describes_machine, is_target_file
 from modak_ansible.reading.requests.form.form import JobForm, TargetForm

@@ -12,9 +12,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 from keras.src.trainers.data_adapters import array_data_adapter
-from modak_runtime import keras_input, keras_model
 from modak_runtime.report import Report
 from modak_runtime.steps import Steps
+from modak_runtime.trainers import keras_input, keras_model
 
 IMAGES = np.random.RandomState(0).rand(64, 8).astype("float32")
 LABELS = np.arange(64) % 4

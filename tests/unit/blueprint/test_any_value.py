@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from modak_ansible.planning.service import check_blueprint
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
-from modak_ansible.reading.blueprint.forms.yaml_tree import read_yaml
+from modak_ansible.reading.blueprint.forms.yaml_files import read_yaml
 from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.reading.blueprint.types.definitions import load_definitions
 

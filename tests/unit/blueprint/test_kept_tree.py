@@ -9,7 +9,7 @@ import pytest
 from modak_ansible.reading.blueprint.forms import kept_tree
 from modak_ansible.reading.blueprint.forms.kept_tree import read_kept_yaml
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
-from modak_ansible.reading.blueprint.forms.yaml_tree import read_yaml
+from modak_ansible.reading.blueprint.forms.yaml_files import read_yaml
 
 TYPES = Path(__file__).resolve().parents[3] / "tosca" / "types"
 SCALARS = (

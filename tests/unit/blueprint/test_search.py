@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from modak_ansible.model.search import Dimension
 from modak_ansible.planning.service import check_blueprint, plan_all, plan_trials
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
-from modak_ansible.reading.blueprint.forms.yaml_tree import parse_yaml
+from modak_ansible.reading.blueprint.forms.yaml_files import parse_yaml
 from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.reading.blueprint.search import _dimension
 from modak_ansible.stages.plan import check_no_search

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
-from modak_ansible.reading.blueprint.forms.yaml_tree import parse_yaml, read_yaml
+from modak_ansible.reading.blueprint.forms.yaml_files import parse_yaml, read_yaml
 
 
 def parse(text):

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from modak_ansible.model.request import Request
 from modak_ansible.reading.blueprint.forms.forms import choices_of, fields_of, form_of
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
-from modak_ansible.reading.blueprint.forms.yaml_tree import parse_yaml
+from modak_ansible.reading.blueprint.forms.yaml_files import parse_yaml
 from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.reading.requests.form.form import RequestForm
 from modak_ansible.reading.requests.form.json_tree import parse_json

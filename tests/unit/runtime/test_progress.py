@@ -15,10 +15,10 @@ from modak_ansible.runtime import FILES
 
 sys.path.insert(0, str(FILES))
 
-from modak_runtime import keras_epochs
 from modak_runtime.pytorch import loader_imported
 from modak_runtime.report import Report
 from modak_runtime.steps import Steps
+from modak_runtime.trainers import keras_epochs
 
 sys.path.remove(str(FILES))
 

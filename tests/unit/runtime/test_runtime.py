@@ -45,7 +45,14 @@ def test_a_plan_names_every_file_by_its_digest():
 
 
 @pytest.mark.parametrize(
-    "path", [*sorted(FILES.glob("modak_runtime/*.py")), FILES / "sitecustomize.py", STUB], ids=lambda path: path.name
+    "path",
+    [
+        *sorted(FILES.glob("modak_runtime/*.py")),
+        *sorted(FILES.glob("modak_runtime/trainers/*.py")),
+        FILES / "sitecustomize.py",
+        STUB,
+    ],
+    ids=lambda path: path.name,
 )
 def test_they_are_python_3_8_and_its_standard_library(path):
     for node in ast.walk(ast.parse(path.read_text(), feature_version=(3, 8))):

@@ -14,9 +14,9 @@ from modak_ansible.target.jobs.numbers import numbers_of
 
 sys.path.insert(0, str(FILES))
 
-from modak_runtime import trainers, transformers_trainer
 from modak_runtime.report import Report
-from modak_runtime.trainers import Ending, Numbers
+from modak_runtime.trainers import common, transformers_trainer
+from modak_runtime.trainers.common import Ending, Numbers
 
 sys.path.remove(str(FILES))
 
@@ -71,7 +71,7 @@ def test_a_file_asks_for_the_end_and_is_not_forgotten(job, monkeypatch):
     ending = Ending()
     assert not ending.is_asked()
     (job / "stop").touch()
-    monkeypatch.setattr(trainers, "_LOOK", 0.0)
+    monkeypatch.setattr(common, "_LOOK", 0.0)
     ending._next_look = 0.0
     assert ending.is_asked()
     (job / "stop").unlink()

@@ -9,7 +9,8 @@ from typing import Any
 from modak_ansible.errors import Location
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.forms.secret_rules import note_secrets
-from modak_ansible.reading.blueprint.forms.yaml_tree import Item, parse_yaml, read_text
+from modak_ansible.reading.blueprint.forms.yaml_files import parse_yaml, read_text
+from modak_ansible.reading.blueprint.forms.yaml_tree import Item
 from modak_ansible.store.cache import kept_text
 
 _FORM = "1"  # of what is kept; another one where it, or what is read of a text, changes

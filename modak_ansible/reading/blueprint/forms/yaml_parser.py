@@ -19,7 +19,7 @@ _PLAIN_TAGS = ("null", "bool", "int", "float", "str", "timestamp", "seq", "map")
 
 
 def parse(text: str, name: str, mistakes: Mistakes) -> Item | None:
-    """As ``yaml_tree.parse_yaml``, which everybody else asks."""
+    """As ``yaml_files.parse_yaml``, which everybody else asks."""
     try:
         loader = _Loader(text)
         try:

@@ -13,7 +13,8 @@ from typing import Any
 from modak_ansible.errors import Location, nearest
 from modak_ansible.reading.blueprint.forms.kept_tree import read_kept_yaml
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
-from modak_ansible.reading.blueprint.forms.yaml_tree import Item, item_from, parse_yaml
+from modak_ansible.reading.blueprint.forms.yaml_files import parse_yaml
+from modak_ansible.reading.blueprint.forms.yaml_tree import Item, item_from
 from modak_ansible.store.cache import kept_text
 from modak_ansible.store.project import shipped
 

@@ -15,7 +15,8 @@ from typing import Any
 
 from modak_ansible.errors import Location
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
-from modak_ansible.reading.blueprint.forms.yaml_tree import Item, read_yaml
+from modak_ansible.reading.blueprint.forms.yaml_files import read_yaml
+from modak_ansible.reading.blueprint.forms.yaml_tree import Item
 from modak_ansible.reading.blueprint.types.definitions import built_in, file_of
 from modak_ansible.store.cache import kept_text, version_of
 

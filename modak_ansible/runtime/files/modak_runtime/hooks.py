@@ -100,25 +100,25 @@ def _loader(module, _report, steps):
 
 
 def _keras(module, report, steps):
-    from modak_runtime import keras_model
+    from modak_runtime.trainers import keras_model
 
     keras_model.imported(module, report, steps)
 
 
 def _tensorflow(module, report, _steps):
-    from modak_runtime import keras_model
+    from modak_runtime.trainers import keras_model
 
     keras_model.tensorflow_imported(module, report)
 
 
 def _transformers(module, report, steps):
-    from modak_runtime import transformers_trainer
+    from modak_runtime.trainers import transformers_trainer
 
     transformers_trainer.imported(module, report, steps)
 
 
 def _lightning(module, report, steps):
-    from modak_runtime import lightning_trainer
+    from modak_runtime.trainers import lightning_trainer
 
     lightning_trainer.imported(module, report, steps)
 

@@ -11,6 +11,7 @@ import sys
 from array import array
 from pathlib import Path
 
+from modak_runtime.malloc import MMAP_THRESHOLD
 from modak_runtime.memory.replayed import ALLOCATE, KEEP, LABEL, RELEASE, THRESHOLD
 
 _REPLAYS = 3  # small objects are of other sizes in each: where they lie is luck, in trainings, too
@@ -95,7 +96,7 @@ class Heap:
 
 def _replayed(events, seed):
     """Most bytes under each label."""
-    words = [sys.executable, "-I", "-S", str(Path(__file__).with_name("replayed.py")), str(seed)]
+    words = [sys.executable, "-I", "-S", str(Path(__file__).with_name("replayed.py")), str(seed), str(MMAP_THRESHOLD)]
     # Of allocators that are preloaded what is mapped says little: they map far more than they use.
     ours = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
     try:

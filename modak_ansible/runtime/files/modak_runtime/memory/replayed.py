@@ -1,7 +1,7 @@
 """Asks malloc for what a trace has noted, and tells how much memory the process had at most under each label.
 
-python replayed.py SEED < EVENTS > PEAKS, both as 64-bit integers. The lowest three bits of an event are its kind; the
-others are bytes, a label, or the number of what is given back, as the others were asked for.
+python replayed.py SEED M_MMAP_THRESHOLD < EVENTS > PEAKS, both as 64-bit integers. The lowest three bits of an event
+are its kind; the others are bytes, a label, or the number of what is given back, as the others were asked for.
 
 Nothing is written into what malloc gives, so that only its own headers become resident; what the process has in
 private mappings is what it would have, had it written everywhere. Beside each tensor lie small objects, which part the
@@ -15,7 +15,6 @@ import sys
 from array import array
 
 ALLOCATE, RELEASE, KEEP, LABEL, THRESHOLD = range(5)
-MMAP_THRESHOLD = -3  # M_MMAP_THRESHOLD of mallopt(3)
 _ALIGNMENT = 64  # PyTorch's
 _OF_TENSOR = (104, 184)  # bytes: its storage, and itself
 _OF_OPERATOR = (24, 24)  # lists of edges and shapes
@@ -65,7 +64,7 @@ def main():
             label = value
             peaks[label] = max(peaks.get(label, 0), taken())
         elif kind == THRESHOLD and hasattr(c, "mallopt"):
-            c.mallopt(MMAP_THRESHOLD, value)
+            c.mallopt(int(sys.argv[2]), value)
     told = array("q", [number for each, peak in peaks.items() for number in (each, peak - before)])
     sys.stdout.buffer.write(told.tobytes())
 

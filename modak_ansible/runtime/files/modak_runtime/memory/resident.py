@@ -6,7 +6,7 @@ import json
 import os
 import signal
 
-from modak_runtime.pytorch.out_of_core import return_what_is_freed
+from modak_runtime.malloc import return_what_is_freed
 
 _LARGEST, _PATIENCE = 1 << 28, 60  # numbers in matrices that are multiplied; seconds for all of them
 

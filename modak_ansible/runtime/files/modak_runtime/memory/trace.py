@@ -12,12 +12,12 @@ import os
 import sys
 import weakref
 
+from modak_runtime.malloc import SMALLEST
 from modak_runtime.memory import fake, world
 from modak_runtime.memory.blocks import repeated
 from modak_runtime.memory.heap import Heap
 from modak_runtime.memory.operators import Table
 from modak_runtime.memory.resident import file_pages, first_times, import_optimisers, packed, resident, small_step
-from modak_runtime.pytorch.out_of_core import SMALLEST
 from modak_runtime.ranks import is_parallel
 
 _SHARES = (1, 1, 2, 2, 8, 8)  # what batches are divided by: what grows with them is found from these

@@ -11,10 +11,10 @@ import random
 import sys
 import time
 
+from modak_runtime.malloc import return_what_is_freed
 from modak_runtime.parallel import norm, sharded, split, stages, whole
 from modak_runtime.parallel.alive import Pace, watched
 from modak_runtime.parallel.group import Axis, Mesh, first_line, meet
-from modak_runtime.pytorch.out_of_core import return_what_is_freed
 from modak_runtime.ranks import ALIKE, Rank, is_parallel
 
 _KEPT = []  # of this process, once it is one of several

@@ -7,7 +7,6 @@ the bit: each parameter's step is taken by itself, which is how PyTorch's optimi
 A file loses its name as soon as it is mapped: however the process ends, nothing is left of it.
 """
 
-import ctypes
 import functools
 import importlib
 import os
@@ -15,12 +14,10 @@ import shutil
 import sys
 import tempfile
 import types
-from contextlib import suppress
 
-from modak_runtime.memory.replayed import MMAP_THRESHOLD
+from modak_runtime.malloc import SMALLEST, return_what_is_freed
 from modak_runtime.report import warn
 
-SMALLEST = 1 << 20  # bytes; the kernel counts mappings, and many small ones would save nothing
 NO_ROOM = 73  # EX_CANTCREAT of sysexits.h
 
 # Those that compute each parameter by itself.
@@ -147,12 +144,6 @@ def _problem(torch, models, optimizers):
         if kind.__name__ not in _OPTIMIZERS or kind.__module__.partition(".")[0] != "torch":
             return "%s may compute several parameters together" % kind.__name__
     return ""
-
-
-def return_what_is_freed():
-    """Has the C library give large blocks back at once: by itself it begins to keep them when the first was freed."""
-    with suppress(OSError, AttributeError):  # another library, which has its own ways
-        ctypes.CDLL(None).mallopt(MMAP_THRESHOLD, SMALLEST)
 
 
 def _folder():

@@ -5,7 +5,7 @@ import math
 import os
 import sys
 
-from modak_runtime.trainers import Ending, Numbers, guarded, prepare
+from modak_runtime.trainers.common import Ending, Numbers, guarded, prepare
 
 _LAST = "transformers"  # in the folder of checkpoints: where the Trainer has written its last one
 

@@ -7,7 +7,7 @@ import functools
 import inspect
 import sys
 
-from modak_runtime import keras_epochs, keras_input
+from modak_runtime.trainers import keras_epochs, keras_input
 
 _COMPILERS = {"tensorflow": "xla", "jax": "xla", "torch": "inductor"}
 

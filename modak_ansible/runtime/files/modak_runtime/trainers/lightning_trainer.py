@@ -5,7 +5,7 @@ import os
 import sys
 import time
 
-from modak_runtime.trainers import Ending, Numbers, guarded, prepare
+from modak_runtime.trainers.common import Ending, Numbers, guarded, prepare
 
 _PAUSE = 5.0  # seconds between two looks at the loss, which may have an accelerator wait
 _HALF = {"bf16": "bf16-mixed"}

@@ -1,0 +1,1 @@
+"""Libraries whose own loop trains: Keras, Lightning and Transformers, told by their callbacks."""
