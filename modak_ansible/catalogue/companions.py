@@ -24,10 +24,10 @@ PACKAGES = {"pytorch": "torch"}
 class _Family:
     """One framework's package as an entry has it, and what belongs to it: see companions.yaml."""
 
+    first: str
     package: str
     version: str
     rivals: tuple[str, ...]
-    bring: tuple[str, ...]
     companions: dict[str, str]
     tries: dict[str, str]
 
@@ -50,6 +50,11 @@ def constraints_of(entry: Entry) -> tuple[str, ...]:
     return tuple(found)
 
 
+def aliases_of(entry: Entry) -> dict[str, str]:
+    """The first name of a framework whose package has another one, and its version: tensorflow of tensorflow-cpu."""
+    return {family.first: family.version for family in _families(entry) if family.package != family.first}
+
+
 def tries_of(entry: Entry) -> dict[str, str]:
     """Python that runs an operator of a companion, by the companion's name."""
     return {name: code for family in _families(entry) for name, code in family.tries.items()}
@@ -66,7 +71,7 @@ def collision(entry: Entry, line: str, python: str) -> Collision | None:
     name = canonicalize_name(requirement.name)
     if requirement.marker and not (python and requirement.marker.evaluate(_environment(python))):
         return None
-    versions = _versions(entry)
+    versions = {**aliases_of(entry), **_versions(entry)}
     if name in versions:
         if requirement.specifier.contains(Version(versions[name]), prereleases=True):
             return None
@@ -77,9 +82,6 @@ def collision(entry: Entry, line: str, python: str) -> Collision | None:
         if name in family.rivals:
             message = f"{name} would take the place of {there}, which {entry.name} has"
             return Collision(message, "leave it out")
-        if name in family.bring and family.rivals:
-            message = f"{name} brings a package along that would take the place of {there}, which {entry.name} has"
-            return Collision(message, "leave it out, take a build of another framework, or give an image of your own")
         release = family.companions.get(name)
         if release == "":
             message = f"{name} has no release for {there}, which {entry.name} has"
@@ -131,8 +133,6 @@ def _families(entry: Entry) -> list[_Family]:
         companions = {
             name: f"{companion}{label}" if companion else "" for name, companion in made_for.items() if is_known
         }
-        rivals = tuple(name for name in names if name != package)
-        # under its first name the package is what others ask for
-        bring = tuple(known.get("bring", ())) if package != first else ()
-        found.append(_Family(package, version, rivals, bring, companions, known.get("tries", {})))
+        rivals = tuple(name for name in names if name not in (package, first))
+        found.append(_Family(first, package, version, rivals, companions, known.get("tries", {})))
     return found

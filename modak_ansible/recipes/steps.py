@@ -54,8 +54,11 @@ def stub_command(python: str) -> str:
     Its text is part of every image's digest: a change of it builds all of them anew.
     """
     lines = " \\\n        ".join(shlex.quote(line) for line in STUB.read_text(encoding="utf-8").splitlines())
-    folder = f"$({python} -c 'import sysconfig; print(sysconfig.get_path(\"purelib\"))')"
-    return f"printf '%s\\n' \\\n        {lines} \\\n        > \"{folder}/{STUB.name}\""
+    return f"printf '%s\\n' \\\n        {lines} \\\n        > \"{_packages_folder(python)}/{STUB.name}\""
+
+
+def _packages_folder(python: str) -> str:
+    return f"$({python} -c 'import sysconfig; print(sysconfig.get_path(\"purelib\"))')"
 
 
 def pip_install(entry: Entry, python: str, lock: str, options: str = "--no-cache-dir --prefer-binary") -> list[str]:
@@ -79,14 +82,23 @@ def pip_install(entry: Entry, python: str, lock: str, options: str = "--no-cache
 def kept_commands(entry: Entry, python: str, folder: str) -> list[str]:
     """Notes what is installed, and what belongs to it, for :func:`keeping` them.
 
+    A framework whose package has another name is known to pip under its first one, too: what asks for tensorflow is
+    content with tensorflow-cpu, and pip would put the other in its place.
+
     Args:
         python: the interpreter, as a word of the shell.
         folder: where the lists are written, as a word of the shell without quotes.
     """
-    from modak_ansible.catalogue.companions import constraints_of  # noqa: PLC0415 - packaging is slow to import, and few ask for packages
+    from modak_ansible.catalogue.companions import aliases_of, constraints_of  # noqa: PLC0415 - packaging is slow to import, and few ask for packages
 
+    commands = []
+    for name, version in aliases_of(entry).items():
+        known = f'"{_packages_folder(python)}/{name.replace("-", "_")}-{version}.dist-info"'
+        lines = f"'Metadata-Version: 2.1' {shlex.quote(f'Name: {name}')} {shlex.quote(f'Version: {version}')}"
+        commands.append(f"mkdir -p {known} && printf '%s\\n' {lines} > {known}/METADATA")
     companions = " ".join(map(shlex.quote, constraints_of(entry))) or "''"
     return [
+        *commands,
         f'{python} -m pip list --format=freeze > "{folder}/{_INSTALLED}"',
         f"printf '%s\\n' {companions} > \"{folder}/{_COMPANIONS}\"",
     ]

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import os
 import re
+from pathlib import Path
 
+import numpy as np
 import pytest
 from cluster import modak, thorough
 from disks import full_scratch
 
 pytestmark = pytest.mark.testbed
+HERE = Path(__file__).parent / "libraries"
 
 # A plain script, but for its last lines: the second rank is killed, and the first waits for it.
 TRAINS = """\
@@ -97,6 +100,27 @@ def test_two_nodes_have_parts_of_a_model_and_learn_what_one_process_learns(proje
 def _near(values):
     """The same numbers in the same lists, but for the order of sums."""
     return [_near(each) for each in values] if isinstance(values, list) else pytest.approx(values, rel=1e-4, abs=1e-6)
+
+
+LIBRARIES = {
+    "tensorflow_workers.py": {"framework": "tensorflow", "version": "2.21", "requirements_txt": ["tf-keras==2.21.0"]},
+    "jax_mesh.py": {"framework": "jax"},
+}
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("script", LIBRARIES)
+def test_libraries_meet_by_their_own_words_on_two_nodes(project, script):
+    project.script((HERE / script).read_text()).training.update(LIBRARIES[script], resources={"nodes": 2})
+    done = project.deploy()
+    assert done.returncode == 0, done.stdout + done.stderr
+    ranks = [json.loads((project.folder / "results" / each / "metrics.json").read_text()) for each in (".", "ranks/1")]
+    samples, weights = np.random.default_rng(0).random((512, 8), np.float32), np.ones((8, 1))
+    for batch in samples.reshape(8, 64, 8):
+        weights -= 0.05 * 2 / 64 * batch.T @ (batch @ weights - 2 * batch.sum(1, keepdims=True))
+    assert [(each["processes"], each["node"]) for each in ranks] == [(2, "node01"), (2, "node02")]
+    for each in ranks:
+        assert each["weights"] == pytest.approx(weights.ravel().tolist(), rel=1e-4)
 
 
 def test_a_script_that_is_not_parallel_is_refused_on_two_nodes(project):

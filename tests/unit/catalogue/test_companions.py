@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from packaging.requirements import Requirement
 
 from modak_ansible.catalogue import load_catalogue
-from modak_ansible.catalogue.companions import collision, constraints_of, tries_of
+from modak_ansible.catalogue.companions import aliases_of, collision, constraints_of, tries_of
 from modak_ansible.catalogue.locks import lock_of
 from modak_ansible.errors import InvalidBlueprint
 from modak_ansible.planning.service import plan_blueprint
@@ -34,8 +34,14 @@ def test_companions_are_of_the_build_of_their_framework():
     assert {"torchvision==0.28.0+cpu", "torchtext<0"} <= set(constraints_of(TORCH))
     assert "torchvision==0.28.0" in constraints_of(CUDA)
     assert "torchvision==0.5.0" in constraints_of(OLD)
-    assert {"tensorflow<0", "tf-nightly<0"} <= set(constraints_of(TENSORFLOW))
-    assert "tensorflow<0" not in constraints_of(JAX)
+    assert {"tensorflow-intel<0", "tf-nightly<0"} <= set(constraints_of(TENSORFLOW))
+    assert "tensorflow-intel<0" not in constraints_of(JAX)
+
+
+def test_a_framework_is_known_by_its_first_name():
+    assert aliases_of(TENSORFLOW) == {"tensorflow": "2.21.0"}
+    assert aliases_of(TORCH) == aliases_of(JAX) == {}
+    assert "tensorflow<0" not in constraints_of(TENSORFLOW)
 
 
 @pytest.mark.parametrize(
@@ -50,9 +56,13 @@ def test_companions_are_of_the_build_of_their_framework():
         (TORCH, "torchvision<0.28", "to torch 2.13.0+cpu of pytorch-2.13-cpu belongs torchvision 0.28.0+cpu"),
         (TORCH, "torchtext", "torchtext has no release for torch 2.13.0+cpu"),
         (OLD, "torch==1.5", "pytorch-1.4-hub has torch 1.4.0"),
-        (TENSORFLOW, "tensorflow", "tensorflow would take the place of tensorflow-cpu 2.21.0"),
-        (TENSORFLOW, "tensorflow_text", "tensorflow-text brings a package along that would take the place of"),
-        (TENSORFLOW, "Keras.Hub", "keras-hub brings a package along"),
+        (TENSORFLOW, "tensorflow==2.19.*", "and tensorflow-2.21-cpu has tensorflow 2.21.0"),
+        (TENSORFLOW, "tensorflow-intel", "tensorflow-intel would take the place of tensorflow-cpu 2.21.0"),
+        (
+            TENSORFLOW,
+            "tensorflow_text==2.20",
+            "to tensorflow-cpu 2.21.0 of tensorflow-2.21-cpu belongs tensorflow-text",
+        ),
     ],
 )
 def test_what_collides_is_told(entry, line, said):
@@ -68,6 +78,8 @@ def test_what_collides_is_told(entry, line, said):
         (TORCH, "torch"), (TORCH, "torch>=2,<3"), (TORCH, "torch==2.13.0"), (TORCH, "torch==2.13.*"), (TORCH, "einops==0.8.1"),
         (TORCH, "torchvision"), (TORCH, "torchvision==0.28.0"), (TORCH, 'numpy<2 ; python_version < "3.8"'),
         (TORCH, 'torch==2.5 ; sys_platform == "win32"'), (TENSORFLOW, "tensorflow-cpu==2.21.0"), (JAX, "keras-hub"),
+        (TENSORFLOW, "tensorflow"), (TENSORFLOW, "tensorflow>=2.20,<3"), (TENSORFLOW, "Keras.Hub"), (TENSORFLOW, "tf-keras"),
+        (TENSORFLOW, "tensorflow-text"),
         (OLD, 'torch==1.5 ; python_version < "3"'),
     ],
 )  # fmt: skip
