@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
 from modak_ansible.errors import ModakError
-from modak_ansible.model.quantities import format_joules, format_seconds, format_size
+from modak_ansible.model.quantities import counted, format_joules, format_seconds, format_size
 from modak_ansible.stages.base import Outcome, Stage
 from modak_ansible.stages.jobs.applied import OURS, Report, compare, report_of, summary_pairs, warnings_of
 from modak_ansible.stages.jobs.energy import energy_of
@@ -80,7 +80,7 @@ def keep_results(stage: Stage, listed: Results, bring: Bring) -> Outcome:
     folder = stage.store.results
     wanted = wanted_files(stage, listed)
     if stage.check:
-        return Outcome(bool(wanted), f"would fetch {len(wanted)} files")
+        return Outcome(bool(wanted), f"would fetch {counted(len(wanted), 'file')}")
     record = stage.record.read()
     job = record.get("job") or {}
     is_over = job.get("state") not in LIVING
@@ -96,7 +96,7 @@ def keep_results(stage: Stage, listed: Results, bring: Bring) -> Outcome:
     _forget_what_was_set_aside(folder, {file["path"] for file in listed["files"]})
     missing = listed["missing"] if job.get("state") and is_over else []  # a job that runs may still write it
     size = sum(file["size"] for file in listed["files"])
-    message = f"{len(listed['files'])} files, {format_size(size)}, in {folder}"
+    message = f"{counted(len(listed['files']), 'file')}, {format_size(size)}, in {folder}"
     if missing:
         message += f"; no file fits {', '.join(missing)}"
     if unnamed := listed.get("unnamed", []):

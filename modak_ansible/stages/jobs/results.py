@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from modak_ansible.model.quantities import format_size
+from modak_ansible.model.quantities import counted, format_size
 from modak_ansible.stages.base import Outcome, Stage, noted
 from modak_ansible.stages.results import keep_results, outputs_of, wanted_files
 from modak_ansible.store.record import NOT_RUN
@@ -34,7 +34,7 @@ def fetch_all(stages: Sequence[Stage]) -> Outcome:
 
     if stages[0].check:
         paths = wanted_paths()
-        return Outcome(bool(paths), f"would fetch {len(paths)} files")
+        return Outcome(bool(paths), f"would fetch {counted(len(paths), 'file')}")
     deployments = stages[0].folder.parent
     arrived = deployments / ".results.part"  # a fetch that was cut short is gone on with
     with Lock(deployments / ".results.lock"):  # those of one project fetch in turn
