@@ -41,6 +41,7 @@ def fit(
     Only runs that were simply measured count. The file is written whole or not at all; plans of the project use it.
     """
     from modak_ansible.measuring.refitting import MODEL, files_of_records, fit_files
+    from modak_ansible.model.quantities import counted
     from modak_ansible.performance.stored import write_stored
 
     state = state_folder(Path.cwd())
@@ -53,7 +54,9 @@ def fit(
     if as_json:
         print_json(about)
     else:
-        typer.echo(f"{path}: fitted to {stored.records} measured trainings ({workloads}) of {len(files)} files")
+        typer.echo(
+            f"{path}: fitted to {stored.records} measured trainings ({workloads}) of {counted(len(files), 'file')}"
+        )
 
 
 @app.command(epilog="Example: modak model show --part start")

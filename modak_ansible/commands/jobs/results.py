@@ -62,6 +62,8 @@ def _facts(results: Results) -> dict[str, object]:
 
 def _print_all(found: list[Results]) -> None:
     """A line for each, and below which folder all of them lie."""
+    from modak_ansible.model.quantities import counted
+
     folder, lines = os.path.commonpath([results.folder for results in found]), []
     for results in found:
         missing = f"; no file fits {', '.join(results.missing)}" if results.missing else ""
@@ -69,7 +71,7 @@ def _print_all(found: list[Results]) -> None:
             (
                 results.training,
                 results.state,
-                f"{len(results.files)} files{missing}",
+                f"{counted(len(results.files), 'file')}{missing}",
                 os.path.relpath(results.folder, folder),
             )
         )
@@ -80,7 +82,7 @@ def _print_all(found: list[Results]) -> None:
 
 
 def _print(results: Results) -> None:
-    from modak_ansible.model.quantities import format_joules, format_size
+    from modak_ansible.model.quantities import counted, format_joules, format_size
     from modak_ansible.stages.results import words_of_left
 
     if not results.files:
@@ -89,7 +91,7 @@ def _print(results: Results) -> None:
     width = max(len(format_size(file.size)) for file in results.files)
     for file in results.files:
         typer.echo(f"{format_size(file.size):>{width}}  {file.path}")
-    typer.echo(f"\n{len(results.files)} files in {results.folder}")
+    typer.echo(f"\n{counted(len(results.files), 'file')} in {results.folder}")
     if results.energy:
         typer.echo(f"energy {format_joules(results.energy['joules'])}, by {results.energy['source']}")
     for words in results.starts:

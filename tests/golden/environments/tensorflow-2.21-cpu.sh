@@ -52,8 +52,9 @@ printf '%s\n' \
         'wrapt==2.5.2 --hash=sha256:0743950d3dda9940e56f81f5334ba051c4fe2e1421e4e4a4ef8eb8fb86a90894 --hash=sha256:092472b7b1494deef40dac5e9f6295013a9d51b112b5fbc4350f64dc2574e46a --hash=sha256:8b039b3a296762db1908d6108365225393c4fb33c1dbc5f00aa36f8302eaeaa0' \
         > "$1/locked.txt"
 "$1/bin/python" -m pip install --disable-pip-version-check --no-cache-dir --no-deps --no-build-isolation --require-hashes -r "$1/locked.txt"
+mkdir -p "$("$1/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/tensorflow-2.21.0.dist-info" && printf '%s\n' 'Metadata-Version: 2.1' 'Name: tensorflow' 'Version: 2.21.0' > "$("$1/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/tensorflow-2.21.0.dist-info"/METADATA
 "$1/bin/python" -m pip list --format=freeze > "$1/installed.txt"
-printf '%s\n' tensorflow-text==2.21.1 'tensorflow-addons<0' 'tensorflow<0' 'tensorflow-cpu-aws<0' 'tensorflow-gpu<0' 'tensorflow-intel<0' 'tensorflow-rocm<0' 'intel-tensorflow<0' 'tf-nightly<0' 'tf-nightly-cpu<0' 'keras-nightly<0' > "$1/companions.txt"
+printf '%s\n' tensorflow-text==2.21.1 'tensorflow-addons<0' 'tensorflow-cpu-aws<0' 'tensorflow-gpu<0' 'tensorflow-intel<0' 'tensorflow-rocm<0' 'intel-tensorflow<0' 'tf-nightly<0' 'tf-nightly-cpu<0' 'keras-nightly<0' > "$1/companions.txt"
 "$1/bin/python" -m pip install --disable-pip-version-check --no-cache-dir -c "$1/installed.txt" -c "$1/companions.txt" 'pandas>=2'
 printf '%s\n' \
         '"""Tries the packages that were installed on top of a framework: in its image, or its environment.' \

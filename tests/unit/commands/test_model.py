@@ -49,7 +49,7 @@ def test_every_command_has_help_with_an_example(modak, name):
 def test_a_projects_model_is_fitted_and_used(modak, few, tmp_path):
     shown = modak("model", "fit", "--records", few)
     assert shown.returncode == 0, shown.stderr
-    assert "measured trainings (mnist_cnn, resnet50) of 1 files" in shown.stdout
+    assert "measured trainings (mnist_cnn, resnet50) of 1 file" in shown.stdout
     assert (tmp_path / ".modak" / "model.json").is_file()
     rows = json.loads(modak("model", "show", "--json").stdout)
     assert any("allocator=tcmalloc" in row["name"] and row["records"] > 0 for row in rows)
