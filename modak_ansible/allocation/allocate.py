@@ -65,7 +65,8 @@ def _of_components(request: Request, default: Partition | None) -> tuple[Request
     inherited = default.name if default else resources.partition or site.partition
     components, partitions = [], []
     for each in request.job_options.components:
-        found = _partition(request, each.partition, "job_options.components") if each.partition else default
+        about = f"job_options.components.{each.name}"
+        found = _partition(request, each.partition, about) if each.partition else default
         name, memory = each.partition or inherited, each.memory_limit or resources.memory
         components.append(each.model_copy(update={"partition": name, "memory_limit": memory}))
         partitions.append(found)

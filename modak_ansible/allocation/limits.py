@@ -37,7 +37,8 @@ def _component_problems(job: JobAllocation) -> Iterator[CannotPlan]:
     about, together = "job_options.components", dict.fromkeys(each.partition for each in job.components)
     for each, component in zip(job.request.job_options.components, job.components, strict=True):
         problems = list(_node_problems(component))
-        yield from (CannotPlan(about, f"{each.name}: {problem.message}", problem.hint) for problem in problems)
+        for problem in problems:
+            yield CannotPlan(f"{about}.{each.name}", f"{each.name}: {problem.message}", problem.hint)
         if problems:
             together.pop(component.partition, None)
     for partition in filter(None, together):

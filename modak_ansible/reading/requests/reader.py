@@ -161,6 +161,7 @@ def _paths(tree: Item) -> dict[str, FieldPath]:
         "application.mpi_ranks": (*APPLICATION, "mpi_ranks"),
         "application.threads": (*APPLICATION, "threads"),
         **{f"job_options.{name}": (*OPTIONS, name) for name in _options(tree)},
+        **{f"job_options.components.{name}": (*OPTIONS, "components", name) for name in _options(tree, "components")},
     }
 
 
@@ -185,6 +186,6 @@ def _given(tree: Item, name: str, other: str) -> str:
     return name if name in _options(tree) else other
 
 
-def _options(tree: Item) -> dict[str, Item]:
-    section = tree.get(*OPTIONS)
+def _options(tree: Item, *path: str) -> dict[str, Item]:
+    section = tree.get(*OPTIONS, *path)
     return section.entries if section else {}

@@ -72,6 +72,18 @@ def test_components_are_read_in_their_order_with_their_nodes_together(blueprint)
     assert options.node_count == 2
 
 
+def test_a_component_that_is_not_to_be_had_is_told_where_it_stands(blueprint):
+    blueprint.replace(
+        '        walltime: "00:30:00"\n',
+        "        job_options:\n          components:\n            a: { memory_limit: 1 GB }\n            b: { partition: nosuch }\n",
+    )
+    with pytest.raises(InvalidBlueprint, match=r"service\.yaml:46:\d+: cannot-plan: .* has no partition nosuch"):
+        plan_blueprint(blueprint.service, Inputs())
+    blueprint.replace("b: { partition: nosuch }", "b: { memory_limit: 900 GB }")
+    with pytest.raises(InvalidBlueprint, match=r"service\.yaml:46:\d+: cannot-plan: b: 900 GB a node are asked for"):
+        plan_blueprint(blueprint.service, Inputs())
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
