@@ -27,22 +27,21 @@ def limit_problems(job: JobAllocation) -> Iterator[CannotPlan]:
     """Everything that a job is to get and its target has not got; what is not known is not checked."""
     yield from _process_problems(job)
     yield from _checkpoint_problems(job.request)
-    if not job.components:
-        yield from _node_problems(job)
-    yield from _component_problems(job)
+    yield from _component_problems(job) if job.request.job_options.components else _node_problems(job)
 
 
 def _component_problems(job: JobAllocation) -> Iterator[CannotPlan]:
     """What each component of a heterogeneous job asks for and its partition has not got, or all of one together."""
-    about, together = "job_options.components", dict.fromkeys(each.partition for each in job.components)
-    for each, component in zip(job.request.job_options.components, job.components, strict=True):
+    about, components = "job_options.components", job.components
+    together = dict.fromkeys(each.partition for each in components)
+    for each, component in zip(job.request.job_options.components, components, strict=True):
         problems = list(_node_problems(component))
         for problem in problems:
             yield CannotPlan(f"{about}.{each.name}", f"{each.name}: {problem.message}", problem.hint)
         if problems:
             together.pop(component.partition, None)
     for partition in filter(None, together):
-        nodes = sum(each.layout.nodes for each in job.components if each.partition == partition)
+        nodes = sum(each.layout.nodes for each in components if each.partition == partition)
         if partition.nodes is not None and nodes > partition.nodes:
             message = f"components ask for {nodes} nodes of the partition {partition.name}, which has {partition.nodes}"
             yield CannotPlan(about, message, f"ask for at most {partition.nodes}")

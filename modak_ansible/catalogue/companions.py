@@ -71,13 +71,14 @@ def collision(entry: Entry, line: str, python: str) -> Collision | None:
     name = canonicalize_name(requirement.name)
     if requirement.marker and not (python and requirement.marker.evaluate(_environment(python))):
         return None
-    versions = {**aliases_of(entry), **_versions(entry)}
+    families = _families(entry)
+    versions = {**{family.first: family.version for family in families}, **_versions(entry)}
     if name in versions:
         if requirement.specifier.contains(Version(versions[name]), prereleases=True):
             return None
         message = f"{requirement} is asked for, and {entry.name} has {name} {versions[name]}"
         return Collision(message, f"leave {name} out, or take another build: modak catalogue lists them")
-    for family in _families(entry):
+    for family in families:
         there = f"{family.package} {family.version}"
         if name in family.rivals:
             message = f"{name} would take the place of {there}, which {entry.name} has"

@@ -1,7 +1,7 @@
 """What a job asks of its scheduler, in the words that are the same for all of them: each option is declared here."""
 
 from datetime import datetime
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
@@ -82,7 +82,7 @@ class JobComponent(Model):
     architecture_constraint: str | None = None
 
     @property
-    def stated(self) -> dict[str, Any]:
+    def stated(self) -> dict[str, object]:
         """The options that it says itself."""
         return {name: value for name, value in self if name != "name" and value not in (None, ())}
 
@@ -301,6 +301,12 @@ OPTIONS: dict[str, Option] = {
 
 # The options that a component may have of its own.
 COMPONENT_OPTIONS = tuple(name for name in JobComponent.model_fields if name != "name")
+
+
+# What of the options asks for several processes, as they are without it.
+ONE_PROCESS: dict[str, tuple[()] | None] = {
+    "node_count": None, "process_count_per_node": None, "core_count": None, "components": (),
+}  # fmt: skip
 
 
 def cores_by_count(count: int, nodes: int, each: int) -> int | None:

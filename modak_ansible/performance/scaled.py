@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 
 from modak_ansible.errors import CannotPlan
 from modak_ansible.model.application import Resources
+from modak_ansible.model.job_options import ONE_PROCESS
 from modak_ansible.model.measured.prediction import Prediction, Question
 from modak_ansible.model.process_layout import ProcessLayout
 from modak_ansible.model.request import Request
@@ -188,7 +189,7 @@ def with_shape(request: Request, scaled: Scaled) -> Request:
     application, resources = request.application, request.resources
     nodes, each = scaled.taken
     layout = resources.layout._replace(nodes=nodes, processes_per_node=each)
-    options = {"node_count": None, "process_count_per_node": None, "core_count": None}
+    options = dict(ONE_PROCESS)
     if application.hpc is not None:
         is_threaded = application.hpc.parallelisation in _THREADED
         ranks = None if is_threaded else scaled.taken.processes

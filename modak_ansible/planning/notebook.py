@@ -6,6 +6,7 @@ from modak_ansible.catalogue import Catalogue
 from modak_ansible.catalogue.entry import ANY
 from modak_ansible.errors import UsageError
 from modak_ansible.model.application import Application, Optimisation
+from modak_ansible.model.job_options import ONE_PROCESS
 from modak_ansible.model.measured.work import Work
 from modak_ansible.model.plan import Plan
 from modak_ansible.model.request import Request
@@ -16,7 +17,7 @@ _REQUIREMENT = "jupyterlab>=4,<5"
 _PYTHON = (3, 8)  # that it needs at least
 # What runs in the place of the script, below the folder of its code.
 _SCRIPT = f"../runtime/{NOTEBOOK}.py"
-_UNSET = {"node_count": None, "process_count_per_node": None, "core_count": None, "job_name": None, "components": ()}
+_UNSET = {**ONE_PROCESS, "job_name": None}
 # Of a training's wishes for itself those that say in what image it runs, and how its process is set up.
 _KEPT = ("entry", "build", "allocator", "threads", "binding", "wait_policy", "huge_pages", "staging", "strict")
 

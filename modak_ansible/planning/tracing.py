@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from modak_ansible.errors import ModakError
 from modak_ansible.model.distributed import PREPARED, Distributed, Mesh, meshes
+from modak_ansible.model.job_options import ONE_PROCESS
 from modak_ansible.model.measured.need import Need
 from modak_ansible.model.plan import digest_of
 from modak_ansible.model.request import Request
@@ -26,7 +27,7 @@ def trace_alone(request: Request) -> Request:
     alone = {"nodes": 1, "processes_per_node": 1, "walltime": min(resources.walltime, _SECONDS), "memory": None}
     environment = (*request.application.environment, (VARIABLE, KIND), *_as_rank(request))
     application = {"environment": environment, "outputs": (), "distributed": None, "post_execution": ()}
-    unset = {"node_count": None, "process_count_per_node": None, "wall_time_limit": None, "components": ()}
+    unset = {**ONE_PROCESS, "wall_time_limit": None}
     return request.model_copy(
         update={
             "blueprint": f"{request.blueprint}-trace",

@@ -18,7 +18,7 @@ from modak_ansible.catalogue import load_catalogue
 from modak_ansible.errors import CannotPlan
 from modak_ansible.model.application import Application, Optimisation, Resources
 from modak_ansible.model.hpc import Build, HpcApplication
-from modak_ansible.model.job_options import JobOptions
+from modak_ansible.model.job_options import JobComponent, JobOptions
 from modak_ansible.model.plan import PlannedImage
 from modak_ansible.model.request import Request
 from modak_ansible.model.target import Partition, Processor, Scheduler, Site, Target
@@ -347,3 +347,20 @@ def test_a_site_may_ask_for_accelerators_by_the_process():
     assert "\n#SBATCH --gpus-per-task=2\n" in script(asked, "openmpi-mpi4py")
     with pytest.raises(CannotPlan, match="3 accelerators of a node cannot be shared out evenly to 2 processes"):
         script(request(hpc={**MPI, "ranks": 2}, site=site, nodes=1, accelerators=3), "openmpi-mpi4py")
+
+
+COMPONENTS = {"node_count": 3, "components": (JobComponent(name="a"), JobComponent(name="b", node_count=2))}
+
+
+def test_all_components_are_started_by_one_srun_that_is_told_no_number_of_the_first():
+    words = launching_of(draft_of(request(options=COMPONENTS, processes_per_node=2, container=False))).words
+    assert words[:6] == ("env", "-u", "SLURM_NTASKS", "-u", "SLURM_NPROCS", "srun")
+    assert {"--het-group=0-1", "--ntasks-per-node=2"} <= set(words)
+    assert not [word for word in words if word.startswith("--ntasks=")]
+
+
+@pytest.mark.parametrize("more", [{"hpc": {**MPI, "launcher": "mpirun"}}, {"site": {"launcher": "mpirun -np {ranks}"}}])
+def test_components_want_srun(more):
+    with pytest.raises(CannotPlan, match=r"only Slurm's srun starts the processes of all components") as caught:
+        draft_of(request(options=COMPONENTS, container=False, **more))
+    assert caught.value.about == "job_options.components"

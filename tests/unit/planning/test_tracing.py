@@ -7,8 +7,10 @@ import json
 import pytest
 from traced import need
 
+from modak_ansible.allocation.options import settled
 from modak_ansible.errors import ModakError
 from modak_ansible.model.distributed import Distributed
+from modak_ansible.model.job_options import JobComponent, JobOptions
 from modak_ansible.model.measured.need import Need
 from modak_ansible.planning.service import plan_blueprint, request_of
 from modak_ansible.planning.tracing import key_of, known_needs, need_from, note_need, trace_alone
@@ -27,6 +29,18 @@ def test_a_trace_is_a_short_job_of_one_process(request_):
     assert (alone.resources.nodes, alone.resources.walltime) == (1, 900)
     assert ("MODAK_TRACE", "memory") in alone.application.environment
     assert alone.blueprint.endswith("-trace")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"core_count": 2}, {"node_count": 2, "process_count_per_node": 2, "core_count": 4},
+        {"node_count": 2, "components": (JobComponent(name="a"), JobComponent(name="b"))},
+    ],
+)  # fmt: skip
+def test_it_is_of_one_process_whatever_the_job_options_ask_for(request_, options):
+    asked = request_.model_copy(update={"job_options": JobOptions(**options)})
+    assert settled(trace_alone(asked)).resources.layout.processes == 1
 
 
 @pytest.mark.parametrize(
