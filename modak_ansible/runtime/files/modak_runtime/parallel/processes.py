@@ -11,10 +11,10 @@ import random
 import sys
 import time
 
-from modak_runtime.malloc import return_what_is_freed
 from modak_runtime.parallel import norm, sharded, split, stages, whole
 from modak_runtime.parallel.alive import Pace, watched
 from modak_runtime.parallel.group import Axis, Mesh, first_line, meet
+from modak_runtime.parallel.room import room_of
 from modak_runtime.ranks import ALIKE, Rank, is_parallel
 
 _KEPT = []  # of this process, once it is one of several
@@ -72,8 +72,7 @@ class Ranks:
         self._common = self.from_first(_states(torch))
         if not self.shares:
             _restore(torch, self._common)
-        if self.has_parts:  # what is made anew for each unit or piece leaves holes in a heap, as large as the model
-            return_what_is_freed()
+        self._room = room_of() if self.has_parts else None
         self.draws_apart()
         _average_what_schedules_see(self)
         whole.save_whole_files(self)
@@ -191,6 +190,7 @@ class Ranks:
         for optimizer in optimizers if self.has_parts else ():
             whole.load_whole(torch, optimizer)
             sharded.compare_before_steps(self, optimizer)
+            self._room.follow(optimizer)
         apart = local_steps.apart(torch, self, report, optimizers)
         self.apart += [apart] if apart else []
         groups = [list(model.parameters()) for model in models]

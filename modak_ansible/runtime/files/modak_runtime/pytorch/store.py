@@ -4,6 +4,8 @@ import os
 import random
 import sys
 
+from modak_runtime.free_memory import free_memory
+
 _SHARE = 0.4  # of the memory that is free; the rest is the training's own
 _LOOKS = 4  # samples that are read twice before any is kept
 _AGAIN = 2  # samples that are read once more in each epoch
@@ -179,39 +181,3 @@ def _keep_states(torch):
             numpy.random.set_state(of_numpy)
 
     return restore
-
-
-def free_memory():
-    """Bytes that this process may still take, by the kernel and by the job's own limit; None where nobody says."""
-    found = [each for each in (_available(), _below_limit()) if each is not None]
-    return min(found) if found else None
-
-
-def _available():
-    try:
-        with open("/proc/meminfo") as lines:
-            return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
-    except (OSError, StopIteration, ValueError):
-        return None
-
-
-def _below_limit():
-    """What the control group of a job leaves."""
-    try:
-        with open("/proc/self/cgroup") as lines:
-            places = [line.strip().split(":", 2) for line in lines]
-    except OSError:
-        return None
-    for _, controllers, path in places:
-        if "memory" in controllers.split(","):
-            folder, names = "/sys/fs/cgroup/memory" + path, ("memory.limit_in_bytes", "memory.usage_in_bytes")
-        elif not controllers:
-            folder, names = "/sys/fs/cgroup" + path, ("memory.max", "memory.current")
-        else:
-            continue
-        try:
-            limit, used = (int(open(os.path.join(folder, name)).read()) for name in names)  # noqa: SIM115
-        except (OSError, ValueError):  # it is not mounted here, or has no limit
-            continue
-        return limit - used
-    return None

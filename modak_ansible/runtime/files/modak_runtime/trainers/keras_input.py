@@ -3,7 +3,7 @@
 import functools
 import sys
 
-from modak_runtime.pytorch.store import free_memory
+from modak_runtime.free_memory import free_memory
 from modak_runtime.steps import length_of
 
 _SHARE = 0.4  # of the memory that is free
