@@ -3,7 +3,7 @@
 python benchmarks/memory/room.py PYTHON RECORDS.jsonl [MODEL:STRATEGY ...]
 
 PYTHON is an interpreter with PyTorch. Each training of train.py is made by two ranks over loopback, with room and, as
-MODAK_MEMORY says, without, in turns; the first three steps, before which a rank does not know what it needs, do not
+MODAK_MEMORY_LIMIT says, without, in turns; the first three steps, before which a rank does not know what it needs, do not
 count. The records get a line each; the table of docs/memory.md is what it prints. Without PYTHON, as `-`, the records
 alone are looked at.
 """
@@ -43,7 +43,7 @@ def train(python: str, model: str, strategy: str, asked: str) -> dict[str, Any]:
         port = str(probe.getsockname()[1])
     ours = {name: value for name, value in os.environ.items() if not name.startswith(("MODAK", "PYTHON"))} | {
         "PYTHONPATH": str(FILES), "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "MODAK_STRATEGY": strategy,
-        "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "MODAK_MEMORY": asked,
+        "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "MODAK_MEMORY_LIMIT": asked,
     }  # fmt: skip
     words = [python, str(SCRIPT), model, "--steps", str(STEPS)]
     other = subprocess.Popen(words, env=ours | {"RANK": "1"}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -220,10 +220,19 @@ def test_parameters_in_parts_are_neither_compiled_nor_reordered(blueprint):
     made = plan(blueprint.replace("{ cores_per_process: 4 }", "{ nodes: 2 }"))
     assert (choices(made)["strategy"].value, choices(made)["strategy"].numerics) == ("fsdp", "reassociation")
     assert "export MODAK_STRATEGY=fsdp" in made.job.script
+    assert "MODAK_MEMORY_LIMIT" not in made.job.script
     for name, other in (("compiler", "inductor"), ("memory_format", "channels_last")):
         choice = choices(made)[name]
         (refused,) = [each for each in choice.rejected if each.value == other]
         assert "a rank of fsdp has parts of the model's parameters only" in refused.reason
+
+
+@pytest.mark.parametrize(("strategy", "is_told"), [("fsdp", True), ("ddp", False)])
+def test_ranks_with_parts_are_told_what_was_asked_for_each(blueprint, strategy, is_told):
+    (blueprint.service.parent / "train" / "train.py").write_text("import modak_runtime\nmodak_runtime.prepare")
+    blueprint.replace("framework: pytorch", f"framework: pytorch\n        distributed: {{ strategy: {strategy} }}")
+    blueprint.replace("{ cores_per_process: 4 }", "{ nodes: 2, processes_per_node: 2, memory: 6 GiB }")
+    assert (f"MODAK_MEMORY_LIMIT={3 * 2**30}" in plan(blueprint).job.script) is is_told
 
 
 def test_a_script_that_is_parallel_has_all_accelerators_of_its_node(blueprint):

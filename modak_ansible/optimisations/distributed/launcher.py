@@ -25,7 +25,7 @@ _DEVICES = {"nvidia": "CUDA_VISIBLE_DEVICES", "amd": "ROCR_VISIBLE_DEVICES"}
 
 class Launching(NamedTuple):
     launch: Launch = Launch()  # as the job script has it
-    environment: tuple[tuple[str, str], ...] = ()  # what keeps threads on their cores
+    environment: tuple[tuple[str, str], ...] = ()  # what keeps threads on their cores, and memory where it was asked for
     words: tuple[str, ...] = ()  # the launcher's own, for people
     reason: str = "one process needs no launcher"  # why so
 
@@ -64,8 +64,11 @@ def launching_of(draft: Draft) -> Launching:
         launching = launching._replace(launch=launching.launch._replace(notes_cores=True))
     if ranks is None or ranks.strategy == "none":
         return launching
-    told = _told(draft, ranks, launching.launch)
-    return launching._replace(launch=launching.launch._replace(ranks=told))
+    told, environment = _told(draft, ranks, launching.launch), launching.environment
+    asked = draft.request.resources.memory
+    if asked and ranks.shares_out:  # others may have the rest of the node
+        environment = (*environment, ("MODAK_MEMORY_LIMIT", str(asked // draft.layout.processes_per_node)))
+    return launching._replace(launch=launching.launch._replace(ranks=told), environment=environment)
 
 
 def _told(draft: Draft, ranks: Ranks, launch: Launch) -> TrainingRanks:

@@ -50,7 +50,7 @@ def _become(strategy, number, world):
     """Makes this process one rank, of which nothing else is seen."""
     os.environ.update(
         RANK=str(number), WORLD_SIZE=str(world), MASTER_ADDR="127.0.0.1", MASTER_PORT="1", MODAK_STRATEGY=strategy,
-        MODAK_MEMORY="1",  # a byte: what is traced is how little a rank can do with
+        MODAK_MEMORY_LIMIT="1",  # a byte: what is traced is how little a rank can do with
     )  # fmt: skip
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for each in (1, 2):

@@ -55,7 +55,7 @@ class Room:
 
 def room_of(environment=os.environ):
     """That of a rank that was started so."""
-    asked = environment.get("MODAK_MEMORY", "")
+    asked = environment.get("MODAK_MEMORY_LIMIT", "")
     here = environment.get("LOCAL_WORLD_SIZE") or environment["WORLD_SIZE"]
     return Room(int(here), int(asked) if asked.isdigit() else None)
 
