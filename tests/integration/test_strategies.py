@@ -111,12 +111,21 @@ def test_what_cannot_be_shared_out_is_told(pytorch_python, how, strategy, words)
     assert words in first.errors
 
 
+def test_a_rank_keeps_what_it_frees_where_there_is_room(pytorch_python):
+    """The kernel need not give it the same pages again in each step."""
+    for strategy in ("fsdp", "tensor", "pipeline"):
+        for second, last in outputs(pytorch_python, HERE / "room.py", MODAK_STRATEGY=strategy):
+            assert last < second / 4, strategy
+    for second, last in outputs(pytorch_python, HERE / "room.py", MODAK_STRATEGY="fsdp", MODAK_MEMORY_LIMIT="1000"):
+        assert last > second / 2
+
+
 @pytest.mark.thorough
 def test_a_rank_needs_less_memory_than_one_that_keeps_all(pytorch_python):
-    """113 M parameters with AdamW; the losses of both are the same."""
+    """113 M parameters with AdamW, without room to keep what is freed; the losses of both are the same."""
     peaks, losses = {}, {}
     for strategy in ("ddp", "fsdp", "tensor", "pipeline"):
-        first, _ = outputs(pytorch_python, HERE / "large.py", MODAK_STRATEGY=strategy)
+        first, _ = outputs(pytorch_python, HERE / "large.py", MODAK_STRATEGY=strategy, MODAK_MEMORY_LIMIT="1")
         peaks[strategy], losses[strategy] = first["peak"] - first["import"], first["losses"]
     assert losses["fsdp"] == pytest.approx(losses["ddp"], rel=1e-4)
     assert losses["tensor"] == pytest.approx(losses["ddp"], rel=1e-4)

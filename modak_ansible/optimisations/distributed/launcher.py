@@ -25,7 +25,7 @@ _DEVICES = {"nvidia": "CUDA_VISIBLE_DEVICES", "amd": "ROCR_VISIBLE_DEVICES"}
 
 class Launching(NamedTuple):
     launch: Launch = Launch()  # as the job script has it
-    environment: tuple[tuple[str, str], ...] = ()  # what keeps threads on their cores, and memory where it was asked for
+    environment: tuple[tuple[str, str], ...] = ()  # what keeps threads on their cores, and memory as it was asked for
     words: tuple[str, ...] = ()  # the launcher's own, for people
     reason: str = "one process needs no launcher"  # why so
 

@@ -1,7 +1,7 @@
 """Whether a rank has room to keep the memory that it frees.
 
-With parts of a model, what is made anew for each unit, layer or piece leaves holes in a heap that keeps what is freed. A
-heap that gives it back has none, but the kernel has to map and to clear the same blocks in each step. So a rank gives
+With parts of a model, what is made anew for each unit, layer or piece leaves holes in a heap that keeps what is freed.
+A heap that gives it back has none, but the kernel has to map and to clear the same blocks in each step. So a rank gives
 back at first, learns what it needs, and keeps what it frees where there is room for much more.
 """
 

@@ -1,6 +1,5 @@
 """Samples in memory: one tensor for each part of a batch, whose rows are filled as samples are first read."""
 
-import os
 import random
 import sys
 
