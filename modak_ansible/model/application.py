@@ -144,6 +144,7 @@ class Optimisation(Model):
     bucket_size: str = "any"
     compare_with_stock: int = Field(default=0, ge=0)
     large_batch: str = "none"
+    optimizer_step: str = "any"
     # /optimisation
 
 

@@ -13,6 +13,7 @@ import traceback
 import numpy as np
 import torch
 from modak_runtime import pytorch
+from modak_runtime.pytorch import fused
 from modak_runtime.report import Report
 from torch import nn
 from torch.utils.data import DataLoader, Dataset, IterableDataset
@@ -331,6 +332,109 @@ def case_the_probe_of_the_product_draws_from_no_stream():
     threads = torch.get_num_threads()
     assert 0 < pytorch.matmul_error(torch) < 1e-5
     assert torch.equal(before, torch.get_rng_state()) and torch.get_num_threads() == threads
+
+
+def with_fused_steps(act):
+    """What a function gives while the runtime takes fused steps, and the report."""
+    report, hooks = Report("", {"optimizer_step": "fused"}), sys.modules["torch.optim.optimizer"]
+    report.prepared = True
+    fused.imported(torch, report)
+    try:
+        return act(), report
+    finally:
+        hooks._global_optimizer_pre_hooks.clear()
+        hooks._global_optimizer_post_hooks.clear()
+
+
+def learnt(make, steps=6, kept=None, kind=torch.float32):
+    """A network after some steps, its optimiser, and whether these were fused; it goes on from what was kept."""
+    torch.manual_seed(3)
+    model, seen = Net().to(kind), set()
+    optimizer = make(model)
+    optimizer.register_step_pre_hook(lambda *_: seen.update(bool(each.get("fused")) for each in optimizer.param_groups))
+    if kept:
+        model.load_state_dict(kept[0])
+        optimizer.load_state_dict(kept[1])
+    for _ in range(steps):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(torch.rand(4, 3, 8, 8, dtype=kind)), torch.arange(4)).backward()
+        optimizer.step()
+    return model, optimizer, seen
+
+
+def near(one, other):
+    return all(torch.allclose(a, b, rtol=1e-5, atol=1e-7) for a, b in zip(one.parameters(), other.parameters()))
+
+
+def case_fused_steps_learn_the_same_and_leave_the_optimiser_as_it_was():
+    of = torch.optim
+    for make in (
+        lambda model: of.AdamW(model.parameters(), 1e-2),
+        lambda model: of.Adam(model.parameters(), 1e-2, weight_decay=0.1, amsgrad=True, maximize=True),
+        lambda model: of.SGD(model.parameters(), 0.1, momentum=0.9, weight_decay=0.1, nesterov=True),
+        lambda model: of.SGD(model.parameters(), 0.1),
+        lambda model: of.Adagrad(model.parameters(), 1e-2),
+        lambda model: type("Own", (of.AdamW,), {})(model.parameters(), 1e-2),
+    ):
+        plain, alone, was = learnt(make)
+        assert was == {False}
+        (model, optimizer, now), report = with_fused_steps(lambda make=make: learnt(make))
+        assert now == {True}
+        assert near(model, plain)
+        assert outcome(report, "optimizer_step")["applied"] == "fused"
+        assert [each["fused"] for each in optimizer.param_groups] == [None]
+        kept, ours = alone.state_dict(), optimizer.state_dict()
+        assert kept["param_groups"] == ours["param_groups"]
+        assert [*kept["state"]] == [*ours["state"]]
+        (model, _, _), _ = with_fused_steps(lambda make=make: learnt(make, kept=(plain.state_dict(), kept)))
+        assert near(model, learnt(make, kept=(plain.state_dict(), ours))[0])
+
+
+def case_steps_that_cannot_be_fused_stay_as_they_are():
+    of = torch.optim
+    for make, kind, words in (
+        (lambda model: of.Adadelta(model.parameters()), torch.float32, "Adadelta: it has no fused kernel"),
+        (lambda model: of.AdamW(model.parameters(), fused=False), torch.float32, "AdamW: the script chooses"),
+        (lambda model: of.AdamW(model.parameters(), foreach=True), torch.float32, "AdamW: the script chooses"),
+        (lambda model: of.Adam(model.parameters(), torch.tensor(1e-2)), torch.float32, "Adam: its learning rate is a"),
+        (lambda model: of.SGD(model.parameters(), 0.1), torch.bfloat16, "SGD: a parameter is in bfloat16"),
+    ):
+        plain, _, _ = learnt(make, kind=kind)
+        (model, _, now), report = with_fused_steps(lambda make=make, kind=kind: learnt(make, kind=kind))
+        assert now == {False}
+        assert all(torch.equal(*pair) for pair in zip(model.parameters(), plain.parameters()))
+        assert outcome(report, "optimizer_step")["reason"].startswith(words)
+
+
+def case_gradients_that_are_sparse_keep_the_steps_of_their_group():
+    def act():
+        words, head = nn.Embedding(50, 4, sparse=True), nn.Linear(4, 2)
+        optimizer = torch.optim.SGD([{"params": words.parameters()}, {"params": head.parameters()}], 0.1)
+        for _ in range(3):
+            optimizer.zero_grad()
+            head(words(torch.arange(5))).sum().backward()
+            optimizer.step()
+
+    _, report = with_fused_steps(act)
+    assert outcome(report, "optimizer_step")["how"] == "hook"
+    assert "in 1 of 2 groups" in outcome(report, "optimizer_step")["reason"]
+
+
+def case_a_group_that_joins_later_is_looked_at():
+    def act():
+        head, tail = nn.Linear(4, 4), nn.Linear(4, 2)
+        optimizer = torch.optim.AdamW(head.parameters(), 0.1)
+        for step in range(3):
+            if step == 1:
+                optimizer.add_param_group({"params": tail.parameters(), "fused": False})
+            optimizer.zero_grad()
+            tail(head(torch.rand(3, 4))).sum().backward()
+            optimizer.step()
+        return [each["fused"] for each in optimizer.param_groups]
+
+    groups, report = with_fused_steps(act)
+    assert groups == [None, False]
+    assert "in 1 of 2 groups" in outcome(report, "optimizer_step")["reason"]
 
 
 def main():

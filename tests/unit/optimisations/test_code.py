@@ -6,6 +6,7 @@ import pytest
 from traced import need
 
 from modak_ansible.errors import CannotPlan
+from modak_ansible.model.distributed import Distributed
 from modak_ansible.model.measured.need import Operator
 from modak_ansible.model.measured.workload import Workload, WorkloadScript
 from modak_ansible.planning.plan import make_plan
@@ -244,7 +245,7 @@ def test_a_plan_appends_switches_and_keeps_the_rest(draft):
 def test_a_plan_tells_the_runtime_its_choices_in_one_line(draft):
     request = draft(application=PREPARES, memory_format="channels_last", matmul="onednn", numerics="any").request
     made = make_plan(request)
-    assert "    MODAK_CHOICES='matmul=onednn memory_format=channels_last'\n" in made.job.script
+    assert "    MODAK_CHOICES='matmul=onednn memory_format=channels_last optimizer_step=fused'\n" in made.job.script
 
 
 def test_tf_data_is_left_untuned_where_keras_uses_it(draft):
@@ -302,3 +303,48 @@ def test_a_compiled_model_does_not_lie_in_files(draft):
     made = draft(application=PREPARES, memory="out-of-core")
     matter("compiler").apply(made, "inductor")
     assert "compiled" in why_not(options("memory", made), "out-of-core")
+
+
+# --- the steps of optimisers
+
+
+def test_fused_steps_are_good_practice_where_the_order_of_sums_is_free(draft):
+    found = draft("pytorch-2.13-cpu", numerics="reassociation")
+    assert values(options("optimizer_step", found)) == ["default", "fused"]
+    assert matter("optimizer_step").default(found).value == "fused"
+    matter("optimizer_step").apply(found, "fused")
+    assert found.choices == {"optimizer_step": "fused"}
+    assert matter("optimizer_step").default(draft("pytorch-2.13-cpu", numerics="same")) is None
+
+
+@pytest.mark.parametrize(
+    ("entry", "change", "reason"),
+    [
+        ("pytorch-1.4-pip", {}, "from 2.4 on"),
+        ("pytorch-2.13-cuda", {"resources": {"accelerators": 1}}, "on accelerators"),
+        ("", {}, "nobody has looked into the given image yet"),
+    ],
+)
+def test_fused_steps_are_refused_where_nothing_has_them(draft, entry, change, reason):
+    found = draft(entry, numerics="any", **change)
+    assert reason in why_not(options("optimizer_step", found), "fused")
+    assert matter("optimizer_step").default(found) is None
+
+
+def test_a_training_out_of_core_takes_each_step_by_itself(draft):
+    found = draft("pytorch-2.13-cpu", numerics="any")
+    found.settings["memory"] = "out-of-core"
+    assert "out of core" in why_not(options("optimizer_step", found), "fused")
+
+
+def test_ranks_with_parts_have_no_fused_steps(draft):
+    together = {**PREPARES, "distributed": Distributed(strategy="fsdp")}
+    found = draft("pytorch-2.13-cpu", application=together, resources={"nodes": 2}, numerics="any")
+    assert "a rank of fsdp" in why_not(options("optimizer_step", found), "fused")
+
+
+def test_other_frameworks_have_no_fused_steps(draft):
+    found = draft("keras-3.15-tensorflow-cpu", numerics="any")
+    assert values(options("optimizer_step", found)) == ["default"]
+    assert why_not(options("optimizer_step", found), "fused") == "keras has its own"
+    assert matter("optimizer_step").default(found) is None

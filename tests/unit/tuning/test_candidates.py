@@ -50,7 +50,7 @@ def test_a_candidate_is_a_whole_configuration(tuned_plan):
     )
     environment = dict(one.environment)
     assert environment["LD_PRELOAD"] == "libtcmalloc_minimal.so.4"
-    assert environment["MODAK_CHOICES"] == "matmul=onednn"
+    assert environment["MODAK_CHOICES"] == "matmul=onednn optimizer_step=fused"
     assert environment["OMP_WAIT_POLICY"] == "PASSIVE"
     assert one.settings["allocator"] == "tcmalloc"
     assert one.values["matmul"] == "onednn"

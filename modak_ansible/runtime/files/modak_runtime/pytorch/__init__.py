@@ -27,6 +27,10 @@ def imported(torch, report, steps):
         watched.imported(torch, report)
     if "matmul" in report.planned:
         _choose_matmul(torch, report)
+    if "optimizer_step" in report.planned:
+        from modak_runtime.pytorch import fused
+
+        fused.imported(torch, report)
     if report.planned.get("memory") == "out-of-core":
         from modak_runtime.pytorch import out_of_core
 

@@ -1,0 +1,52 @@
+"""By which kernels an optimiser takes its steps."""
+
+from __future__ import annotations
+
+from modak_ansible.allocation.ranks import ranks_of
+from modak_ansible.optimisations.base import Default, Draft
+from modak_ansible.optimisations.code import CodeOptimisation, framework_of, is_at_least
+from modak_ansible.optimisations.properties import Property
+
+_SINCE = "2.4"
+
+
+class OptimizerStep(CodeOptimisation):
+    name = "optimizer_step"
+    reasons = {
+        "default": "the framework's own choice, which on processors is one operator after the other",
+        "fused": "Adam, AdamW, SGD and Adagrad read and write each parameter once in a step",
+    }
+    properties = (Property("The kernels by which an optimiser takes its steps.", tuple(reasons)),)
+    suite_default = "default"
+    after = ("image", "memory", "strategy")
+    hooked = ("pytorch",)
+    stock = ("default",)
+    is_switch = False
+    moves = "reassociation"
+
+    def values(self, draft: Draft) -> tuple[str, ...]:
+        return self.property_values() if framework_of(draft) == "pytorch" else ("default",)
+
+    def why_not(self, draft: Draft, value: str) -> str:
+        if value == "default":
+            return ""
+        if framework_of(draft) != "pytorch":
+            return f"{framework_of(draft)} has its own"
+        if draft.request.resources.accelerators:
+            return "on accelerators PyTorch takes fast ones by itself"
+        if draft.entry and not is_at_least(draft, _SINCE):
+            return f"PyTorch has them for processors from {_SINCE} on"
+        if draft.settings.get("memory") == "out-of-core":
+            return "a training out of core takes the step of each parameter by itself"
+        ranks = ranks_of(draft.request, draft.layout)
+        return f"a rank of {ranks.strategy} has parts of the parameters only" if ranks and ranks.shares_out else ""
+
+    def apply(self, draft: Draft, value: str) -> None:
+        super().apply(draft, value)
+        draft.settings.pop(self.name, None)  # what it gains goes with the optimiser, of which records say nothing
+
+    def default(self, draft: Draft) -> Default | None:
+        fused = next((each for each in self.options(draft) if each.value == "fused"), None)
+        if fused is None or fused.why_not or draft.request.optimisation.numerics == "same":
+            return None
+        return Default("fused", f"{self.reasons['fused']}, and none was slower")
