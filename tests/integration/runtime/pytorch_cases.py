@@ -1,6 +1,7 @@
 """What prepare does to PyTorch's objects, case by case; runs in the interpreter that has PyTorch, and says how it went."""
 
 import copy
+import functools
 import io
 import json
 import os
@@ -378,7 +379,7 @@ def case_fused_steps_learn_the_same_and_leave_the_optimiser_as_it_was():
     ):
         plain, alone, was = learnt(make)
         assert was == {False}
-        (model, optimizer, now), report = with_fused_steps(lambda make=make: learnt(make))
+        (model, optimizer, now), report = with_fused_steps(functools.partial(learnt, make))
         assert now == {True}
         assert near(model, plain)
         assert outcome(report, "optimizer_step")["applied"] == "fused"
@@ -386,7 +387,7 @@ def case_fused_steps_learn_the_same_and_leave_the_optimiser_as_it_was():
         kept, ours = alone.state_dict(), optimizer.state_dict()
         assert kept["param_groups"] == ours["param_groups"]
         assert [*kept["state"]] == [*ours["state"]]
-        (model, _, _), _ = with_fused_steps(lambda make=make: learnt(make, kept=(plain.state_dict(), kept)))
+        (model, _, _), _ = with_fused_steps(functools.partial(learnt, make, kept=(plain.state_dict(), kept)))
         assert near(model, learnt(make, kept=(plain.state_dict(), ours))[0])
 
 
@@ -400,7 +401,7 @@ def case_steps_that_cannot_be_fused_stay_as_they_are():
         (lambda model: of.SGD(model.parameters(), 0.1), torch.bfloat16, "SGD: a parameter is in bfloat16"),
     ):
         plain, _, _ = learnt(make, kind=kind)
-        (model, _, now), report = with_fused_steps(lambda make=make, kind=kind: learnt(make, kind=kind))
+        (model, _, now), report = with_fused_steps(functools.partial(learnt, make, kind=kind))
         assert now == {False}
         assert all(torch.equal(*pair) for pair in zip(model.parameters(), plain.parameters()))
         assert outcome(report, "optimizer_step")["reason"].startswith(words)
