@@ -421,6 +421,48 @@ def case_gradients_that_are_sparse_keep_the_steps_of_their_group():
     assert "in 1 of 2 groups" in outcome(report, "optimizer_step")["reason"]
 
 
+def case_numbers_that_lie_in_another_order_than_their_parameters_keep_their_steps():
+    """PyTorch's kernels would add each number to another one's, and say nothing."""
+    last, kinds = torch.channels_last, torch.optim
+
+    def steps(make, turn, given=lambda images: images):
+        torch.manual_seed(1)
+        weights = nn.Parameter(torch.randn(4, 3, 5, 5).to(memory_format=last if turn else torch.contiguous_format))
+        optimizer = make([weights])
+        for _ in range(3):
+            weights.grad = given(torch.randn(4, 3, 5, 5))
+            optimizer.step()
+        return weights, optimizer
+
+    for make in (
+        lambda weights: kinds.AdamW(weights, 0.1),
+        lambda weights: kinds.SGD(weights, 0.1, momentum=0.9),
+        lambda weights: kinds.Adagrad(weights, 0.1),
+    ):
+        for given in (lambda images: images, lambda images: images[:, :, :1].expand(4, 3, 5, 5)):
+            plain, _ = steps(make, True, given)
+            (ours, _), report = with_fused_steps(functools.partial(steps, make, True, given))
+            assert torch.equal(plain, ours)
+            assert "a gradient lies in another order" in outcome(report, "optimizer_step")["reason"]
+        plain, _ = steps(make, True, lambda images: images.to(memory_format=last))
+        (ours, _), report = with_fused_steps(
+            functools.partial(steps, make, True, lambda images: images.to(memory_format=last))
+        )
+        assert torch.allclose(plain, ours, rtol=1e-5)
+        assert outcome(report, "optimizer_step")["applied"] == "fused"
+
+        def gone_on(make=make):
+            _, kept = steps(make, False)  # a state whose numbers lie as in a contiguous parameter
+            weights = nn.Parameter(torch.ones(4, 3, 5, 5).to(memory_format=last))
+            optimizer = make([weights])
+            optimizer.load_state_dict(kept.state_dict())
+            weights.grad = torch.rand(4, 3, 5, 5).to(memory_format=last)
+            optimizer.step()
+            return weights
+
+        assert torch.allclose(gone_on(), with_fused_steps(gone_on)[0], rtol=1e-4)
+
+
 def case_a_group_that_joins_later_is_looked_at():
     def act():
         head, tail = nn.Linear(4, 4), nn.Linear(4, 2)

@@ -1,6 +1,9 @@
 """Steps of optimisers by PyTorch's own fused kernels, which read and write each parameter once.
 
-On processors PyTorch takes them only where a script says ``fused=True``, though they have been there since 2.4.
+On processors PyTorch takes them only where a script says ``fused=True``, though they have been there since 2.4. They go
+through memory as it lies, whatever a tensor's strides say: where a gradient, or the optimiser's state, lies in another
+order than its parameter (seen in 2.13), each number would meet another one's, without an error. So this is looked at
+before every step, and such a group takes its step as ever.
 """
 
 import sys
@@ -31,11 +34,11 @@ def imported(torch, report):
         groups = optimizer.param_groups
         sizes = [len(group["params"]) for group in groups]
         if optimizer not in known or known[optimizer][0] != sizes:
-            problems = [_problem(torch, optimizer, group) for group in groups]
-            known[optimizer] = sizes, [not problem for problem in problems]
-            _tell(report, optimizer, problems)
-        for group, fits in zip(groups, known[optimizer][1]):
-            if fits and group["fused"] is None:
+            known[optimizer] = sizes, [_problem(torch, optimizer, group) for group in groups]
+            found = zip(groups, known[optimizer][1])
+            _tell(report, optimizer, [problem or _order(torch, optimizer, group) for group, problem in found])
+        for group, problem in zip(groups, known[optimizer][1]):
+            if not problem and group["fused"] is None and not _order(torch, optimizer, group):
                 group["fused"] = FUSED  # which is true, and tells ours from the script's own True
 
     def ended(optimizer, _arguments, _options):
@@ -67,13 +70,33 @@ def _problem(torch, optimizer, group):
     if any(isinstance(value, torch.Tensor) for name, value in group.items() if name != "params"):
         return "its learning rate is a tensor"
     for parameter in group["params"]:
-        gradient = parameter.grad
         if parameter.device.type != "cpu":
             return "it is for processors"
         if type(parameter) not in (torch.nn.Parameter, torch.Tensor):
             return "a parameter is in parts"
         if parameter.dtype not in (torch.float32, torch.float64):
             return "a parameter is in %s" % str(parameter.dtype).partition(".")[2]
-        if gradient is not None and (gradient.layout != torch.strided or gradient.dtype != parameter.dtype):
+    return ""
+
+
+def _order(torch, optimizer, group):
+    """Why a group cannot have its next step so, by how its numbers lie in memory; empty where it can."""
+    for parameter in group["params"]:
+        gradient = parameter.grad
+        if gradient is None:
+            continue
+        if gradient.layout is not torch.strided or gradient.dtype is not parameter.dtype:
             return "a gradient is of another form than its parameter"
+        strides = parameter.stride()
+        if not parameter.is_contiguous() and not (
+            len(strides) == 4 and parameter.is_contiguous(memory_format=torch.channels_last)
+        ):
+            return "a parameter has gaps in memory"
+        if gradient.stride() != strides:
+            return "a gradient lies in another order than its parameter"
+        for value in optimizer.state[parameter].values() if parameter in optimizer.state else ():
+            if isinstance(value, torch.Tensor) and value.dim() and (
+                value.stride() != strides or value.dtype is not parameter.dtype
+            ):  # fmt: skip
+                return "the optimiser's state lies in another order than its parameter"
     return ""
