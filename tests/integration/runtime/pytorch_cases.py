@@ -463,6 +463,30 @@ def case_numbers_that_lie_in_another_order_than_their_parameters_keep_their_step
         assert torch.allclose(gone_on(), with_fused_steps(gone_on)[0], rtol=1e-4)
 
 
+def case_a_step_that_fails_leaves_nothing_behind():
+    def act():
+        weights = nn.Parameter(torch.ones(4, 3))
+        optimizer = torch.optim.SGD([weights], 0.1)
+
+        def closure():
+            raise ArithmeticError
+
+        try:
+            optimizer.step(closure)
+        except ArithmeticError:
+            pass
+        weights.grad = torch.rand(3, 4).t()
+        optimizer.step()
+        return weights, optimizer
+
+    torch.manual_seed(5)
+    plain, _ = act()
+    torch.manual_seed(5)
+    (ours, optimizer), _ = with_fused_steps(act)
+    assert torch.equal(plain, ours)
+    assert optimizer.param_groups[0]["fused"] is None
+
+
 def case_a_group_that_joins_later_is_looked_at():
     def act():
         head, tail = nn.Linear(4, 4), nn.Linear(4, 2)

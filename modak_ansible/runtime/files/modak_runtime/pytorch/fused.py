@@ -38,8 +38,9 @@ def imported(torch, report):
             found = zip(groups, known[optimizer][1])
             _tell(report, optimizer, [problem or _order(torch, optimizer, group) for group, problem in found])
         for group, problem in zip(groups, known[optimizer][1]):
-            if not problem and group["fused"] is None and not _order(torch, optimizer, group):
-                group["fused"] = FUSED  # which is true, and tells ours from the script's own True
+            if not problem and group["fused"] in (None, FUSED):  # ours, where a step before ended with an error
+                # the word is true, and tells ours from the script's own True
+                group["fused"] = None if _order(torch, optimizer, group) else FUSED
 
     def ended(optimizer, _arguments, _options):
         for group in optimizer.param_groups:  # what a script saves is what it would have saved
