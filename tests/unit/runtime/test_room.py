@@ -79,7 +79,7 @@ class Optimizer:
 def rank(monkeypatch):
     """A rank that has a peak and free memory as it is told, and what it did."""
     said = SimpleNamespace(peak=GIB, free=100 * GIB, done=[])
-    for name in ("return_what_is_freed", "keep_what_is_freed", "return_what_is_free"):
+    for name in ("return_what_is_freed", "keep_what_is_freed", "trim"):
         monkeypatch.setattr(rooms, name, lambda name=name: said.done.append(name.removesuffix("_what_is_freed")))
     monkeypatch.setattr(rooms, "free_memory", lambda: said.free)
     monkeypatch.setattr(rooms, "_peak", lambda: said.peak)
@@ -106,7 +106,7 @@ def test_it_gives_back_for_good_what_has_become_more_than_it_thought(rank):
     for peak in (GIB, GIB, 2 * GIB, 2 * GIB + 1, 3 * GIB):
         said.peak = peak
         said.optimizer.step()
-    assert said.done == ["return", "keep", "return", "return_what_is_free"]
+    assert said.done == ["return", "keep", "return", "trim"]
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ def keep_what_is_freed():
         library.mallopt(TRIM_THRESHOLD, 2 * _LARGEST)
 
 
-def return_what_is_free():
-    """Gives back what lies free in the heap now."""
+def trim():
+    """Gives back what lies free in the heap now; malloc_trim(3)."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)

@@ -5,14 +5,14 @@ import json
 import os
 import signal
 
-from modak_runtime.malloc import return_what_is_free, return_what_is_freed
+from modak_runtime.malloc import return_what_is_freed, trim
 
 _LARGEST, _PATIENCE = 1 << 28, 60  # numbers in matrices that are multiplied; seconds for all of them
 
 
 def resident():
     """Bytes of this process that lie in memory, without what is free in its heap; 0 where the kernel does not say."""
-    return_what_is_free()
+    trim()
     try:
         with open("/proc/self/statm") as numbers:
             return int(numbers.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -9,7 +9,7 @@ import os
 import resource
 
 from modak_runtime.free_memory import free_memory
-from modak_runtime.malloc import keep_what_is_freed, return_what_is_free, return_what_is_freed
+from modak_runtime.malloc import keep_what_is_freed, return_what_is_freed, trim
 
 _LEARNS = 2  # steps, the second of which has the optimiser's state, too
 _TIMES = 2  # of what it needs, that a rank may take; those that were measured took up to 1.7 times
@@ -45,7 +45,7 @@ class Room:
         elif self._most and _peak() > self._most:  # for good
             self._most = None
             return_what_is_freed()
-            return_what_is_free()
+            trim()
 
     def _has_room(self, needed):
         free = free_memory()
