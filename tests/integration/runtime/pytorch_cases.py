@@ -336,9 +336,9 @@ def case_the_probe_of_the_product_draws_from_no_stream():
     assert torch.equal(before, torch.get_rng_state()) and torch.get_num_threads() == threads
 
 
-def with_fused_steps(act):
+def with_fused_steps(act, choice="optimizer_step=fused"):
     """What a function gives while the runtime takes fused steps, and the report."""
-    report, hooks = Report("", {"optimizer_step": "fused"}), sys.modules["torch.optim.optimizer"]
+    report, hooks = Report("", dict([choice.split("=")])), sys.modules["torch.optim.optimizer"]
     report.prepared = True
     fused.imported(torch, report)
     try:
@@ -461,7 +461,30 @@ def case_numbers_that_lie_in_another_order_than_their_parameters_keep_their_step
             optimizer.step()
             return weights
 
-        assert torch.allclose(gone_on(), with_fused_steps(gone_on)[0], rtol=1e-4)
+        ours, report = with_fused_steps(gone_on)
+        assert torch.allclose(gone_on(), ours, rtol=1e-4)
+        assert outcome(report, "optimizer_step")["applied"] == "fused"
+
+
+def case_a_state_of_another_format_is_laid_out_for_the_scripts_own_fused_steps():
+    def gone_on(own):
+        torch.manual_seed(2)
+        kept = torch.optim.AdamW([nn.Parameter(torch.rand(4, 3, 5, 5))], 0.1)
+        kept.param_groups[0]["params"][0].grad = torch.rand(4, 3, 5, 5)
+        kept.step()
+        weights = nn.Parameter(torch.ones(4, 3, 5, 5).to(memory_format=torch.channels_last))
+        optimizer = torch.optim.AdamW([weights], 0.1)
+        optimizer.load_state_dict(kept.state_dict())
+        optimizer.param_groups[0]["fused"] = own
+        weights.grad = torch.rand(4, 3, 5, 5).to(memory_format=torch.channels_last)
+        optimizer.step()
+        return weights, optimizer.param_groups[0]["fused"]
+
+    plain, _ = gone_on(None)
+    (ours, kept), report = with_fused_steps(functools.partial(gone_on, True), "memory_format=channels_last")
+    assert torch.allclose(plain, ours, rtol=1e-5)
+    assert kept is True
+    assert "optimizer_step" not in report.as_dict(True)["choices"]
 
 
 def case_a_step_that_fails_leaves_nothing_behind():

@@ -7,6 +7,7 @@ import functools
 import os
 import sys
 
+from modak_runtime.pytorch import fused
 from modak_runtime.pytorch.model import prepare as prepare_model
 from modak_runtime.steps import length_of
 
@@ -27,9 +28,7 @@ def imported(torch, report, steps):
         watched.imported(torch, report)
     if "matmul" in report.planned:
         _choose_matmul(torch, report)
-    if "optimizer_step" in report.planned:
-        from modak_runtime.pytorch import fused
-
+    if fused.is_concerned(report.planned):
         fused.imported(torch, report)
     if report.planned.get("memory") == "out-of-core":
         from modak_runtime.pytorch import out_of_core

@@ -3,7 +3,7 @@
 On processors PyTorch takes them only where a script says ``fused=True``, though they have been there since 2.4. They go
 through memory as it lies, whatever a tensor's strides say: where a gradient, or the optimiser's state, lies in another
 order than its parameter (seen in 2.13), each number would meet another one's, without an error. So this is looked at
-before every step, and such a group takes its step as ever.
+before every step: a state is laid out as its parameter, and a group with such a gradient takes its step as ever.
 """
 
 import sys
@@ -13,9 +13,15 @@ NAME, FUSED = "optimizer_step", "fused"
 _KINDS = ("Adam", "AdamW", "SGD", "Adagrad")
 
 
+def is_concerned(planned):
+    """Whether anything is to be done: a choice of another memory format concerns what a script says of itself, too."""
+    return NAME in planned or planned.get("memory_format") == "channels_last"
+
+
 def imported(torch, report):
     """Has every optimiser of the script take them, as far as it can."""
-    if report.planned[NAME] != FUSED:
+    wanted = report.planned.get(NAME)
+    if wanted not in (None, FUSED):
         report.refused(NAME, "only %s is known" % FUSED)
         return
     optimizers = sys.modules.get("torch.optim.optimizer")  # torch.optim itself hides it
@@ -35,11 +41,14 @@ def imported(torch, report):
         sizes = [len(group["params"]) for group in groups]
         if optimizer not in known or known[optimizer][0] != sizes:
             known[optimizer] = sizes, [_problem(torch, optimizer, group) for group in groups]
-            found = zip(groups, known[optimizer][1])
-            _tell(report, optimizer, [problem or _order(torch, optimizer, group) for group, problem in found])
+            if wanted:
+                found = zip(groups, known[optimizer][1])
+                _tell(report, optimizer, [problem or _order(torch, optimizer, group) for group, problem in found])
         for group, problem in zip(groups, known[optimizer][1]):
-            if not problem and group["fused"] in (None, FUSED):  # ours, where a step before ended with an error
-                # the word is true, and tells ours from the script's own True
+            if group.get("fused") or not problem:
+                _lay_out(torch, optimizer, group)
+            # The word is true, and tells ours from the script's own True; it is there where a step before has failed.
+            if wanted and not problem and group["fused"] in (None, FUSED):
                 group["fused"] = None if _order(torch, optimizer, group) else FUSED
 
     def ended(optimizer, _arguments, _options):
@@ -95,9 +104,21 @@ def _order(torch, optimizer, group):
             return "a parameter has gaps in memory"
         if gradient.stride() != strides:
             return "a gradient lies in another order than its parameter"
-        for value in optimizer.state[parameter].values() if parameter in optimizer.state else ():
-            if isinstance(value, torch.Tensor) and value.dim() and (
-                value.stride() != strides or value.dtype is not parameter.dtype
-            ):  # fmt: skip
-                return "the optimiser's state lies in another order than its parameter"
+        for value in optimizer.state.get(parameter, {}).values():
+            if isinstance(value, torch.Tensor) and value.dim() and value.dtype is not parameter.dtype:
+                return "the optimiser's state is of another format than its parameter"
     return ""
+
+
+def _lay_out(torch, optimizer, group):
+    """Puts an optimiser's state in the order of its parameters: one that was loaded may be of another memory format."""
+    for parameter in group["params"]:
+        state = optimizer.state.get(parameter, {})
+        for name, value in state.items():
+            if (
+                isinstance(value, torch.Tensor)
+                and value.shape == parameter.shape
+                and value.stride() != parameter.stride()
+                and value.device.type == parameter.device.type == "cpu"
+            ):
+                state[name] = torch.empty_like(parameter, dtype=value.dtype, requires_grad=False).copy_(value)
