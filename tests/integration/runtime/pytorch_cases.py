@@ -405,7 +405,21 @@ def case_steps_that_cannot_be_fused_stay_as_they_are():
         (model, _, now), report = with_fused_steps(functools.partial(learnt, make, kind=kind))
         assert now == {False}
         assert all(torch.equal(*pair) for pair in zip(model.parameters(), plain.parameters()))
-        assert outcome(report, "optimizer_step")["reason"].startswith(words)
+        found = outcome(report, "optimizer_step")
+        assert (found["applied"], found["how"].startswith(words)) == ("default", True)
+
+
+def case_of_two_optimisers_one_that_can_is_enough():
+    def act(kinds):
+        for kind in kinds:
+            weights = nn.Parameter(torch.ones(3))
+            weights.grad = torch.ones(3)
+            kind([weights], 0.1).step()
+
+    both = [torch.optim.Adadelta, torch.optim.AdamW]
+    for kinds in (both, both[::-1]):
+        _, report = with_fused_steps(functools.partial(act, kinds))
+        assert outcome(report, "optimizer_step")["applied"] == "fused"
 
 
 def case_gradients_that_are_sparse_keep_the_steps_of_their_group():
@@ -444,7 +458,7 @@ def case_numbers_that_lie_in_another_order_than_their_parameters_keep_their_step
             plain, _ = steps(make, True, given)
             (ours, _), report = with_fused_steps(functools.partial(steps, make, True, given))
             assert torch.equal(plain, ours)
-            assert "a gradient lies in another order" in outcome(report, "optimizer_step")["reason"]
+            assert "a gradient lies in another order" in outcome(report, "optimizer_step")["how"]
         plain, _ = steps(make, True, lambda images: images.to(memory_format=last))
         (ours, _), report = with_fused_steps(
             functools.partial(steps, make, True, lambda images: images.to(memory_format=last))

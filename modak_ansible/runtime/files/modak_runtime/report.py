@@ -59,6 +59,11 @@ class Report:
         """Notes that a choice acts; what refused it for another object before is forgotten."""
         self._found[name] = {"applied": self.planned[name], "how": how, "reason": note}
 
+    def stands(self, name, value, how):
+        """Notes what acts in the place of a choice that has nothing to act on, unless it does for another object."""
+        if name in self.planned and (self._found.get(name) or {}).get("applied") != self.planned[name]:
+            self._found[name] = {"applied": value, "how": how, "reason": ""}
+
     def refused(self, name, reason, how=""):
         """Notes why a choice does not act, unless it does for another object."""
         if name in self.planned and (self._found.get(name) or {}).get("applied") is None:

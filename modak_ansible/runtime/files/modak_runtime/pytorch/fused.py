@@ -63,7 +63,7 @@ def imported(torch, report):
 def _tell(report, optimizer, problems):
     name = type(optimizer).__name__
     if all(problems):
-        report.refused(NAME, "%s: %s" % (name, problems[0]))
+        report.stands(NAME, "default", "%s: %s" % (name, problems[0]))
     else:
         part = "" if not any(problems) else " in %d of %d groups" % (problems.count(""), len(problems))
         report.applied(NAME, "hook", name + part)
