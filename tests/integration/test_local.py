@@ -83,6 +83,23 @@ def test_planned_is_compared_with_applied_and_recorded_once(pytorch_python, tmp_
     assert modak("undeploy", project, cwd=project).returncode == 0
 
 
+def test_an_optimiser_without_fused_kernels_is_no_failure_and_is_compared_with_stock(pytorch_python, tmp_path):
+    project = tmp_path / "project"
+    (project / ".modak").mkdir(parents=True)
+    (project / "types").symlink_to(ROOT / "tosca" / "types")
+    (project / "train").mkdir()
+    script = SCRIPT.replace("optim.SGD(model.parameters(), lr=0.1)", "optim.Adadelta(model.parameters())")
+    (project / "train" / "train.py").write_text(script.replace("range(2)", "range(20)"))
+    wishes = "compiler: none, input: memory, memory_format: channels_last"
+    (project / "service.yaml").write_text(BLUEPRINT.replace(wishes, "compare_with_stock: 60"))
+    done = modak("deploy", project, cwd=project)
+    assert done.returncode == 0, done.stderr
+    shown = " ".join(done.stdout.split())
+    assert "optimizer_step default (Adadelta: it has no fused kernel)" in shown
+    assert "of stock" in shown  # though this model has no format of images either
+    assert modak("undeploy", project, cwd=project).returncode == 0
+
+
 def test_any_python_program_and_whatever_it_measures(tmp_path):
     """No framework, no prediction; the threads of whatever it computes with are set, and its numbers are told."""
     project = tmp_path / "project"

@@ -126,6 +126,14 @@ def test_why_a_candidate_is_out(trial, script, reason):
 
 
 @pytest.mark.component
+def test_what_is_only_compared_is_measured_as_it_is_applied(trial, tmp_path):
+    """The training does not apply it either."""
+    refused = {"compiler": {"planned": "xla", "applied": None, "reason": "not here"}}
+    runner = Runner(str(tmp_path), {**plan_of(), "tuning": {"reduction": 1}}, sys.executable)
+    assert trial(writes({**REPORT, "choices": refused}), runner=runner)["count"] == 20
+
+
+@pytest.mark.component
 def test_a_trial_that_does_not_end_is_ended_with_all_that_it_started(trial, tmp_path):
     pid = tmp_path / "pid"
     script = f"""import subprocess, time

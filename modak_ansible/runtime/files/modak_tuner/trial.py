@@ -69,6 +69,8 @@ class Runner:
 
     def __init__(self, deployment, plan, python):
         self._deployment, self._plan, self._python = deployment, plan, python
+        # A comparison chooses nothing: what is not applied in a trial is not applied in the training, either.
+        self._chooses = plan.get("tuning", {}).get("reduction") != 1
         self._process, self._signal = None, 0
 
     @property
@@ -84,7 +86,7 @@ class Runner:
         """The steps of a candidate, as the runtime in its process reports them.
 
         Raises:
-            Failed: it crashed, counted no steps or did not apply what it is to be measured with.
+            Failed: it crashed, counted no steps or did not apply what it is to be chosen for.
             Stopped: somebody wants the tuning to end.
         """
         self._check()
@@ -92,7 +94,7 @@ class Runner:
         try:
             code = self._execute(candidate, folder, steps, seconds)
             self._check()
-            return _judged(code, folder, seconds)
+            return _judged(code, folder, seconds, self._chooses)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -149,7 +151,7 @@ def _end(process, number):
             return
 
 
-def _judged(code, folder, seconds):
+def _judged(code, folder, seconds, chooses):
     """The steps that a trial reported, where it is one."""
     if code:
         words = _last_line(os.path.join(folder, "error"))
@@ -162,7 +164,7 @@ def _judged(code, folder, seconds):
             raise TooSlow("it made no step in %.0f s" % seconds) from problem
         raise Failed("it reported no steps") from problem
     for name, choice in sorted(report["choices"].items()):
-        if choice["applied"] is None:
+        if chooses and choice["applied"] is None:
             raise Failed("%s %s was not applied: %s" % (name, choice["planned"], choice["reason"] or "no reason given"))
     steps = report.get("steps") or {}
     if not steps.get("count"):
