@@ -147,3 +147,30 @@ class CodeOptimisation(Optimisation):
     def why_not(self, draft: Draft, value: str) -> str:  # noqa: ARG002 - most values need nothing
         """What a value needs and has not got here; empty when it can be had."""
         return ""
+
+
+class OfPyTorch(CodeOptimisation):
+    """What PyTorch alone leaves open."""
+
+    def values(self, draft: Draft) -> tuple[str, ...]:
+        return self.property_values() if framework_of(draft) == "pytorch" else self.stock
+
+
+class OnProcessors(OfPyTorch):
+    """A choice among what PyTorch itself has for processors."""
+
+    hooked: ClassVar[tuple[str, ...]] = ("pytorch",)
+    moves: ClassVar[Numerics] = "reassociation"
+    elsewhere: ClassVar[str]  # what another framework does, behind its name
+    accelerated: ClassVar[str] = "it is for processors"  # why not on accelerators
+
+    def why_not(self, draft: Draft, value: str) -> str:
+        if value in self.stock:
+            return ""
+        if framework_of(draft) != "pytorch":
+            return f"{framework_of(draft)} {self.elsewhere}"
+        return self.accelerated if draft.request.resources.accelerators else self.why_not_here(draft)
+
+    @abstractmethod
+    def why_not_here(self, draft: Draft) -> str:
+        """What anything but the default needs of PyTorch on processors, and has not got; empty when it can be had."""

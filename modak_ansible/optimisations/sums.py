@@ -6,10 +6,10 @@ from typing import ClassVar
 
 from modak_ansible.allocation.ranks import ranks_of
 from modak_ansible.optimisations.base import Draft, Option
-from modak_ansible.optimisations.code import CodeOptimisation, framework_of
+from modak_ansible.optimisations.code import OfPyTorch
 
 
-class SumsOptimisation(CodeOptimisation):
+class SumsOptimisation(OfPyTorch):
     """A matter of the sums between ranks; the performance model knows it by its law, not by records of each value."""
 
     after: ClassVar[tuple[str, ...]] = ("image", "scaling")
@@ -20,9 +20,6 @@ class SumsOptimisation(CodeOptimisation):
         if not self.wish(draft) and why_nothing_travels(draft):
             return ()
         return super().options(draft)
-
-    def values(self, draft: Draft) -> tuple[str, ...]:
-        return self.property_values() if framework_of(draft) == "pytorch" else self.stock
 
     def why_not(self, draft: Draft, value: str) -> str:  # noqa: ARG002 - the same for all
         return why_nothing_travels(draft)

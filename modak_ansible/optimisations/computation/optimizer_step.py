@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from modak_ansible.allocation.ranks import ranks_of
 from modak_ansible.optimisations.base import Default, Draft
-from modak_ansible.optimisations.code import CodeOptimisation, framework_of, is_at_least
+from modak_ansible.optimisations.code import OnProcessors, is_at_least
 from modak_ansible.optimisations.properties import Property
 
 _SINCE = "2.4"
 
 
-class OptimizerStep(CodeOptimisation):
+class OptimizerStep(OnProcessors):
     name = "optimizer_step"
     reasons = {
         "default": "the framework's own choice, which on processors is one operator after the other",
@@ -19,21 +19,12 @@ class OptimizerStep(CodeOptimisation):
     properties = (Property("The kernels by which an optimiser takes its steps.", tuple(reasons)),)
     suite_default = "default"
     after = ("image", "memory", "strategy")
-    hooked = ("pytorch",)
-    stock = ("default",)
     is_switch = False
-    moves = "reassociation"
+    stock = ("default",)
+    elsewhere = "has its own"
+    accelerated = "on accelerators PyTorch takes fast ones by itself"
 
-    def values(self, draft: Draft) -> tuple[str, ...]:
-        return self.property_values() if framework_of(draft) == "pytorch" else ("default",)
-
-    def why_not(self, draft: Draft, value: str) -> str:
-        if value == "default":
-            return ""
-        if framework_of(draft) != "pytorch":
-            return f"{framework_of(draft)} has its own"
-        if draft.request.resources.accelerators:
-            return "on accelerators PyTorch takes fast ones by itself"
+    def why_not_here(self, draft: Draft) -> str:
         if draft.entry and not is_at_least(draft, _SINCE):
             return f"PyTorch has them for processors from {_SINCE} on"
         if draft.settings.get("memory") == "out-of-core":
