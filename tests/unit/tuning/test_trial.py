@@ -129,7 +129,7 @@ def test_why_a_candidate_is_out(trial, script, reason):
 def test_what_is_only_compared_is_measured_as_it_is_applied(trial, tmp_path):
     """The training does not apply it either."""
     refused = {"compiler": {"planned": "xla", "applied": None, "reason": "not here"}}
-    runner = Runner(str(tmp_path), {**plan_of(), "tuning": {"reduction": 1}}, sys.executable)
+    runner = Runner(str(tmp_path), plan_of(), sys.executable, chooses=False)
     assert trial(writes({**REPORT, "choices": refused}), runner=runner)["count"] == 20
 
 

@@ -38,7 +38,7 @@ def _below_limits(proc, groups):
             folder, names = groups, _V2
         else:
             continue
-        parts = path.strip("/").split("/") if path.strip("/") else []
+        parts = [part for part in path.split("/") if part]
         for count in range(len(parts) + 1):
             try:
                 limit, used = (int(_read(os.path.join(folder, *parts[:count], name))) for name in names)

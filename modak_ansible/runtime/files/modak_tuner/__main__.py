@@ -13,13 +13,15 @@ from modak_tuner.trial import Runner
 def main(deployment):
     with open(os.path.join(deployment, "plan.json")) as file:
         plan = json.load(file)
-    diary = Diary(deployment, plan["tuning"])
-    runner = Runner(deployment, plan, sys.executable)
+    tuning = plan["tuning"]
+    halves = tuning["reduction"] > 1  # else all go on, and nothing is chosen
+    diary, runner = Diary(deployment, tuning), Runner(deployment, plan, sys.executable, chooses=halves)
     signal.signal(signal.SIGTERM, runner.stop)
     signal.signal(signal.SIGINT, runner.stop)
     state, reason = "failed", ""
     try:
-        reason = _tuned(Halving(plan["tuning"], runner.run, diary), plan["tuning"])
+        halving = Halving(tuning, runner.run, diary)
+        reason = _tuned(halving) if halves else halving.take_turns()
         state = "stopped" if runner.is_stopped else "finished"
     except ImportError as error:
         reason = "the image has no optuna: %s" % error
@@ -30,10 +32,7 @@ def main(deployment):
     return 0 if diary.has_best else 1
 
 
-def _tuned(halving, tuning):
-    """Runs all of it, and gives why it ended."""
-    if tuning["reduction"] == 1:
-        return halving.take_turns()
+def _tuned(halving):
     import optuna
 
     return halving.tune(optuna)

@@ -65,12 +65,12 @@ class Runner:
         deployment: its folder, with the user's files below ``code``.
         plan: its plan.
         python: the interpreter.
+        chooses: whether the best is to be chosen; else they are compared, and what one does not apply is not applied
+            in the training, either.
     """
 
-    def __init__(self, deployment, plan, python):
-        self._deployment, self._plan, self._python = deployment, plan, python
-        # A comparison chooses nothing: what is not applied in a trial is not applied in the training, either.
-        self._chooses = plan.get("tuning", {}).get("reduction") != 1
+    def __init__(self, deployment, plan, python, chooses=True):
+        self._deployment, self._plan, self._python, self._chooses = deployment, plan, python, chooses
         self._process, self._signal = None, 0
 
     @property
