@@ -44,12 +44,27 @@ RUNS = 3
 Started = tuple[subprocess.Popen[bytes], IO[bytes]]
 
 
+def environment(**more: str) -> dict[str, str]:
+    """What a training has in its environment: the runtime, one thread, and nothing of modak's that is around."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("MODAK", "PYTHON"))}
+    return {**kept, "PYTHONPATH": str(FILES), "OMP_NUM_THREADS": "1", **more}
+
+
+def of_ranks(count: int, strategy: str) -> list[dict[str, str]]:
+    """What each of several ranks over loopback is told; nothing to a process that is alone."""
+    if count == 1:
+        return [{}]
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    ours = {"WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "GLOO_SOCKET_IFNAME": "lo"}
+    return [{**ours, "RANK": str(rank), "MODAK_STRATEGY": strategy} for rank in range(count)]
+
+
 def started(python: str, words: list[str], **more: str) -> Started:
     """A training that has begun, and what it writes."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("MODAK", "PYTHON"))}
     log = tempfile.TemporaryFile()  # noqa: SIM115 - read when the process has ended
-    ours = {"PYTHONPATH": str(FILES), "OMP_NUM_THREADS": "1", **more}
-    return subprocess.Popen([python, str(SCRIPT), *words], env=kept | ours, stdout=log, stderr=log), log
+    return subprocess.Popen([python, str(SCRIPT), *words], env=environment(**more), stdout=log, stderr=log), log
 
 
 def peak(training: Started) -> int:
@@ -83,11 +98,7 @@ def run(python: str, model: str, ranks: int, strategy: str) -> tuple[list[int], 
     """The peaks of all ranks of a training; why there are none where it cannot be trained so."""
     if ranks == 1:
         return [peak(started(python, [model]))], ""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
-    ours = {"WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "GLOO_SOCKET_IFNAME": "lo"}
-    found = [started(python, [model], **ours, RANK=str(rank), MODAK_STRATEGY=strategy) for rank in range(ranks)]
+    found = [started(python, [model], **told) for told in of_ranks(ranks, strategy)]
     peaks, refused = [], ""
     for each in found:
         try:

@@ -1,8 +1,8 @@
 """How much faster small trainings are one way than another, measured in turns.
 
-python benchmarks/turns.py WHAT PYTHON RECORDS.jsonl [MODEL[:STRATEGY] ...]
+python benchmarks/memory/turns.py WHAT PYTHON RECORDS.jsonl [MODEL[:STRATEGY] ...]
 
-PYTHON is an interpreter with PyTorch. The models of memory/train.py are trained for twelve steps, of which the first
+PYTHON is an interpreter with PyTorch. The models of train.py are trained for twelve steps, of which the first
 three do not count, five times each way, in turns. The records get a line each; a table of them is printed. Without
 PYTHON, as `-`, the records alone are looked at. WHAT is one of
 
@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -23,11 +22,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
-from modak_ansible.runtime import FILES
+from measure import MIB, SCRIPT, environment, of_ranks
 
-SCRIPT = Path(__file__).with_name("memory") / "train.py"
 TURNS, STEPS, FIRST = 5, 12, 3
-MIB = 1 << 20
 
 
 class Comparison(NamedTuple):
@@ -62,20 +59,12 @@ def train(python: str, model: str, strategy: str, more: dict[str, str]) -> dict[
     Raises:
         RuntimeError: it failed.
     """
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("MODAK", "PYTHON"))}
-    ours = kept | {"PYTHONPATH": str(FILES), "OMP_NUM_THREADS": "1"} | more
-    if strategy:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = str(probe.getsockname()[1])
-        ours |= {"MODAK_STRATEGY": strategy, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
     words = [python, str(SCRIPT), model, "--steps", str(STEPS)]
-    loopback = {"GLOO_SOCKET_IFNAME": "lo"}
+    mine, *others_told = of_ranks(2 if strategy else 1, strategy)
     others = [
-        subprocess.Popen(words, env=ours | loopback | {"RANK": "1"}, stdout=subprocess.DEVNULL)
-        for _ in range(bool(strategy))
+        subprocess.Popen(words, env=environment(**more, **told), stdout=subprocess.DEVNULL) for told in others_told
     ]
-    first = subprocess.Popen(words, env=ours | loopback | {"RANK": "0"}, stdout=subprocess.PIPE, text=True)
+    first = subprocess.Popen(words, env=environment(**more, **mine), stdout=subprocess.PIPE, text=True)
     times, lines, peaks = [], [""], []
     for line in first.stdout or ():
         times.append(time.monotonic())
@@ -122,9 +111,8 @@ def table(what: Comparison, records: Path) -> str:
         cells += [f"{1e3 * median(steps[way]):.0f}" for way in pair]
         cells += [f"{median(faster):.2f} ({faster[0]:.2f} to {faster[-1]:.2f})"]
         cells += [f"{peaks[way]:.0f}" for way in pair]
-        cells += [
-            "the same" if losses[pair[0]] == losses[pair[1]] else ", ".join(sorted(losses[pair[0]] | losses[pair[1]]))
-        ]
+        found = set.union(*losses.values())
+        cells += ["the same" if all(each == found for each in losses.values()) else ", ".join(sorted(found))]
         lines.append(f"| {' | '.join(cells)} |")
     lines += ["", f"- {min(faster_of):.2f} to {max(faster_of):.2f} times faster, {median(faster_of):.2f} in the middle"]
     lines += [f"- {min(more_of):.2f} to {max(more_of):.2f} times the memory, {median(more_of):.2f} in the middle"]
