@@ -211,6 +211,9 @@ def _ended(place: _Place, said: str) -> SourceProblem:
         reason, hint = _denied(place, denied[1] or place.destination, denied[2] or "publickey")
         unread = [f"{found[0]}; " for found in _UNREAD.finditer(said)]
         return SourceProblem("dataset-source", reason, f"{''.join(unread)}{hint}: {by_hand}")
+    if "kex_exchange_identification" in said:
+        hint = f"after logins that failed, an sshd does so for a while: try again in a minute, by hand: {by_hand}"
+        return Unreached("dataset-source", f"{place.server} closes connections before the login", hint)
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     hint = f"the address, and the network of this machine; try it by hand: {by_hand}"
     return Unreached("dataset-source", f"{place.server}: {lines[-1] if lines else 'the connection ended'}", hint)

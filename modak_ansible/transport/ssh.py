@@ -200,6 +200,12 @@ _REASONS = (
         "check username and identity_file, and that the key is in the target's authorized_keys: ssh HOST",
     ),
     (r"Connection refused", "refuses the connection", "check the address and the port, and that sshd runs there"),
+    # Of a host whose logins failed (PerSourcePenalties, since OpenSSH 9.8; fail2ban), or with too many under way (MaxStartups).
+    (
+        r"kex_exchange_identification: (Connection closed|read: Connection reset)",
+        "closes connections before the login",
+        "after logins that failed, or with too many at once, an sshd does so for a while: try again in a minute",
+    ),
     (
         r"timed out|timeout",
         f"does not answer within {_CONNECT_SECONDS} s",
