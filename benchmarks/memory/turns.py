@@ -9,6 +9,9 @@ PYTHON, as `-`, the records alone are looked at. WHAT is one of
   room            two ranks with parts of a model over loopback, which give back what they free, or keep it
   optimizer_step  one process, whose optimiser takes its steps by single operators, or by fused kernels
   huge_pages      one process, with pages of 4 KiB, or with such of 2 MB for large tensors
+  reassociation   one process as it is, or with what may order sums anew: oneDNN's products, fused steps and tcmalloc,
+                  which the dynamic loader has to find (LD_LIBRARY_PATH)
+  any             one process as it is, or in bf16 with fused steps and tcmalloc
 """
 
 from __future__ import annotations
@@ -40,6 +43,8 @@ _ALONE = (
     "llama", "gpt", "encoder", "translator", "lora", "vit", "mlp", "tables", "columns", "tagger", "gru", "cnn",
     "resnet", "convnext", "unet",
 )  # fmt: skip
+_TRANSFORMERS = ("gpt", "encoder", "llama")
+_TCMALLOC = {"LD_PRELOAD": "libtcmalloc_minimal.so.4"}
 COMPARISONS = {
     "room": Comparison(
         "returned", "kept", ({"MODAK_MEMORY_LIMIT": "1"}, {}),
@@ -50,6 +55,12 @@ COMPARISONS = {
     ),
     "optimizer_step": Comparison("default", "fused", ({}, {"MODAK_CHOICES": "optimizer_step=fused"}), _ALONE),
     "huge_pages": Comparison("none", "transparent", ({}, {"THP_MEM_ALLOC_ENABLE": "1"}), _ALONE),
+    "reassociation": Comparison(
+        "stock", "chosen", ({}, {"MODAK_CHOICES": "optimizer_step=fused matmul=onednn", **_TCMALLOC}), _TRANSFORMERS
+    ),
+    "any": Comparison(
+        "stock", "chosen", ({}, {"MODAK_CHOICES": "optimizer_step=fused precision=bf16", **_TCMALLOC}), _TRANSFORMERS
+    ),
 }  # fmt: skip
 
 
@@ -80,7 +91,13 @@ def train(python: str, model: str, strategy: str, more: dict[str, str]) -> dict[
 
 
 def measure(what: Comparison, python: str, records: Path, cases: list[str]) -> None:
-    """Adds a line for each case to the records."""
+    """Adds a line for each case to the records.
+
+    Raises:
+        subprocess.CalledProcessError: a library that one way preloads is not there; the loader would go on without it.
+    """
+    for library in {other["LD_PRELOAD"] for other in what.environments if "LD_PRELOAD" in other}:
+        subprocess.run([python, "-c", f"import ctypes; ctypes.CDLL({library!r})"], check=True)
     ways = list(zip((what.stock, what.other), what.environments, strict=True))
     for case in cases:
         model, _, strategy = case.partition(":")

@@ -200,7 +200,7 @@ _REASONS = (
         "check username and identity_file, and that the key is in the target's authorized_keys: ssh HOST",
     ),
     (r"Connection refused", "refuses the connection", "check the address and the port, and that sshd runs there"),
-    # Of a host whose logins failed (PerSourcePenalties, since OpenSSH 9.8; fail2ban), or with too many under way (MaxStartups).
+    # Of a host whose logins failed (PerSourcePenalties, since OpenSSH 9.8; fail2ban), or with too many (MaxStartups).
     (
         r"kex_exchange_identification: (Connection closed|read: Connection reset)",
         "closes connections before the login",

@@ -64,8 +64,8 @@ def predicted(plan: Plan) -> str:
         return f"not predicted: nothing models what a Python program computes; the walltime, {walltime}, bounds it"
     if found is None or not found.known:
         return f"not known: {'; '.join(found.doubts) if found and found.doubts else 'nothing like it was measured'}"
-    epochs = plan.application.work.epochs
-    what = f"{counted(epochs, 'epoch')} in " if epochs else ""
+    epochs, samples = plan.application.work.epochs, plan.application.work.samples
+    what = f"{counted(epochs, 'epoch')}{f' of {samples:,} samples' if samples else ''} in " if epochs else ""
     text = f"{what}{format_seconds(found.seconds.middle)} ({clocks(found.seconds)})"
     if found.core_hours is not None:
         text += f", {found.core_hours:.2g} core-hours"

@@ -24,18 +24,22 @@ def draw(plan: Plan, state: Path, file: Path) -> list[str]:
     Raises:
         ModakError: no job of the plan has ended, nothing was predicted of it, or the file cannot be written.
     """
-    rows = compared(plan, _record(plan, state))
+    record = _record(plan, state)
+    rows, other_samples = compared(plan, record), _other_samples(plan, record)
     try:
-        _write(plan, rows, file)
+        _write(plan, rows, other_samples, file)
     except (OSError, ValueError) as error:
         raise ModakError(f"{file} cannot be written: {error}", hint="its name ends in .png, .svg or .pdf") from error
-    return [
+    lines = [
         f"{name}: {measured:.3g} s measured, {_interval(predicted)} predicted" for name, predicted, measured in rows
     ]
+    return [*lines, *filter(None, [other_samples])]
 
 
 def compared(plan: Plan, record: Record) -> list[tuple[str, Interval, float]]:
     """Every part that was predicted and measured, in seconds, and the whole run.
+
+    What was predicted is that of as many samples as the job had.
 
     Raises:
         ModakError: nothing was predicted of the plan's run, or nothing measured of its parts.
@@ -45,10 +49,40 @@ def compared(plan: Plan, record: Record) -> list[tuple[str, Interval, float]]:
         raise ModakError("nothing was predicted of this plan", hint="modak model show tells what is known")
     measured = _measured(record)
     predicted = {**chosen.prediction.parts, "whole": chosen.prediction.seconds}
+    if "training" in predicted:
+        training = predicted["training"]
+        predicted["training"] = _less(training, training, 1.0 - _share(plan, record))
+        predicted["whole"] = _less(predicted["whole"], training, 1.0 - _share(plan, record))
     rows = [(name, predicted[name], measured[name]) for name in predicted if name in measured]
     if not rows:
         raise ModakError("nothing of what was predicted was measured in this job")
     return rows
+
+
+def _samples(record: Record) -> int | None:
+    """Of an epoch of the job."""
+    if record.training is not None:
+        return record.training.training_images
+    return record.steps.samples if record.steps is not None else None
+
+
+def _share(plan: Plan, record: Record) -> float:
+    """Samples that the job had of those that were planned with, as where drawn digits take MNIST's place."""
+    had, planned = _samples(record), plan.application.work.samples
+    return had / planned if had and planned else 1.0
+
+
+def _other_samples(plan: Plan, record: Record) -> str:
+    if _share(plan, record) == 1.0:
+        return ""
+    planned = plan.application.work.samples
+    return f"predictions are of the {_samples(record):,} samples that the job had; planned were {planned:,}"
+
+
+def _less(whole: Interval, part: Interval, share: float) -> Interval:
+    """A time without a share of one of its parts."""
+    ends = {end: getattr(whole, end) - share * getattr(part, end) for end in ("middle", "low", "high")}
+    return Interval(middle=ends["middle"], low=min(ends.values()), high=max(ends.values()))
 
 
 def _interval(predicted: Interval) -> str:
@@ -80,7 +114,7 @@ def _measured(record: Record) -> dict[str, float]:
     return {name: seconds for name, seconds in found.items() if seconds}
 
 
-def _write(plan: Plan, rows: list[tuple[str, Interval, float]], file: Path) -> None:
+def _write(plan: Plan, rows: list[tuple[str, Interval, float]], note: str, file: Path) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
@@ -103,7 +137,7 @@ def _write(plan: Plan, rows: list[tuple[str, Interval, float]], file: Path) -> N
     axes.plot([measured for _, _, measured in rows], list(places), "D", color=_MEASURED, label="measured")
     axes.set_yticks(list(places), [name.replace("_", " ") for name, _, _ in rows])
     axes.set_xscale("log")
-    axes.set_xlabel("seconds")
+    axes.set_xlabel(f"seconds\n{note}" if note else "seconds", fontsize=8)
     axes.set_title(f"{plan.name}: {plan.training}, plan {plan.digest[:12]}", fontsize=10)
     axes.legend(fontsize=8)
     axes.grid(axis="x", alpha=0.3)

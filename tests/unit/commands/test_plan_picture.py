@@ -37,6 +37,20 @@ def test_parts_that_both_have_are_compared(plan):
     assert rows == {"training": (100.0, 90.0), "whole": (100.0, 97.0)}
 
 
+def test_a_job_that_trained_with_fewer_samples_is_compared_with_as_many(plan, tmp_path):
+    """As where drawn digits take MNIST's place: what is predicted for each sample is kept, and the picture says so."""
+    planned = plan.application.work.samples
+    steps = Steps(count=10, all_seconds=9.0, total_seconds=17.0, samples=planned // 10)
+    rows = {name: (predicted, measured) for name, predicted, measured in compared(plan, record(plan, steps=steps))}
+    assert [rows["training"][0].middle, rows["whole"][0].middle] == pytest.approx([10.0, 10.0])
+    assert rows["whole"][0].low < 10.0 < rows["whole"][0].high
+    path = tmp_path / RECORDS
+    path.parent.mkdir()
+    path.write_text(record(plan, steps=steps).model_dump_json(by_alias=True) + "\n")
+    shown = draw(plan, tmp_path, tmp_path / "picture.svg")
+    assert shown[-1] == f"predictions are of the {planned // 10:,} samples that the job had; planned were {planned:,}"
+
+
 @pytest.mark.parametrize("name", ["picture.png", "picture.svg"])
 def test_a_picture_is_drawn_of_the_newest_record(plan, tmp_path, name):
     path = tmp_path / RECORDS

@@ -125,7 +125,11 @@ def test_a_host_that_does_not_answer(tmp_path):
 def test_a_host_that_keeps_this_one_out(tmp_path):
     """As an sshd does for a while after logins that failed: it ends the connection and says nothing."""
     with socket.create_server(("127.0.0.1", 0)) as server:
-        Thread(target=lambda: server.accept()[0].close(), daemon=True).start()
+
+        def shut_out():
+            server.accept()[0].close()
+
+        Thread(target=shut_out, daemon=True).start()
         made = connect(target(port=server.getsockname()[1]), tmp_path / "testbed", tmp_path, tmp_path)
         with pytest.raises(TargetUnreachable, match="closes connections before the login") as caught:
             made.check()
