@@ -5,7 +5,7 @@ from __future__ import annotations
 from modak_ansible.discovery.aim import Aim
 from modak_ansible.discovery.finding import Finding, missing, ok, warning
 from modak_ansible.errors import CannotPlan
-from modak_ansible.planning.money import cost_words
+from modak_ansible.planning.costs.money import cost_words
 from modak_ansible.planning.plan import make_plan
 from modak_ansible.planning.service import model_of
 

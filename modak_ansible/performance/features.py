@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from math import log
 from typing import NamedTuple
 
+from modak_ansible.model.measured.work import Rates, Work
+
 FEATURES = 11  # of this list; a model that was fitted with another one is not read
 
 _OF = ": "
@@ -49,6 +51,23 @@ class Facts(NamedTuple):
     # speed of the machine's products in the number format of the run over single precision, of which the roofline is
     # made; None where nobody measured it
     format_gain: float | None = 1.0
+
+    def of_work(self, work: Work, batch: int | None, rates: Rates | None) -> Facts:
+        """The run with what is known of its work, ``batch`` samples of which are a step of one process.
+
+        Args:
+            rates: the machine's speeds in the number format of the run; None where nobody measured them.
+        """
+        return self._replace(
+            workload=work.workload,
+            step_gflop=work.gflop_per_sample * batch if work.gflop_per_sample and batch else None,
+            parameters=work.parameters,
+            layers=work.layers,
+            step_bytes=work.sample_bytes * batch if work.sample_bytes and batch else None,
+            over_ideal=work.over_ideal(self.balance, rates or Rates.usual()),
+            version=short_version(self.version),
+            format_gain=rates.products if rates else None,
+        )
 
 
 def group_of(group: str, owner: str) -> str:

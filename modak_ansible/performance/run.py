@@ -10,7 +10,7 @@ from archspec.cpu import TARGETS
 
 from modak_ansible.model.measured.prediction import Question
 from modak_ansible.model.measured.work import Rates, Work
-from modak_ansible.performance.features import Facts, short_version
+from modak_ansible.performance.features import Facts
 from modak_ansible.performance.fit.machines import SINGLE, balance_of, called, peak_for, rates_of
 from modak_ansible.performance.stock import switched
 from modak_ansible.performance.stored import Machine
@@ -44,9 +44,6 @@ class Runs:
         batch = work.batch_size
         if batch and question.shares_batch:
             batch = ceil(batch / processes)
-        gflop = work.gflop_per_sample
-        balance = _balance(question, machine, threads)
-        rates = _rates(question, machine, threads)
         facts = Facts(
             framework=question.framework,
             entry=question.entry,
@@ -54,16 +51,10 @@ class Runs:
             switches=switched(question.framework, settings),
             machine=machine.name if machine and not peak_of else self._stranger(question),
             container=question.container and settings.get("container") != "native",
-            step_gflop=gflop * batch if gflop and batch else None,
-            parameters=work.parameters,
             threads=threads,
-            layers=work.layers,
-            step_bytes=work.sample_bytes * batch if work.sample_bytes and batch else None,
-            balance=balance,
-            over_ideal=work.over_ideal(balance, rates or Rates.usual()),
-            version=short_version(question.version),
-            format_gain=rates.products if rates else None,
-        )
+            balance=_balance(question, machine, threads),
+            version=question.version,
+        ).of_work(work, batch, _rates(question, machine, threads))
         peak = _peak(question, machine, threads)
         steps = None
         if work.epochs and work.samples and batch:

@@ -23,10 +23,10 @@ from modak_ansible.optimisations.base import CannotPlan, Draft
 from modak_ansible.optimisations.computation.memory import planned_memory
 from modak_ansible.performance.scaled import scaled_program, scaled_training, with_shape
 from modak_ansible.performance.scaling import Run
+from modak_ansible.planning.costs.money import planned_cost
 from modak_ansible.planning.data import ON_TARGET, planned_datasets, with_data
 from modak_ansible.planning.image_layers import image_of
 from modak_ansible.planning.job import planned_job
-from modak_ansible.planning.money import planned_cost
 from modak_ansible.planning.notebook import is_notebook
 from modak_ansible.planning.rationale import rounded
 from modak_ansible.planning.search import Chosen, PerformanceModel, Shared, choose

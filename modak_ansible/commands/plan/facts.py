@@ -11,7 +11,7 @@ from modak_ansible.model.plan import Candidate, Choice, Layer, Plan, PlannedData
 from modak_ansible.model.quantities import counted, format_seconds, format_size, format_walltime
 from modak_ansible.model.target import Cloud, costs_until
 from modak_ansible.performance.doubts import STRANGER
-from modak_ansible.planning.money import cost_words
+from modak_ansible.planning.costs.money import cost_words
 from modak_ansible.sources.local import Local
 from modak_ansible.sources.samples import lacking
 

@@ -9,7 +9,7 @@ from modak_ansible.measuring.records import read_records
 from modak_ansible.model.measured.prediction import Interval
 from modak_ansible.model.measured.record import Record
 from modak_ansible.model.plan import Plan
-from modak_ansible.planning.energy import RECORDS
+from modak_ansible.planning.costs.energy import RECORDS
 
 _SIZE, _DPI = (8.0, 3.2), 150  # inches, dots an inch
 _PREDICTED, _MEASURED = "#2f6fb7", "#c2570c"

@@ -89,7 +89,7 @@ def command(
         print_plan(plan, warnings)
         return
     from modak_ansible.commands.plan.table import plan_table
-    from modak_ansible.planning.energy import predicted_energy
+    from modak_ansible.planning.costs.energy import predicted_energy
 
     width, energy = _width(), predicted_energy(plan, planned.state)
     typer.echo(_bold(plan_table(plan, width, with_rest=not explain, energy=energy)))

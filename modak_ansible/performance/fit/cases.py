@@ -9,8 +9,8 @@ from statistics import median
 from typing import NamedTuple
 
 from modak_ansible.model.measured.record import Record, TrainingResult
-from modak_ansible.model.measured.work import Rates, Work
-from modak_ansible.performance.features import Facts, short_version
+from modak_ansible.model.measured.work import Work
+from modak_ansible.performance.features import Facts
 from modak_ansible.performance.fit.machines import SINGLE, balance_of, machine_name, peak_for, rates_of
 from modak_ansible.performance.stock import MEASURED_BY_USERS, recorded
 from modak_ansible.performance.stored import Machine
@@ -108,8 +108,6 @@ def _case(record: Record, works: Mapping[str, Work], machines: Mapping[str, Mach
     peak = peak_for(machine, threads)
     if not work.gflop_per_sample or not work.batch_size or not peak:
         return None
-    gflop, balance = work.gflop_per_sample * work.batch_size, balance_of(machine, threads)
-    rates = rates_of(machine, threads, record.settings.get("precision", SINGLE))
     facts = Facts(
         framework=record.framework,
         entry=record.entry,
@@ -117,16 +115,11 @@ def _case(record: Record, works: Mapping[str, Work], machines: Mapping[str, Mach
         switches=recorded(record.framework, record.suite, record.settings),
         machine=machine.name,
         container=record.image is None or record.image.container,
-        step_gflop=gflop,
-        parameters=work.parameters,
         threads=threads,
-        layers=work.layers,
-        step_bytes=work.sample_bytes * work.batch_size if work.sample_bytes else None,
-        balance=balance,
-        over_ideal=work.over_ideal(balance, rates or Rates.usual()),
-        version=short_version(record.version),
-        format_gain=rates.products if rates else None,
-    )
+        balance=balance_of(machine, threads),
+        version=record.version,
+    ).of_work(work, work.batch_size, rates_of(machine, threads, record.settings.get("precision", SINGLE)))
+    gflop = work.gflop_per_sample * work.batch_size
     answers = {"step": log(times.step * peak / gflop)}
     answers.update({name: log(seconds) for name, seconds in times.parts.items() if seconds > 0})
     return Case(facts, answers, times.step, work, _block(record), record)

@@ -12,7 +12,7 @@ from remembering_provider import Killed, deploy, undeploy
 
 from modak_ansible.errors import InvalidBlueprint, ModakError
 from modak_ansible.model.target import Cloud, Scheduler, System
-from modak_ansible.planning.money import cost_words
+from modak_ansible.planning.costs.money import cost_words
 from modak_ansible.stages.clouds import machines
 from modak_ansible.stages.clouds.aws import Aws
 from modak_ansible.stages.clouds.base import Wanted

@@ -10,7 +10,7 @@ from modak_ansible.errors import CannotPlan
 from modak_ansible.model.measured.prediction import Interval, Prediction
 from modak_ansible.model.plan import Candidate
 from modak_ansible.model.target import Scheduler, Target, Terms
-from modak_ansible.planning.money import cost_words, planned_cost
+from modak_ansible.planning.costs.money import cost_words, planned_cost
 
 HOURS = Interval(middle=7200.0, low=3600.0, high=14400.0)
 

@@ -8,7 +8,7 @@ import pytest
 
 from modak_ansible.model.measured.prediction import Interval, Prediction
 from modak_ansible.model.plan import Candidate
-from modak_ansible.planning.energy import RECORDS, predicted_energy
+from modak_ansible.planning.costs.energy import RECORDS, predicted_energy
 from modak_ansible.planning.service import plan_blueprint
 from modak_ansible.reading.blueprint.reader import Inputs
 
