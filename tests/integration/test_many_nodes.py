@@ -105,6 +105,7 @@ def _near(values):
 LIBRARIES = {
     "tensorflow_workers.py": {"framework": "tensorflow", "version": "2.21", "requirements_txt": ["tf-keras==2.21.0"]},
     "jax_mesh.py": {"framework": "jax"},
+    "horovod_sums.py": {"framework": "tensorflow", "version": "2.12"},
 }
 
 

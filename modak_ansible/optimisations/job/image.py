@@ -9,6 +9,7 @@ import archspec.cpu
 from modak_ansible.allocation.ranks import ranks_of, why_not_shared_out
 from modak_ansible.catalogue import Entry
 from modak_ansible.catalogue.entry import ANY, fits, satisfies, script_for
+from modak_ansible.catalogue.locks import package_of
 from modak_ansible.catalogue.processor import family_of, why_refused
 from modak_ansible.errors import nearest
 from modak_ansible.model.hpc import STOCK_MPI
@@ -17,6 +18,7 @@ from modak_ansible.model.measured.workload import WorkloadScript
 from modak_ansible.model.request import GivenImage, Request
 from modak_ansible.optimisations.base import CannotPlan, Draft, Optimisation, Option
 from modak_ansible.optimisations.properties import Property
+from modak_ansible.recipes.libraries import PACKAGES
 
 # Who asks for nothing in particular gets what the framework's own project publishes.
 _ORIGINS = ("pip", "hub", "opt-build", "given")
@@ -220,6 +222,7 @@ def _why_not(entry: Entry, draft: Draft) -> str:
     return (
         _why_no_script(entry, draft)
         or _why_no_library(entry, draft)
+        or _why_no_package(entry, draft)
         or _why_not_on_processor(entry, request.target.processor.architecture, request.target.processor.features)
         or _why_not_accelerated(entry, draft)
         or _why_not_shared_out(entry, draft)
@@ -253,6 +256,17 @@ def _why_no_library(entry: Entry, draft: Draft) -> str:
     if application.hpc and application.build and base and base.mpi and not entry.tools:
         return "it has no compiler, and the program is built"
     return ""
+
+
+def _packages(request: Request) -> set[str]:
+    """What is used of the packages that builds compile."""
+    imported = request.parallelism.name.partition(".")[0] if request.parallelism else ""
+    return PACKAGES & {imported, *map(package_of, request.application.requirements)}
+
+
+def _why_no_package(entry: Entry, draft: Draft) -> str:
+    missing = sorted(_packages(draft.request).difference(entry.libraries))
+    return f"it has no {', '.join(missing)}, which pip cannot compile beside it" if missing else ""
 
 
 def _why_not_on_processor(entry: Entry, architecture: str, has: tuple[str, ...]) -> str:
@@ -309,6 +323,9 @@ def _why_not_unasked(entry: Entry, draft: Draft) -> str:
         return f"{STOCK_MPI} is taken where no library is asked for"
     if entry.tools and not draft.request.application.build and _has_smaller(draft, entry):
         return "it has compilers, and nothing is built; optimisation.entry takes it"
+    unused = sorted(PACKAGES.intersection(entry.libraries) - _packages(draft.request))
+    if unused and not draft.request.application.version:
+        return f"it has {', '.join(unused)}, which nothing here uses; its version, or optimisation.entry, takes it"
     is_old = base is not None and base.python.startswith("2.")
     if is_old and not draft.request.application.version and _has_present_build(draft, entry.framework):
         return f"its Python is {base.python if base else ''}; its version, or optimisation.entry, takes it"

@@ -278,3 +278,23 @@ def test_the_release_is_taken_that_the_packages_go_with(shipped):
     with pytest.raises(CannotPlan, match="tensorflow|torchtext") as caught:
         shipped("torchtext")
     assert caught.value.about == "requirements_txt.0"
+
+
+HOROVOD = entry("torch-2.12-horovod", "2.12.0", origin="opt-build", libraries=("horovod",))
+
+
+def test_what_pip_cannot_compile_beside_a_framework_is_taken_from_the_build_that_has_it(decide):
+    """Horovod goes with no framework of today: pip would fail to compile it, after minutes."""
+    choice, made = decide(NEW, HOROVOD, packages=("horovod>=0.28",))
+    assert made.image.entry == "torch-2.12-horovod"
+    assert "it has no horovod" in next(each for each in choice.rejected if each.value == NEW.name).reason
+    with pytest.raises(CannotPlan, match="it has no horovod, which pip cannot compile beside it"):
+        decide(NEW, packages=("horovod",))
+
+
+def test_a_build_with_what_nothing_uses_is_taken_where_its_version_is_asked_for(decide):
+    choice, made = decide(NEW, HOROVOD)
+    assert made.image.entry == NEW.name
+    reason = next(each for each in choice.rejected if each.value == HOROVOD.name).reason
+    assert reason == "it has horovod, which nothing here uses; its version, or optimisation.entry, takes it"
+    assert decide(NEW, HOROVOD, version="2.12")[1].image.entry == HOROVOD.name
