@@ -72,6 +72,12 @@ class Entry(Model):
         default=(), description="what is compiled for the target's processor: names of recipes/libraries"
     )
     requirements: tuple[str, ...] = Field(default=(), description="what pip installs, pinned")
+    brings: tuple[str, ...] = Field(
+        default=(),
+        description="packages of Python among its libraries, which pip would compile in vain beside another build; "
+        "scripts that use them get an entry that brings them, and others none that does",
+        exclude_if=lambda value: not value,
+    )
     index: str = Field(
         default="", description="the framework's own package index, asked when pip's configured ones have not got it"
     )

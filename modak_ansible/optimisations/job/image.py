@@ -18,7 +18,6 @@ from modak_ansible.model.measured.workload import WorkloadScript
 from modak_ansible.model.request import GivenImage, Request
 from modak_ansible.optimisations.base import CannotPlan, Draft, Optimisation, Option
 from modak_ansible.optimisations.properties import Property
-from modak_ansible.recipes.libraries import PACKAGES
 
 # Who asks for nothing in particular gets what the framework's own project publishes.
 _ORIGINS = ("pip", "hub", "opt-build", "given")
@@ -258,14 +257,16 @@ def _why_no_library(entry: Entry, draft: Draft) -> str:
     return ""
 
 
-def _packages(request: Request) -> set[str]:
-    """What is used of the packages that builds compile."""
+def _used_of_brought(draft: Draft) -> set[str]:
+    """What is used of the packages that some build brings."""
+    request = draft.request
     imported = request.parallelism.name.partition(".")[0] if request.parallelism else ""
-    return PACKAGES & {imported, *map(package_of, request.application.requirements)}
+    used = {imported, *map(package_of, request.application.requirements)}
+    return used.intersection(name for entry in draft.catalogue.entries for name in entry.brings)
 
 
 def _why_no_package(entry: Entry, draft: Draft) -> str:
-    missing = sorted(_packages(draft.request).difference(entry.libraries))
+    missing = sorted(_used_of_brought(draft).difference(entry.brings))
     return f"it has no {', '.join(missing)}, which pip cannot compile beside it" if missing else ""
 
 
@@ -323,7 +324,7 @@ def _why_not_unasked(entry: Entry, draft: Draft) -> str:
         return f"{STOCK_MPI} is taken where no library is asked for"
     if entry.tools and not draft.request.application.build and _has_smaller(draft, entry):
         return "it has compilers, and nothing is built; optimisation.entry takes it"
-    unused = sorted(PACKAGES.intersection(entry.libraries) - _packages(draft.request))
+    unused = sorted(set(entry.brings) - _used_of_brought(draft))
     if unused and not draft.request.application.version:
         return f"it has {', '.join(unused)}, which nothing here uses; its version, or optimisation.entry, takes it"
     is_old = base is not None and base.python.startswith("2.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from modak_ansible.recipes.libraries import glow, horovod, openblas, operators
 from modak_ansible.recipes.libraries.place import ENVIRONMENT, FOLDER, PYTHON
 
-__all__ = ["ENVIRONMENT", "FOLDER", "PACKAGES", "PYTHON", "library_commands"]
+__all__ = ["ENVIRONMENT", "FOLDER", "PYTHON", "library_commands"]
 
 _LIBRARIES = {
     "glow": glow.commands,
@@ -13,8 +13,6 @@ _LIBRARIES = {
     "openblas": openblas.commands,
     "operators": operators.commands,
 }
-# Those that scripts import, and that pip would compile for them in vain: what has them is taken where they are used.
-PACKAGES = frozenset({"horovod"})
 
 
 def library_commands(name: str, architecture: str) -> list[str]:

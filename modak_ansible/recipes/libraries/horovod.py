@@ -1,6 +1,6 @@
 """Horovod, compiled beside the image's TensorFlow with its MPI: it is published as sources only.
 
-Sums go by MPI alone. That of gloo does not compile with the kernel's headers of today, see docs/many-nodes.md.
+Its processes are started, and sum, by MPI alone: gloo would want horovodrun beside the scheduler's launcher.
 """
 
 from __future__ import annotations
@@ -22,6 +22,6 @@ def commands(architecture: str) -> list[str]:  # noqa: ARG001 - it sums gradient
         f"printf '%s\\n' '{_PIN}' > {SOURCES}/horovod.txt",
         f'{_BESIDE} {_BY} MAKEFLAGS="-j$(nproc)" {PYTHON} -m pip install --no-cache-dir --no-deps '
         f"--no-build-isolation --require-hashes -r {SOURCES}/horovod.txt",
-        f"cp {ENVIRONMENT}/lib/python3*/site-packages/horovod-*.dist-info/LICENSE {COPYRIGHT}/horovod",
+        f"cp {ENVIRONMENT}/lib/python3*/site-packages/horovod-*.dist-info/licenses/LICENSE {COPYRIGHT}/horovod",
         f"rm -rf {SOURCES} /var/lib/apt/lists/*",
     ]

@@ -21,7 +21,7 @@ PAPER = {
 TODAY = {
     "pytorch-2.13-cpu", "pytorch-2.13-cpu-opt", "pytorch-2.13-cpu-ops", "pytorch-2.13-cuda",
     "pytorch-2.14-cuda", "pytorch-2.15-cuda", "pytorch-2.10-rocm-hub",
-    "tensorflow-2.21-cpu", "tensorflow-2.20-cpu", "tensorflow-2.19-cpu", "tensorflow-2.21-cuda",
+    "tensorflow-2.21-cpu", "tensorflow-2.20-cpu", "tensorflow-2.12-horovod", "tensorflow-2.19-cpu", "tensorflow-2.21-cuda",
     "keras-3.14-tensorflow-cpu", "keras-3.13-tensorflow-cpu",
     "jax-0.12-cpu", "jax-0.11-cpu",
     "jax-0.10-cpu", "jax-0.9-cpu", "jax-0.8-cpu", "jax-0.10-cuda", "keras-3.15-tensorflow-cpu", "keras-3.15-pytorch-cpu", "keras-3.15-jax-cpu",

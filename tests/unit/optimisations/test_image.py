@@ -280,7 +280,7 @@ def test_the_release_is_taken_that_the_packages_go_with(shipped):
     assert caught.value.about == "requirements_txt.0"
 
 
-HOROVOD = entry("torch-2.12-horovod", "2.12.0", origin="opt-build", libraries=("horovod",))
+HOROVOD = entry("torch-2.12-horovod", "2.12.0", origin="opt-build", libraries=("horovod",), brings=("horovod",))
 
 
 def test_what_pip_cannot_compile_beside_a_framework_is_taken_from_the_build_that_has_it(decide):
@@ -289,7 +289,7 @@ def test_what_pip_cannot_compile_beside_a_framework_is_taken_from_the_build_that
     assert made.image.entry == "torch-2.12-horovod"
     assert "it has no horovod" in next(each for each in choice.rejected if each.value == NEW.name).reason
     with pytest.raises(CannotPlan, match="it has no horovod, which pip cannot compile beside it"):
-        decide(NEW, packages=("horovod",))
+        decide(NEW, HOROVOD.model_copy(update={"framework": "tensorflow"}), packages=("horovod",))
 
 
 def test_a_build_with_what_nothing_uses_is_taken_where_its_version_is_asked_for(decide):
