@@ -267,7 +267,8 @@ def _used_of_brought(draft: Draft) -> set[str]:
 
 def _why_no_package(entry: Entry, draft: Draft) -> str:
     missing = sorted(_used_of_brought(draft).difference(entry.brings))
-    return f"it has no {', '.join(missing)}, which pip cannot compile beside it" if missing else ""
+    having = [each.name for each in draft.catalogue.entries if set(missing) <= set(each.brings)]
+    return f"it has no {', '.join(missing)}, as {' and '.join(having)} alone can have it" if missing else ""
 
 
 def _why_not_on_processor(entry: Entry, architecture: str, has: tuple[str, ...]) -> str:

@@ -75,7 +75,9 @@ def requirements_of(
     """The packages that a script and its own files import, but for what the framework's image has; the project's own
     code may lie in the folders."""
     pins, found = project.asked, Requirements(notes=list(project.notes))
-    entry = _entry(framework, pins, installed, found, _backend_of(code) if framework == "keras" else "")
+    entry = _bringing(framework, code, found) or _entry(
+        framework, pins, installed, found, _backend_of(code) if framework == "keras" else ""
+    )
     there = _in_image(entry) if entry else set()
     wanted: dict[str, Imported] = {}
     for module, imported in sorted(code.modules.items()):
@@ -254,8 +256,16 @@ def _entry(
     return known[0]
 
 
+def _bringing(framework: str, code: Code, found: Requirements) -> Entry | None:
+    """The newest build that brings what a script imports, and that pip would compile in vain beside another one."""
+    sure = {imported.name.partition(".")[0] for imported in code.modules.values() if not imported.is_optional}
+    entry = next((each for each in load_catalogue().of_framework(framework) if sure.intersection(each.brings)), None)
+    found.entry = entry.name if entry else ""
+    return entry
+
+
 def _in_image(entry: Entry) -> set[str]:
     try:
-        return {package_of(line) for line in lock_of(entry.name).lines} if entry.requirements else set()
+        return {*map(package_of, lock_of(entry.name).lines if entry.requirements else ()), *entry.brings}
     except ModakError:
         return set()

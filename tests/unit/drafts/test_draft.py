@@ -153,6 +153,17 @@ def test_a_script_that_chooses_what_keras_computes_with_has_a_build_with_it(proj
     assert any("no build of Keras in the catalogue computes with none" in note for note in draft.notes)
 
 
+def test_what_pip_would_compile_in_vain_comes_with_a_build_that_brings_it(project):
+    (project / "plain.py").write_text("import tensorflow as tf\nimport horovod.tensorflow as hvd\nhvd.init()\n")
+    draft = draft_of(project / "plain.py")
+    assert (draft.entry, draft.requirements) == ("tensorflow-2.12-horovod", [])
+    (project / "plain.py").write_text(
+        "import tensorflow as tf\ntry:\n    import horovod\nexcept ImportError:\n    pass\n"
+    )
+    draft = draft_of(project / "plain.py")
+    assert (draft.entry, draft.requirements) == ("", [])
+
+
 def test_a_model_in_onnx_form_needs_what_reads_it(project):
     (project / "plain.py").write_text("import torch\nfrom modak_runtime import load_onnx, prepare\n")
     assert sorted(draft_of(project / "plain.py").requirements) == ["onnx", "onnx2torch"]

@@ -288,7 +288,7 @@ def test_what_pip_cannot_compile_beside_a_framework_is_taken_from_the_build_that
     choice, made = decide(NEW, HOROVOD, packages=("horovod>=0.28",))
     assert made.image.entry == "torch-2.12-horovod"
     assert "it has no horovod" in next(each for each in choice.rejected if each.value == NEW.name).reason
-    with pytest.raises(CannotPlan, match="it has no horovod, which pip cannot compile beside it"):
+    with pytest.raises(CannotPlan, match="it has no horovod, as torch-2.12-horovod alone can have it"):
         decide(NEW, HOROVOD.model_copy(update={"framework": "tensorflow"}), packages=("horovod",))
 
 
