@@ -266,9 +266,12 @@ def _used_of_brought(draft: Draft) -> set[str]:
 
 
 def _why_no_package(entry: Entry, draft: Draft) -> str:
-    missing = sorted(_used_of_brought(draft).difference(entry.brings))
-    having = [each.name for each in draft.catalogue.entries if set(missing) <= set(each.brings)]
-    return f"it has no {', '.join(missing)}, as {' and '.join(having)} alone can have it" if missing else ""
+    missing = _used_of_brought(draft).difference(entry.brings, map(package_of, entry.requirements))
+    is_own = entry.source and entry.name == draft.request.optimisation.entry  # an image whose user knows what is in it
+    if not missing or is_own:
+        return ""
+    having = [each.name for each in draft.catalogue.entries if missing <= {*each.brings}]
+    return f"it does not bring {', '.join(sorted(missing))}, as {' and '.join(having) or 'no entry'} does"
 
 
 def _why_not_on_processor(entry: Entry, architecture: str, has: tuple[str, ...]) -> str:

@@ -287,14 +287,18 @@ def test_what_pip_cannot_compile_beside_a_framework_is_taken_from_the_build_that
     """Horovod goes with no framework of today: pip would fail to compile it, after minutes."""
     choice, made = decide(NEW, HOROVOD, packages=("horovod>=0.28",))
     assert made.image.entry == "torch-2.12-horovod"
-    assert "it has no horovod" in next(each for each in choice.rejected if each.value == NEW.name).reason
-    with pytest.raises(CannotPlan, match="it has no horovod, as torch-2.12-horovod alone can have it"):
+    assert rejected(choice)[NEW.name] == "it does not bring horovod, as torch-2.12-horovod does"
+    own = NEW.model_copy(update={"name": "pytorch-2.13-cpu", "requirements": ("torch==2.13.0", "horovod==0.29")})
+    assert decide(own, HOROVOD, packages=("horovod",))[1].image.entry == own.name
+    assert decide(HUB, HOROVOD, packages=("horovod",), entry=HUB.name, target=DOCKER)[1].image.entry == HUB.name
+    assert decide(HUB, HOROVOD, packages=("horovod",), target=DOCKER)[1].image.entry == HOROVOD.name
+    with pytest.raises(CannotPlan, match="it does not bring horovod, as torch-2.12-horovod does"):
         decide(NEW, HOROVOD.model_copy(update={"framework": "tensorflow"}), packages=("horovod",))
 
 
 def test_a_build_with_what_nothing_uses_is_taken_where_its_version_is_asked_for(decide):
     choice, made = decide(NEW, HOROVOD)
     assert made.image.entry == NEW.name
-    reason = next(each for each in choice.rejected if each.value == HOROVOD.name).reason
-    assert reason == "it has horovod, which nothing here uses; its version, or optimisation.entry, takes it"
+    reason = "it has horovod, which nothing here uses; its version, or optimisation.entry, takes it"
+    assert rejected(choice)[HOROVOD.name] == reason
     assert decide(NEW, HOROVOD, version="2.12")[1].image.entry == HOROVOD.name
