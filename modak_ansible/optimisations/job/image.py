@@ -266,9 +266,9 @@ def _used_of_brought(draft: Draft) -> set[str]:
 
 
 def _why_no_package(entry: Entry, draft: Draft) -> str:
-    missing = _used_of_brought(draft).difference(entry.brings, map(package_of, entry.requirements))
+    missing = _used_of_brought(draft).difference(entry.brings)
     is_own = entry.source and entry.name == draft.request.optimisation.entry  # an image whose user knows what is in it
-    if not missing or is_own:
+    if not missing or is_own or missing <= {*map(package_of, entry.requirements)}:
         return ""
     having = [each.name for each in draft.catalogue.entries if missing <= {*each.brings}]
     return f"it does not bring {', '.join(sorted(missing))}, as {' and '.join(having) or 'no entry'} does"
