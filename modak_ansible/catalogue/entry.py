@@ -2,7 +2,7 @@
 
 import operator
 import re
-from functools import cache
+from functools import cache, cached_property
 from typing import Literal
 
 from packaging.version import InvalidVersion, Version
@@ -135,6 +135,11 @@ class Catalogue(Model):
     broken: dict[str, str] = Field(
         default={}, description="what is wrong with entries of users and centres that cannot be taken, by their names"
     )
+
+    @cached_property
+    def brought(self) -> frozenset[str]:
+        """The packages of Python that some entry brings."""
+        return frozenset(name for entry in self.entries for name in entry.brings)
 
     def why_none(self, name: str) -> tuple[str, str]:
         """Why there is no entry of a name, and a hint."""

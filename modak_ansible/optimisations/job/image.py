@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 
 import archspec.cpu
 
@@ -257,12 +258,16 @@ def _why_no_library(entry: Entry, draft: Draft) -> str:
     return ""
 
 
-def _used_of_brought(draft: Draft) -> set[str]:
+def _used_of_brought(draft: Draft) -> frozenset[str]:
     """What is used of the packages that some build brings."""
     request = draft.request
     imported = request.parallelism.name.partition(".")[0] if request.parallelism else ""
-    used = {imported, *map(package_of, request.application.requirements)}
-    return used.intersection(name for entry in draft.catalogue.entries for name in entry.brings)
+    return _used(draft.catalogue.brought, imported, request.application.requirements)
+
+
+@lru_cache(maxsize=64)  # every entry asks, of every training
+def _used(brought: frozenset[str], imported: str, requirements: tuple[str, ...]) -> frozenset[str]:
+    return brought & {imported, *map(package_of, requirements)}
 
 
 def _why_no_package(entry: Entry, draft: Draft) -> str:
