@@ -25,15 +25,15 @@ def draw(plan: Plan, state: Path, file: Path) -> list[str]:
         ModakError: no job of the plan has ended, nothing was predicted of it, or the file cannot be written.
     """
     record = _record(plan, state)
-    rows, other_samples = compared(plan, record), _other_samples(plan, record)
+    rows, note = compared(plan, record), _of_other_samples(plan, record)
     try:
-        _write(plan, rows, other_samples, file)
+        _write(plan, rows, note, file)
     except (OSError, ValueError) as error:
         raise ModakError(f"{file} cannot be written: {error}", hint="its name ends in .png, .svg or .pdf") from error
     lines = [
         f"{name}: {measured:.3g} s measured, {_interval(predicted)} predicted" for name, predicted, measured in rows
     ]
-    return [*lines, *filter(None, [other_samples])]
+    return [*lines, note] if note else lines
 
 
 def compared(plan: Plan, record: Record) -> list[tuple[str, Interval, float]]:
@@ -49,10 +49,9 @@ def compared(plan: Plan, record: Record) -> list[tuple[str, Interval, float]]:
         raise ModakError("nothing was predicted of this plan", hint="modak model show tells what is known")
     measured = _measured(record)
     predicted = {**chosen.prediction.parts, "whole": chosen.prediction.seconds}
-    if "training" in predicted:
-        training = predicted["training"]
-        predicted["training"] = _less(training, training, 1.0 - _share(plan, record))
-        predicted["whole"] = _less(predicted["whole"], training, 1.0 - _share(plan, record))
+    if training := predicted.get("training"):
+        gone = 1.0 - _share(plan, record)
+        predicted.update({name: _less(predicted[name], training, gone) for name in ("training", "whole")})
     rows = [(name, predicted[name], measured[name]) for name in predicted if name in measured]
     if not rows:
         raise ModakError("nothing of what was predicted was measured in this job")
@@ -72,7 +71,7 @@ def _share(plan: Plan, record: Record) -> float:
     return had / planned if had and planned else 1.0
 
 
-def _other_samples(plan: Plan, record: Record) -> str:
+def _of_other_samples(plan: Plan, record: Record) -> str:
     if _share(plan, record) == 1.0:
         return ""
     planned = plan.application.work.samples

@@ -260,7 +260,8 @@ def _bringing(framework: str, code: Code, found: Requirements) -> Entry | None:
     """The newest build that brings what a script imports, and that pip would compile in vain beside another one."""
     sure = {imported.name.partition(".")[0] for imported in code.modules.values() if not imported.is_optional}
     entry = next((each for each in load_catalogue().of_framework(framework) if sure.intersection(each.brings)), None)
-    found.entry = entry.name if entry else ""
+    if entry:
+        found.entry = entry.name
     return entry
 
 
