@@ -8,7 +8,7 @@ from math import exp, fsum, sqrt
 
 from modak_ansible.model.measured.need import Need
 from modak_ansible.model.measured.prediction import SIGMAS, Interval, Prediction, Question
-from modak_ansible.performance.features import FEATURES_OF, Feature, group_of
+from modak_ansible.performance.features import DAY, FEATURES_OF, Feature, group_of
 from modak_ansible.performance.model import PerformanceModel
 from modak_ansible.performance.regression import Regression
 from modak_ansible.performance.run import Run
@@ -174,6 +174,8 @@ def _subject(feature: Feature, run: Run) -> str:
         return "this very configuration there"
     if group in {"machine", "framework on machine", "workload on machine", "balance"}:
         return f"the machine, {run.facts.machine or 'whose processor is not known'}"
+    if group == DAY:
+        return f"the day of its newest runs, {run.facts.day}"
     if group == "container":
         return "without a container"
     if group == "wait":

@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 from modak_ansible.model.measured.work import Rates, Work
 
-FEATURES = 11  # of this list; a model that was fitted with another one is not read
+FEATURES = 12  # of this list; a model that was fitted with another one is not read
 
+DAY = "day"  # the group of what all runs of a machine's day have in common
 _OF = ": "
 
 _VERSION = re.compile(r"\d+\.\d+(?![^.+\s])")
@@ -51,6 +52,7 @@ class Facts(NamedTuple):
     # speed of the machine's products in the number format of the run over single precision, of which the roofline is
     # made; None where nobody measured it
     format_gain: float | None = 1.0
+    day: str = ""  # of a run on record, the newest of its machine's of another one; empty where there is none
 
     def of_work(self, work: Work, batch: int | None, rates: Rates | None) -> Facts:
         """The run with what is known of its work, ``batch`` samples of which are a step of one process.
@@ -156,17 +158,19 @@ def _of_machine(facts: Facts) -> list[Feature]:
     """What is the machine's own: of all that runs there, of a framework, of a workload, and of one configuration.
 
     The last is as free as runs of one configuration differ from what everything else says, so that some runs of it
-    here outweigh all others elsewhere.
+    here outweigh all others elsewhere. Two hosts with one processor differ, and one host on two days: what all runs of
+    a day have in common says nothing of the configurations that ran on that day alone.
     """
     return [
         ("machine", f"machine {facts.machine}", 1.0),
+        *([(DAY, f"{facts.machine} on {facts.day}", 1.0)] if facts.day else []),
         ("framework on machine", f"{facts.framework} on {facts.machine}", 1.0),
         ("workload on machine", f"{facts.workload} on {facts.machine}", 1.0),
-        ("configuration on machine", _configuration(facts), 1.0),
+        ("configuration on machine", configuration_words(facts), 1.0),
     ]
 
 
-def _configuration(facts: Facts) -> str:
+def configuration_words(facts: Facts) -> str:
     switches = " ".join(f"{name}={value}" for name, value in facts.switches.items())
     words = [facts.entry, switches, *([] if facts.container else ["native"]), f"by {facts.threads} threads"]
     return f"{' '.join(filter(None, words))} in {facts.workload} on {facts.machine}"
@@ -177,7 +181,7 @@ def farthest(facts: Facts, counts: Mapping[str, int]) -> str:
     for kind, name in (
         ("machines", f"machine {facts.machine}"),
         ("workloads", f"workload {facts.workload}"),
-        ("configurations", _configuration(facts)),
+        ("configurations", configuration_words(facts)),
     ):
         if name not in counts:
             return kind

@@ -58,7 +58,9 @@ class PerformanceModel:
         parts = self.parts(run, question)
         intervals, total, variance = {}, 0.0, 0.0
         for part in parts:
-            own = part.regression.variance_of_run(part.vector, run.facts) if part.regression else 0.0
+            own = 0.0
+            if part.regression:  # whatever is planned runs on another day than what is on record
+                own = part.regression.variance_of_run(part.vector, run.facts) + part.regression.variance_of_days
             found = intervals[part.name] = part.interval or _interval(part.seconds, sqrt(own))
             total += part.seconds
             variance += ((found.high - found.low) / 2 / SIGMAS if part.interval else sqrt(own) * part.seconds) ** 2
@@ -107,7 +109,7 @@ class PerformanceModel:
         return exp(regression.mean(self._of_step(regression, run.facts))) * run.facts.step_gflop / run.peak
 
     def step_variance(self, run: Run) -> float:
-        """Of the logarithm of a steady step's seconds in a new run."""
+        """Of the logarithm of a steady step's seconds in a new run of a day on record."""
         regression = self.regressions["step"]
         return regression.variance_of_run(self._of_step(regression, run.facts), run.facts)
 

@@ -7,7 +7,7 @@ from math import fsum
 from typing import NamedTuple
 
 from modak_ansible.errors import ModakError
-from modak_ansible.performance.features import Facts, Feature, farthest, usual_group
+from modak_ansible.performance.features import DAY, Facts, Feature, farthest, usual_group
 from modak_ansible.performance.stored import AGAIN, UNIT, Part
 
 
@@ -79,12 +79,16 @@ class Regression:
         return self._deviations[place]
 
     def variance_of_run(self, vector: Vector, facts: Facts) -> float:
-        """Of that logarithm in a new run, as wide as it has to be where nothing like it was measured."""
+        """Of that logarithm in a new run on a day on record, as wide as it must be where nothing like it was."""
         factors = self.part.calibration
         kind = farthest(facts, self.counts) if factors else ""
         # too few machines are on record to say how wide: as wide as for work, and no narrower than the prior
         factor = factors.get(kind) or (max(1.0, factors.get("workloads", 1.0)) if kind else 1.0)
         return factor**2 * (self.variance(vector) + self.noise(facts.framework))
+
+    @property
+    def variance_of_days(self) -> float:
+        return self._spread[DAY] ** 2
 
     def variance_between(self, one: Vector, other: Vector, share: float = 1.0, other_share: float = 1.0) -> float:
         """Of a share of the one logarithm less a share of the other; where shares are equal, what is alike cancels."""
@@ -104,7 +108,7 @@ class Regression:
     def noise(self, framework: str) -> float:
         """Variance of a run around what its features say, the machine's own changes included."""
         noise = self.part.noise.get(framework, self.part.noise.get("", 0.0))
-        return float(noise**2 + self.part.rounds**2)
+        return float(noise**2 + fsum(each**2 for each in self.part.passing.values()))
 
     def _variance(self, weights: Iterable[tuple[int, float]], unseen: Iterable[float]) -> float:
         rows, deviations, total = self._rows, self._deviations, 0.0

@@ -54,6 +54,7 @@ class Runs:
             threads=threads,
             balance=_balance(question, machine, threads),
             version=question.version,
+            day=machine.day if machine and not peak_of else "",
         ).of_work(work, batch, _rates(question, machine, threads))
         peak = _peak(question, machine, threads)
         steps = None

@@ -42,7 +42,9 @@ class Part(Model):
         default={},
         description="factor on the standard deviation of a run whose configuration, workload or machine has no record",
     )
-    rounds: float = Field(description="standard deviation of a round: how the machine changes by itself")
+    passing: dict[str, float] = Field(
+        description="standard deviations of what a new run has to itself: of its round, and of its configuration's day"
+    )
     runs: int
 
     @model_validator(mode="after")
@@ -73,6 +75,7 @@ class Machine(Model):
     )
     launch: dict[str, float] = Field(default={}, description="seconds to the process's start: container, native")
     cores: int | None = None
+    day: str = Field(default="", description="of the newest training there, as 2026-11-26; empty where there is none")
 
 
 class Series(Model):

@@ -10,14 +10,14 @@ from typing import NamedTuple
 
 from modak_ansible.model.measured.record import Record, TrainingResult
 from modak_ansible.model.measured.work import Work
-from modak_ansible.performance.features import Facts
-from modak_ansible.performance.fit.machines import SINGLE, balance_of, machine_name, peak_for, rates_of
+from modak_ansible.performance.features import Facts, configuration_words
+from modak_ansible.performance.fit.machines import SINGLE, balance_of, day_of, machine_name, peak_for, rates_of
 from modak_ansible.performance.stock import MEASURED_BY_USERS, recorded
 from modak_ansible.performance.stored import Machine
 
 _LEAST = 1e-3  # seconds: a first step is never faster than this over a steady one, whatever the noise says
 
-Block = tuple[str, str, str, str, int]  # machine, target, the suite's digest, group, round
+Block = tuple[str, str, str, str, str, int]  # machine, target, the suite's digest, group, day, round
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,14 @@ class Case:
     work: Work
     block: Block  # runs of one are compared with each other, whatever the machine does by itself
     record: Record
+
+    @property
+    def passing(self) -> dict[str, Hashable]:
+        """What of its time is the moment's, by the groups of the fit: what it shares with runs beside it alone."""
+        return {
+            "round": self.block,
+            "configuration that day": (configuration_words(self.facts), self.facts.day),
+        }
 
     @property
     def waits(self) -> bool:
@@ -118,6 +126,7 @@ def _case(record: Record, works: Mapping[str, Work], machines: Mapping[str, Mach
         threads=threads,
         balance=balance_of(machine, threads),
         version=record.version,
+        day=day_of(record),
     ).of_work(work, work.batch_size, rates_of(machine, threads, record.settings.get("precision", SINGLE)))
     gflop = work.gflop_per_sample * work.batch_size
     answers = {"step": log(times.step * peak / gflop)}
@@ -130,10 +139,10 @@ def _block(record: Record) -> Block:
 
     Targets of the same name may be different machines: each testbed is called so.
     """
-    machine, target = machine_name(record), record.target.name
+    machine, target, day = machine_name(record), record.target.name, day_of(record)
     if record.suite == MEASURED_BY_USERS:
-        return machine, target, record.plan, f"{record.date} {record.allocation.job_id}", 0
-    return machine, target, record.suite_digest, record.group, record.round
+        return machine, target, record.plan, f"{record.date} {record.allocation.job_id}", day, 0
+    return machine, target, record.suite_digest, record.group, day, record.round
 
 
 class _Times(NamedTuple):

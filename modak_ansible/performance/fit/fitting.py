@@ -4,13 +4,14 @@ Every coefficient has a normal prior around nought, whose standard deviation is 
 groups' deviations, that of the rounds and that of a single run are those which make the measured times most probable
 (maximum a posteriori, with a broad prior of their own around what such effects usually are); with them the
 regression is a ridge regression, and the posterior's covariance gives the intervals. Each round has a
-coefficient of its own: a slow hour of the machine is the round's, and what is left identifies the switches.
+coefficient of its own, and so has what one configuration does on one day: a slow hour of the machine is the round's, a
+day on which the kernel gives pages slowly is that of whoever asks for many, and what is left identifies the switches.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -18,7 +19,7 @@ from typing import Any
 from modak_ansible.errors import ModakError
 from modak_ansible.model.measured.record import Record
 from modak_ansible.model.measured.work import Work
-from modak_ansible.performance.features import FEATURES_OF, Feature, usual_group, waiting
+from modak_ansible.performance.features import DAY, FEATURES_OF, Feature, usual_group, waiting
 from modak_ansible.performance.fit.calibration import calibration
 from modak_ansible.performance.fit.cases import Case, cases, work_of
 from modak_ansible.performance.fit.machines import machines
@@ -38,6 +39,8 @@ USUAL = {
     "framework on machine": 0.2,
     "workload on machine": 0.15,
     "configuration on machine": 0.1,
+    # a Zen 4's stock training took 141 ms a step on one day, and 174 two days later on another host
+    DAY: 0.1,
     "balance": 0.1,
     "workload": 0.5,
     "framework in workload": 0.2,
@@ -58,8 +61,12 @@ USUAL = {
     # up to a tick: XLA was seen to compute 257 ms of 1,049, others 75 or 125 of 131
     "wait": 0.5,
     "round": 0.05,
+    # On a Zen 4's second day 68 configurations were 5 % slower in the middle, and 0.12 around that; single runs 0.09.
+    "configuration that day": 0.05,
     "noise": 0.08,
 }
+# Of the past alone: no coefficient of these is part of a model, and a new run has one that nobody knows.
+_PASSING = ("round", "configuration that day")
 # Too few machines are on record to find those of machines.
 _FIXED = {"all", "machine", "framework on machine", "workload on machine"}
 # A compiler may cost a factor of seven on one machine and nothing on others: such an exception is the switch's own, and
@@ -149,7 +156,7 @@ def _libraries() -> Any:
 def spreads_of(stored: Stored) -> dict[str, Spreads]:
     """The standard deviations that a model was fitted with, by part."""
     return {
-        name: Spreads({**part.spread, "round": part.rounds}, dict(part.noise), part.calibration)
+        name: Spreads({**part.spread, **part.passing}, dict(part.noise), part.calibration)
         for name, part in stored.parts.items()
     }
 
@@ -164,8 +171,7 @@ def fit_part(name: str, members: Sequence[Case], *, rounds: bool = True, spreads
     import numpy as np  # noqa: PLC0415 - planning never fits
 
     features = [features_of(name, member) for member in members]
-    blocks = [member.block for member in members] if rounds else []
-    design = _Design(features, blocks)
+    design = _Design(features, [member.passing if rounds else {} for member in members])
     answers = np.array([member.answers[name] for member in members])
     frameworks = [member.facts.framework for member in members]
     chosen = spreads or most_probable(design, answers, frameworks)
@@ -176,13 +182,13 @@ def fit_part(name: str, members: Sequence[Case], *, rounds: bool = True, spreads
         far = (mean**2 + np.diag(covariance)) / scale**2
         wider = np.where(design.has_exceptions, np.sqrt((_FREEDOM + far) / (_FREEDOM + 1)), 1.0)
         mean, covariance, scaled = _posterior(design, answers, scale * wider, noise)
-    kept = len(design.names) - design.rounds  # the rounds of the past are nobody's business
+    kept = len(design.names) - design.passing
     factors = chosen.calibration
     if factors is None and name == "step":
-        factors = calibration(members, answers, scaled, design.rounds, noise)
+        factors = calibration(members, answers, scaled, design.passing, noise)
     deviations = np.sqrt(np.diag(covariance))
     correlations = covariance / np.outer(deviations, deviations)
-    used = {group: spread for group, spread in chosen.groups.items() if group != "round"}
+    used = {group: spread for group, spread in chosen.groups.items() if group not in _PASSING}
     return Part(
         names=tuple(design.names[:kept]),
         groups=tuple(design.groups[:kept]),
@@ -193,7 +199,7 @@ def fit_part(name: str, members: Sequence[Case], *, rounds: bool = True, spreads
         spread=dict(sorted({**_usual(), **used}.items())),
         noise={"": USUAL["noise"], **chosen.noise},
         calibration=factors or {},
-        rounds=chosen.groups.get("round", 0.0),
+        passing={group: chosen.groups.get(group, 0.0) for group in _PASSING},
         runs=len(members),
     )
 
@@ -214,24 +220,25 @@ def _posterior(design: _Design, answers: Any, scale: Any, noise: Any) -> tuple[A
 
 
 class _Design:
-    """The matrix of features, those of the rounds last."""
+    """The matrix of features, those of the past alone last."""
 
-    def __init__(self, features: Sequence[Sequence[Feature]], blocks: Sequence[Any]) -> None:
+    def __init__(self, features: Sequence[Sequence[Feature]], past: Sequence[Mapping[str, Hashable]]) -> None:
         import numpy as np  # noqa: PLC0415
 
         groups = dict(sorted({name: group for row in features for group, name, _ in row}.items()))
-        rounds = {each: f"round {number}" for number, each in enumerate(sorted(set(blocks)))}
-        self.names = [*groups, *rounds.values()]
-        self.groups = [*groups.values(), *("round" for _ in rounds)]
-        self.rounds = len(rounds)
+        passing = sorted({each for row in past for each in row.items()}, key=repr)
+        self.names = [*groups, *map(repr, passing)]
+        self.groups = [*groups.values(), *(group for group, _ in passing)]
+        self.passing = len(passing)
         self.has_exceptions = np.array([usual_group(group) in _EXCEPTIONAL for group in self.groups])
         column = {name: place for place, name in enumerate(self.names)}
         self.matrix = np.zeros((len(features), len(self.names)))
         for place, row in enumerate(features):
             for _, name, value in row:
                 self.matrix[place, column[name]] = value
-        for place, block in enumerate(blocks):
-            self.matrix[place, column[rounds[block]]] = 1.0
+        for place, moments in enumerate(past):
+            for moment in moments.items():
+                self.matrix[place, column[repr(moment)]] = 1.0
 
 
 def most_probable(design: _Design, answers: Any, frameworks: Sequence[str]) -> Spreads:
@@ -290,7 +297,7 @@ def _whole(row: str | tuple[float, ...]) -> str:
 
 
 def _usual() -> dict[str, float]:
-    return {group: value for group, value in USUAL.items() if group not in {"round", "noise"}}
+    return {group: value for group, value in USUAL.items() if group not in {*_PASSING, "noise"}}
 
 
 def _workloads(found: Iterable[Case], works: Mapping[str, Work]) -> dict[str, Work]:

@@ -88,7 +88,12 @@ def _machine(name: str, records: list[Record]) -> Machine:
         bandwidths=_best(samples, _BANDWIDTHS),
         storage=_storage(samples),
         launch=_launch(samples),
+        day=max((day_of(each) for each in records if each.training or each.steps), default=""),
     )
+
+
+def day_of(record: Record) -> str:
+    return record.date[: len("2026-11-26")]
 
 
 def _best(samples: list[Sample], names: set[str], precision: str = SINGLE) -> dict[int, float]:

@@ -283,7 +283,7 @@ def _tables(found: Sequence[Case]) -> list[list[Case]]:
     """The groups of suites, each on one machine and of one workload, with enough variants to choose among."""
     tables: dict[Hashable, list[Case]] = {}
     for case in found:
-        *table, _ = case.block
+        *table, _, _ = case.block
         tables.setdefault((*table, case.facts.workload), []).append(case)
     return [members for members in tables.values() if len(_by_label(members)) >= _LEAST_TABLE]
 

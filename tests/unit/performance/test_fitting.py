@@ -185,7 +185,7 @@ def parts(draw):
         counts=tuple(draw(st.lists(st.integers(0, 10**9), **each))),
         spread=draw(st.dictionaries(st.text(max_size=8), numbers, max_size=3)),
         noise=draw(st.dictionaries(st.text(max_size=8), numbers, max_size=3)),
-        rounds=draw(numbers),
+        passing=draw(st.dictionaries(st.text(max_size=8), numbers, max_size=3)),
         runs=draw(st.integers(0, 10**9)),
     )
 

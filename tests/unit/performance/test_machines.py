@@ -47,7 +47,7 @@ def test_a_machine_of_the_same_name_is_another_one():
     known = {machine.name: machine.peaks for machine in machines(records)}
     assert known == {f"{PROCESSOR} (zen5)": {2: PEAK}, f"{PROCESSOR} ({FOREIGN})": {2: PEAK}}
     truth = math.log(WORKS["middle"].gflop_per_sample * 128 / PEAK) + foreign.base + foreign.workload["middle"]
-    assert abs(logarithm(records, "middle", {}) - truth) < 0.06  # three runs of a noise of 4 %, in a round of 5 %
+    assert abs(logarithm(records, "middle", {}) - truth) < 0.07  # three runs of a noise of 4 %, on a day of 5 %
 
 
 def test_three_runs_of_a_configuration_say_what_it_takes_there():
@@ -84,6 +84,42 @@ def test_one_run_of_anything_halves_the_error_of_everything_else():
             off = [abs(logarithm(known, work, {name: SWITCHES[name]}) - truth[work, name]) for work, name in asked]
             found.append(fmean(off))
     assert fmean(after) < fmean(before) / 2
+
+
+def on(record, day):
+    return record.model_copy(update={"date": f"{day}T10:00:00Z", "suite_digest": "5" * 64})
+
+
+def test_a_slow_day_says_nothing_of_what_ran_on_that_day_alone():
+    """A demo on a host that is 18 % slower than that of the records, where one of two switches seemed to cost as much."""
+    names = ("allocator", "memory_format")
+    each_alone = [{name: SWITCHES[name]} for name in names]
+    both = {name: SWITCHES[name] for name in names}
+    for seed in range(4):
+        truth = Truth(seed, noise=0.01, rounds=0.01, of_workload=0.0)
+        truth.switch.update(dict.fromkeys(names, -0.1))
+        records = [on(each, "2026-11-24") for each in truth.records(3, sets=[{}, *each_alone])]
+        slow = [truth.run("middle", each, number, 0.18) for each in ({}, both) for number in (1, 2, 3)]
+        records += [on(each, "2026-11-26") for each in slow]
+        known = machines(records)
+        model = PerformanceModel(fit_cases(cases(records, WORKS, known), known, WORKS, names=("step",)))
+        work = WORKS["middle"].model_copy(update={"batch_size": 128})
+        two, one = (
+            Question(work=work, settings={"input": "memory", **each}, **PLACE) for each in (both, each_alone[0])
+        )
+        assert model.gain(two, one).ratio.middle < 1
+
+
+def test_a_plan_is_for_another_day_than_those_on_record():
+    """Its interval holds that day's luck, too, however often the very configuration ran on one."""
+    truth = Truth(3, noise=0.01, rounds=0.01)
+    records = [on(each, "2026-11-24") for each in truth.records(8)]
+    known = machines(records)
+    model = PerformanceModel(fit_cases(cases(records, WORKS, known), known, WORKS))
+    assert [machine.day for machine in model.stored.machines] == ["2026-11-24"]
+    work = WORKS["middle"].model_copy(update={"batch_size": 128, "samples": 60_000, "epochs": 12})
+    seconds = model.predict(Question(work=work, settings={"input": "memory"}, **PLACE)).seconds
+    assert math.log(seconds.high / seconds.low) / 2 > 1.645 * model.stored.parts["step"].spread["day"] > 0.1
 
 
 def test_rates_are_those_of_convolutions_and_of_the_number_format():
