@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from modak_ansible.optimisations.base import Draft
+from modak_ansible.optimisations.base import Default, Draft
 from modak_ansible.optimisations.code import CodeOptimisation, framework_of, switch_of
 from modak_ansible.optimisations.properties import Property
 
@@ -40,6 +40,13 @@ class Input(CodeOptimisation):
     def wish(self, draft: Draft) -> str:
         wanted, own = super().wish(draft), switch_of(draft, self.name)
         return own[0] if own and wanted == "stock" else wanted
+
+    def default(self, draft: Draft) -> Default | None:
+        """Where the script has them in memory by itself: a loader is more work, whatever records promise."""
+        own = switch_of(draft, self.name)
+        if own[:1] != ("memory",) or "loader" not in own or self.why_not(draft, "memory"):
+            return None
+        return Default("memory", "the script's own way; a loader would only add to each step")
 
     def why_not(self, draft: Draft, value: str) -> str:
         if value != "memory":

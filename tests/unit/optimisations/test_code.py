@@ -96,6 +96,14 @@ def test_the_model_is_told_what_the_script_does_by_itself(draft):
     assert "input" not in draft().question().settings
 
 
+def test_a_script_that_has_its_samples_in_memory_makes_no_loader_of_them(draft):
+    """A run of it that was slower than the records had a loader promise a gain, of which nothing was measured."""
+    assert matter("input").default(draft(application=SWITCHED)).value == "memory"
+    assert matter("input").default(draft()) is None
+    large = draft().request.application.work.model_copy(update={"samples": 10**6, "sample_bytes": 10**6})
+    assert matter("input").default(draft(application={**SWITCHED, "work": large}, resources={"memory": 10**9})) is None
+
+
 @pytest.mark.parametrize("entry", ["pytorch-1.4-pip", "mxnet-1.6-pip", "cntk-2.7-pip", "tensorflow-1.14-pip"])
 def test_nothing_acts_in_an_old_python(draft, entry):
     made = draft(entry, application=PREPARES)
