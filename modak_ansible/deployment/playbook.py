@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
 from modak_ansible.errors import FAILED, TARGET_UNREACHABLE, ModakError, TimeIsOver, harmless
 from modak_ansible.store.project import COLLECTION, shipped
-from modak_ansible.transport.lifeline import OWNER, PASSING, run_folder
+from modak_ansible.transport.lifeline import OWNER, PASSING, own_signals, run_folder
 from modak_ansible.transport.secrets import handed_on
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _PROGRESS = re.compile(r"modak (\w+) \| (.*)")
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 # What makes no image needs no secrets, and asks for no password of a vault.
 _NEEDS_NO_SECRETS = (
-    "act", "build-log", "gc", "jobs", "results", "status", "survey", "testbed", "undeploy", "watch",
+    "act", "build-log", "gc", "results", "status", "survey", "testbed", "undeploy", "watch",
 )  # fmt: skip
 # Of those, what may end a cloud's machine.
 _ASKS_CLOUDS = ("gc", "undeploy")
@@ -187,19 +187,6 @@ def _end_with_the_terminal() -> None:
     """A terminal that is closed ends what ran in it, unless that was started with nohup."""
     if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
         signal.signal(signal.SIGHUP, lambda *_: os.kill(os.getpid(), signal.SIGTERM))
-
-
-@contextmanager
-def own_signals() -> Iterator[None]:
-    """Puts back the handlers that are set within of the signals that end a command; ansible-runner keeps its own."""
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    is_main = threading.current_thread() is threading.main_thread()
-    before = [(number, signal.getsignal(number) or signal.SIG_DFL) for number in numbers] if is_main else []
-    try:
-        yield
-    finally:
-        for number, handler in before:
-            signal.signal(number, handler)
 
 
 @contextmanager

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from functools import partial
+from queue import SimpleQueue
+from threading import Event, Thread
 
-from modak_ansible.deployment.playbook import Listener, run_playbook
 from modak_ansible.deployment.status import Entry, may_live
+from modak_ansible.stages.jobs.query import Asking, QueriedJob, ask_for_jobs
 from modak_ansible.store.deployment import DeploymentStore, queue_of
 from modak_ansible.store.project import read_origin
-from modak_ansible.store.record import ANSWERED
-from modak_ansible.target.core.files import read_json
+from modak_ansible.transport.lifeline import signals_as_interrupts
 from modak_ansible.transport.ssh import Connection, Way, connect
 
 
@@ -23,66 +22,64 @@ class _Group:
     """Deployments that are asked for together; the first one's plan says where."""
 
     entries: tuple[Entry, ...]
-    variables: dict[str, object]
+    asking: Asking
 
-    def take(self, answer: dict[str, Any]) -> None:
-        jobs, problem = answer.get("jobs", {}), answer.get("problem", "")
+    def take(self, jobs: Mapping[str, QueriedJob], problem: str) -> None:
         for entry in self.entries:
             entry.problem = problem
             if not problem and entry.name in jobs:
-                entry.answer, entry.asked = jobs[entry.name], time.monotonic()
+                entry.answer, entry.asked = {**jobs[entry.name]}, time.monotonic()
 
 
 def ask_targets(
     entries: Iterable[Entry], every: float = 0.0, heard: Callable[[], None] | None = None, *, inside: str = ""
 ) -> None:
-    """Brings entries up to date by their targets; those whose end is known are not asked for.
+    """Brings entries up to date by their targets, all at once; those whose end is known are not asked for.
 
     Args:
         entries: what is known; a target that does not answer is noted in those of its own.
         every: seconds between two looks, until all jobs have ended; 0 to look once.
+        heard: is called after each answer; what it raises ends the asking.
         inside: whether those that run are measured (``usage``), or it is told how they are entered (``way``, and
             ``way=3`` into the container of rank 3).
 
     Raises:
-        PlaybookError: Ansible could not be run.
-        Enough: whoever hears raised it.
-        KeyboardInterrupt: the user has seen enough.
+        KeyboardInterrupt: the user, or a signal, ended it.
     """
-    groups = _groups([entry for entry in entries if may_live(entry.known)])
-    if not groups:
-        return
-    with tempfile.TemporaryDirectory(prefix="modak-status-") as folder:
-        hosts = {
-            f"target{number}": {
-                **group.variables,
-                "job_deployments": " ".join(entry.name for entry in group.entries),
-                "job_answer": str(Path(folder) / f"{number}.json"),
-                "job_every": every,
-                "job_inside": inside,
-            }
-            for number, group in enumerate(groups)
-        }
-        inventory = {"all": {"children": {"modak": {"hosts": hosts}}}}
-        run_playbook("jobs", {}, _Answers(Path(folder), groups, heard), inventory=inventory)
+    groups = _groups([entry for entry in entries if may_live(entry.known)], every, inside)
+    news: SimpleQueue[Callable[[], None] | BaseException | None] = SimpleQueue()
+    over = Event()
+
+    def listen(group: _Group) -> None:
+        """Asks one target, in a thread of its own; what it says is taken by whoever asked."""
+        ended: BaseException | None = None
+        try:
+            ask_for_jobs(group.asking, lambda *answer: news.put(partial(group.take, *answer)), over.wait)
+        except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
+            ended = error
+        news.put(ended)
+
+    threads = [Thread(target=listen, args=(group,), daemon=True) for group in groups]
+    with signals_as_interrupts():
+        try:
+            for thread in threads:
+                thread.start()
+            left = len(threads)
+            while left:
+                new = news.get()
+                if isinstance(new, BaseException):
+                    raise new
+                if new is None:
+                    left -= 1
+                    continue
+                new()
+                if heard:
+                    heard()
+        finally:
+            over.set()
 
 
-class _Answers(Listener):
-    """Takes what the targets answer: a listener for the playbook."""
-
-    def __init__(self, folder: Path, groups: list[_Group], heard: Callable[[], None] | None) -> None:
-        self._folder, self._groups, self._heard = folder, groups, heard
-
-    def progress(self, stage: str, text: str) -> None:  # noqa: ARG002 - there is only one
-        number, _, word = text.partition(" ")
-        if word != ANSWERED:
-            return
-        self._groups[int(number)].take(read_json(self._folder / f"{number}.json") or {})
-        if self._heard:
-            self._heard()
-
-
-def _groups(entries: list[Entry]) -> list[_Group]:
+def _groups(entries: list[Entry], every: float, inside: str) -> list[_Group]:
     """Entries by the way to their targets; those whose plan does not say it are left out."""
     found: dict[str, list[Entry]] = {}
     for entry in entries:
@@ -93,7 +90,7 @@ def _groups(entries: list[Entry]) -> list[_Group]:
             entry.problem = f"its plan is damaged: {error}"
             continue
         found.setdefault(str(queue), []).append(entry)
-    groups = [_group(each) for each in found.values()]
+    groups = [_group(each, every, inside) for each in found.values()]
     return [group for group in groups if group]
 
 
@@ -109,16 +106,16 @@ def connection_of(known: DeploymentStore) -> Connection:
     return connect(way, origin["testbed"], folder, known.folder, origin["state"])
 
 
-def _group(entries: list[Entry]) -> _Group | None:
+def _group(entries: list[Entry], every: float, inside: str) -> _Group | None:
     """The group of some deployments, by the first of them whose files say how its target is entered."""
     for entry in entries:
-        plan_file = entry.known.plan_file
+        known = entry.known
         try:
-            connection = connection_of(entry.known)
+            connection = connection_of(known)
         except (OSError, ValueError, KeyError, TypeError):
             continue
-        variables = {**connection.ansible_variables(), "job_plan_file": str(plan_file)}
-        return _Group(tuple(entries), variables)
+        names = [each.name for each in entries]
+        return _Group(tuple(entries), Asking(connection, known.plan, known.folder.parent, names, every, inside))
     for entry in entries:
         entry.problem = "origin.json beside its plan cannot be read; deploy its blueprint again"
     return None

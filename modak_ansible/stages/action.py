@@ -14,8 +14,8 @@ from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-from modak_ansible.errors import FAILED, ModakError
-from modak_ansible.stages.base import Answer, Outcome, Stage, noted
+from modak_ansible.errors import ModakError
+from modak_ansible.stages.base import Answer, Outcome, Stage, module_error, noted
 from modak_ansible.stages.opera import is_run_by_opera
 from modak_ansible.stages.packing import packed
 from modak_ansible.store.logs import note
@@ -23,7 +23,7 @@ from modak_ansible.store.project import COLLECTION, read_origin
 from modak_ansible.target.core.files import mend_of
 from modak_ansible.target.core.plan import Plan
 from modak_ansible.transport.lifeline import end_with_parent
-from modak_ansible.transport.retry import PAUSES, patiently
+from modak_ansible.transport.retry import patiently
 from modak_ansible.transport.ssh import Connection, Way, connect
 
 PROGRESS = "modak"
@@ -39,7 +39,6 @@ class StageAction(ActionBase):  # type: ignore[misc]
 
     stage_name: ClassVar[str]
     is_noted = True  # False for what concerns the target, and no deployment
-    pauses: tuple[int, ...] = PAUSES
 
     def perform(self, stage: Stage) -> Outcome:
         raise NotImplementedError
@@ -154,7 +153,7 @@ class StageAction(ActionBase):  # type: ignore[misc]
                     lambda: self._execute_module(ours, module_args=arguments, task_vars=task_vars), connection
                 )
             if answer.get("failed"):
-                raise _module_error(name, answer)
+                raise module_error(name, answer)
             return answer
 
         return call
@@ -173,11 +172,7 @@ class StageAction(ActionBase):  # type: ignore[misc]
             if not connection.login:  # which somebody would have to make again
                 self._connection.reset()
 
-        return patiently(try_it, AnsibleConnectionFailure, self._say, pauses=self.pauses, mend=mend)
-
-
-# What Ansible says of arguments that a module does not know.
-_OTHER_VERSION = re.compile(r"Unsupported parameters for |value of \w+ must be one of")
+        return patiently(try_it, AnsibleConnectionFailure, self._say, mend=mend)
 
 
 def _read(plan_file: Path) -> tuple[Plan, dict[str, Path], Way]:
@@ -197,17 +192,3 @@ def _raise_if_home_is_closed(error: AnsibleConnectionFailure) -> None:
             f"{folder.group(1) if folder else 'the home folder'} cannot be made on the target",
             hint="the home folder there must exist and have room: look at its permissions and the quota",
         ) from error
-
-
-def _module_error(name: str, answer: Answer) -> ModakError:
-    """The error of a module: our own words, or what is left of a Python that broke on the target."""
-    if "hint" in answer:
-        error = ModakError(str(answer["msg"]), hint=str(answer["hint"]))
-        error.exit_code = int(answer.get("exit_code") or FAILED)
-        return error
-    summary = getattr(getattr(answer.get("exception"), "event", None), "msg", "")
-    said = str(answer.get("module_stderr") or answer.get("msg") or summary).strip().splitlines()
-    hint = str(answer.get("module_stdout", ""))[-300:].strip() or "the target needs Python 3.8 or later"
-    if said and _OTHER_VERSION.match(said[0]):
-        hint = "these playbooks are of another version than modak_ansible; a package is made anew by modak package"
-    return ModakError(f"{name} broke on the target: {said[-1] if said else 'no reason given'}", hint=hint)

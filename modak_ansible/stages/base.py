@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -9,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from modak_ansible.errors import ModakError
+from modak_ansible.errors import FAILED, ModakError
 from modak_ansible.model.quantities import format_seconds
 from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.logs import note
@@ -21,6 +22,8 @@ from modak_ansible.transport.ssh import Connection
 # What a module answers, as JSON: each has fields of its own.
 Answer = dict[str, Any]
 CallModule = Callable[..., Answer]
+# What Ansible says of arguments that a module does not know.
+_OTHER_VERSION = re.compile(r"Unsupported parameters for |value of \w+ must be one of")
 # How long a module looks at a time before it reports; a dropped connection costs no more than this.
 LOOK_SECONDS = 15
 
@@ -110,3 +113,17 @@ def until_ended(
             doing = f": {seen[:100]}" if news == "line" and seen else ""
             say(f"{status['step']}, {format_seconds(status['seconds'])}{doing}")
     return answer
+
+
+def module_error(name: str, answer: Answer) -> ModakError:
+    """The error of a module: our own words, or what is left of a Python that broke on the target."""
+    if "hint" in answer:
+        error = ModakError(str(answer["msg"]), hint=str(answer["hint"]))
+        error.exit_code = int(answer.get("exit_code") or FAILED)
+        return error
+    summary = getattr(getattr(answer.get("exception"), "event", None), "msg", "")
+    said = str(answer.get("module_stderr") or answer.get("msg") or summary).strip().splitlines()
+    hint = str(answer.get("module_stdout", ""))[-300:].strip() or "the target needs Python 3.8 or later"
+    if said and _OTHER_VERSION.match(said[0]):
+        hint = "these playbooks are of another version than modak_ansible; a package is made anew by modak package"
+    return ModakError(f"{name} broke on the target: {said[-1] if said else 'no reason given'}", hint=hint)

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 NAME = "state.json"
 # How the explanation of a job begins that was not submitted, for what it comes after.
 NOT_RUN = "not run: "
-# What the stage that asks for jobs says as an answer comes in.
-ANSWERED = "answered"
 # What a deployment has no more once it was undeployed and is deployed again.
 _OF_A_RUN = ("undeployed", "job", "metrics", "energy")
 # As they follow each other in a deployment.

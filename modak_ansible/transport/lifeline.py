@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -56,3 +57,33 @@ def run_folder() -> Iterator[str]:
 def passing_folder(prefix: str) -> tempfile.TemporaryDirectory[str]:
     """A temporary folder that is removed with the command that it serves, should that be killed."""
     return tempfile.TemporaryDirectory(prefix=prefix, dir=os.environ.get(PASSING) or None)
+
+
+@contextmanager
+def own_signals() -> Iterator[None]:
+    """Puts back the handlers that are set within of the signals that end a command; ansible-runner keeps its own."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    is_main = threading.current_thread() is threading.main_thread()
+    before = [(number, signal.getsignal(number) or signal.SIG_DFL) for number in numbers] if is_main else []
+    try:
+        yield
+    finally:
+        for number, handler in before:
+            signal.signal(number, handler)
+
+
+@contextmanager
+def signals_as_interrupts() -> Iterator[None]:
+    """A terminal that is closed and a polite kill end what goes on, as Ctrl-C does."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    with own_signals():
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) != signal.SIG_IGN:
+                signal.signal(number, interrupt)
+        yield

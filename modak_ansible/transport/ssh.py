@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from modak_ansible.model.target import Target
 
 _CONNECT_SECONDS = 15
+_SSH_FAILED = 255
 _PLAIN_PATH = r'"[^"\\$]+"'
 # All that a testbed's ssh_config may say. A project's files come from anybody: no other option, and no other machine.
 _TESTBED_OPTIONS = {
@@ -142,6 +143,27 @@ class Connection:
         """
         if self.is_local:
             return
+        result = self.run("true", seconds=_CONNECT_SECONDS + 15)
+        if result.returncode != 0:
+            raise TargetUnreachable(
+                f"{self.address} lets the user in and runs no commands: {_last_line(_text(result.stderr))}",
+                hint=f"try it by hand: ssh {self.address} true",
+            )
+
+    def run(
+        self, command: str, given: bytes = b"", *, seconds: float | None = None
+    ) -> subprocess.CompletedProcess[bytes]:
+        """Runs a command of the target's shell, and gives what it wrote.
+
+        Args:
+            given: what it reads.
+            seconds: how long it may take; None for as long as the connection lasts.
+
+        Raises:
+            TargetUnreachable: with the reason and what to do about it.
+        """
+        if self.is_local:
+            return subprocess.run(["/bin/sh", "-c", command], input=given, capture_output=True, check=False)
         if self.absent:
             hint = "modak deploy makes it; modak gc shows what there is"
             raise TargetUnreachable(f"the machine {self.address} is not there", hint=hint)
@@ -152,24 +174,17 @@ class Connection:
                 )
                 raise TargetUnreachable("several testbeds run, and none is this project's", hint=hint)
             raise self._unreachable("", "Could not resolve hostname testbed")
-        command = [*self.ssh_command(), self.address, "true"]
+        words = [*self.ssh_command(), self.address, command]
         try:
-            # the shared connection that stays open must not hold our pipes
-            result = subprocess.run(
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-                timeout=_CONNECT_SECONDS + 15, check=False,
-            )  # fmt: skip
+            result = subprocess.run(words, input=given, capture_output=True, timeout=seconds, check=False)
         except subprocess.TimeoutExpired:
             raise self._unreachable("", "timed out") from None
         except FileNotFoundError:
             raise TargetUnreachable("ssh is not installed on this machine", hint="install openssh-client") from None
-        if result.returncode == 255:
-            raise self._unreachable(result.stderr, result.stderr)
-        if result.returncode != 0:
-            raise TargetUnreachable(
-                f"{self.address} lets the user in and runs no commands: {_last_line(result.stderr)}",
-                hint=f"try it by hand: ssh {self.address} true",
-            )
+        if result.returncode == _SSH_FAILED:
+            said = _text(result.stderr)
+            raise self._unreachable(said, said)
+        return result
 
     def _unreachable(self, said: str, matched: str) -> TargetUnreachable:
         if refused := self.refused(matched):
@@ -266,6 +281,10 @@ def connect(
 def _knows_testbed(testbed: Path) -> bool:
     own = expanded("~/.ssh/config")
     return (testbed / "ssh_config").exists() or (own.exists() and TESTBED in own.read_text(errors="replace"))
+
+
+def _text(said: bytes) -> str:
+    return said.decode(errors="replace")
 
 
 def _last_line(text: str) -> str:

@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from ansible.module_utils.parsing.convert_bool import boolean
 
 from modak_ansible.errors import ModakError
 from modak_ansible.stages.action import StageAction
-from modak_ansible.stages.base import Outcome
+from modak_ansible.stages.jobs import operations
 
 
 class ActionModule(StageAction):
-    """Runs the stage for the plan in ``plan_file``, or those in ``plan_files``; ``state`` as the role's job_state.
-
-    Listed are the ``deployments`` of the target of that plan, once or until all have ended.
-    """
+    """Runs the stage for the plan in ``plan_file``, or those in ``plan_files``; ``state`` as the role's job_state."""
 
     stage_name = "job"
-
-    def run(self, tmp=None, task_vars=None):
-        if self._task.args.get("state") == "listed":
-            self.is_noted = False
-            self.pauses = ()  # whoever looks is told at once that a target is silent; it is asked again later
-        return super().run(tmp, task_vars)
 
     def perform(self, stage):
         return self.perform_all([stage])
@@ -31,15 +20,6 @@ class ActionModule(StageAction):
     def perform_all(self, stages):
         given = self._task.args
         state = given.get("state", "present")
-        if state == "listed":
-            from modak_ansible.stages.jobs.query import Asking, ask_for_jobs
-
-            every, inside = float(given.get("every") or 0), given.get("inside", "")
-            asking = Asking(given["deployments"].split(), Path(given["answer"]), every, inside)
-            return Outcome(False, ask_for_jobs(stages[0], asking))
-
-        from modak_ansible.stages.jobs import operations
-
         if state in ("present", "resumed"):
             perform = operations.run_jobs if state == "present" else operations.resume_jobs
             return perform(stages, wait=boolean(given.get("wait", True)), quietly=boolean(given.get("quietly", False)))

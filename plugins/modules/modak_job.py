@@ -57,10 +57,6 @@ options:
     default: ''
     description: 'To look at one that was not submitted: when would a job with these lines of its script begin?'
   quietly: {type: bool, default: false, description: 'To watch: whether jobs are looked at seldom, to their ends.'}
-  inside:
-    type: str
-    default: ''
-    description: 'To query: whether those that run are measured (usage), or how they are entered (way, way=3).'
 author: modak-ansible
 """
 
@@ -80,7 +76,6 @@ def main():
             "seconds": {"type": "float", "default": 0},
             "directives": {"type": "str", "default": ""},
             "quietly": {"type": "bool", "default": False},
-            "inside": {"type": "str", "default": ""},
         },
         required_if=[("action", "stage", ["folder"])],
         supports_check_mode=True,

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -16,7 +12,6 @@ from rich.console import Console
 from rich.text import Text
 
 from modak_ansible.commands.options import print_json
-from modak_ansible.deployment.playbook import own_signals
 from modak_ansible.errors import TargetUnreachable
 from modak_ansible.measuring.executor import PlaybookExecutor
 from modak_ansible.measuring.history import History
@@ -30,6 +25,7 @@ from modak_ansible.model.measured.record import Record
 from modak_ansible.planning.plan import CannotPlan
 from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.store.project import state_folder
+from modak_ansible.transport.lifeline import signals_as_interrupts
 
 
 @dataclass(frozen=True)
@@ -106,7 +102,7 @@ class Benching:
             attempts=attempts,
         )
         try:
-            with _signals_as_interrupts():
+            with signals_as_interrupts():
                 runner.run()
         except (KeyboardInterrupt, TargetUnreachable):
             runs = "1 run is" if len(history) == 1 else f"{len(history)} runs are"
@@ -142,20 +138,3 @@ class Benching:
             word for name, value in plan.application.arguments for word in (f"--{name}", value) if isinstance(word, str)
         ]
         return replace(listed, image=plan.image.digest, command=(plan.application.script, *words))
-
-
-@contextmanager
-def _signals_as_interrupts() -> Iterator[None]:
-    """A terminal that is closed and a polite kill end the job that runs, as Ctrl-C does."""
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    with own_signals():
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(number) != signal.SIG_IGN:
-                signal.signal(number, interrupt)
-        yield

@@ -239,7 +239,7 @@ def _ended_from_outside() -> Iterator[None]:
     """Tells a terminal that is closed, or a machine that goes down, from Ctrl-C."""
     import signal
 
-    from modak_ansible.deployment.playbook import own_signals
+    from modak_ansible.transport.lifeline import own_signals
 
     def end(*_: object) -> None:
         raise _LeftAlone

@@ -73,12 +73,12 @@ def _ask_and_show(entries: list[Entry], *, as_json: bool, offline: bool) -> None
 
     def heard() -> None:
         if all(entry.answer or entry.problem for entry in open_ones):
-            show()  # while Ansible ends
+            show()  # while what is new is noted
 
     if open_ones:
         from modak_ansible.deployment.status_query import ask_targets
 
-        # read while Ansible starts
+        # read while the targets are asked
         Thread(target=lambda: [entry.known.plan for entry in entries], daemon=True).start()
         ask_targets(entries, heard=heard)
     show()

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
-import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
 from modak_ansible.errors import ModakError
-from modak_ansible.stages.base import Stage
+from modak_ansible.stages.jobs.direct import ask
 from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.forecasts import WAITING, noted
-from modak_ansible.store.record import ANSWERED, ForecastNote, JobNote, Record, RecordData, latest
-from modak_ansible.target.core.files import write_json
+from modak_ansible.store.record import ForecastNote, JobNote, Record, RecordData, latest
 from modak_ansible.target.jobs.progress import Progress
 from modak_ansible.target.jobs.situation import LIVING
+from modak_ansible.transport.ssh import Connection
 
 if TYPE_CHECKING:
     from modak_ansible.target.core.plan import Plan
@@ -48,51 +48,55 @@ class QueriedJob(TypedDict):
     way: Way
 
 
+Take = Callable[[dict[str, QueriedJob], str], None]  # the jobs by deployment, and what stands in the way
+
+
 @dataclass
 class Asking:
-    """What is asked, and where the answer goes."""
+    """What is asked of one target."""
 
+    connection: Connection
+    plan: Plan  # of any of the deployments
+    folder: Path  # in which theirs are, on this machine
     deployments: list[str]  # their names
-    answer: Path  # a file for ``{"jobs": {name: ...}, "problem": ...}``, the jobs as target.jobs gives them
     every: float = 0.0  # seconds until the next look while something changes; 0 to look once
     # ``usage`` where it is measured what the jobs use, which changes always; ``way`` where it is told how they are
     # entered, ``way=3`` into rank 3
     inside: str = ""
 
 
-def ask_for_jobs(stage: Stage, asking: Asking) -> str:
-    """Asks until all jobs have ended, where it is measured until none runs, or once; gives one line for people.
+def ask_for_jobs(asking: Asking, take: Take, wait: Callable[[float], object]) -> None:
+    """Asks until all jobs have ended, where it is measured until none runs, or once.
 
     A target that does not answer is no error: its answer says so, and it is asked again.
+
+    Args:
+        take: is given every answer.
+        wait: lets so many seconds pass; where it says that it was told to end, nobody is asked again.
     """
     known: dict[str, QueriedJob] = {}
     goes_on = _runs if asking.inside else _lives
     pause, before = asking.every, None
     while True:
         living = [name for name in asking.deployments if name not in known or goes_on(known[name])]
-        jobs, problem = _look(stage, living, inside=asking.inside)
+        jobs, problem = _look(asking, living)
         known.update(jobs)
-        write_json(asking.answer, {"jobs": known, "problem": problem})
-        stage.say(f"{asking.answer.stem} {ANSWERED}")
-        _note(stage.folder.parent, jobs, stage.plan)  # while whoever asked reads it
+        take(dict(known), problem)
+        _note(asking.folder, jobs, asking.plan)  # while whoever asked reads it
         if not asking.every or not (problem or any(map(goes_on, known.values()))):
-            return problem or f"{len(known)} jobs"
+            return
         now = [problem, {name: _steady(job) for name, job in known.items()}]
         pause = asking.every if now != before or asking.inside else min(pause * _GROWTH, max(LONGEST, asking.every))
         before = now
-        time.sleep(pause)
+        if wait(pause):
+            return
 
 
-def _look(stage: Stage, names: list[str], *, inside: str) -> tuple[dict[str, QueriedJob], str]:
+def _look(asking: Asking, names: list[str]) -> tuple[dict[str, QueriedJob], str]:
     """How the jobs of some deployments are, by name; and what stands in the way."""
-    target, scheduler = stage.plan["target"], stage.plan["job"]["scheduler"]
-    # as texts: Ansible takes long over structures with a thousand parts
-    wanted = json.dumps([{"deployment": name} for name in names])
+    workspace, scheduler = asking.plan["target"]["workspace"], asking.plan["job"]["scheduler"]
     try:
-        answer = stage.call(
-            "modak_job", workspace=target["workspace"], scheduler=scheduler, action="query", deployments=wanted,
-            inside=inside,
-        )  # fmt: skip
+        answer = ask(asking.connection, workspace, scheduler, names, asking.inside)
     except ModakError as error:
         return {}, f"{error.message} ({error.hint})" if error.hint else error.message
     return {job["deployment"]: job for job in json.loads(answer["answer"])["jobs"]}, ""

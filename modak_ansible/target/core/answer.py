@@ -1,4 +1,4 @@
-"""How a module of ours ends: with what it found, or with one clear message."""
+"""How what is asked on a target ends: with what was found, or with one clear message."""
 
 from __future__ import annotations
 
@@ -15,15 +15,19 @@ def answer(module: Any, act: Callable[[], Mapping[str, object]]) -> None:
     Args:
         act: does the work; an error of ours or of the system becomes the module's failure.
     """
+    result = answered(act)
+    (module.fail_json if result.get("failed") else module.exit_json)(**result)
+
+
+def answered(act: Callable[[], Mapping[str, object]]) -> Mapping[str, object]:
+    """What some work gives; of an error of ours or of the system ``failed``, ``msg`` and ``hint``."""
     try:
-        result = _said(act)
+        return _said(act)
     except ModakError as error:
-        module.fail_json(msg=error.message, hint=error.hint, exit_code=error.exit_code)
+        return {"failed": True, "msg": error.message, "hint": error.hint, "exit_code": error.exit_code}
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
-        module.fail_json(msg=f"on the target, {place}{error.strerror or error}", hint=mend_of(error))
-    else:
-        module.exit_json(**result)
+        return {"failed": True, "msg": f"on the target, {place}{error.strerror or error}", "hint": mend_of(error)}
 
 
 def _said(act: Callable[[], Mapping[str, object]]) -> Mapping[str, object]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 import time
-from pathlib import Path
+from queue import SimpleQueue
+from threading import Event
 
 import pytest
 from hypothesis import given
@@ -17,7 +18,6 @@ from modak_ansible.commands.status import status
 from modak_ansible.commands.status.table import clock, lines_of, rounded, shortened
 from modak_ansible.commands.status.watch import watch_for
 from modak_ansible.deployment import status_query as status_asking
-from modak_ansible.deployment.playbook import PlaybookRun
 from modak_ansible.deployment.status import Entry, may_live, row_of, rows_of
 from modak_ansible.deployment.status_query import ask_targets
 from modak_ansible.reading.blueprint.reader import Inputs
@@ -148,20 +148,13 @@ def test_every_target_is_asked_once(deployed, blueprint, monkeypatch):
     (deployed[2] / "origin.json").write_text(json.dumps({**origin, "queue": queue_of(plan, origin["blueprint"])}))
     asked = []
 
-    def run(playbook, variables, listener, *, inventory):
-        hosts = inventory["all"]["children"]["modak"]["hosts"]
-        asked.extend(sorted(host["job_deployments"].split()) for host in hosts.values())
-        for number, (name, host) in enumerate(hosts.items()):
-            assert (playbook, name, host["job_every"]) == ("jobs", f"target{number}", 0.0)
-            names = host["job_deployments"].split()
-            silent = len(names) == 1
-            jobs = {} if silent else {name: job(position=3, elapsed=5.0) for name in names}
-            write_json(Path(host["job_answer"]), {"jobs": jobs, "problem": "no route" if silent else ""})
-            listener.progress("jobs", f"{number} answered")
-            listener.progress("jobs", "the connection broke")
-        return PlaybookRun()
+    def ask(asking, take, _):
+        assert (asking.every, asking.inside, asking.folder) == (0.0, "", deployed[0].parent)
+        asked.append(asking.deployments)
+        silent = len(asking.deployments) == 1
+        take({} if silent else {name: job(position=3, elapsed=5.0) for name in asking.deployments}, "no route" * silent)
 
-    monkeypatch.setattr(status_asking, "run_playbook", run)
+    monkeypatch.setattr(status_asking, "ask_for_jobs", ask)
     entries = entries_of(blueprint)
     heard = []
     ask_targets(entries, heard=lambda: heard.append(1))
@@ -175,18 +168,17 @@ def test_every_target_is_asked_once(deployed, blueprint, monkeypatch):
 
 @pytest.mark.parametrize("answers", [True, False])
 def test_the_table_is_shown_once_and_as_soon_as_all_have_answered(deployed, blueprint, monkeypatch, capsys, answers):
-    """Ansible takes a while to end."""
-    seen = []
+    """What is new is noted in a thousand records afterwards, which takes a while."""
+    seen, shown = [], Event()
+    show = status._show
 
-    def run(playbook, variables, listener, *, inventory):
-        (target,) = inventory["all"]["children"]["modak"]["hosts"].values()
-        names = target["job_deployments"].split()
-        write_json(Path(target["job_answer"]), {"jobs": {name: job() for name in names if answers}, "problem": ""})
-        listener.progress("jobs", "0 answered")
+    def ask(asking, take, _):
+        take({name: job() for name in asking.deployments if answers}, "")
+        shown.wait(5.0 if answers else 0.2)
         seen.append(capsys.readouterr().out)
-        return PlaybookRun(0, {})
 
-    monkeypatch.setattr(status_asking, "run_playbook", run)
+    monkeypatch.setattr(status_asking, "ask_for_jobs", ask)
+    monkeypatch.setattr(status, "_show", lambda *given, **more: (show(*given, **more), shown.set()))
     monkeypatch.setattr(status, "without_collecting", lambda: None)  # this process lives on
     status.command()
     seen.append(capsys.readouterr().out)
@@ -196,8 +188,27 @@ def test_the_table_is_shown_once_and_as_soon_as_all_have_answered(deployed, blue
 def test_nobody_is_asked_for_what_has_ended(deployed, blueprint, monkeypatch):
     for folder in deployed:
         Record(folder).update(job={"state": "COMPLETED", "job_id": "1"})
-    monkeypatch.setattr(status_asking, "run_playbook", lambda *_, **__: pytest.fail("asked"))
+    monkeypatch.setattr(status_asking, "ask_for_jobs", lambda *_: pytest.fail("asked"))
     ask_targets(entries_of(blueprint))
+
+
+@pytest.mark.parametrize("broken", [KeyboardInterrupt, MemoryError])
+def test_whoever_has_seen_enough_ends_it_and_what_breaks_is_not_hidden(deployed, blueprint, monkeypatch, broken):
+    told = SimpleQueue()
+
+    def ask(asking, take, wait):
+        if broken is MemoryError:
+            raise broken
+        take({}, "")
+        told.put(wait(5.0))
+
+    def enough():
+        raise broken
+
+    monkeypatch.setattr(status_asking, "ask_for_jobs", ask)
+    with pytest.raises(broken):
+        ask_targets(entries_of(blueprint), 2.0, enough)
+    assert broken is MemoryError or told.get(timeout=5.0) is True  # so that nobody is asked again
 
 
 # --- what is said

@@ -21,36 +21,37 @@ def job(name, state="RUNNING", epoch=None, **more):
 
 
 @pytest.fixture
-def asked(make_stage, tmp_path, monkeypatch):
+def asked(make_stage, monkeypatch):
     """Asks with answers in turn; gives the names that were asked for, the pauses, and the last answer."""
 
-    def ask(answers, every=0.0, names=("one", "two"), *, inside=""):
-        wanted, slept = [], []
+    def ask_in_turn(answers, every=0.0, names=("one", "two"), *, inside=""):
+        wanted, slept, heard = [], [], []
+        stage, _ = make_stage(None)
 
-        def call(name, action, deployments, **arguments):
-            assert (action, arguments["inside"]) == ("query", inside)
-            wanted.append([each["deployment"] for each in json.loads(deployments)])
+        def ask(connection, workspace, scheduler, deployments, how):
+            expected = stage.connection, stage.plan["target"]["workspace"], stage.plan["job"]["scheduler"], inside
+            assert (connection, workspace, scheduler, how) == expected
+            wanted.append(deployments)
             answer = answers.pop(0)
             if isinstance(answer, Exception):
                 raise answer
-            return {"answer": json.dumps({"jobs": [each for each in answer if each["deployment"] in wanted[-1]]})}
+            return {"answer": json.dumps({"jobs": [each for each in answer if each["deployment"] in deployments]})}
 
-        stage, said = make_stage(call)
         for name in names:
             (stage.folder.parent / name).mkdir(exist_ok=True)
-        monkeypatch.setattr(jobs.time, "sleep", slept.append)
-        message = ask_for_jobs(stage, Asking(list(names), tmp_path / "3.json", every, inside))
-        assert said == ["3 answered"] * len(wanted)
-        return wanted, slept, json.loads((tmp_path / "3.json").read_text()), message
+        monkeypatch.setattr(jobs, "ask", ask)
+        asking = Asking(stage.connection, stage.plan, stage.folder.parent, list(names), every, inside)
+        ask_for_jobs(asking, lambda *answer: heard.append(answer), slept.append)
+        assert len(heard) == len(wanted)
+        return wanted, slept, *heard[-1]
 
-    return ask
+    return ask_in_turn
 
 
 def test_one_look(asked, tmp_path):
-    wanted, slept, answer, message = asked([[job("one"), job("two", "QUEUED", position=2)]])
-    assert (wanted, slept, message) == ([["one", "two"]], [], "2 jobs")
-    assert answer["problem"] == ""
-    assert answer["jobs"]["two"]["position"] == 2
+    wanted, slept, answer, problem = asked([[job("one"), job("two", "QUEUED", position=2)]])
+    assert (wanted, slept, problem) == ([["one", "two"]], [], "")
+    assert answer["two"]["position"] == 2
     record = Record(tmp_path / "deployments" / "one").read()
     assert record["job"]["state"] == "RUNNING"
 
@@ -77,9 +78,8 @@ def test_the_first_word_of_when_a_job_may_begin_stays(asked, tmp_path):
 
 
 def test_a_silent_target_is_an_answer(asked):
-    _, _, answer, message = asked([TargetUnreachable("frontend does not answer", hint="look at the network")])
-    assert answer == {"jobs": {}, "problem": "frontend does not answer (look at the network)"}
-    assert message == answer["problem"]
+    _, _, answer, problem = asked([TargetUnreachable("frontend does not answer", hint="look at the network")])
+    assert (answer, problem) == ({}, "frontend does not answer (look at the network)")
 
 
 def test_patience_grows_while_nothing_changes_and_ends_with_the_jobs(asked):
@@ -90,16 +90,16 @@ def test_patience_grows_while_nothing_changes_and_ends_with_the_jobs(asked):
     assert max(slept) == 30.0
     assert slept[-2:] == [2.0, 3.0]
     assert wanted[-2:] == [["one"], ["one"]]  # what has ended is asked for no more
-    assert {name: each["situation"]["state"] for name, each in answer["jobs"].items()} == {
+    assert {name: each["situation"]["state"] for name, each in answer.items()} == {
         "one": "FAILED", "two": "COMPLETED",
     }  # fmt: skip
 
 
 def test_watching_outlives_a_silence(asked):
     silence = TargetUnreachable("gone")
-    wanted, slept, answer, _ = asked([[job("one")], silence, silence, [job("one", "COMPLETED")]], 2.0, ["one"])
+    wanted, slept, _, problem = asked([[job("one")], silence, silence, [job("one", "COMPLETED")]], 2.0, ["one"])
     assert (len(wanted), slept) == (4, [2.0, 2.0, 3.0])
-    assert answer["problem"] == ""
+    assert problem == ""
 
 
 def test_who_asks_seldom_is_not_asked_to_ask_more_often(asked):
@@ -111,4 +111,4 @@ def test_what_is_measured_is_measured_as_often_until_no_job_runs(asked):
     answers = [[job("one", usage=[{"node": "node01"}])]] * 3
     wanted, slept, answer, _ = asked([*answers, [job("one", "QUEUED", usage=[])]], 2.0, ["one"], inside="usage")
     assert (len(wanted), slept) == (4, [2.0] * 3)
-    assert answer["jobs"]["one"]["usage"] == []
+    assert answer["one"]["usage"] == []

@@ -371,5 +371,5 @@ def test_a_scheduler_that_is_away_is_no_broken_module():
     answer(Module(), act)
     assert said == {
         "msg": "the scheduler does not answer: qstat: cannot connect to server", "hint": "try again when it answers",
-        "exit_code": TARGET_UNREACHABLE,
+        "exit_code": TARGET_UNREACHABLE, "failed": True,
     }  # fmt: skip
