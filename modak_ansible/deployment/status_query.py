@@ -10,6 +10,7 @@ from queue import SimpleQueue
 from threading import Event, Thread
 
 from modak_ansible.deployment.status import Entry, may_live
+from modak_ansible.stages.jobs.direct import prepare
 from modak_ansible.stages.jobs.query import Asking, QueriedJob, ask_for_jobs
 from modak_ansible.store.deployment import DeploymentStore, queue_of
 from modak_ansible.store.project import read_origin
@@ -32,7 +33,12 @@ class _Group:
 
 
 def ask_targets(
-    entries: Iterable[Entry], every: float = 0.0, heard: Callable[[], None] | None = None, *, inside: str = ""
+    entries: Iterable[Entry],
+    every: float = 0.0,
+    heard: Callable[[], None] | None = None,
+    *,
+    inside: str = "",
+    meanwhile: Callable[[], object] = lambda: None,
 ) -> None:
     """Brings entries up to date by their targets, all at once; those whose end is known are not asked for.
 
@@ -42,6 +48,7 @@ def ask_targets(
         heard: is called after each answer; what it raises ends the asking.
         inside: whether those that run are measured (``usage``), or it is told how they are entered (``way``, and
             ``way=3`` into the container of rank 3).
+        meanwhile: is called while the targets are asked, once.
 
     Raises:
         KeyboardInterrupt: the user, or a signal, ended it.
@@ -62,8 +69,11 @@ def ask_targets(
     threads = [Thread(target=listen, args=(group,), daemon=True) for group in groups]
     with signals_as_interrupts():
         try:
+            for group in groups:
+                prepare(group.asking.connection)
             for thread in threads:
                 thread.start()
+            meanwhile()
             left = len(threads)
             while left:
                 new = news.get()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from threading import Thread
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -78,9 +77,7 @@ def _ask_and_show(entries: list[Entry], *, as_json: bool, offline: bool) -> None
     if open_ones:
         from modak_ansible.deployment.status_query import ask_targets
 
-        # read while the targets are asked
-        Thread(target=lambda: [entry.known.plan for entry in entries], daemon=True).start()
-        ask_targets(entries, heard=heard)
+        ask_targets(entries, heard=heard, meanwhile=lambda: [entry.known.plan for entry in entries])
     show()
 
 

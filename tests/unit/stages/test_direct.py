@@ -26,7 +26,7 @@ NAME = "mnist-7419fa6b5af2"
 class ByShell(Connection):
     """A target whose user's shell is one of this machine's, which says something when it starts."""
 
-    shell, path, says = "/bin/sh", "", ""
+    shell, path, says, wrote = "/bin/sh", "", "", []
 
     @property
     def is_local(self):
@@ -35,7 +35,9 @@ class ByShell(Connection):
     def run(self, command, given=b"", *, seconds=None):
         words = [self.shell, "-c", f"{self.says}{command}"]
         variables = {"PATH": self.path or "/usr/local/bin:/usr/bin:/bin"}
-        return subprocess.run(words, input=given, capture_output=True, env=variables, check=False)
+        done = subprocess.run(words, input=given, capture_output=True, env=variables, check=False)
+        self.wrote.append(done.stdout.decode())
+        return done
 
 
 def jobs_of(answer):
@@ -65,18 +67,26 @@ def test_names_that_no_shell_and_no_python_likes(tmp_path):
     ] == names
 
 
-def test_what_was_compiled_by_another_python_is_not_read(tmp_path, monkeypatch):
-    direct._packages.cache_clear()
+def test_what_another_python_compiled_is_not_read_and_its_own_comes_along_the_next_time(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(importlib.util, "MAGIC_NUMBER", b"old!")
-    monkeypatch.setattr(direct, "_compiled", lambda _: b"nothing that can be read")
-    try:
-        assert len(jobs_of(direct.ask(Connection(""), str(tmp_path), "none", [NAME], ""))) == 1
-    finally:
+    monkeypatch.setattr(direct, "_HEAD", b"old!" + direct._HEAD[4:])
+    target = ByShell("front", key="of this target")
+    for is_known in (False, True):
         direct._packages.cache_clear()
+        assert len(jobs_of(direct.ask(target, str(tmp_path), "none", [NAME], ""))) == 1
+        assert (direct.COMPILED in target.wrote[-1]) is not is_known
+    with zipfile.ZipFile(io.BytesIO(direct._archive({}, target.key))) as archive:
+        code = archive.read("modak_ansible/target/jobs/query.pyc")
+        assert code[:4] != b"old!"
+        assert "modak_ansible/target/core/__init__.pyc" in archive.namelist()
+    with zipfile.ZipFile(io.BytesIO(direct._archive({}, "of another"))) as archive:
+        assert archive.read("modak_ansible/target/jobs/query.pyc")[:4] == b"old!"
+    direct._packages.cache_clear()
 
 
 def test_what_goes_with_the_sources_is_theirs():
-    with zipfile.ZipFile(io.BytesIO(direct._archive({}))) as archive:
+    with zipfile.ZipFile(io.BytesIO(direct._archive({}, ""))) as archive:
         names = archive.namelist()
         sources = [name for name in names if name.endswith(".py") and name.startswith("modak_ansible/target/")]
         assert len(sources) > 50
