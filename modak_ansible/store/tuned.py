@@ -119,7 +119,7 @@ def ratios_of_steps(report: TuningReport, plan: Plan) -> list[float]:
 
 def _compared_with_stock(report: TuningReport, plan: Plan) -> str:
     """What ``compare_with_stock`` amounts to: the middle one of the turns' ratios, and how far they lie apart."""
-    spent = f"{len(report.trials)} trials in {format_seconds(report.spent)}"
+    spent = f"{counted(len(report.trials), 'trial')} in {format_seconds(report.spent)}"
     ratios = ratios_of_steps(report, plan)
     if len(ratios) > 1:
         apart = f"{counted(len(ratios), 'turn')}, {min(ratios):.2f} to {max(ratios):.2f}"
@@ -138,7 +138,11 @@ def _compared_with_stock(report: TuningReport, plan: Plan) -> str:
     why = "others kept the node busy while one ran, and not while the other did"
     if len(measured) < 2:
         why = f"{format_seconds(report.budget)} are too short for a turn of each"
-    return f"could not be compared: {'; '.join(out) or (why if report.state == 'finished' else report.reason)}"
+    if not out and report.state != "finished":
+        if not report.reason:
+            return f"not compared yet: {spent}"
+        why = report.reason
+    return f"could not be compared: {'; '.join(out) or why}"
 
 
 def summary_pairs(report: TuningReport | None, plan: Plan) -> list[tuple[str, str]]:

@@ -173,6 +173,13 @@ def test_why_stock_could_not_be_compared_is_said(folder):
     assert summary_pairs(report, plan) == [("steps", "could not be compared: candidate 1: it ended with exit code 1")]
 
 
+def test_what_goes_on_is_not_compared_yet(folder):
+    """Whoever deploys with --detach sees the first results while the trials run."""
+    changes, plan = turns((0.1, None))
+    [(_, text)] = summary_pairs(write(folder, **changes, state="running", reason=""), plan)
+    assert text == "not compared yet: 1 trial in 17 s"
+
+
 def test_neighbours_of_one_alone_leave_nothing_to_compare(folder):
     changes, plan = turns((0.1, 0.2))
     for each, busy in zip(changes["trials"], (0.0, 1.2), strict=True):
