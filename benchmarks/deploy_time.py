@@ -49,12 +49,12 @@ from pathlib import Path
 package = types.ModuleType("modak")
 package.__path__ = [sys.argv[1]]
 sys.modules["modak"] = package
-from modak.target.container import find_runtime
-from modak.target.image import ImageStore
-from modak.target.workspace import Workspace
+from modak.target.core.container import find_runtime
+from modak.target.core.workspace import Workspace
+from modak.target.images.image import ImageStore
 
 class Bare(ImageStore):
-    def _run(self, command, activity, environment):
+    def _run(self, command, activity, environment, about=""):
         began = time.monotonic()
         subprocess.run([word for word in command if word != "--notest"], env=dict(os.environ, **environment),
                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)

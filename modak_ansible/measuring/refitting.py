@@ -12,9 +12,7 @@ from modak_ansible.model.measured.record import Record
 from modak_ansible.model.measured.work import Work
 from modak_ansible.performance.fit.fitting import fit
 from modak_ansible.performance.stored import Stored
-from modak_ansible.store.project import shipped
-
-MODEL = "model.json"
+from modak_ansible.store.project import RECORDS, shipped
 
 
 def fit_files(files: Sequence[Path]) -> Stored:
@@ -43,8 +41,8 @@ def read_all(files: Iterable[Path]) -> list[Record]:
 
 def files_of_records(state: Path | None) -> list[Path]:
     """The files of records that ship, and those of a project's state folder."""
-    own = sorted((state / "records").glob("*.jsonl")) if state else []
-    return [*sorted((shipped("benchmarks") / "records").glob("*.jsonl")), *own]
+    own = sorted((state / RECORDS).glob("*.jsonl")) if state else []
+    return [*sorted((shipped("benchmarks") / RECORDS).glob("*.jsonl")), *own]
 
 
 def works() -> dict[str, Work]:

@@ -29,7 +29,7 @@ from modak_ansible.reading.blueprint.types.parser_check import check_with_tosca_
 from modak_ansible.reading.requests.recognise import is_request, is_script
 from modak_ansible.store.lists.refusals import known_refusals
 from modak_ansible.store.lists.seen_images import seen_images, seen_of
-from modak_ansible.store.project import blueprint_state, known_testbed, read_origin
+from modak_ansible.store.project import MODEL, blueprint_state, known_testbed, read_origin
 from modak_ansible.target.core.files import make_private, write_whole
 
 if TYPE_CHECKING:
@@ -322,7 +322,7 @@ def model_of(state: Path) -> PerformanceModel:
     Raises:
         ModakError: the project's own is damaged, or another version fitted it.
     """
-    own = state / "model.json"
+    own = state / MODEL
     return load_model(own if own.exists() else None)
 
 
@@ -334,7 +334,7 @@ def basis_of(state: Path) -> str:
     """
     stored = model_of(state).stored
     machines = ", ".join(machine.name for machine in stored.machines)
-    whose = "the project's own model" if (state / "model.json").exists() else "the model that ships"
+    whose = "the project's own model" if (state / MODEL).exists() else "the model that ships"
     return (
         f"{whose}, fitted to {stored.records} records ({stored.records_digest[:12]}) of {machines}; "
         f"workloads: {', '.join(stored.workloads)}. Intervals are of 90 %. modak model show tells more."

@@ -14,6 +14,8 @@ from modak_ansible.target.core.files import expanded
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 STATE_FOLDER = ".modak"
+RECORDS = "records"  # the folder in it of what was measured
+MODEL = "model.json"  # the model in it that was fitted to that
 # Our modules and roles, as Ansible calls them together.
 COLLECTION = "modak.hpc"
 # What a blueprint, a request, a package or a script alone may end with.
@@ -50,6 +52,13 @@ def project_root(start: Path) -> Path:
 def state_folder(start: Path) -> Path:
     """Where the project of a folder keeps its deployments and its testbed."""
     return project_root(start) / STATE_FOLDER
+
+
+def has_unfitted_records(state: Path) -> bool:
+    """Whether something was measured since a project's model was fitted."""
+    fitted = state / MODEL
+    when = fitted.stat().st_mtime if fitted.exists() else 0.0
+    return any(path.stat().st_mtime > when for path in (state / RECORDS).glob("*.jsonl"))
 
 
 def moved_with(deployment: Path, state: Path, path: Path) -> Path:

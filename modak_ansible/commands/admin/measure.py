@@ -18,7 +18,7 @@ from modak_ansible.model.measured.record import Measure, Record
 from modak_ansible.model.target import RATES
 from modak_ansible.performance.fit.machines import machines
 from modak_ansible.reading.blueprint.inputs import Inputs
-from modak_ansible.store.project import state_folder
+from modak_ansible.store.project import RECORDS, state_folder
 from modak_ansible.target.core.files import expanded, make_private, write_whole
 
 _SUITE = "peaks"
@@ -49,7 +49,7 @@ def measured(found: Description, aim: Aim, *, is_quiet: bool) -> dict[str, Value
     state = state_folder(Path.cwd())
     folder = state / "discovered" / name
     suite = _prepare(folder, found, aim)
-    records = state / "records" / f"{_SUITE}-{name}.jsonl"
+    records = state / RECORDS / f"{_SUITE}-{name}.jsonl"
     nodes = max((partition.nodes or 1 for partition, _ in found.partitions), default=1)
     groups = ("peak", "memory", "storage", *(("network", "gloo") if nodes > 1 else ()))
     benching = Benching(suite, Inputs(), groups, None)

@@ -10,7 +10,7 @@ import typer
 
 from modak_ansible.commands.options import NOTHING_ASKED, Json, PlanOptions, group, print_json, takes
 from modak_ansible.errors import UsageError, nearest
-from modak_ansible.store.project import state_folder
+from modak_ansible.store.project import MODEL, state_folder
 
 app = group(
     "model", "The performance model: fits it to records, shows it, explains and checks its predictions.",
@@ -40,7 +40,7 @@ def fit(
 
     Only runs that were simply measured count. The file is written whole or not at all; plans of the project use it.
     """
-    from modak_ansible.measuring.refitting import MODEL, files_of_records, fit_files
+    from modak_ansible.measuring.refitting import files_of_records, fit_files
     from modak_ansible.model.quantities import counted
     from modak_ansible.performance.stored import write_stored
 

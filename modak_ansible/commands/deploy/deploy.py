@@ -12,7 +12,7 @@ import typer
 
 from modak_ansible.commands.options import Json, PlanOptions, as_data, seconds_in, show_warnings, takes
 from modak_ansible.errors import ModakError, TimeIsOver
-from modak_ansible.store.project import find_blueprint
+from modak_ansible.store.project import find_blueprint, has_unfitted_records
 
 if TYPE_CHECKING:
     from modak_ansible.commands.deploy.notification import Ending
@@ -113,7 +113,9 @@ def _deploy(
             typer.echo(f"note: {error.message}\n  {builds} is taken in its place", err=as_json)
             found = others
         else:
-            return
+            break
+    if not as_json and has_unfitted_records(found[0].state):
+        typer.echo("What was measured here is for the next plans to count: modak model fit")
 
 
 def _carry_out(

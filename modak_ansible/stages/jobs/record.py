@@ -27,7 +27,7 @@ from modak_ansible.model.plan import Plan
 from modak_ansible.stages.base import Stage
 from modak_ansible.stages.jobs.applied import Report, compare, report_of, switches_of
 from modak_ansible.store.deployment import DeploymentStore
-from modak_ansible.store.project import moved_with
+from modak_ansible.store.project import RECORDS, moved_with
 from modak_ansible.store.record import AppliedChoice, JobNote, told_by
 from modak_ansible.store.tuned import as_trained, read_report, trained_of
 from modak_ansible.target.core.files import Lock, make_private
@@ -240,7 +240,7 @@ def _records_file(folder: Path, suite: str) -> Path | None:
     origin = DeploymentStore(folder).origin
     noted = Path(origin["state"]) if origin.get("state") else None
     state = moved_with(folder, noted, noted) if noted else None
-    return state / "records" / f"{suite}.jsonl" if state and folder.is_relative_to(state) else None
+    return state / RECORDS / f"{suite}.jsonl" if state and folder.is_relative_to(state) else None
 
 
 def _append(path: Path, record: Record) -> bool:

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from modak_ansible.errors import UsageError
-from modak_ansible.store.project import blueprint_state, find_blueprint, known_testbed, moved_with, project_root
+from modak_ansible.store.project import (
+    MODEL,
+    RECORDS,
+    blueprint_state,
+    find_blueprint,
+    has_unfitted_records,
+    known_testbed,
+    moved_with,
+    project_root,
+)
 
 
 @pytest.fixture
@@ -72,3 +83,16 @@ def test_what_a_deployment_noted_moves_with_its_project(tmp_path):
     assert moved_with(deployment, state, tmp_path / "elsewhere") == tmp_path / "elsewhere"
     assert moved_with(deployment, new / ".modak", old / "service.yaml") == old / "service.yaml"
     assert moved_with(tmp_path / "plans" / "example-1", state, old / "service.yaml") == old / "service.yaml"
+
+
+def test_what_no_model_was_fitted_to_is_known(tmp_path):
+    assert not has_unfitted_records(tmp_path)
+    records, model = tmp_path / RECORDS / "jobs.jsonl", tmp_path / MODEL
+    records.parent.mkdir()
+    records.write_text("{}\n")
+    assert has_unfitted_records(tmp_path)
+    model.write_text("{}")
+    os.utime(model, (2e9, 2e9))
+    assert not has_unfitted_records(tmp_path)
+    os.utime(records, (2.1e9, 2.1e9))
+    assert has_unfitted_records(tmp_path)
