@@ -23,21 +23,20 @@ LEFT_OUT: Mapping[str, Callable[[Case], Hashable]] = {
 _LEAST_GROUPS = 3  # of fewer one is no guide to another
 
 
-def calibration(members: Sequence[Case], answers: Any, matrix: Any, passing: int, noise: Any) -> dict[str, float]:
+def calibration(members: Sequence[Case], answers: Any, matrix: Any, passing: Any, noise: Any) -> dict[str, float]:
     """The factor on the standard deviation of a new run, by kind; no kind of which there are too few.
 
     Args:
         answers: logarithms, as many as members.
-        matrix: features of the members, each times its group's standard deviation; the last are of the past alone.
-        passing: how many those are.
+        matrix: features of the members, each times its group's standard deviation.
+        passing: those of the past alone, in the same way.
         noise: standard deviation of each member's run.
     """
     import numpy as np  # noqa: PLC0415 - planning never fits
 
-    last = matrix.shape[1] - passing
-    shared = matrix[:, :last] @ matrix[:, :last].T
-    inverse = np.linalg.inv(shared + matrix[:, last:] @ matrix[:, last:].T + np.diag(noise**2))
-    own = noise**2 + (matrix[:, last:] ** 2).sum(axis=1)
+    shared = matrix @ matrix.T
+    inverse = np.linalg.inv(shared + passing @ passing.T + np.diag(noise**2))
+    own = noise**2 + (passing**2).sum(axis=1)
     found = {}
     for kind, key in LEFT_OUT.items():
         groups: dict[Hashable, list[int]] = {}

@@ -177,25 +177,28 @@ def fit_part(name: str, members: Sequence[Case], *, rounds: bool = True, spreads
     chosen = spreads or most_probable(design, answers, frameworks)
     scale = np.array([chosen.groups.get(group, USUAL[usual_group(group)]) for group in design.groups])
     noise = np.array([chosen.noise.get(framework, USUAL["noise"]) for framework in frameworks])
-    mean, covariance, scaled = _posterior(design, answers, scale, noise)
+    kept = len(design.names) - design.passing
+    passing, matrix = (design.matrix * scale)[:, kept:], design.matrix[:, :kept]
+    precision = np.linalg.inv(passing @ passing.T + np.diag(noise**2))  # of runs that have a moment in common
+    scale, may_be_odd = scale[:kept], design.has_exceptions[:kept]
+    mean, covariance, scaled = _posterior(matrix, answers, scale, precision)
     for _ in range(_WIDENINGS):  # expectation and maximisation, for the prior of Student
         far = (mean**2 + np.diag(covariance)) / scale**2
-        wider = np.where(design.has_exceptions, np.sqrt((_FREEDOM + far) / (_FREEDOM + 1)), 1.0)
-        mean, covariance, scaled = _posterior(design, answers, scale * wider, noise)
-    kept = len(design.names) - design.passing
+        wider = np.where(may_be_odd, np.sqrt((_FREEDOM + far) / (_FREEDOM + 1)), 1.0)
+        mean, covariance, scaled = _posterior(matrix, answers, scale * wider, precision)
     factors = chosen.calibration
     if factors is None and name == "step":
-        factors = calibration(members, answers, scaled, design.passing, noise)
+        factors = calibration(members, answers, scaled, passing, noise)
     deviations = np.sqrt(np.diag(covariance))
     correlations = covariance / np.outer(deviations, deviations)
     used = {group: spread for group, spread in chosen.groups.items() if group not in _PASSING}
     return Part(
         names=tuple(design.names[:kept]),
         groups=tuple(design.groups[:kept]),
-        mean=tuple(mean[:kept].tolist()),
-        deviations=tuple(deviations[:kept].tolist()),
-        correlations=tuple(tuple(row[:place]) for place, row in enumerate(correlations[:kept].tolist())),
-        counts=tuple((design.matrix[:, :kept] != 0).sum(axis=0).tolist()),
+        mean=tuple(mean.tolist()),
+        deviations=tuple(deviations.tolist()),
+        correlations=tuple(tuple(row[:place]) for place, row in enumerate(correlations.tolist())),
+        counts=tuple((matrix != 0).sum(axis=0).tolist()),
         spread=dict(sorted({**_usual(), **used}.items())),
         noise={"": USUAL["noise"], **chosen.noise},
         calibration=factors or {},
@@ -209,12 +212,16 @@ def features_of(name: str, case: Case) -> list[Feature]:
     return [*FEATURES_OF[name](case.facts), *([waiting(case.facts)] if name == "step" and case.waits else [])]
 
 
-def _posterior(design: _Design, answers: Any, scale: Any, noise: Any) -> tuple[Any, Any, Any]:
-    """Mean and covariance of the coefficients, and the matrix in units of their standard deviations."""
+def _posterior(matrix: Any, answers: Any, scale: Any, precision: Any) -> tuple[Any, Any, Any]:
+    """Mean and covariance of the coefficients, and the matrix in units of their standard deviations.
+
+    Args:
+        precision: the inverse of the covariance of the runs' own errors.
+    """
     import numpy as np  # noqa: PLC0415
 
-    scaled = design.matrix * scale
-    weighted = scaled.T / noise**2
+    scaled = matrix * scale
+    weighted = scaled.T @ precision
     inverse = np.linalg.inv(np.eye(len(scale)) + weighted @ scaled)
     return inverse @ (weighted @ answers) * scale, inverse * np.outer(scale, scale), scaled
 
