@@ -8,7 +8,7 @@ its groups' configurations lie in their interval. It is found from the very trai
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from math import ceil
+from itertools import accumulate
 from statistics import median
 from typing import Any
 
@@ -44,7 +44,7 @@ def calibration(members: Sequence[Case], answers: Any, matrix: Any, passing: Any
             groups.setdefault(key(member), []).append(place)
         if len(groups) < _LEAST_GROUPS:
             continue
-        scores = [score for gone in groups.values() for score in _scores(members, answers, shared, inverse, own, gone)]
+        scores = [_scores(members, answers, shared, inverse, own, gone) for gone in groups.values()]
         found[kind] = _quantile(scores) / SIGMAS
     return found
 
@@ -68,7 +68,13 @@ def _scores(members: Sequence[Case], answers: Any, shared: Any, inverse: Any, ow
     ]
 
 
-def _quantile(scores: Sequence[float]) -> float:
-    """What as many new scores stay under as the level of intervals says, whatever their distribution."""
-    place = min(len(scores), ceil((len(scores) + 1) * LEVEL))
-    return sorted(scores)[place - 1]
+def _quantile(groups: Sequence[Sequence[float]]) -> float:
+    """What as many new scores stay under as the level of intervals says, whatever their distribution.
+
+    Each group counts as much as another: what is left out is a whole one, and two fifths of the configurations are of
+    one machine.
+    """
+    scores = sorted((score, 1 / len(group)) for group in groups for score in group)
+    wanted = LEVEL * len(groups) * (len(scores) + 1) / len(scores)
+    within = accumulate(weight for _, weight in scores)
+    return next((score for (score, _), total in zip(scores, within, strict=True) if total >= wanted), scores[-1][0])

@@ -15,6 +15,7 @@ from synthetic_records import measured, record, training
 from modak_ansible.errors import ModakError
 from modak_ansible.model.measured.prediction import Question
 from modak_ansible.model.measured.record import Steps
+from modak_ansible.performance.fit.calibration import _quantile
 from modak_ansible.performance.fit.cases import cases
 from modak_ansible.performance.fit.fitting import digest, fit, fit_cases
 from modak_ansible.performance.fit.machines import machines
@@ -51,6 +52,14 @@ def test_intervals_hold_the_truth_as_often_as_they_say():
                 inside += ratio.low <= math.exp(-truth.effect(workload, {name})) <= ratio.high
                 all_of_them += 1
     assert 0.8 <= inside / all_of_them <= 0.99
+
+
+def test_every_group_that_was_left_out_counts_as_much():
+    """Two fifths of the configurations are of one machine, and its luck is not that of the next one."""
+    one, others = [0.1] * 90, [[3.0] * 2 for _ in range(4)]
+    assert _quantile([one, *others]) == 3.0
+    assert _quantile([[float(number)] for number in range(1, 20)]) == 18.0
+    assert _quantile([[1.0]]) == 1.0
 
 
 def test_more_rounds_narrow_the_interval():
