@@ -35,16 +35,17 @@ _MAIN = "from modak_ansible.target.jobs.asked import tell\ntell({asked!a}, {comp
 _HEADER = 16  # bytes: a magic number, flags, and time and size of the source, or its hash
 _MAGIC = len(importlib.util.MAGIC_NUMBER)
 _HEAD = importlib.util.MAGIC_NUMBER + UNCHECKED
-# Any login shell takes this for one word, so that there is no quote, dollar sign or line's end in it. What the two
-# words behind it are is therefore not said in it: a folder of open files, and a mode.
+# Any login shell takes this for one word, so that there is no quote, dollar sign or line's end in it: what would need
+# quotes is behind it. A Python that was built with an old C library has no files in memory: one without a name serves.
 _READER = (
-    "import os,runpy,sys;"
-    "number=os.memfd_create(str());"
-    "archive=open(number,sys.argv[2],closefd=False);"
+    "import os,runpy,sys,tempfile;"
+    "make=getattr(os,sys.argv[2],None);"
+    "archive=open(make(str()),sys.argv[3]) if make else tempfile.TemporaryFile();"
     "archive.write(sys.stdin.buffer.read());"
     "archive.flush();"
-    "runpy.run_path(sys.argv[1]+str(number))"
+    "runpy.run_path(sys.argv[1]+str(archive.fileno()))"
 )
+_WORDS = "/proc/self/fd/ memfd_create wb"
 # In the order in which Ansible looks for them.
 _PYTHONS = (*(f"python3.{minor}" for minor in range(14, 7, -1)), "/usr/bin/python3", "python3")
 _NO_PYTHON = 127
@@ -73,14 +74,16 @@ def ask(connection: Connection, workspace: str, scheduler: str, deployments: lis
         kept_text(_KIND, _made_from(connection.key), lambda: compiled.removeprefix(COMPILED), anew=True)
     if not said and done.returncode == _NO_PYTHON:
         raise ModakError("there is no Python 3 on the target", hint="the target needs Python 3.8 or later")
-    answer: Answer = json.loads(said.removeprefix(ANSWER)) if said else {"failed": True, "module_stderr": done.stderr}
+    answer: Answer = {"failed": True, "module_stderr": done.stderr.decode(errors="replace")}
+    with suppress(ValueError):  # there is no answer, or half of one
+        answer = json.loads(said.removeprefix(ANSWER))
     if answer.get("failed"):
         raise module_error("modak_job", answer)
     return answer
 
 
 def _command(connection: Connection) -> str:
-    words = f'-c "{_READER}" /proc/self/fd/ wb'
+    words = f'-c "{_READER}" {_WORDS}'
     if connection.is_local:
         return f"exec {shlex.quote(sys.executable)} {words}"
     look = f"for each in {' '.join(_PYTHONS)}; do command -v $each > /dev/null 2>&1 && exec $each {words}; done"

@@ -18,7 +18,7 @@ from zipimport import zipimporter
 from ..core.answer import answered
 from .actions import act
 
-# What the answer's line begins with: shells say other things when they start.
+# What the answer's line begins with: shells say other things when they start, and may end them without a new line.
 ANSWER = "modak-answer "
 COMPILED = "modak-compiled "
 UNCHECKED = (1).to_bytes(4, "little") + bytes(8)  # of compiled code that stands for its source, whatever the times are
@@ -31,7 +31,7 @@ def tell(arguments: Mapping[str, Any], compiled_for: str) -> None:
         compiled_for: the number of the Python whose compiled code came along, in hexadecimal digits. Where this is
             another one, its own is printed, too, for the next time.
     """
-    print(ANSWER + json.dumps(answered(lambda: act("query", arguments))))  # noqa: T201 - whoever asked reads it
+    print(f"\n{ANSWER}" + json.dumps(answered(lambda: act("query", arguments))))  # noqa: T201 - whoever asked reads it
     if compiled_for != MAGIC_NUMBER.hex():
         print(COMPILED + base64.b64encode(_compiled()).decode())  # noqa: T201
 

@@ -60,6 +60,14 @@ def test_this_machine_is_asked_by_this_python(tmp_path):
     assert [job["deployment"] for job in jobs_of(direct.ask(Connection(""), str(tmp_path), "none", names, ""))] == names
 
 
+def test_where_python_knows_no_files_in_memory_one_without_a_name_serves(tmp_path, monkeypatch):
+    """Python is without them that was built where the C library is older than 2.27, as on Enterprise Linux 7."""
+    monkeypatch.setattr(direct, "_WORDS", direct._WORDS.replace("memfd_create", "unheard_of"))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    assert len(jobs_of(direct.ask(Connection(""), str(tmp_path), "none", [NAME], ""))) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_names_that_no_shell_and_no_python_likes(tmp_path):
     names = ["it's", 'a "quote"', "$(touch x)", "é\\n", "{}", "%s", "!!"]
     assert [
@@ -105,12 +113,23 @@ def test_a_target_without_python_is_told_so(tmp_path, monkeypatch):
 
 
 def test_what_cannot_be_told_is_an_error_with_its_cure(tmp_path):
-    with pytest.raises(ModakError, match="broke on the target: .*lumberjack") as caught:
+    with pytest.raises(ModakError) as caught:
         direct.ask(Connection(""), str(tmp_path), "lumberjack", [NAME], "")
+    assert caught.value.message == "modak_job broke on the target: KeyError: 'lumberjack'"
     assert caught.value.hint
     (tmp_path / "closed").write_text("no folder")
     (job,) = jobs_of(direct.ask(Connection(""), str(tmp_path / "closed"), "none", [NAME], ""))
     assert not job["there"]
+
+
+@pytest.mark.parametrize("says", ["printf welcome; ", "printf 'modak-answer {'; exit 0; "])
+def test_what_a_shell_says_besides_is_no_answer(tmp_path, monkeypatch, says):
+    monkeypatch.setattr(ByShell, "says", says)
+    if "exit" in says:
+        with pytest.raises(ModakError, match="modak_job broke on the target"):
+            direct.ask(ByShell("front"), str(tmp_path), "none", [NAME], "")
+    else:
+        assert len(jobs_of(direct.ask(ByShell("front"), str(tmp_path), "none", [NAME], ""))) == 1
 
 
 def test_a_target_that_is_silent_is_told_apart(tmp_path):
