@@ -11,14 +11,18 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 STUB = "modak_ansible/runtime/stub/modak_runtime.py"
 SHARED = ("ansible.cfg", "benchmarks", "playbooks", "tosca")
-LEFT_OUT = ("__pycache__", "blueprints/*/playbooks", "blueprints/*/types", "targets/types", "benchmarks/figures")
+LEFT_OUT = (
+    "__pycache__", "blueprints/*/playbooks", "blueprints/*/types", "targets/types",
+    "benchmarks/figures", "benchmarks/memory",
+)  # fmt: skip
 
 
 class CustomBuildHook(BuildHookInterface):
     """Lists every file of the shared folders, those behind links too; an editable install needs none of them.
 
     The playbooks that a blueprint links are for opera, which works in a checkout or with what modak package makes; the
-    types that it links are built in, and there once; the figures of findings.md are for readers, of the docs.
+    types that it links are built in, and there once; the figures of findings.md are for readers, of the docs, and so is
+    what was measured of memory, which nothing reads but the scripts beside it.
     """
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
