@@ -8,6 +8,7 @@ from typing import Any, Callable, Mapping
 
 from ...errors import ModakError
 from ...schedulers.base import has_no_room
+from ..core.answer import answered
 from ..core.staging import is_log
 from ..core.workspace import Workspace
 from ..garbage.garbage import Garbage
@@ -59,6 +60,11 @@ def act(action: str, parameters: Mapping[str, Any]) -> Answer:
     names = {each.deployment: each.job_name for each in arguments.wanted}
     changed, answer = ACTIONS[action](Campaign(workspace, arguments.scheduler, names), workspace, arguments)
     return {"changed": changed, "answer": json.dumps(answer)}
+
+
+def queried(parameters: Mapping[str, Any]) -> Answer:
+    """How jobs are, for whoever asks without the module: what that would answer, errors included."""
+    return answered(lambda: act("query", parameters))
 
 
 def _look(campaign: Campaign, workspace: Workspace, given: Arguments) -> tuple[bool, Answer]:

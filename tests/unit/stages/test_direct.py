@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
-import io
 import json
 import shlex
 import shutil
 import subprocess
 import sys
-import zipfile
+from importlib.util import MAGIC_NUMBER
 from pathlib import Path
 
 import pytest
 
 from modak_ansible.errors import ModakError, TargetUnreachable
 from modak_ansible.stages.jobs import direct
+from modak_ansible.target.core.sending import COMPILED, sources_for
 from modak_ansible.transport.ssh import Connection
 
 pytestmark = pytest.mark.component
@@ -60,14 +59,6 @@ def test_this_machine_is_asked_by_this_python(tmp_path):
     assert [job["deployment"] for job in jobs_of(direct.ask(Connection(""), str(tmp_path), "none", names, ""))] == names
 
 
-def test_where_python_knows_no_files_in_memory_one_without_a_name_serves(tmp_path, monkeypatch):
-    """Python is without them that was built where the C library is older than 2.27, as on Enterprise Linux 7."""
-    monkeypatch.setattr(direct, "_WORDS", direct._WORDS.replace("memfd_create", "unheard_of"))
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    assert len(jobs_of(direct.ask(Connection(""), str(tmp_path), "none", [NAME], ""))) == 1
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_names_that_no_shell_and_no_python_likes(tmp_path):
     names = ["it's", 'a "quote"', "$(touch x)", "é\\n", "{}", "%s", "!!"]
     assert [
@@ -77,32 +68,23 @@ def test_names_that_no_shell_and_no_python_likes(tmp_path):
 
 def test_what_another_python_compiled_is_not_read_and_its_own_comes_along_the_next_time(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(importlib.util, "MAGIC_NUMBER", b"old!")
-    monkeypatch.setattr(direct, "_HEAD", b"old!" + direct._HEAD[4:])
+    monkeypatch.setattr(direct, "MAGIC_NUMBER", b"old!")
     target = ByShell("front", key="of this target")
     for is_known in (False, True):
-        direct._packages.cache_clear()
+        direct._code.cache_clear()
         assert len(jobs_of(direct.ask(target, str(tmp_path), "none", [NAME], ""))) == 1
-        assert (direct.COMPILED in target.wrote[-1]) is not is_known
-    with zipfile.ZipFile(io.BytesIO(direct._archive({}, target.key))) as archive:
-        code = archive.read("modak_ansible/target/jobs/query.pyc")
-        assert code[:4] != b"old!"
-        assert "modak_ansible/target/core/__init__.pyc" in archive.namelist()
-    with zipfile.ZipFile(io.BytesIO(direct._archive({}, "of another"))) as archive:
-        assert archive.read("modak_ansible/target/jobs/query.pyc")[:4] == b"old!"
-    direct._packages.cache_clear()
+        assert (COMPILED in target.wrote[-1]) is not is_known
+    assert direct._code(target.key).magic == MAGIC_NUMBER.hex()
+    assert direct._code("of another").magic == b"old!".hex()
+    direct._code.cache_clear()
 
 
-def test_what_goes_with_the_sources_is_theirs():
-    with zipfile.ZipFile(io.BytesIO(direct._archive({}, ""))) as archive:
-        names = archive.namelist()
-        sources = [name for name in names if name.endswith(".py") and name.startswith("modak_ansible/target/")]
-        assert len(sources) > 50
-        assert {f"{name}c" for name in sources} <= set(names)
-        tops = {"/".join(name.split("/")[:2]) for name in names}
-        assert {each for each in tops if not each.endswith(("c", ".py"))} == {
-            "modak_ansible/schedulers", "modak_ansible/target",
-        }  # fmt: skip
+def test_what_is_sent_is_for_targets_alone_and_all_of_it_is_compiled():
+    sources = sources_for(direct.queried)
+    assert len(sources) > 50
+    assert set(direct._code("").code) == set(sources)
+    tops = {name.split(".")[1] for name in sources if "." in name}
+    assert tops == {"errors", "schedulers", "target"}
 
 
 def test_a_target_without_python_is_told_so(tmp_path, monkeypatch):
