@@ -75,15 +75,11 @@ def own_signals() -> Iterator[None]:
 @contextmanager
 def signals_as_interrupts() -> Iterator[None]:
     """A terminal that is closed and a polite kill end what goes on, as Ctrl-C does."""
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     with own_signals():
         for number in (signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(number) != signal.SIG_IGN:
-                signal.signal(number, interrupt)
+                signal.signal(number, signal.default_int_handler)
         yield

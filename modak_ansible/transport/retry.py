@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TypeVar
 
 from modak_ansible.errors import TargetUnreachable
 
 # Seconds between attempts: about two minutes in all.
-PAUSES = (1, 2, 5, 10, 20, 30, 60)
+_PAUSES = (1, 2, 5, 10, 20, 30, 60)
 # An attempt that went well for so many seconds, as that of a long transfer, is followed by all pauses again.
 _WENT_WELL = 300.0
 
@@ -21,27 +21,25 @@ def patiently(
     broken: type[Exception],
     say: Callable[[str], None],
     *,
-    pauses: Sequence[int] = PAUSES,
     mend: Callable[[], None] = lambda: None,
 ) -> Result:
     """Tries until the connection lasts.
 
     Args:
         broken: what it raises where the connection broke.
-        pauses: in seconds, between attempts.
         mend: is called before each further attempt.
 
     Raises:
         TargetUnreachable: the connection was still broken after the last pause.
     """
-    left = list(pauses)
+    left = list(_PAUSES)
     while True:
         began = time.monotonic()
         try:
             return attempt()
         except broken as error:
             if time.monotonic() - began > _WENT_WELL:
-                left = list(pauses)
+                left = list(_PAUSES)
             if not left:
                 hint = "what runs on the target goes on; deploy again to follow it"
                 raise TargetUnreachable(f"the target does not answer any more: {error}", hint=hint) from error

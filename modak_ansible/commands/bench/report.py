@@ -22,9 +22,10 @@ def command(
     as_json: Json = False,
 ) -> None:
     """Make one page of records: the paper's figures beside the paper's numbers, and which findings hold."""
-    from modak_ansible.measuring.report.making import make_report, shipped_records
+    from modak_ansible.measuring.refitting import files_of_records
+    from modak_ansible.measuring.report.making import make_report
 
-    written = make_report(files or shipped_records(), output, figures)
+    written = make_report(files or files_of_records(None), output, figures)
     if as_json:
         figures_as_json = [str(figure) for figure in written.figures]
         print_json({"page": str(output), "records": written.records, "figures": figures_as_json})

@@ -15,7 +15,7 @@ from modak_ansible.measuring.report.page import render
 from modak_ansible.measuring.report.runs import Run, comparisons
 from modak_ansible.measuring.report.sections import sections
 from modak_ansible.measuring.suites.workloads import load_workloads
-from modak_ansible.store.project import RECORDS, shipped
+from modak_ansible.store.project import shipped
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,6 @@ def make_report(files: Sequence[Path], page: Path, figures: Path | None = None) 
     except OSError as error:
         raise ModakError(f"{error.filename or page} cannot be written: {error.strerror}") from error
     return Made(len(runs), page, tuple(written))
-
-
-def shipped_records() -> list[Path]:
-    """The files of records that ship with the project; none where nothing was measured yet."""
-    return sorted((shipped("benchmarks") / RECORDS).glob("*.jsonl"))
 
 
 def read_runs(files: Sequence[Path]) -> list[Run]:

@@ -118,7 +118,7 @@ def fit_cases(
 
     Args:
         names: of the parts that are fitted.
-        rounds: whether rounds have coefficients of their own.
+        rounds: whether rounds, and what a configuration does on one day, have coefficients of their own.
         spreads: of each part, where they are known already; found from the trainings otherwise.
 
     Raises:
