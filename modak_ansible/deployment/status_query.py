@@ -10,7 +10,6 @@ from queue import SimpleQueue
 from threading import Event, Thread
 
 from modak_ansible.deployment.status import Entry, may_live
-from modak_ansible.stages.jobs.direct import prepare
 from modak_ansible.stages.jobs.query import Asking, QueriedJob, ask_for_jobs
 from modak_ansible.store.deployment import DeploymentStore, queue_of
 from modak_ansible.store.project import read_origin
@@ -69,8 +68,6 @@ def ask_targets(
     threads = [Thread(target=listen, args=(group,), daemon=True) for group in groups]
     with signals_as_interrupts():
         try:
-            for group in groups:
-                prepare(group.asking.connection)
             for thread in threads:
                 thread.start()
             meanwhile()

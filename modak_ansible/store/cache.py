@@ -27,7 +27,7 @@ def keep_json(path: Path, value: Mapping[str, object]) -> None:
         write_json(path, value)
 
 
-def kept_text(kind: str, made_from: str, make: Callable[[], str | None], *, anew: bool = False) -> str | None:
+def kept_text(kind: str, made_from: str, make: Callable[[], str | None]) -> str | None:
     """A text that takes long to make: as it was kept, where it was made from the same before, or made now, and kept.
 
     Where nothing can be kept, it is made each time. What another user may have put there is not taken.
@@ -36,10 +36,9 @@ def kept_text(kind: str, made_from: str, make: Callable[[], str | None], *, anew
         kind: of the text; names the folder that it is kept in.
         made_from: all that it follows from, the version of what makes it included.
         make: makes it; what it gives as None is not kept.
-        anew: whether it is made, whatever is kept.
     """
     path = cache_folder() / kind / hashlib.sha256(made_from.encode()).hexdigest()
-    found = None if anew else _read(path)
+    found = _read(path)
     if found is not None:
         return found
     text = make()

@@ -25,7 +25,7 @@ options:
   action:
     type: str
     required: true
-    choices: [look, query, stage, submit, watch, skip, set_aside, remove, cancel, hold, release, requeue]
+    choices: [look, stage, submit, watch, skip, set_aside, remove, cancel, hold, release, requeue]
     description: >-
       What to do; watch comes back when there is news, or when its time is over. What attempts without success left is
       set aside to make room for others.

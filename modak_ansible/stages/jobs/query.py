@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -99,7 +98,7 @@ def _look(asking: Asking, names: list[str]) -> tuple[dict[str, QueriedJob], str]
         answer = ask(asking.connection, workspace, scheduler, names, asking.inside)
     except ModakError as error:
         return {}, f"{error.message} ({error.hint})" if error.hint else error.message
-    return {job["deployment"]: job for job in json.loads(answer["answer"])["jobs"]}, ""
+    return {job["deployment"]: job for job in answer["jobs"]}, ""
 
 
 def _note(deployments: Path, jobs: dict[str, QueriedJob], plan: Plan) -> None:

@@ -12,6 +12,10 @@ from typing import Iterator
 from ...errors import ModakError
 from .files import expanded, free_bytes, make_private
 
+# What a dataset holds, in a file beside it; and what is in a virtual environment that is whole.
+MANIFEST = ".manifest.json"
+COMPLETE = ".complete"
+
 
 class Workspace:
     """Images, datasets and deployments below one folder, private to the user."""
@@ -80,6 +84,10 @@ class Workspace:
                 f"{what} needs {_megabytes(needed)} MB, and {self.path} has {_megabytes(free)} MB left",
                 hint="make room there, or give the target another workspace",
             )
+
+
+def manifest_of(dataset: Path) -> Path:
+    return dataset.with_name(dataset.name + MANIFEST)
 
 
 def _keep_private(folder: Path) -> None:

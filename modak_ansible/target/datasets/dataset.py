@@ -18,13 +18,12 @@ from ..core.files import NO_ROOM, lack_of, read_json, sha256_of, write_json
 from ..core.plan import DataFile, DataSource, PlannedDataset
 from ..core.seal import stamp_of
 from ..core.site import read_site
-from ..core.workspace import Workspace
+from ..core.workspace import MANIFEST, Workspace, manifest_of
 from .archive import check_case, is_archive, is_packed, limit_of, unpack
 from .fetch import Note, fetch_all
 from .listed import Access, origin_of
 from .shards import make_shards
 
-MANIFEST = ".manifest.json"
 # What our own workloads read of MNIST and the like, among its files.
 DESCRIPTION = "dataset.json"
 _DESCRIBED = "idx"
@@ -59,10 +58,6 @@ class Staged(TypedDict, total=False):
     sample: int
     fingerprint: str
     changed: bool
-
-
-def manifest_of(path: Path) -> Path:
-    return path.with_name(path.name + MANIFEST)
 
 
 class DatasetStore:

@@ -18,8 +18,8 @@ from typing import Iterator
 from ...errors import ModakError
 from ..core.files import expanded, read_json, write_json, write_whole
 from ..core.plan import PlannedDataset
-from ..core.workspace import Workspace
-from .dataset import Staged, manifest_of
+from ..core.workspace import Workspace, manifest_of
+from .dataset import Staged
 
 MOST_ENTRIES = 200_000
 SECONDS = 20.0

@@ -13,10 +13,8 @@ from ..core.container import IMAGE_ENDINGS
 from ..core.files import Lock, changed_at, read_json, write_json
 from ..core.plan import Plan
 from ..core.staging import PLAN, SCRIPT, STATE, datasets_of
-from ..core.workspace import Workspace
-from ..datasets.dataset import manifest_of
+from ..core.workspace import COMPLETE, Workspace, manifest_of
 from ..datasets.pack import ENDING, about_of
-from ..images.image import COMPLETE
 
 # How long what a deployment found or made waits for the deployment's folder, which then says what it uses; in seconds.
 RESERVED = 86400.0

@@ -28,7 +28,7 @@ from ..core.plan import Layer, PlannedImage
 from ..core.seal import is_intact, seal_path, sealed_digest, write_seal
 from ..core.site import Site, read_site
 from ..core.slots import BUILDS, build_slot
-from ..core.workspace import Workspace
+from ..core.workspace import COMPLETE, Workspace
 from .build import MIRROR, build_error, filled, pip_environment
 from .inside import look_inside
 from .logins import NoImage, Secrets, login_environment, login_for
@@ -49,7 +49,6 @@ from .runtimes import NEEDED_BYTES, runtime_of
 from .secrets import run_hiding, secret_words
 from .site_folder import write_site_folder
 
-COMPLETE = ".complete"
 _CROWDED = f"waiting to build {{}}: {BUILDS} other builds go on, and no more do at once"
 
 

@@ -8,13 +8,11 @@ from typing import Any, Callable, Mapping
 
 from ...errors import ModakError
 from ...schedulers.base import has_no_room
-from ..core.answer import answered
 from ..core.staging import is_log
 from ..core.workspace import Workspace
 from ..garbage.garbage import Garbage
 from .campaign import Campaign, Wanted
 from .operations import OPERATIONS, operate
-from .query import query
 
 # Ansible takes long over structures with a thousand parts: what is wanted and what is answered are texts of JSON.
 Answer = Mapping[str, Any]
@@ -37,8 +35,6 @@ class Arguments:
     seconds: float = 0.0  # to watch: how long
     directives: str = ""  # to look at one that has no job: when would one with these lines of its script begin?
     quietly: bool = False  # to watch: whether jobs are looked at seldom, and waited for to their ends
-    # to query: whether those that run are measured (usage), or it is told how they are entered (way; way=3 into rank 3)
-    inside: str = ""
 
     @property
     def names(self) -> list[str]:
@@ -62,20 +58,11 @@ def act(action: str, parameters: Mapping[str, Any]) -> Answer:
     return {"changed": changed, "answer": json.dumps(answer)}
 
 
-def queried(parameters: Mapping[str, Any]) -> Answer:
-    """How jobs are, for whoever asks without the module: what that would answer, errors included."""
-    return answered(lambda: act("query", parameters))
-
-
 def _look(campaign: Campaign, workspace: Workspace, given: Arguments) -> tuple[bool, Answer]:
     known = {name: asdict(each) for name, each in campaign.look(given.wanted).items()}
     is_new = given.directives and any(each["situation"]["state"] == "NONE" for each in known.values())
     starts = campaign.forecast(given.directives) if is_new else None
     return False, {"folder": str(workspace.deployments), "known": known, "forecast": starts}
-
-
-def _query(campaign: Campaign, workspace: Workspace, given: Arguments) -> tuple[bool, Answer]:
-    return False, {"jobs": [asdict(each) for each in query(workspace, campaign, given.names, inside=given.inside)]}
 
 
 def _stage(campaign: Campaign, _: Workspace, given: Arguments) -> tuple[bool, Answer]:
@@ -138,7 +125,6 @@ def _operate(operation: str) -> Callable[[Campaign, Workspace, Arguments], tuple
 
 ACTIONS: dict[str, Callable[[Campaign, Workspace, Arguments], tuple[bool, Answer]]] = {
     "look": _look,
-    "query": _query,
     "stage": _stage,
     "submit": _submit,
     "watch": _watch,

@@ -7,10 +7,11 @@ import json
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from typing import Any, Dict, Iterable, List, TypedDict, cast
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Dict, Iterable, List, Mapping, TypedDict, cast
 
 from ...schedulers.base import ActionRefused, JobRecord, JobState, SchedulerSilent
+from ..core.answer import answered
 from ..core.commands import TimedRun
 from ..core.files import clock_of, read_json, read_text
 from ..core.staging import PLAN, STATE
@@ -64,6 +65,16 @@ _MEASURED, _PATIENCE = 1.0, 30.0
 _ASKED, _BRIEF = 8, 10.0
 
 
+class Asked(TypedDict):
+    """What is asked of a target."""
+
+    workspace: str
+    scheduler: str  # slurm, torque, pbspro, lsf, kubernetes or none
+    deployments: List[str]  # their names
+    # whether those that run are measured (usage), or it is told how they are entered (way; way=3 into rank 3)
+    inside: str
+
+
 @dataclass
 class QueriedJob:
     deployment: str
@@ -81,6 +92,17 @@ class QueriedJob:
     # where it was asked for, the commands that enter the running job, with a ``terminal`` and without (``plain``), each
     # to be followed by what is run, as usage.main has it; or the ``problem``. With ``way=3`` into that of rank 3
     way: Way = field(default_factory=Way)
+
+
+def queried(asked: Asked) -> Mapping[str, Any]:
+    """Of deployments ``jobs``, as QueriedJob has them; or what ``answered`` makes of an error."""
+
+    def found() -> Mapping[str, object]:
+        workspace = Workspace(asked["workspace"])
+        jobs = query(workspace, Campaign(workspace, asked["scheduler"]), asked["deployments"], inside=asked["inside"])
+        return {"jobs": [asdict(job) for job in jobs]}
+
+    return answered(found)
 
 
 def query(workspace: Workspace, campaign: Campaign, names: Iterable[str], *, inside: str = "") -> list[QueriedJob]:
