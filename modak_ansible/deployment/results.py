@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from modak_ansible.deployment.run import fetch_results
+from modak_ansible.deployment.fetching import fetch_results
 from modak_ansible.errors import ModakError, UsageError
 from modak_ansible.reading.blueprint.forms.text_rules import pattern_problem
 from modak_ansible.store.deployment import DeploymentStore, ResultFile

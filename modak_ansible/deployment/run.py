@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from modak_ansible.deployment.playbook import Listener, PlaybookError, run_playbook
-from modak_ansible.errors import JOB_FAILED, UsageError
+from modak_ansible.deployment.fetching import fetch_if_completed
+from modak_ansible.deployment.playbook import Listener, run_playbook
+from modak_ansible.errors import UsageError
 from modak_ansible.model.application import runs_nothing
 from modak_ansible.planning.service import Planned
 from modak_ansible.store.deployment import DeploymentStore
@@ -61,18 +62,7 @@ def deploy(
     """
     check_that_all_run(planned, wait=wait)
     stores = tuple(DeploymentStore(each.save()) for each in planned)
+    if deadline is None and (changed := fetch_if_completed(stores, listener)) is not None:
+        return Deployed(changed, stores)
     outcome = run_playbook("deploy", {**plans_of(stores), "job_wait": wait}, listener, deadline=deadline)
     return Deployed(outcome.changed, stores)
-
-
-def fetch_results(*stores: DeploymentStore) -> None:
-    """Brings the results of deployments here; how their jobs ended is no error here.
-
-    Raises:
-        ModakError: the target cannot be asked, or a file did not arrive as it left.
-    """
-    try:
-        run_playbook("results", plans_of(stores))
-    except PlaybookError as error:
-        if error.exit_code != JOB_FAILED:
-            raise

@@ -11,7 +11,7 @@ from threading import Event, Thread
 
 from modak_ansible.deployment.status import Entry, may_live
 from modak_ansible.stages.jobs.query import Asking, QueriedJob, ask_for_jobs
-from modak_ansible.store.deployment import DeploymentStore, queue_of
+from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.project import read_origin
 from modak_ansible.transport.lifeline import signals_as_interrupts
 from modak_ansible.transport.ssh import Connection, Way, connect
@@ -91,12 +91,11 @@ def _groups(entries: list[Entry], every: float, inside: str) -> list[_Group]:
     found: dict[str, list[Entry]] = {}
     for entry in entries:
         try:
-            origin = entry.known.origin
-            queue = origin.get("queue") or queue_of(entry.known.plan, str(origin.get("blueprint")))
+            queue = entry.known.queue
         except (KeyError, TypeError, AttributeError) as error:
             entry.problem = f"its plan is damaged: {error}"
             continue
-        found.setdefault(str(queue), []).append(entry)
+        found.setdefault(queue, []).append(entry)
     groups = [_group(each, every, inside) for each in found.values()]
     return [group for group in groups if group]
 

@@ -13,9 +13,9 @@ from modak_ansible.deployment.comparison import Comparison, fetched
 from modak_ansible.deployment.comparison import compare as compare_all
 from modak_ansible.deployment.exporting.exported import TOOLS
 from modak_ansible.deployment.exporting.exported import export as export_all
+from modak_ansible.deployment.fetching import fetch_results
 from modak_ansible.deployment.playbook import Listener
 from modak_ansible.deployment.results import Results, results_of
-from modak_ansible.deployment.run import fetch_results
 from modak_ansible.deployment.searches.searching import deploy_all as run_all
 from modak_ansible.deployment.status import Entry, StatusRow, rows_of
 from modak_ansible.deployment.status_query import ask_targets

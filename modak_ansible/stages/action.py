@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -15,16 +13,15 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 from modak_ansible.errors import ModakError
-from modak_ansible.stages.base import Answer, Outcome, Stage, module_error, noted
+from modak_ansible.stages.base import Answer, Outcome, Stage, module_error, noted, stages_of
 from modak_ansible.stages.opera import is_run_by_opera
 from modak_ansible.stages.packing import packed
-from modak_ansible.store.logs import note
-from modak_ansible.store.project import COLLECTION, read_origin
+from modak_ansible.store.project import COLLECTION
 from modak_ansible.target.core.files import mend_of
 from modak_ansible.target.core.plan import Plan
 from modak_ansible.transport.lifeline import end_with_parent
 from modak_ansible.transport.retry import patiently
-from modak_ansible.transport.ssh import Connection, Way, connect
+from modak_ansible.transport.ssh import Connection
 
 PROGRESS = "modak"
 # Stages whose progress is noted in the deployment's stage log; what a job writes is in its own log.
@@ -102,38 +99,13 @@ class StageAction(ActionBase):  # type: ignore[misc]
 
     def _stages(self, task_vars: dict[str, Any]) -> list[Stage]:
         """The deployments, on one target: they share a connection."""
-        files = [
-            Path(plan_file)
-            for plan_file in self._task.args.get("plan_files") or [self._task.args.get("plan_file") or ""]
-        ]
-        first = self._stage(files[0], task_vars)
-        stages = [first]
-        for plan_file in files[1:]:
-            plan, origin, _ = _read(plan_file)
-            folder = origin["blueprint"].parent
-            stages.append(replace(first, plan=plan, folder=plan_file.parent, blueprint_folder=folder))
-        return stages
-
-    def _stage(self, plan_file: Path, task_vars: dict[str, Any]) -> Stage:
-        plan, origin, way = _read(plan_file)
-        blueprint_folder = origin["blueprint"].parent
-        connection = connect(way, origin["testbed"], blueprint_folder, plan_file.parent, origin["state"])
-        check = bool(self._task.check_mode)
-        is_noted = self.stage_name in _NOTED and not check
-
-        def say(text: str) -> None:
-            self._say(text)
-            if is_noted:
-                note(plan_file.parent, self.stage_name, text)
-
-        return Stage(
-            plan=plan,
-            folder=plan_file.parent,
-            blueprint_folder=blueprint_folder,
-            connection=connection,
-            call=self._caller(connection, task_vars),
-            say=say,
-            check=check,
+        files = self._task.args.get("plan_files") or [self._task.args.get("plan_file") or ""]
+        return stages_of(
+            [Path(plan_file) for plan_file in files],
+            lambda connection: self._caller(connection, task_vars),
+            self._say,
+            noted_as=self.stage_name if self.stage_name in _NOTED else "",
+            check=bool(self._task.check_mode),
         )
 
     def _say(self, text: str) -> None:
@@ -173,15 +145,6 @@ class StageAction(ActionBase):  # type: ignore[misc]
                 self._connection.reset()
 
         return patiently(try_it, AnsibleConnectionFailure, self._say, mend=mend)
-
-
-def _read(plan_file: Path) -> tuple[Plan, dict[str, Path], Way]:
-    """A plan, where it comes from, and the way to its target."""
-    try:
-        plan: Plan = json.loads(plan_file.read_text(encoding="utf-8"))
-        return plan, read_origin(plan_file), Way.of(plan["target"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ModakError(f"{plan_file} is not a plan that can be carried out", hint="plan again") from error
 
 
 def _raise_if_home_is_closed(error: AnsibleConnectionFailure) -> None:

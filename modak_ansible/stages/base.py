@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,10 +15,11 @@ from modak_ansible.errors import FAILED, ModakError
 from modak_ansible.model.quantities import format_seconds
 from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.logs import note
+from modak_ansible.store.project import read_origin
 from modak_ansible.store.record import Record
 from modak_ansible.target.core.plan import Plan
 from modak_ansible.transport.rsync import Say
-from modak_ansible.transport.ssh import Connection
+from modak_ansible.transport.ssh import Connection, Way, connect
 
 # What a module answers, as JSON: each has fields of its own.
 Answer = dict[str, Any]
@@ -56,6 +58,50 @@ class Stage:
         self.say(text)
         if not self.check:
             note(self.folder, name, text)
+
+
+def stages_of(
+    files: Sequence[Path],
+    call: Callable[[Connection], CallModule],
+    say: Say,
+    *,
+    noted_as: str = "",
+    check: bool = False,
+) -> list[Stage]:
+    """The deployments of plans, which are on one target and share the connection to it.
+
+    Args:
+        files: of the plans.
+        call: gives what runs modules over a connection.
+        noted_as: the stage under whose name what is said is noted in the first one's log; empty for none.
+
+    Raises:
+        ModakError: one is no plan.
+    """
+    folder = files[0].parent
+    plans = [_read(plan_file) for plan_file in files]
+    _, origin, way = plans[0]
+    connection = connect(way, origin["testbed"], origin["blueprint"].parent, folder, origin["state"])
+
+    def said(text: str) -> None:
+        say(text)
+        if noted_as and not check:
+            note(folder, noted_as, text)
+
+    module = call(connection)
+    return [
+        Stage(plan, plan_file.parent, origin["blueprint"].parent, connection, module, said, check)
+        for plan_file, (plan, origin, _) in zip(files, plans, strict=True)
+    ]
+
+
+def _read(plan_file: Path) -> tuple[Plan, dict[str, Path], Way]:
+    """A plan, where it comes from, and the way to its target."""
+    try:
+        plan: Plan = json.loads(plan_file.read_text(encoding="utf-8"))
+        return plan, read_origin(plan_file), Way.of(plan["target"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ModakError(f"{plan_file} is not a plan that can be carried out", hint="plan again") from error
 
 
 @dataclass

@@ -45,8 +45,8 @@ def fetch_results(stage: Stage) -> Outcome:
         ModakError: a file did not arrive as it left.
     """
     plan = stage.plan
-    wanted = [{"deployment": stage.deployment, "outputs": outputs_of(stage)}]
-    answer = stage.call("modak_results", workspace=plan["target"]["workspace"], deployments=wanted)
+    outputs = {stage.deployment: outputs_of(stage)}
+    answer = stage.call("modak_results", workspace=plan["target"]["workspace"], outputs=outputs)
     listed: Results = answer["listed"][stage.deployment]
 
     def bring(paths: list[str], part: Path) -> None:

@@ -136,6 +136,15 @@ class DeploymentStore:
         return cast(Origin, read_json(self.folder / "origin.json") or {})
 
     @property
+    def queue(self) -> str:
+        """As ``queue_of``; an earlier version's origin does not tell.
+
+        Raises:
+            KeyError, TypeError, AttributeError: the plan, or what is beside it, is none.
+        """
+        return str(self.origin.get("queue") or queue_of(self.plan, str(self.origin.get("blueprint"))))
+
+    @property
     def is_aside(self) -> bool:
         """Whether it is none of its blueprint's trainings, but a trace of one, its tuning or a notebook."""
         return bool(self.origin.get("aside"))

@@ -104,12 +104,16 @@ def _rsync_once(connection: Connection, arguments: list[str], say: Say, place: s
     except FileNotFoundError:
         raise ModakError("rsync is not installed on this machine", hint="install rsync") from None
     with process:
-        if process.stdin and listed is not None:
-            with suppress(BrokenPipeError):  # rsync has ended, and says why
-                process.stdin.write(listed)
-                process.stdin.close()
-        _show_progress(process, say)
-        errors = process.stderr.read().decode(errors="replace") if process.stderr else ""
+        try:
+            if process.stdin and listed is not None:
+                with suppress(BrokenPipeError):  # rsync has ended, and says why
+                    process.stdin.write(listed)
+                    process.stdin.close()
+            _show_progress(process, say)
+            errors = process.stderr.read().decode(errors="replace") if process.stderr else ""
+        except BaseException:  # such as Ctrl-C: nothing is brought for nobody
+            process.kill()
+            raise
     if process.returncode not in (0, _VANISHED):
         _raise_transfer_error(connection, process.returncode, errors, place)
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.modak.hpc.plugins.module_utils.target.core.answer import answer
-from ansible_collections.modak.hpc.plugins.module_utils.target.jobs.results import joules_of, results_of
-from ansible_collections.modak.hpc.plugins.module_utils.target.core.workspace import Workspace
+from ansible_collections.modak.hpc.plugins.module_utils.target.jobs.results import listed
 
 DOCUMENTATION = """
 module: modak_results
@@ -14,11 +13,10 @@ short_description: Lists the results of deployments
 description: Gives the metrics, the logs and the declared outputs of deployments, with sizes and checksums.
 options:
   workspace: {type: str, required: true, description: The folder of images, datasets and deployments.}
-  deployments:
-    type: list
-    elements: dict
+  outputs:
+    type: dict
     required: true
-    description: The deployments, each with its name as deployment, and outputs, patterns below the folder of the code.
+    description: By the deployments' names lists of patterns below the folder of the code.
 author: modak-ansible
 """
 
@@ -27,22 +25,11 @@ def main():
     module = AnsibleModule(
         argument_spec={
             "workspace": {"type": "str", "required": True},
-            "deployments": {"type": "list", "elements": "dict", "required": True},
+            "outputs": {"type": "dict", "required": True},
         },
         supports_check_mode=True,
     )
-    answer(module, lambda: act(module.params))
-
-
-def act(params):
-    deployments = Workspace(params["workspace"]).deployments
-    listed = {
-        deployment["deployment"]: results_of(deployments / deployment["deployment"], deployment["outputs"])
-        for deployment in params["deployments"]
-    }
-    for name, joules in joules_of(deployments, listed).items():
-        listed[name]["joules"] = joules
-    return {"changed": False, "folder": str(deployments), "listed": listed}
+    answer(module, lambda: listed(module.params["workspace"], module.params["outputs"]))
 
 
 if __name__ == "__main__":

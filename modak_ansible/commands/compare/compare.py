@@ -48,7 +48,7 @@ def command(
     """
     from modak_ansible.commands.compare import text as texts
     from modak_ansible.deployment.comparison import compare
-    from modak_ansible.deployment.run import fetch_results
+    from modak_ansible.deployment.fetching import fetch_results
     from modak_ansible.errors import UsageError
     from modak_ansible.store.deployments import find_all
 

@@ -33,7 +33,7 @@ def command(
     """
     from modak_ansible.deployment.comparison import fetched
     from modak_ansible.deployment.exporting.exported import export
-    from modak_ansible.deployment.run import fetch_results
+    from modak_ansible.deployment.fetching import fetch_results
     from modak_ansible.store.deployments import find_all
 
     places = {"mlflow": mlflow, "tensorboard": tensorboard, "wandb": wandb}

@@ -64,7 +64,7 @@ def _show(folders: list[Path], events: LiveEvents, process: subprocess.Popen[byt
     import subprocess
 
     from modak_ansible.deployment.comparison import fetched
-    from modak_ansible.deployment.run import fetch_results
+    from modak_ansible.deployment.fetching import fetch_results
     from modak_ansible.store.deployment import DeploymentStore
 
     said, is_first, all_ended = "", True, False

@@ -191,11 +191,12 @@ def _undeployed(stores: list[DeploymentStore], display: StageDisplay) -> str:
     """Undeploys all after the end of the time; tells what is left."""
     import os
 
+    from modak_ansible.deployment.fetching import fetch_results
     from modak_ansible.deployment.playbook import run_playbook
     from modak_ansible.deployment.run import plans_of
 
     with suppress(ModakError):  # what the jobs have written so far, where there is any
-        run_playbook("results", plans_of(stores), display)
+        fetch_results(*stores, listener=display)
     ended = run_playbook("undeploy", plans_of(stores), display).job_messages
     fetched = [str(store.results) for store in stores if store.results.is_dir()]
     return "; ".join([*ended, *([f"what was written is in {os.path.commonpath(fetched)}"] if fetched else [])])

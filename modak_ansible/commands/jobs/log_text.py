@@ -28,7 +28,8 @@ def of_job(folder: Path, log: str, since: Since, *, follow: bool, show: Show, ra
     Raises:
         ModakError: the target cannot be asked.
     """
-    from modak_ansible.deployment.run import fetch_results, plans_of
+    from modak_ansible.deployment.fetching import fetch_results
+    from modak_ansible.deployment.run import plans_of
 
     store = DeploymentStore(folder)
     count = ranks_of(store.plan)
@@ -125,7 +126,7 @@ def state_of(folder: Path) -> str:
 
 def bring(folder: Path) -> None:
     """Brings what the job has written, unless all of it is here."""
-    from modak_ansible.deployment.run import fetch_results
+    from modak_ansible.deployment.fetching import fetch_results
 
     store = DeploymentStore(folder)
     is_here = store.is_brought or bool(store.record_now().get("undeployed"))

@@ -364,7 +364,7 @@ def _tell_end(store: DeploymentStore) -> None:
 
 
 def _bring(store: DeploymentStore) -> None:
-    from modak_ansible.deployment.run import fetch_results
+    from modak_ansible.deployment.fetching import fetch_results
     from modak_ansible.model.quantities import counted
 
     try:

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from modak_ansible.deployment.comparison import run_of
+from modak_ansible.deployment.fetching import fetch_results
 from modak_ansible.deployment.playbook import Enough, Listener, run_playbook
-from modak_ansible.deployment.run import Deployed, deploy, fetch_results, plans_of
+from modak_ansible.deployment.run import Deployed, deploy, plans_of
 from modak_ansible.deployment.searches.kept import FOLDER as SEARCHES
 from modak_ansible.deployment.searches.kept import Best, SearchState, SearchStore
 from modak_ansible.deployment.searches.study import (

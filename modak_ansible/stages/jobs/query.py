@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
 from modak_ansible.errors import ModakError
-from modak_ansible.stages.jobs.direct import ask
+from modak_ansible.stages.direct import ask
 from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.forecasts import WAITING, noted
 from modak_ansible.store.record import ForecastNote, JobNote, Record, RecordData, latest
 from modak_ansible.target.jobs.progress import Progress
+from modak_ansible.target.jobs.query import Asked, queried
 from modak_ansible.target.jobs.situation import LIVING
 from modak_ansible.transport.ssh import Connection
 
@@ -81,7 +82,7 @@ def ask_for_jobs(asking: Asking, take: Take, wait: Callable[[float], object]) ->
         jobs, problem = _look(asking, living)
         known.update(jobs)
         take(dict(known), problem)
-        _note(asking.folder, jobs, asking.plan)  # while whoever asked reads it
+        note_jobs(asking.folder, jobs, asking.plan)  # while whoever asked reads it
         if not asking.every or not (problem or any(map(goes_on, known.values()))):
             return
         now = [problem, {name: _steady(job) for name, job in known.items()}]
@@ -93,15 +94,20 @@ def ask_for_jobs(asking: Asking, take: Take, wait: Callable[[float], object]) ->
 
 def _look(asking: Asking, names: list[str]) -> tuple[dict[str, QueriedJob], str]:
     """How the jobs of some deployments are, by name; and what stands in the way."""
-    workspace, scheduler = asking.plan["target"]["workspace"], asking.plan["job"]["scheduler"]
+    asked: Asked = {
+        "workspace": asking.plan["target"]["workspace"],
+        "scheduler": asking.plan["job"]["scheduler"],
+        "deployments": names,
+        "inside": asking.inside,
+    }
     try:
-        answer = ask(asking.connection, workspace, scheduler, names, asking.inside)
+        answer = ask(asking.connection, queried, asked)
     except ModakError as error:
         return {}, f"{error.message} ({error.hint})" if error.hint else error.message
     return {job["deployment"]: job for job in answer["jobs"]}, ""
 
 
-def _note(deployments: Path, jobs: dict[str, QueriedJob], plan: Plan) -> None:
+def note_jobs(deployments: Path, jobs: dict[str, QueriedJob], plan: Plan) -> None:
     """Notes in the deployments' records what has become of their jobs, where that is news."""
     forecasts = {name: _forecasts(deployments / name, job, plan) for name, job in jobs.items()}
     news = [name for name, job in jobs.items() if forecasts[name] or _is_news(deployments / name, job["situation"])]

@@ -9,11 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from modak_ansible.model.quantities import counted, format_size
-from modak_ansible.stages.base import Outcome, Stage, noted
-from modak_ansible.stages.results import keep_results, outputs_of, wanted_files
+from modak_ansible.stages.base import Answer, Outcome, Stage, noted
+from modak_ansible.stages.direct import ask
+from modak_ansible.stages.jobs.query import note_jobs
+from modak_ansible.stages.results import fetch_results, keep_results, outputs_of, wanted_files
 from modak_ansible.store.record import NOT_RUN
 from modak_ansible.target.core.files import Lock
-from modak_ansible.target.jobs.results import Results
+from modak_ansible.target.jobs.results import Asked, Results, left_by
 from modak_ansible.target.jobs.situation import Situation
 from modak_ansible.transport.rsync import pull
 
@@ -25,8 +27,8 @@ def fetch_all(stages: Sequence[Stage]) -> Outcome:
         ModakError: a file did not arrive as it left.
     """
     names = {stage.folder.name: stage for stage in stages}
-    wanted = [{"deployment": name, "outputs": outputs_of(stage)} for name, stage in names.items()]
-    answer = stages[0].call("modak_results", workspace=stages[0].plan["target"]["workspace"], deployments=wanted)
+    outputs = {name: outputs_of(stage) for name, stage in names.items()}
+    answer = stages[0].call("modak_results", workspace=stages[0].plan["target"]["workspace"], outputs=outputs)
     listed: dict[str, Results] = answer["listed"]
 
     def wanted_paths() -> list[str]:
@@ -50,6 +52,42 @@ def fetch_all(stages: Sequence[Stage]) -> Outcome:
     count = sum(len(each["files"]) for each in listed.values())
     message = f"{count} files of {len(stages)} jobs, {format_size(size)}, in {stages[0].folder.parent}"
     return Outcome(any(changed), message)
+
+
+def look(stages: Sequence[Stage]) -> Answer:
+    """How the jobs of deployments on one target are, which their records note, and what they left: without a playbook.
+
+    Returns:
+        What ``target.jobs.results.left_by`` gives.
+
+    Raises:
+        TargetUnreachable: with the reason and what to do about it.
+        ModakError: it cannot be told.
+    """
+    first = stages[0]
+    asked: Asked = {
+        "workspace": first.plan["target"]["workspace"],
+        "scheduler": first.plan["job"]["scheduler"],
+        "outputs": {stage.deployment: outputs_of(stage) for stage in stages},
+    }
+    answer = ask(first.connection, left_by, asked)
+    note_jobs(first.folder.parent, {job["deployment"]: job for job in answer["jobs"]}, first.plan)
+    return answer
+
+
+def fetch_looked(stages: Sequence[Stage], answer: Answer) -> Outcome:
+    """Brings back what ``look`` has found, as the stage of the results does.
+
+    Raises:
+        ModakError: a file did not arrive as it left.
+    """
+    known = [replace(stage, call=lambda *_, **__: answer) for stage in stages]
+    if len(known) > 1:
+        return keep_all_results(known)
+    with noted(known[0], "results") as finish:
+        outcome = fetch_results(known[0])
+        finish(outcome)
+    return outcome
 
 
 def keep_all_results(stages: Sequence[Stage]) -> Outcome:

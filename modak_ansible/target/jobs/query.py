@@ -95,14 +95,15 @@ class QueriedJob:
 
 
 def queried(asked: Asked) -> Mapping[str, Any]:
-    """Of deployments ``jobs``, as QueriedJob has them; or what ``answered`` makes of an error."""
+    """Of deployments ``jobs``; or what ``answered`` makes of an error."""
+    return answered(lambda: {"jobs": jobs_of(asked)})
 
-    def found() -> Mapping[str, object]:
-        workspace = Workspace(asked["workspace"])
-        jobs = query(workspace, Campaign(workspace, asked["scheduler"]), asked["deployments"], inside=asked["inside"])
-        return {"jobs": [asdict(job) for job in jobs]}
 
-    return answered(found)
+def jobs_of(asked: Asked) -> list[dict[str, Any]]:
+    """The jobs of deployments, as QueriedJob has them."""
+    workspace = Workspace(asked["workspace"])
+    campaign = Campaign(workspace, asked["scheduler"])
+    return [asdict(job) for job in query(workspace, campaign, asked["deployments"], inside=asked["inside"])]
 
 
 def query(workspace: Workspace, campaign: Campaign, names: Iterable[str], *, inside: str = "") -> list[QueriedJob]:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Iterable, TypedDict
+from typing import Any, Iterable, List, Mapping, TypedDict
 
 from ...schedulers.known import SCHEDULERS
+from ..core.answer import answered
 from ..core.commands import TimedRun
 from ..core.files import read_json, sha256_of
 from ..core.staging import ATTEMPTS, CODE, PLAN, RANKS, SCRIPT, STATE, WRITTEN
+from ..core.workspace import Workspace
 from ..metrics.files import LARGEST, found_in
+from . import query
 from .markers import known_job, noted_code
 from .progress import crowded
 
@@ -50,6 +53,38 @@ class Results(TypedDict, total=False):
     left: Left  # files that the job wrote and no output names: how many they are, their bytes, and some of them
     crowded: str  # which ranks have fewer cores between them than threads; empty where none have
     joules: float  # by the scheduler's accounting, where that has any
+
+
+class Asked(TypedDict):
+    """What is asked of a target."""
+
+    workspace: str
+    scheduler: str  # slurm, torque, pbspro, lsf, kubernetes or none
+    outputs: Mapping[str, List[str]]  # of deployments, by their names, as ``results_of`` takes them
+
+
+def left_by(asked: Asked) -> Mapping[str, Any]:
+    """How the jobs of deployments are, and what they left: what ``queried`` gives and ``listed``, or ``answered``."""
+    about: query.Asked = {
+        "workspace": asked["workspace"],
+        "scheduler": asked["scheduler"],
+        "deployments": [*asked["outputs"]],
+        "inside": "",
+    }
+    return answered(lambda: {"jobs": query.jobs_of(about), **listed(asked["workspace"], asked["outputs"])})
+
+
+def listed(workspace: str, outputs: Mapping[str, List[str]]) -> Mapping[str, Any]:
+    """Of deployments ``listed``, Results by their names, and the ``folder`` that theirs are in.
+
+    Args:
+        outputs: by the deployments' names, as ``results_of`` takes them.
+    """
+    deployments = Workspace(workspace).deployments
+    found = {name: results_of(deployments / name, patterns) for name, patterns in outputs.items()}
+    for name, joules in joules_of(deployments, found).items():
+        found[name]["joules"] = joules
+    return {"changed": False, "folder": str(deployments), "listed": found}
 
 
 def results_of(deployment: Path, outputs: list[str]) -> Results:

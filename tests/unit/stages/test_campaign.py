@@ -46,10 +46,9 @@ class Target:
         self.calls.append(action)
         deployments = self.workspace.deployments
         if name == "modak_results":
-            wanted = {deployment["deployment"]: deployment["outputs"] for deployment in arguments["deployments"]}
             listed = {
                 each: {"files": list_results(deployments / each, outputs), "missing": []}
-                for each, outputs in wanted.items()
+                for each, outputs in arguments["outputs"].items()
             }
             return {"folder": str(deployments), "listed": listed}
         if action == "watch":

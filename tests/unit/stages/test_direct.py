@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from modak_ansible.errors import ModakError, TargetUnreachable
-from modak_ansible.stages.jobs import direct
+from modak_ansible.stages import direct
 from modak_ansible.target.core.sending import sources_for
+from modak_ansible.target.jobs.query import queried
 from modak_ansible.transport.ssh import Connection
 
 pytestmark = pytest.mark.component
@@ -35,8 +36,9 @@ class ByShell(Connection):
         return subprocess.run(words, input=given, capture_output=True, env=variables, check=False)
 
 
-def jobs_of(answer):
-    return answer["jobs"]
+def ask(connection, workspace, names=(NAME,), scheduler="none"):
+    asked = {"workspace": str(workspace), "scheduler": scheduler, "deployments": [*names], "inside": ""}
+    return direct.ask(connection, queried, asked)["jobs"]
 
 
 @pytest.mark.parametrize("shell", ["/bin/sh", "/bin/bash", "/bin/csh", "/bin/tcsh", "/usr/bin/fish", "/bin/zsh"])
@@ -45,26 +47,24 @@ def test_any_login_shell_asks(tmp_path, monkeypatch, shell):
         pytest.skip(f"there is no {shell}")
     monkeypatch.setattr(ByShell, "shell", shell)
     monkeypatch.setattr(ByShell, "says", "echo welcome; echo modak; ")
-    (job,) = jobs_of(direct.ask(ByShell("front"), str(tmp_path), "none", [NAME], ""))
+    (job,) = ask(ByShell("front"), tmp_path)
     assert (job["deployment"], job["there"], job["situation"]["state"]) == (NAME, False, "NONE")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_this_machine_is_asked_by_this_python(tmp_path):
     names = [f"{NAME[:-1]}{number}" for number in range(3)]
-    assert [job["deployment"] for job in jobs_of(direct.ask(Connection(""), str(tmp_path), "none", names, ""))] == names
+    assert [job["deployment"] for job in ask(Connection(""), tmp_path, names)] == names
 
 
 def test_names_that_no_shell_and_no_python_likes(tmp_path):
     names = ["it's", 'a "quote"', "$(touch x)", "é\\n", "{}", "%s", "!!"]
-    assert [
-        job["deployment"] for job in jobs_of(direct.ask(ByShell("front"), str(tmp_path), "none", names, ""))
-    ] == names
+    assert [job["deployment"] for job in ask(ByShell("front"), tmp_path, names)] == names
 
 
 def test_what_is_sent_is_for_targets_alone(root):
     """Another process than this one, in which tests load more, is looked at."""
-    code = f"from {direct.__name__} import queried; from {sources_for.__module__} import sources_for; "
+    code = f"from {queried.__module__} import queried; from {sources_for.__module__} import sources_for; "
     code += "print(*sources_for(queried))"
     done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
     sent = done.stdout.split()
@@ -76,16 +76,16 @@ def test_a_target_without_python_is_told_so(tmp_path, monkeypatch):
     monkeypatch.setattr(ByShell, "path", str(tmp_path))
     monkeypatch.setattr(direct, "_PYTHONS", ("python3.99",))
     with pytest.raises(ModakError, match="there is no Python 3 on the target"):
-        direct.ask(ByShell("front"), str(tmp_path), "none", [NAME], "")
+        ask(ByShell("front"), tmp_path)
 
 
 def test_what_cannot_be_told_is_an_error_with_its_cure(tmp_path):
     with pytest.raises(ModakError) as caught:
-        direct.ask(Connection(""), str(tmp_path), "lumberjack", [NAME], "")
+        ask(Connection(""), tmp_path, [NAME], scheduler="lumberjack")
     assert caught.value.message == "modak_ansible.target.jobs.query broke on the target: KeyError: 'lumberjack'"
     assert caught.value.hint
     (tmp_path / "closed").write_text("no folder")
-    (job,) = jobs_of(direct.ask(Connection(""), str(tmp_path / "closed"), "none", [NAME], ""))
+    (job,) = ask(Connection(""), tmp_path / "closed")
     assert not job["there"]
 
 
@@ -94,15 +94,15 @@ def test_what_a_shell_says_besides_is_no_answer(tmp_path, monkeypatch, says):
     monkeypatch.setattr(ByShell, "says", says)
     if "exit" in says:
         with pytest.raises(ModakError, match="query broke on the target"):
-            direct.ask(ByShell("front"), str(tmp_path), "none", [NAME], "")
+            ask(ByShell("front"), tmp_path)
     else:
-        assert len(jobs_of(direct.ask(ByShell("front"), str(tmp_path), "none", [NAME], ""))) == 1
+        assert len(ask(ByShell("front"), tmp_path)) == 1
 
 
 def test_a_target_that_is_silent_is_told_apart(tmp_path):
     (tmp_path / "config").write_text("Host front\n  HostName 127.0.0.1\n  Port 1\n  BatchMode yes\n")
     with pytest.raises(TargetUnreachable, match="front refuses the connection"):
-        direct.ask(Connection("front", tmp_path / "config"), str(tmp_path), "none", [NAME], "")
+        ask(Connection("front", tmp_path / "config"), tmp_path)
 
 
 def test_the_command_is_one_line_without_what_shells_replace():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from modak_ansible.errors import TargetUnreachable
@@ -11,6 +9,7 @@ from modak_ansible.stages.jobs import query as jobs
 from modak_ansible.stages.jobs.query import Asking, ask_for_jobs
 from modak_ansible.store.forecasts import WAITING
 from modak_ansible.store.record import Record
+from modak_ansible.target.jobs.query import queried
 
 
 def job(name, state="RUNNING", epoch=None, **more):
@@ -28,14 +27,15 @@ def asked(make_stage, monkeypatch):
         wanted, slept, heard = [], [], []
         stage, _ = make_stage(None)
 
-        def ask(connection, workspace, scheduler, deployments, how):
-            expected = stage.connection, stage.plan["target"]["workspace"], stage.plan["job"]["scheduler"], inside
-            assert (connection, workspace, scheduler, how) == expected
+        def ask(connection, function, about):
+            deployments = about.pop("deployments")
+            expected = stage.plan["target"]["workspace"], stage.plan["job"]["scheduler"], inside
+            assert (connection, function, tuple(about.values())) == (stage.connection, queried, expected)
             wanted.append(deployments)
             answer = answers.pop(0)
             if isinstance(answer, Exception):
                 raise answer
-            return {"answer": json.dumps({"jobs": [each for each in answer if each["deployment"] in deployments]})}
+            return {"jobs": [each for each in answer if each["deployment"] in deployments]}
 
         for name in names:
             (stage.folder.parent / name).mkdir(exist_ok=True)

@@ -32,10 +32,10 @@ def listing(folder):
 def listed_alone(listing):
     """The module, asked for one deployment, of which a function gives what is listed."""
 
-    def call(name, workspace, deployments):
-        (wanted,) = deployments
+    def call(name, workspace, outputs):
+        (wanted,) = outputs
         listed = listing()
-        return {"folder": listed["folder"], "listed": {wanted["deployment"]: listed}}
+        return {"folder": listed["folder"], "listed": {wanted: listed}}
 
     return call
 

@@ -1,4 +1,4 @@
-"""How jobs are, asked over the connection itself, without a playbook around it.
+"""What only looks at a target, done over the connection itself, without a playbook around it.
 
 Ansible takes a second to start, whatever is asked.
 """
@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Callable
+from typing import Any
 
 from modak_ansible.errors import ModakError
 from modak_ansible.stages.base import Answer, module_error
 from modak_ansible.target.core.sending import READER, WORD, sent, told
-from modak_ansible.target.jobs.query import Asked, queried
 from modak_ansible.transport.ssh import Connection
 
 # In the order in which Ansible looks for them.
@@ -19,26 +20,25 @@ _PYTHONS = (*(f"python3.{minor}" for minor in range(14, 7, -1)), "/usr/bin/pytho
 _NO_PYTHON = 127
 
 
-def ask(connection: Connection, workspace: str, scheduler: str, deployments: list[str], inside: str) -> Answer:
-    """What ``target.jobs.query`` says of the jobs of some deployments: ``jobs``.
+def ask(connection: Connection, function: Callable[[Any], Any], asked: Any) -> Answer:
+    """What a function of the target side answers there.
 
     Args:
-        deployments: their names.
-        inside: ``usage`` where those that run are measured, ``way`` or ``way=3`` where it is told how they are entered.
+        function: one that gives what ``answered`` does.
+        asked: what it is called with; JSON can hold it.
 
     Raises:
         TargetUnreachable: with the reason and what to do about it.
-        ModakError: it cannot be told.
+        ModakError: the function fails there.
     """
-    asked: Asked = {"workspace": workspace, "scheduler": scheduler, "deployments": deployments, "inside": inside}
-    done = connection.run(_command(connection), sent(queried, asked))
+    done = connection.run(_command(connection), sent(function, asked))
     answer: Answer | None = told(done.stdout)
     if answer is None and done.returncode == _NO_PYTHON:
         raise ModakError("there is no Python 3 on the target", hint="the target needs Python 3.8 or later")
     if answer is None:
         answer = {"failed": True, "module_stderr": done.stderr.decode(errors="replace")}
     if answer.get("failed"):
-        raise module_error(queried.__module__, answer)
+        raise module_error(function.__module__, answer)
     return answer
 
 

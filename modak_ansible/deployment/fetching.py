@@ -1,0 +1,134 @@
+"""What jobs have left, brought here: targets are asked over ssh, and no playbook is started."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+
+from modak_ansible.deployment.playbook import Listener
+from modak_ansible.errors import JobFailed, ModakError
+from modak_ansible.stages.base import Answer, CallModule, noted, stages_of
+from modak_ansible.stages.jobs.campaign import counts
+from modak_ansible.stages.jobs.results import fetch_looked, look
+from modak_ansible.stages.report import report
+from modak_ansible.store.deployment import DeploymentStore
+from modak_ansible.target.jobs.situation import Situation
+from modak_ansible.transport.lifeline import signals_as_interrupts
+from modak_ansible.transport.ssh import Connection
+
+
+def fetch_results(*stores: DeploymentStore, listener: Listener | None = None) -> None:
+    """Brings the results of deployments here; how their jobs ended is no error here.
+
+    Raises:
+        ModakError: a target cannot be asked, or a file did not arrive as it left; what others left is here then.
+        KeyboardInterrupt: the user, or a signal, ended it.
+    """
+    problems = []
+    with signals_as_interrupts():
+        for group in _by_target(stores):
+            try:
+                target = _Target(group, listener)
+                target.look()
+                target.fetch()
+            except ModakError as error:
+                problems.append(error)
+    if problems:
+        raise problems[0]
+
+
+def fetch_if_completed(stores: Sequence[DeploymentStore], listener: Listener | None) -> int | None:
+    """Brings what is not here of deployments whose jobs have completed, which needs neither images nor data.
+
+    Returns:
+        On how many targets anything had to be brought; None where a job may not have completed, or is not there any
+        more, and where a machine would have to be made.
+
+    Raises:
+        ModakError: as ``fetch_results``.
+        KeyboardInterrupt: the user, or a signal, ended it.
+    """
+    if not all(map(_is_said_to_have_completed, stores)):
+        return None
+    with signals_as_interrupts():
+        targets = [_Target(group, listener) for group in _by_target(stores)]
+        for target in targets:
+            target.look()
+        if not all(target.has_completed for target in targets):
+            return None
+        return sum([target.fetch() for target in targets])
+
+
+def _is_said_to_have_completed(store: DeploymentStore) -> bool:
+    record = store.record_now()
+    has_completed = (record.get("job") or {}).get("state") == "COMPLETED" and not record.get("undeployed")
+    return has_completed and store.is_brought and not store.plan["target"].get("cloud")
+
+
+class _Target:
+    """A target, and what deployments there left.
+
+    Args:
+        stores: of the deployments.
+        listener: is told what was found.
+    """
+
+    def __init__(self, stores: Sequence[DeploymentStore], listener: Listener | None) -> None:
+        self._listener = listener
+        self._stages = stages_of([store.plan_file for store in stores], _no_modules, self._say, noted_as="results")
+        self._answer: Answer = {}
+
+    def look(self) -> None:
+        began = time.monotonic()
+        self._answer = look(self._stages)
+        states = Counter(job["situation"]["state"] for job in self._answer["jobs"])
+        only = self._answer["jobs"][0]["situation"] if len(self._stages) == 1 else None
+        words = Situation.of(only).words if only else counts(states)
+        self._tell("modak_job", began, msg=words, changed=False)
+
+    @property
+    def has_completed(self) -> bool:
+        """Whether all jobs have, by the target's word, and their folders are there."""
+        return all(job["there"] and job["situation"]["state"] == "COMPLETED" for job in self._answer["jobs"])
+
+    def fetch(self) -> bool:
+        """Brings what is not here, and tells whether there was any."""
+        began = time.monotonic()
+        outcome = fetch_looked(self._stages, self._answer)
+        self._tell("modak_results", began, msg=outcome.message, changed=outcome.changed)
+        if len(self._stages) == 1:
+            with suppress(JobFailed), noted(self._stages[0], "report") as finish:
+                finish(report(self._stages))
+        return outcome.changed
+
+    def _say(self, text: str) -> None:
+        if self._listener:
+            self._listener.progress("results", text)
+
+    def _tell(self, action: str, began: float, *, msg: str, changed: bool) -> None:
+        if self._listener:
+            seconds = round(time.monotonic() - began, 2)
+            self._listener.finished(action, {"msg": msg, "changed": changed, "seconds": seconds})
+
+
+def _by_target(stores: Sequence[DeploymentStore]) -> list[list[DeploymentStore]]:
+    """Those that are in one folder here, and on one target."""
+    groups: dict[tuple[object, ...], list[DeploymentStore]] = {}
+    for store in stores:
+        try:
+            queue = store.queue
+        except (KeyError, TypeError, AttributeError):  # its plan is damaged, which is said where it is read
+            queue = store.name
+        groups.setdefault((queue, store.folder.parent), []).append(store)
+    return list(groups.values())
+
+
+def _no_modules(_: Connection) -> CallModule:
+    """What asks is not a module of Ansible."""
+
+    def call(name: str, **_: object) -> Answer:
+        raise NotImplementedError(name)
+
+    return call

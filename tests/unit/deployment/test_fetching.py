@@ -1,0 +1,126 @@
+"""What has completed is looked at over ssh and brought from there, and nothing is played again."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+import modak_ansible as modak
+from modak_ansible.deployment import run as running
+from modak_ansible.deployment.fetching import fetch_if_completed, fetch_results
+from modak_ansible.deployment.playbook import Listener
+from modak_ansible.errors import TargetUnreachable
+from modak_ansible.target.core.workspace import Workspace
+
+pytestmark = pytest.mark.component
+
+
+class Heard(Listener):
+    def __init__(self):
+        self.lines = []
+
+    def progress(self, stage, text):
+        self.lines.append(f"{stage} {text}")
+
+    def finished(self, action, result):
+        self.lines.append(f"{action} {result['msg']} {result['changed']}")
+
+
+class There:
+    """The folder of a deployment on this machine as a target, whose job has completed."""
+
+    def __init__(self, store, workspace):
+        self.folder = Workspace(workspace).deployments / store.name
+        (self.folder / "state").mkdir(parents=True)
+        self.write("state/submitted.json", json.dumps({"job_id": "7", "time": 5.0}))
+        self.ends("0")
+        self.write("output.log", "trained\n")
+
+    def write(self, name, text):
+        (self.folder / name).write_text(text)
+
+    def ends(self, code):
+        self.write("state/finished", code)
+
+
+@pytest.fixture
+def deployed(tmp_path, monkeypatch):
+    """A plan whose job has completed, what is there of it, and how often a playbook ran."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    (planned,) = modak.plan("mnist-pytorch-local")
+    store = planned.save() and planned.store
+    played = []
+    monkeypatch.setattr(running, "run_playbook", lambda name, *_, **__: played.append(name) or Played)
+    return planned, There(store, planned.plan.target.workspace), played
+
+
+class Played:
+    changed = 3
+
+
+def test_what_is_brought_once_is_not_played_again(deployed):
+    planned, _, played = deployed
+    assert running.deploy([planned]).changed == 3  # nothing is known of it here
+    fetch_results(planned.store)
+    assert planned.store.job["state"] == "COMPLETED"
+    assert (planned.store.results / "output.log").read_text() == "trained\n"
+    heard = Heard()
+    assert running.deploy([planned], listener=heard).changed == 0
+    assert played == ["deploy"]
+    assert heard.lines[0] == "modak_job job 7 is completed False"
+    assert heard.lines[-1].startswith("modak_results 1 file, ") and heard.lines[-1].endswith("False")
+
+
+def test_what_is_damaged_here_is_brought_again(deployed):
+    planned, _, played = deployed
+    fetch_results(planned.store)
+    (planned.store.results / "output.log").write_text("damaged")
+    assert running.deploy([planned]).changed == 1
+    assert (planned.store.results / "output.log").read_text() == "trained\n"
+    assert played == []
+
+
+@pytest.mark.parametrize("gone", ["folder", "end", "record"])
+def test_what_is_not_there_any_more_is_carried_out(deployed, gone):
+    planned, there, played = deployed
+    fetch_results(planned.store)
+    if gone == "folder":
+        shutil.rmtree(there.folder)
+    elif gone == "end":
+        there.ends("1")
+    else:
+        shutil.rmtree(planned.folder)
+        planned.save()
+    assert running.deploy([planned]).changed == 3
+    assert played == ["deploy"]
+
+
+def test_who_limits_the_time_has_a_playbook_that_can_be_ended(deployed):
+    planned, _, played = deployed
+    fetch_results(planned.store)
+    running.deploy([planned], deadline=1e9)
+    assert played == ["deploy"]
+
+
+def test_a_target_that_cannot_be_entered_is_told_once_and_nothing_is_played(deployed, tmp_path):
+    planned, _, played = deployed
+    fetch_results(planned.store)
+    plan = json.loads(planned.store.plan_file.read_text())
+    plan["target"].update(local=False, address="127.0.0.1", port=1)
+    planned.store.plan_file.write_text(json.dumps(plan))
+    with pytest.raises(TargetUnreachable, match="refuses the connection"):
+        fetch_if_completed([planned.store], None)
+    assert played == []
+
+
+def test_a_plan_that_is_damaged_hides_no_other(deployed, tmp_path):
+    planned, _, _ = deployed
+    (other,) = modak.plan("mnist-pytorch-slurm")
+    damaged = other.save() and other.store
+    damaged.plan_file.write_text("{")
+    with pytest.raises(modak.ModakError, match="is not a plan that can be carried out"):
+        fetch_results(damaged, planned.store)
+    assert (planned.store.results / "output.log").exists()
