@@ -210,7 +210,7 @@ def test_what_was_undeployed_is_listed_and_not_asked_for(folder, monkeypatch, ca
 def test_what_was_brought_while_a_job_ran_is_brought_again_after_its_end(folder, monkeypatch):
     """What came while it ran, before somebody else learned that it has ended, is a part of its log."""
     asked = []
-    monkeypatch.setattr("modak_ansible.deployment.run.fetch_results", asked.append)
+    monkeypatch.setattr("modak_ansible.deployment.fetching.fetch_results", asked.append)
     job = {"state": "COMPLETED", "job_id": "7"}
     for brought, times in (("", 1), ("6 1 1", 2), ("7 1 1", 2)):
         write_json(folder / "state.json", {"job": job, "brought": brought})

@@ -12,7 +12,7 @@ from planned_once import planned_once
 
 from modak_ansible.commands import main
 from modak_ansible.commands.jobs import notebook, operate
-from modak_ansible.deployment import looking, notebooks, playbook, run, status_query
+from modak_ansible.deployment import fetching, looking, notebooks, playbook, status_query
 from modak_ansible.deployment.notebooks import Listening
 from modak_ansible.deployment.playbook import Enough
 from modak_ansible.errors import UsageError
@@ -85,7 +85,7 @@ def target(blueprint, monkeypatch):
     monkeypatch.setattr(
         operate, "run_for", lambda found, name, **more: made.played.append(f"{name} {more['job_state']}")
     )
-    monkeypatch.setattr(run, "fetch_results", lambda *stores: made.brought.append([store.name for store in stores]))
+    monkeypatch.setattr(fetching, "fetch_results", lambda *stores: made.brought.append([store.name for store in stores]))
     monkeypatch.setattr(notebooks, "listening", lambda *_: Listening("node01", 8888, TOKEN))
     monkeypatch.setattr(notebooks, "answers", lambda *_: made.next(made.answers))
     monkeypatch.setattr(looking, "unseen", lambda _: [])
