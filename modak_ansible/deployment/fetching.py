@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from modak_ansible.deployment.playbook import Listener
-from modak_ansible.errors import JobFailed, ModakError
+from modak_ansible.errors import JobFailed, ModakError, TargetUnreachable, TimeIsOver
 from modak_ansible.stages.base import Answer, CallModule, noted, stages_of
 from modak_ansible.stages.jobs.campaign import counts
 from modak_ansible.stages.jobs.results import fetch_looked, look
 from modak_ansible.stages.report import report
+from modak_ansible.stages.results import wanted_files
 from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.target.jobs.situation import Situation
 from modak_ansible.transport.lifeline import signals_as_interrupts
@@ -39,24 +40,37 @@ def fetch_results(*stores: DeploymentStore, listener: Listener | None = None) ->
         raise problems[0]
 
 
-def fetch_if_completed(stores: Sequence[DeploymentStore], listener: Listener | None) -> int | None:
+def fetch_if_completed(
+    stores: Sequence[DeploymentStore], listener: Listener | None, deadline: float | None
+) -> int | None:
     """Brings what is not here of deployments whose jobs have completed, which needs neither images nor data.
 
+    Args:
+        deadline: when it is to end, by time.monotonic(); then nothing is brought, which may take long.
+
     Returns:
-        On how many targets anything had to be brought; None where a job may not have completed, or is not there any
-        more, and where a machine would have to be made.
+        On how many targets anything had to be brought; None where nothing was done: a job may not have completed, or is
+        not there any more, a machine would have to be made, or something be brought in time.
 
     Raises:
         ModakError: as ``fetch_results``.
+        TimeIsOver: the deadline came first.
         KeyboardInterrupt: the user, or a signal, ended it.
     """
     if not all(map(_is_said_to_have_completed, stores)):
         return None
     with signals_as_interrupts():
         targets = [_Target(group, listener) for group in _by_target(stores)]
-        for target in targets:
-            target.look()
+        try:
+            for target in targets:
+                target.look(deadline)
+        except TargetUnreachable:
+            if deadline is not None and time.monotonic() > deadline:
+                raise TimeIsOver("the time limit is over") from None
+            raise
         if not all(target.has_completed for target in targets):
+            return None
+        if deadline is not None and any(target.lacks_files for target in targets):
             return None
         return sum([target.fetch() for target in targets])
 
@@ -80,9 +94,9 @@ class _Target:
         self._stages = stages_of([store.plan_file for store in stores], _no_modules, self._say, noted_as="results")
         self._answer: Answer = {}
 
-    def look(self) -> None:
+    def look(self, deadline: float | None = None) -> None:
         began = time.monotonic()
-        self._answer = look(self._stages)
+        self._answer = look(self._stages, None if deadline is None else max(0.0, deadline - began))
         states = Counter(job["situation"]["state"] for job in self._answer["jobs"])
         only = self._answer["jobs"][0]["situation"] if len(self._stages) == 1 else None
         words = Situation.of(only).words if only else counts(states)
@@ -92,6 +106,11 @@ class _Target:
     def has_completed(self) -> bool:
         """Whether all jobs have, by the target's word, and their folders are there."""
         return all(job["there"] and job["situation"]["state"] == "COMPLETED" for job in self._answer["jobs"])
+
+    @property
+    def lacks_files(self) -> bool:
+        """Whether anything is not here as it is there."""
+        return any(wanted_files(stage, self._answer["listed"][stage.deployment]) for stage in self._stages)
 
     def fetch(self) -> bool:
         """Brings what is not here, and tells whether there was any."""

@@ -62,7 +62,7 @@ def deploy(
     """
     check_that_all_run(planned, wait=wait)
     stores = tuple(DeploymentStore(each.save()) for each in planned)
-    if deadline is None and (changed := fetch_if_completed(stores, listener)) is not None:
+    if (changed := fetch_if_completed(stores, listener, deadline)) is not None:
         return Deployed(changed, stores)
     outcome = run_playbook("deploy", {**plans_of(stores), "job_wait": wait}, listener, deadline=deadline)
     return Deployed(outcome.changed, stores)

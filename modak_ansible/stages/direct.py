@@ -20,18 +20,19 @@ _PYTHONS = (*(f"python3.{minor}" for minor in range(14, 7, -1)), "/usr/bin/pytho
 _NO_PYTHON = 127
 
 
-def ask(connection: Connection, function: Callable[[Any], Any], asked: Any) -> Answer:
+def ask(connection: Connection, function: Callable[[Any], Any], asked: Any, *, seconds: float | None = None) -> Answer:
     """What a function of the target side answers there.
 
     Args:
         function: one that gives what ``answered`` does.
         asked: what it is called with; JSON can hold it.
+        seconds: how long it may take; None for as long as the connection lasts.
 
     Raises:
         TargetUnreachable: with the reason and what to do about it.
         ModakError: the function fails there.
     """
-    done = connection.run(_command(connection), sent(function, asked))
+    done = connection.run(_command(connection), sent(function, asked), seconds=seconds)
     answer: Answer | None = told(done.stdout)
     if answer is None and done.returncode == _NO_PYTHON:
         raise ModakError("there is no Python 3 on the target", hint="the target needs Python 3.8 or later")

@@ -33,8 +33,8 @@ def glance(state: Path) -> list[DeploymentStore]:
     return sorted((store for store in found if store.is_there), key=lambda store: store.saved)
 
 
-def newest_deployment() -> Path:
-    """The folder of the newest deployment of the project here; one that was not undone, if there is.
+def _newest() -> DeploymentStore:
+    """The newest deployment of the project here; one that was not undone, if there is.
 
     Raises:
         UsageError: nothing was deployed.
@@ -42,7 +42,7 @@ def newest_deployment() -> Path:
     known = known_deployments(state_folder(Path.cwd()))
     if not known:
         raise UsageError("nothing was deployed from here", hint="modak deploy BLUEPRINT does")
-    return _there(known)[-1].folder
+    return _there(known)[-1]
 
 
 def _there(known: list[DeploymentStore]) -> list[DeploymentStore]:
@@ -96,18 +96,22 @@ def find_all(texts: Iterable[str], training: str | None = None) -> list[Deployme
     return list({store.name: store for text in texts for store in find_trainings(text, training)}.values())
 
 
-def find_trainings(text: str, training: str | None = None) -> list[DeploymentStore]:
+def find_trainings(text: str | None, training: str | None = None) -> list[DeploymentStore]:
     """The deployments that a user means: one by its name, or of each of a blueprint's trainings the newest one.
 
     Those that were undone are left out while others are there, and so is what the blueprint no longer has. A trace, a
     tuning run and a notebook are meant by their own names alone.
 
     Args:
-        text: a deployment's name, or the beginning of it, or a blueprint.
+        text: a deployment's name, or the beginning of it, or a blueprint; None for the newest deployment of all.
 
     Raises:
         UsageError: there is none, or the beginning of a name fits several.
     """
+    if text is None:
+        if training:
+            raise UsageError("--training goes with a blueprint", hint="name the blueprint, too")
+        return [_newest()]
     found = find_deployments(text)
     if found[0].name != text:
         names = sorted(store.name for store in found)

@@ -62,7 +62,8 @@ def new_target(name: str) -> Path:
         UsageError: it cannot be one's name, or is that of one which is always there.
     """
     if name in built_in_targets():
-        raise UsageError(f"{name} is the name of a target that is always there", hint="choose another")
+        hint = f"choose another, or take that: --on {name}"
+        raise UsageError(f"{name} is the name of a target that is always there", hint=hint)
     if not name or not name.isprintable() or "/" in name or name.startswith((".", "-")) or "@" in name or " " in name:
         raise UsageError(f"{name!r} cannot be a target's name", hint="such as mycluster")
     return targets_folder() / f"{name}{SUFFIX}"

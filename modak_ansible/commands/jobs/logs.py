@@ -65,8 +65,6 @@ def command(
         raise UsageError(f"there is no log {which}", hint=nearest(which, _FILES))
     if follow and as_json:
         raise UsageError("--json does not go with --follow", hint="leave one of them out")
-    if training and not deployment:
-        raise UsageError("--training goes with a blueprint", hint="modak logs BLUEPRINT --training NAME")
     begin = read_since(since) if since else Since()
     folder = _folder(deployment, training, follow=follow)
     _check_rank(folder, rank, is_its_own=kind == "job" and which != "scheduler", follow=follow)
@@ -112,10 +110,8 @@ def _check_rank(folder: Path, rank: int | None, *, is_its_own: bool, follow: boo
 
 def _folder(deployment: str | None, training: str | None, *, follow: bool) -> Path:
     """The folder of the deployment that is meant; of several, which are shown, the one that tells most."""
-    from modak_ansible.store.deployments import find_trainings, newest_deployment
+    from modak_ansible.store.deployments import find_trainings
 
-    if deployment is None:
-        return newest_deployment()
     found = find_trainings(deployment, training)
     if len(found) == 1:
         return found[0].folder

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from modak_ansible.commands.jobs.operate import Only, Which
+from modak_ansible.commands.jobs.operate import Newest, Only
 from modak_ansible.commands.options import Json, print_json
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ EXAMPLES = "Example: modak results mnist-pytorch-slurm --to run-7"
 
 
 def command(
-    deployment: Which,
+    deployment: Newest = None,
     training: Only = None,
     to: Annotated[Path | None, typer.Option(metavar="DIR", help="Copy them into this folder, too.")] = None,
     also: Annotated[

@@ -74,13 +74,8 @@ def meant(deployment: str | None, training: str | None) -> DeploymentStore:
     Raises:
         UsageError: there is none, or there are several.
     """
-    from modak_ansible.store.deployment import DeploymentStore
-    from modak_ansible.store.deployments import find_trainings, newest_deployment
+    from modak_ansible.store.deployments import find_trainings
 
-    if deployment is None:
-        if training:
-            raise UsageError("--training goes with a blueprint", hint="name the blueprint, too")
-        return DeploymentStore(newest_deployment())
     found = find_trainings(deployment, training)
     if len(found) > 1:
         names = ", ".join(store.name for store in found)

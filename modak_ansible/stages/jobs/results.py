@@ -54,8 +54,11 @@ def fetch_all(stages: Sequence[Stage]) -> Outcome:
     return Outcome(any(changed), message)
 
 
-def look(stages: Sequence[Stage]) -> Answer:
+def look(stages: Sequence[Stage], seconds: float | None = None) -> Answer:
     """How the jobs of deployments on one target are, which their records note, and what they left: without a playbook.
+
+    Args:
+        seconds: how long it may take; None for as long as the connection lasts.
 
     Returns:
         What ``target.jobs.results.left_by`` gives.
@@ -70,7 +73,7 @@ def look(stages: Sequence[Stage]) -> Answer:
         "scheduler": first.plan["job"]["scheduler"],
         "outputs": {stage.deployment: outputs_of(stage) for stage in stages},
     }
-    answer = ask(first.connection, left_by, asked)
+    answer = ask(first.connection, left_by, asked, seconds=seconds)
     note_jobs(first.folder.parent, {job["deployment"]: job for job in answer["jobs"]}, first.plan)
     return answer
 

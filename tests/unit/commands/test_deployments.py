@@ -23,7 +23,6 @@ from modak_ansible.store.deployments import (
     find_deployments,
     find_trainings,
     natural,
-    newest_deployment,
 )
 from modak_ansible.store.project import find_blueprint
 from modak_ansible.target.core.files import write_json
@@ -76,13 +75,13 @@ def test_a_blueprint_that_was_not_deployed_is_no_beginning_of_a_name(deployed, b
 
 
 def test_the_newest_here(deployed, tmp_path, monkeypatch):
-    assert newest_deployment() == deployed[1]
+    assert [store.folder for store in find_trainings(None)] == [deployed[1]]
     write_json(deployed[1] / "state.json", {"updated": 2, "undeployed": True})
-    assert newest_deployment() == deployed[0]
+    assert [store.folder for store in find_trainings(None)] == [deployed[0]]
     (tmp_path / "other" / ".modak").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "other")
     with pytest.raises(UsageError, match="nothing was deployed from here"):
-        newest_deployment()
+        find_trainings(None)
 
 
 def test_what_is_not_there(deployed):

@@ -85,7 +85,9 @@ def target(blueprint, monkeypatch):
     monkeypatch.setattr(
         operate, "run_for", lambda found, name, **more: made.played.append(f"{name} {more['job_state']}")
     )
-    monkeypatch.setattr(fetching, "fetch_results", lambda *stores: made.brought.append([store.name for store in stores]))
+    monkeypatch.setattr(
+        fetching, "fetch_results", lambda *stores: made.brought.append([store.name for store in stores])
+    )
     monkeypatch.setattr(notebooks, "listening", lambda *_: Listening("node01", 8888, TOKEN))
     monkeypatch.setattr(notebooks, "answers", lambda *_: made.next(made.answers))
     monkeypatch.setattr(looking, "unseen", lambda _: [])

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import shutil
+import socket
+import time
 
 import pytest
 
 import modak_ansible as modak
 from modak_ansible.deployment import run as running
-from modak_ansible.deployment.fetching import fetch_if_completed, fetch_results
+from modak_ansible.deployment.fetching import fetch_results
 from modak_ansible.deployment.playbook import Listener
-from modak_ansible.errors import TargetUnreachable
+from modak_ansible.errors import TargetUnreachable, TimeIsOver
 from modak_ansible.target.core.workspace import Workspace
 
 pytestmark = pytest.mark.component
@@ -57,6 +59,12 @@ def deployed(tmp_path, monkeypatch):
     return planned, There(store, planned.plan.target.workspace), played
 
 
+def _is_at(store, port):
+    plan = json.loads(store.plan_file.read_text())
+    plan["target"].update(local=False, address="127.0.0.1", port=port)
+    store.plan_file.write_text(json.dumps(plan))
+
+
 class Played:
     changed = 3
 
@@ -98,25 +106,38 @@ def test_what_is_not_there_any_more_is_carried_out(deployed, gone):
     assert played == ["deploy"]
 
 
-def test_who_limits_the_time_has_a_playbook_that_can_be_ended(deployed):
+def test_in_a_limited_time_only_a_playbook_which_can_be_ended_brings_anything(deployed):
     planned, _, played = deployed
     fetch_results(planned.store)
-    running.deploy([planned], deadline=1e9)
+    later = time.monotonic() + 60
+    assert running.deploy([planned], deadline=later).changed == 0
+    assert played == []
+    (planned.store.results / "output.log").unlink()
+    assert running.deploy([planned], deadline=later).changed == 3
     assert played == ["deploy"]
 
 
-def test_a_target_that_cannot_be_entered_is_told_once_and_nothing_is_played(deployed, tmp_path):
+def test_a_target_that_is_silent_until_the_time_is_over(deployed):
+    planned, _, _ = deployed
+    fetch_results(planned.store)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        _is_at(planned.store, silent.getsockname()[1])
+        began = time.monotonic()
+        with pytest.raises(TimeIsOver):
+            running.fetch_if_completed([planned.store], None, began + 0.5)
+        assert time.monotonic() - began < 5
+
+
+def test_a_target_that_cannot_be_entered_is_told_once_and_nothing_is_played(deployed):
     planned, _, played = deployed
     fetch_results(planned.store)
-    plan = json.loads(planned.store.plan_file.read_text())
-    plan["target"].update(local=False, address="127.0.0.1", port=1)
-    planned.store.plan_file.write_text(json.dumps(plan))
+    _is_at(planned.store, 1)
     with pytest.raises(TargetUnreachable, match="refuses the connection"):
-        fetch_if_completed([planned.store], None)
+        running.fetch_if_completed([planned.store], None, None)
     assert played == []
 
 
-def test_a_plan_that_is_damaged_hides_no_other(deployed, tmp_path):
+def test_a_plan_that_is_damaged_hides_no_other(deployed):
     planned, _, _ = deployed
     (other,) = modak.plan("mnist-pytorch-slurm")
     damaged = other.save() and other.store
