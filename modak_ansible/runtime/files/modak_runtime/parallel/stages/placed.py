@@ -4,13 +4,14 @@ Of what other ranks compute a rank has the sizes alone (PyTorch's fake tensors).
 sent there when it is needed, so that a model's forward may do between its layers what it likes.
 """
 
+import functools
 import importlib
 
 # What tells numbers, which all ranks are told by the one that has them.
-_NUMBERS = ("item", "tolist", "numpy", "__bool__", "__int__", "__float__", "__index__", "__complex__", "__array__",
-            "__format__", "__repr__", "__str__", "equal", "allclose", "is_nonzero", "__contains__")  # fmt: skip
-_OF_SIZES = ("size", "dim", "numel", "is_floating_point", "is_complex", "ndimension", "__len__", "nelement", "stride",
-             "element_size", "get_device", "__hash__", "is_contiguous", "storage_offset", "is_signed")  # fmt: skip
+_NUMBERS = {"item", "tolist", "numpy", "__bool__", "__int__", "__float__", "__index__", "__complex__", "__array__",
+            "__format__", "__repr__", "__str__", "equal", "allclose", "is_nonzero", "__contains__"}  # fmt: skip
+_OF_SIZES = {"size", "dim", "numel", "is_floating_point", "is_complex", "ndimension", "__len__", "nelement", "stride",
+             "element_size", "get_device", "__hash__", "is_contiguous", "storage_offset", "is_signed"}  # fmt: skip
 # What draws random numbers: a rank draws them from streams of its own, lest those that all have alike drift apart.
 _DRAWS = ("dropout", "bernoulli", "rand_like", "randn_like", "randint_like", "normal", "uniform", "multinomial",
           "exponential", "geometric", "poisson", "lstm", "gru", "rnn", "attention", "multi_head", "gumbel", "random",
@@ -19,10 +20,12 @@ DROPOUTS = ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "
             "feature_dropout")  # fmt: skip
 
 
+@functools.lru_cache(maxsize=None)
 def draws(name):
     return any(each in name for each in _DRAWS)
 
 
+@functools.lru_cache(maxsize=None)
 def is_in_place(name):
     return name == "__setitem__" or (name.startswith("__i") and name.endswith("__") and name not in (
         "__invert__", "__index__", "__int__")) or (name.endswith("_") and not name.endswith("__"))  # fmt: skip
@@ -38,6 +41,7 @@ class _Size:
         return self._strides
 
 
+_SIZES = {"shape": 0, "dtype": 2, "device": 3}  # properties of a tensor, by their places among its sizes
 _SAME = _Size((), (), None, None)  # what an operator was given and has changed
 
 
@@ -48,7 +52,7 @@ def _key(torch, thing):
         TypeError: one of them has no hash.
     """
     if isinstance(thing, torch.Tensor):
-        return thing.shape, thing.stride(), thing.dtype, thing.device
+        return getattr(thing, "sizes", None) or (thing.shape, thing.stride(), thing.dtype, thing.device)
     if isinstance(thing, (tuple, list)):
         return type(thing), tuple(_key(torch, each) for each in thing)
     if isinstance(thing, dict):
@@ -59,11 +63,40 @@ def _key(torch, thing):
     return type(thing), thing
 
 
+class _Given:
+    """What an operator is given: ``leaves``, and what puts them together again.
+
+    Most are given tensors and numbers alone, for which PyTorch's trees take longer than many an operator.
+    """
+
+    def __init__(self, torch, arguments, options):
+        self._tree, leaves = torch.utils._pytree, [*arguments, *options.values()]
+        if all(isinstance(each, torch.Tensor) or type(each) in _PLAIN or _is_plain(each) for each in leaves):
+            self.leaves, self._form, self._names = leaves, None, tuple(options)
+        else:
+            self.leaves, self._form = self._tree.tree_flatten((arguments, options))
+
+    def with_leaves(self, leaves):
+        """Arguments and options."""
+        if self._form is not None:
+            return self._tree.tree_unflatten(leaves, self._form)
+        many = len(leaves) - len(self._names)
+        return leaves[:many], dict(zip(self._names, leaves[many:]))
+
+
+_PLAIN = {int, float, bool, str, type(None)}
+
+
+def _is_plain(thing):
+    return type(thing) in (tuple, list) and all(type(each) in _PLAIN for each in thing)
+
+
 def carrier(torch, pipe):
     """The class of such tensors.
 
-    Its ``where`` are the ranks that have it, and ``local`` the tensor where it is one, else None. ``home`` is
-    the rank that keeps it where it is a parameter; ``learns`` whether it has gradients.
+    Its ``sizes`` are what operators' results depend on; ``where`` are the ranks that have it, and ``local`` the tensor
+    where this is one, else None. ``home`` is the rank that keeps it where it is a parameter; ``learns`` whether it has
+    gradients.
     """
 
     class Placed(torch.Tensor):
@@ -72,6 +105,7 @@ def carrier(torch, pipe):
             self = torch.Tensor._make_wrapper_subclass(
                 cls, like.shape, strides=like.stride(), dtype=like.dtype, device=like.device
             )
+            self.sizes = like.shape, like.stride(), like.dtype, like.device
             self.local, self.where, self.learns, self.home = local, {*where}, learns, home
             return self
 
@@ -80,6 +114,8 @@ def carrier(torch, pipe):
             name = getattr(function, "__name__", "")
             if name == "__get__":
                 name = function.__self__.__name__
+                if name in _SIZES:
+                    return arguments[0].sizes[_SIZES[name]]
                 if name in ("requires_grad", "is_leaf", "grad_fn", "grad", "_version"):
                     one = arguments[0]
                     return {"requires_grad": one.learns, "is_leaf": not one.learns, "_version": 0}.get(name)
@@ -119,7 +155,8 @@ class Flow:
     def compute(self, function, name, arguments, options):
         """What an operator gives, here or elsewhere."""
         torch, pipe, kind = self._torch, self._pipe, self._kind
-        leaves, form = torch.utils._pytree.tree_flatten((arguments, options))
+        given = _Given(torch, arguments, options)
+        leaves = given.leaves
         placed = [each for each in leaves if isinstance(each, kind)]
         at = max(max(each.where) if each.home is None else each.home for each in placed)
         for each in placed:
@@ -135,10 +172,10 @@ class Flow:
         if name == "__set__" or (isinstance(changed, kind) and changed.home is not None):
             pipe.refuse("%s changes a parameter, or what a stage gives, in a way that has no rule" % name)
         if name in _NUMBERS:
-            value = self._here(function, name, leaves, form) if at == pipe.number else None
+            value = self._here(function, name, given) if at == pipe.number else None
             return value if self.again else pipe.told(at, value)
         if at == pipe.number:
-            found = self._here(function, name, leaves, form)
+            found = self._here(function, name, given)
         else:
             found = self._elsewhere(function, name, arguments, options, changed)
         learns = torch.is_grad_enabled() and any(each.learns for each in placed) and name not in ("detach", "data")
@@ -155,6 +192,8 @@ class Flow:
             local = each if at == pipe.number else None
             return kind(each, local, {at}, learns and each.dtype.is_floating_point)
 
+        if isinstance(found, (torch.Tensor, _Size)):
+            return shown(found)
         return torch.utils._pytree.tree_map(shown, found)
 
     def _check(self, name, leaves):
@@ -168,14 +207,14 @@ class Flow:
                     "and was not given" % name
                 )
 
-    def _here(self, function, name, leaves, form):
+    def _here(self, function, name, given):
         torch, pipe = self._torch, self._pipe
         if self._stale:
             held = {each.untyped_storage()._cdata for each in self._stale}
-            if any(isinstance(e, self._kind) and e.local.untyped_storage()._cdata in held for e in leaves):
+            if any(isinstance(e, self._kind) and e.local.untyped_storage()._cdata in held for e in given.leaves):
                 pipe.refuse("%s is given what another stage has changed in place since" % name)
-        real = [each.local if isinstance(each, self._kind) else each for each in leaves]
-        arguments, options = torch.utils._pytree.tree_unflatten(real, form)
+        real = [each.local if isinstance(each, self._kind) else each for each in given.leaves]
+        arguments, options = given.with_leaves(real)
         if not draws(name):
             return function(*arguments, **options)
         if self.again:
