@@ -49,7 +49,7 @@ def living(planned: Planned) -> Entry | None:
 
 def state_of(entry: Entry) -> str:
     """The state of an entry's job, as it is known by now."""
-    return str(((entry.answer or {}).get("situation") or entry.known.job).get("state", "NONE"))
+    return str(entry.job.get("state", "NONE"))
 
 
 def listening(store: DeploymentStore, connection: Connection) -> Listening | None:

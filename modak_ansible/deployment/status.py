@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from modak_ansible.deployment.searches.kept import SearchState
+    from modak_ansible.stages.jobs.query import QueriedJob
     from modak_ansible.store.deployment import DeploymentStore
     from modak_ansible.store.record import JobNote, RecordData, StageNote
     from modak_ansible.target.core.plan import Plan
@@ -34,13 +35,18 @@ class Entry:
     """A deployment, and what is known of it now."""
 
     known: DeploymentStore
-    answer: dict[str, Any] | None = None  # what its target says, as stages.jobs hands it on; None before it was asked
+    answer: QueriedJob | None = None  # what its target says; None before it was asked
     asked: float = field(default_factory=time.monotonic)  # when that was, by the monotonic clock
     problem: str = ""  # why its target does not answer; empty where it does
 
     @property
     def name(self) -> str:
         return self.known.folder.name
+
+    @property
+    def job(self) -> JobNote:
+        """What its target says of the job, or what is known of it here; empty where none was submitted."""
+        return self.answer["situation"] if self.answer else self.known.job
 
 
 def may_live(known: DeploymentStore) -> bool:
@@ -113,10 +119,11 @@ def row_of(entry: Entry) -> StatusRow:
     Raises:
         KeyError, TypeError: the plan lacks what every plan has.
     """
-    plan, record, answer = entry.known.plan, entry.known.record, entry.answer or {}
+    plan, record, answer = entry.known.plan, entry.known.record, entry.answer
     job = _job(entry)
     is_noted = job.get("job_id") == _noted_job(record).get("job_id")
-    progress = cast("Progress", _mapping(answer.get("progress") or (record.get("progress") if is_noted else None)))
+    said = answer["progress"] if answer else None
+    progress = cast("Progress", _mapping(said or (record.get("progress") if is_noted else None)))
     metrics = _mapping(record.get("metrics"))
     # the last look may have been before the end, of which all was brought
     told = (progress, metrics) if job.get("state") in LIVING else (metrics, progress)
@@ -134,8 +141,8 @@ def row_of(entry: Entry) -> StatusRow:
         "state": _state(entry, job),
         "reason": "" if record.get("undeployed") else job.get("reason", ""),
         "explanation": entry.problem or _explanation(entry, job) or progress.get("slow") or progress.get("crowded", ""),
-        "position": answer.get("position"),
-        "starts": answer.get("starts", ""),
+        "position": answer["position"] if answer else None,
+        "starts": answer["starts"] if answer else "",
         "nodes": job.get("nodes", ""),
         "exit_code": job.get("exit_code"),
         "elapsed_seconds": _elapsed(entry, job),
@@ -179,7 +186,7 @@ def _machine(entry: Entry) -> str:
 def starts_of(entry: Entry) -> list[Told]:
     """When the job was expected to begin, and when it did."""
     record, job = entry.known.record, _job(entry)
-    forecast = (entry.answer or {}).get("forecast")
+    forecast = entry.answer["forecast"] if entry.answer else None
     forecasts = noted(record, job, WAITING, forecast, entry.known.plan) if forecast else None
     return told_of({**record, "job": job, "forecasts": forecasts or record.get("forecasts") or []})
 
@@ -187,7 +194,7 @@ def starts_of(entry: Entry) -> list[Told]:
 def _job(entry: Entry) -> JobNote:
     """What its target says of the job, or what was known last."""
     known = _noted_job(entry.known.record)
-    job = cast("JobNote", _mapping((entry.answer or {}).get("situation") or known))
+    job = entry.answer["situation"] if entry.answer else known
     return latest(known, job) if job.get("state") == UNKNOWN else job
 
 
@@ -279,9 +286,9 @@ def _stage(record: RecordData, job: JobNote) -> str:
 
 def _elapsed(entry: Entry, job: JobNote) -> float | None:
     """Seconds that the job has run, or ran; by the target's own clock."""
-    if entry.answer and entry.answer.get("elapsed") is not None:
+    if entry.answer and entry.answer["elapsed"] is not None:
         since = time.monotonic() - entry.asked if job.get("state") == "RUNNING" else 0.0
-        return round(float(entry.answer["elapsed"]) + since, 1)
+        return round(entry.answer["elapsed"] + since, 1)
     started, ended = job.get("started"), job.get("ended")
     return round(max(0.0, ended - started), 1) if started and ended else None
 

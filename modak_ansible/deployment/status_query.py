@@ -28,7 +28,7 @@ class _Group:
         for entry in self.entries:
             entry.problem = problem
             if not problem and entry.name in jobs:
-                entry.answer, entry.asked = {**jobs[entry.name]}, time.monotonic()
+                entry.answer, entry.asked = jobs[entry.name], time.monotonic()
 
 
 def ask_targets(

@@ -48,11 +48,12 @@ def of_metrics(folder: Path, since: Since, *, follow: bool, show: Show) -> list[
 def _follow(store: DeploymentStore, show: Show) -> None:
     from modak_ansible.deployment.status import Entry
     from modak_ansible.deployment.status_query import ask_targets
+    from modak_ansible.target.jobs.progress import Progress
 
     entry, seen = Entry(store), [""]
 
     def heard() -> None:
-        progress = (entry.answer or {}).get("progress") or {}
+        progress = entry.answer["progress"] if entry.answer else Progress()
         line = "  ".join(
             [f"{name} {progress[name]:g}" for name in ("step", "epoch") if progress.get(name) is not None]
             + [_shown(name, value) for name, value in (progress.get("numbers") or {}).items()]

@@ -193,7 +193,7 @@ def _ready(entry: Entry, connection: Connection) -> Listening:
         if entry.problem:
             line = f"note: {entry.problem}"
         else:
-            situation = (entry.answer or {})["situation"]
+            situation = entry.job
             why = f" ({situation['reason']})" if situation.get("reason") else ""
             where = f" on {situation['nodes']}" if situation.get("nodes") else ""
             line = f"job {situation['job_id']} is {state_of(entry).lower()}{where}{why}"

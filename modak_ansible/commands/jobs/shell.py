@@ -41,6 +41,7 @@ def command(
     from modak_ansible.commands.jobs.top import check_runs, meant, refusal
     from modak_ansible.deployment.status import Entry, may_live
     from modak_ansible.deployment.status_query import ask_targets, connection_of
+    from modak_ansible.target.jobs.query import Way
 
     entry = Entry(meant(deployment, training))
     if not may_live(entry.known):
@@ -49,7 +50,7 @@ def command(
         check_rank(entry.known, rank)
     ask_targets([entry], inside="way" if rank is None else f"way={rank}")
     check_runs(entry)
-    way = (entry.answer or {}).get("way") or {}
+    way = entry.answer["way"] if entry.answer else Way()
     if way.get("problem"):
         raise ModakError(
             f"{entry.name} cannot be entered: {way['problem']}", hint=f"modak logs {entry.name} shows what it writes"

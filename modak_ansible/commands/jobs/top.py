@@ -123,14 +123,10 @@ def _watch(entry: Entry, every: float, *, as_json: bool) -> None:
     typer.echo(_words(entry), err=True)
 
 
-def _situation(entry: Entry) -> dict[str, Any]:
-    return (entry.answer or {}).get("situation") or dict(entry.known.job)
-
-
 def _words(entry: Entry) -> str:
     from modak_ansible.target.jobs.situation import Situation
 
-    return f"{entry.name}: {Situation.of(_situation(entry)).words}"
+    return f"{entry.name}: {Situation.of(entry.job).words}"
 
 
 def refusal(entry: Entry) -> ModakError:
@@ -138,7 +134,7 @@ def refusal(entry: Entry) -> ModakError:
 
     if entry.known.record.get("undeployed"):
         return ModakError(f"{entry.name} was undeployed", hint="modak status shows what runs")
-    state = str(_situation(entry).get("state", "NONE"))
+    state = str(entry.job.get("state", "NONE"))
     return ModakError(_words(entry), hint=_HINTS.get(state, _ENDED).format(name=entry.name))
 
 
@@ -150,7 +146,7 @@ def check_runs(entry: Entry) -> None:
 
     if entry.problem:
         raise TargetUnreachable(entry.problem)
-    if _situation(entry).get("state") != "RUNNING":
+    if entry.job.get("state") != "RUNNING":
         raise refusal(entry)
 
 
@@ -161,7 +157,7 @@ def _check(entry: Entry) -> None:
     """
 
     check_runs(entry)
-    usage = (entry.answer or {}).get("usage") or []
+    usage = entry.answer["usage"] if entry.answer else []
     if not any("cpu_percent" in node for node in usage):
         problem = next((node["problem"] for node in usage if node.get("problem")), "its nodes say nothing")
         hint = f"modak logs {entry.name} shows what it writes, without its nodes being entered"
@@ -169,18 +165,18 @@ def _check(entry: Entry) -> None:
 
 
 def _row(entry: Entry) -> dict[str, Any]:
-    situation, answer = _situation(entry), entry.answer or {}
+    answer = entry.answer
     return {
         "deployment": entry.name,
-        "job_id": situation.get("job_id", ""),
-        "state": situation.get("state", ""),
-        "elapsed_seconds": answer.get("elapsed"),
-        "nodes": answer.get("usage", []),
+        "job_id": entry.job.get("job_id", ""),
+        "state": entry.job.get("state", ""),
+        "elapsed_seconds": answer["elapsed"] if answer else None,
+        "nodes": answer["usage"] if answer else [],
     }
 
 
 def _text(entry: Entry) -> str:
-    return "\n".join([_words(entry), *table((entry.answer or {}).get("usage", []))])
+    return "\n".join([_words(entry), *table(entry.answer["usage"] if entry.answer else [])])
 
 
 def table(nodes: list[NodeUsage]) -> list[str]:

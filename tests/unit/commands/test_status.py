@@ -75,7 +75,7 @@ def entries_of(blueprint):
 
 def job(state="RUNNING", **more):
     situation = {"state": state, "job_id": "7", "nodes": "", "explanation": "", "reason": "", "exit_code": None}
-    answer = {"there": True, "elapsed": None, "position": None, "starts": "", "progress": {}}
+    answer = {"there": True, "elapsed": None, "position": None, "starts": "", "progress": {}, "forecast": None}
     return {**answer, "situation": situation, **more}
 
 
