@@ -93,6 +93,10 @@ class TargetUnreachable(ModakError):
     exit_code = TARGET_UNREACHABLE
 
 
+class LoginRefused(TargetUnreachable):
+    """The target lets the user in no more without being asked, or never did."""
+
+
 class SchedulerAway(ModakError):
     """The target can be reached, and its scheduler does not answer."""
 

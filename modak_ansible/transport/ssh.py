@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, cast
 
-from modak_ansible.errors import ModakError, TargetUnreachable
+from modak_ansible.errors import LoginRefused, ModakError, TargetUnreachable
 from modak_ansible.store.machines import MachineStore, hosts_of
 from modak_ansible.store.project import control_folder
 from modak_ansible.store.testbeds import TESTBED, owner_of, running
@@ -112,7 +112,7 @@ class Connection:
         """The login that was made; empty where there was none."""
         return cast(LoginNote, read_json(self.login_note) or {}) if self.key else {}
 
-    def refused(self, said: str) -> TargetUnreachable | None:
+    def refused(self, said: str) -> LoginRefused | None:
         """The error for a target that lets nobody in who cannot be asked; None where it says something else.
 
         Args:
@@ -126,14 +126,14 @@ class Connection:
         if known:
             since = time.strftime("%H:%M", time.localtime(known.get("since", 0.0)))
             hint = f"log in again: modak login {name}; then give the same command once more, and it goes on"
-            return TargetUnreachable(f"the login to {self.address} of {since} has ended", hint=hint)
+            return LoginRefused(f"the login to {self.address} of {since} has ended", hint=hint)
         key = "check username and identity_file, and that the key is in the target's authorized_keys"
         login = f"modak login {name}, and everything goes through that"
         if "keyboard-interactive" in ways.group(1) or "password" in ways.group(1):
             message = f"{self.address} refuses the login without a password or a code"
-            return TargetUnreachable(message, hint=f"log in once: {login}; or with a key: {key}")
+            return LoginRefused(message, hint=f"log in once: {login}; or with a key: {key}")
         hint = f"{key}: ssh {self.address}; if the key has a passphrase: {login}"
-        return TargetUnreachable(f"{self.address} refuses the login", hint=hint)
+        return LoginRefused(f"{self.address} refuses the login", hint=hint)
 
     def check(self) -> None:
         """Enters the target once.

@@ -1,10 +1,9 @@
-"""The job stage: jobs submitted once and watched, asked for, followed, acted on, or cancelled and removed."""
+"""The job stage: jobs submitted once and watched, asked for, acted on, or cancelled and removed."""
 
 from __future__ import annotations
 
 from ansible.module_utils.parsing.convert_bool import boolean
 
-from modak_ansible.errors import ModakError
 from modak_ansible.stages.action import StageAction
 from modak_ansible.stages.jobs import operations
 
@@ -23,11 +22,6 @@ class ActionModule(StageAction):
         if state in ("present", "resumed"):
             perform = operations.run_jobs if state == "present" else operations.resume_jobs
             return perform(stages, wait=boolean(given.get("wait", True)), quietly=boolean(given.get("quietly", False)))
-        if state == "followed":
-            if len(stages) > 1:
-                hint = "say which one: -e training=NAME"
-                raise ModakError("several trainings are not followed at once", hint=hint)
-            return operations.follow_job(stages[0], given.get("log", "output.log"), int(given.get("offset", 0)))
         if state == "absent":
             wanted = {"remove_images": given.get("remove_images", False), "leave": given.get("leave_job", False)}
             return operations.remove_jobs(stages, **{name: boolean(value) for name, value in wanted.items()})

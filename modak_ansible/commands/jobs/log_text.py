@@ -29,7 +29,7 @@ def of_job(folder: Path, log: str, since: Since, *, follow: bool, show: Show, ra
         ModakError: the target cannot be asked.
     """
     from modak_ansible.deployment.fetching import fetch_results
-    from modak_ansible.deployment.run import plans_of
+    from modak_ansible.stages.jobs.following import follow as follow_job
 
     store = DeploymentStore(folder)
     count = ranks_of(store.plan)
@@ -40,11 +40,11 @@ def of_job(folder: Path, log: str, since: Since, *, follow: bool, show: Show, ra
         labels = {each: f"{each:>{width}}: " if len(wanted) > 1 else "" for each in wanted}
         return [f"{labels[each]}{line}" for each in wanted for line in _of_rank(folder, log_of(log, each), since)]
     log = log_of(log, rank or 0)
-    variables: dict[str, object] = {**plans_of([store]), "job_log": log}
+    offset = 0
     if since != Since():
         fetch_results(store)
-        variables["job_offset"] = _offset(folder, log, since) + _bytes_before(store.results / log, since)
-    run_playbook("watch", variables, _Shown(show))
+        offset = _offset(folder, log, since) + _bytes_before(store.results / log, since)
+    follow_job(store.plan_file, log, offset, show)
     return []
 
 

@@ -52,7 +52,7 @@ def query_jobs(stages: Sequence[Stage]) -> Outcome:
     return Outcome(False, campaign.summary())
 
 
-def follow_job(stage: Stage, log: str = "output.log", offset: int = 0) -> Outcome:
+def follow_job(stage: Stage, log: str, offset: int) -> Outcome:
     """What a job writes into a log, from its beginning, or behind so many bytes, to its end.
 
     Raises:

@@ -8,6 +8,7 @@ from typing import Any, Callable, Mapping
 
 from ...errors import ModakError
 from ...schedulers.base import has_no_room
+from ..core.answer import answered
 from ..core.staging import is_log
 from ..core.workspace import Workspace
 from ..garbage.garbage import Garbage
@@ -56,6 +57,11 @@ def act(action: str, parameters: Mapping[str, Any]) -> Answer:
     names = {each.deployment: each.job_name for each in arguments.wanted}
     changed, answer = ACTIONS[action](Campaign(workspace, arguments.scheduler, names), workspace, arguments)
     return {"changed": changed, "answer": json.dumps(answer)}
+
+
+def acted(parameters: Mapping[str, Any]) -> Answer:
+    """The same for whoever asks without the module: what that would answer, errors included."""
+    return answered(lambda: act(parameters["action"], parameters))
 
 
 def _look(campaign: Campaign, workspace: Workspace, given: Arguments) -> tuple[bool, Answer]:

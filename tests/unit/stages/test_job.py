@@ -86,7 +86,7 @@ def test_a_log_is_followed_from_where_somebody_left_off(make_stage):
     assert said[-1] == "job 7 is completed"
     stage.call = JobTarget("NONE", "")
     with pytest.raises(ModakError, match="no job was submitted"):
-        follow_job(stage)
+        follow_job(stage, "output.log", 0)
 
 
 def test_a_transfer_that_was_cut_short_goes_on_in_the_same_folder(make_stage, sent, tmp_path):
