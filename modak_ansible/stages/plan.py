@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +12,14 @@ from ansible.errors import AnsibleActionFail
 from ansible.module_utils.parsing.convert_bool import boolean
 
 from modak_ansible.errors import ModakError
-from modak_ansible.model.target import Target
 from modak_ansible.planning.service import Planned, plan_all, plan_node, planned_from_file
 from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.reading.blueprint.training_reader import inputs_as_text
 from modak_ansible.stages.opera import find_opera_deployment, is_run_by_opera
-from modak_ansible.store.deployment import DeploymentStore
-from modak_ansible.store.machines import host_name
+from modak_ansible.stages.targets import targets_of
 from modak_ansible.store.project import find_blueprint
 from modak_ansible.store.targets import target_file
 from modak_ansible.target.core.files import expanded
-from modak_ansible.transport.ssh import connect
 
 
 def plan_deployment(arguments: dict[str, Any], *, check: bool) -> dict[str, Any]:
@@ -34,16 +32,14 @@ def plan_deployment(arguments: dict[str, Any], *, check: bool) -> dict[str, Any]
         check: whether nothing may be written but Ansible's own temporary files.
 
     Returns:
-        ``targets``: for each a ``name``, the ``plan_files`` of what is deployed on it, its ``connection``, and its
-        ``hosts`` where they are to become a cluster, by ``name`` and ``address``; and of the first plan ``plan_file``
-        and ``digest``.
+        ``targets`` as ``targets_of`` gives them, and of the first plan ``plan_file`` and ``digest``.
     """
     try:
         planned = _plans(arguments)
         if not planned:
             return {"plan_file": "", "targets": [], "changed": False}
         check_no_search(planned)
-        targets = _targets(planned, check=check)
+        targets = targets_of(planned, partial(_saved, check=check))
     except ModakError as error:
         raise AnsibleActionFail(str(error)) from None  # Ansible would show behind it what it came from
     first = planned[0].plan
@@ -68,38 +64,6 @@ def check_no_search(planned: list[Planned]) -> None:
     if search := next((each.node for each in planned if each.search), None):
         hint = "modak deploy BLUEPRINT does; its trials are known here by their names: modak status"
         raise ModakError(f"{search} is a search, whose trials no playbook chooses", hint=hint)
-
-
-def _targets(planned: list[Planned], *, check: bool) -> list[dict[str, Any]]:
-    """The targets of some plans, each with the files of its own."""
-    groups: dict[str, list[Planned]] = {}
-    for each in planned:
-        groups.setdefault(each.plan.target.model_dump_json(), []).append(each)
-    targets = []
-    for number, group in enumerate(groups.values(), 1):
-        folders = [_saved(each, check=check) for each in group]
-        first = group[0]
-        connection = connect(first.plan.target, first.testbed, first.blueprint.parent, folders[0], first.state)
-        name = "modak_target" if number == 1 else f"modak_target_{number}"
-        targets.append(
-            {
-                "name": name,
-                "plan_files": [str(DeploymentStore(folder).plan_file) for folder in folders],
-                "cloud": first.plan.target.cloud is not None,
-                "connection": connection.ansible_variables(),
-                "hosts": _hosts(name, first.plan.target),
-            }
-        )
-    return targets
-
-
-def _hosts(name: str, target: Target) -> list[dict[str, str]]:
-    """Each machine that is to be part of a cluster; none of a target that is none, or is there."""
-    count = target.cloud.machines if target.cloud else 0
-    return [
-        {"name": f"{name}_host_{number}", "address": host_name(target.address, number)}
-        for number in range(1, count + 1)
-    ]
 
 
 def _saved(planned: Planned, *, check: bool) -> Path:

@@ -13,9 +13,12 @@ from ansible.errors import AnsibleActionFail
 from example_blueprint import ROOT
 from example_request import TRAINING, RequestFolder
 
+import modak_ansible as modak
+from modak_ansible.errors import ModakError
 from modak_ansible.planning.service import plan_blueprint
 from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.stages.plan import plan_deployment
+from modak_ansible.stages.targets import inventory_of
 
 
 def test_a_request_is_deployed_by_ansible_as_by_the_command(tmp_path):
@@ -59,3 +62,21 @@ def test_a_damaged_plan_is_told_once_and_without_what_it_came_from(tmp_path):
     with pytest.raises(AnsibleActionFail, match="is not a plan that can be carried out\n  plan again$") as refused:
         plan_deployment({"file": str(tmp_path / "plan.json")}, check=False)
     assert refused.value.__cause__ is None  # which Ansible would show, too
+
+
+def test_plans_that_were_made_are_an_inventory_of_their_targets(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folders = [
+        planned.save() for name in ("mnist-pytorch-slurm", "mnist-pytorch-local") for planned in modak.plan(name)
+    ]
+    files = [str(folder / "plan.json") for folder in folders]
+    found = inventory_of([*files, files[0]])["all"]
+    assert found["children"] == {"modak": {"hosts": {"modak_target": None, "modak_target_2": None}}}
+    slurm, local = found["hosts"]["modak_target"], found["hosts"]["modak_target_2"]
+    assert (slurm["modak_plan_file"], slurm["modak_plan_files"]) == (files[0], [files[0], files[0]])
+    assert (slurm["ansible_connection"], slurm["ansible_host"]) == ("ssh", "testbed")
+    assert (local["ansible_connection"], local["modak_cloud"]) == ("local", False)
+    damaged = json.loads(Path(files[0]).read_text()) | {"name": "other"}
+    Path(files[0]).write_text(json.dumps(damaged))
+    with pytest.raises(ModakError, match="was changed after it was planned"):
+        inventory_of(files)
