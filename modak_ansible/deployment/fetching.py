@@ -15,6 +15,7 @@ from modak_ansible.stages.jobs.results import fetch_looked, look
 from modak_ansible.stages.report import report
 from modak_ansible.stages.results import wanted_files
 from modak_ansible.store.deployment import DeploymentStore
+from modak_ansible.store.record import Record
 from modak_ansible.target.jobs.situation import Situation
 from modak_ansible.transport.lifeline import signals_as_interrupts
 from modak_ansible.transport.ssh import Connection
@@ -72,6 +73,8 @@ def fetch_if_completed(
             return None
         if deadline is not None and any(target.lacks_files for target in targets):
             return None
+        for store in stores:
+            Record(store.folder).note_unchanged("dataset", "image", "job")
         return sum([target.fetch() for target in targets])
 
 

@@ -28,6 +28,8 @@ _LAYERS = 16  # of a network of which nobody says how many it has
 # Seconds for each byte of gradients. Factors by the steps of two ranks on record (suite scaling, group plans), whose
 # cores others used, too: 7 to 18 ns; alone on a core it is 0.6 to 1.8.
 _HALVING, _FACTORING, _FACTORING_A_RANK, _AVERAGING = 0.6e-9, 12e-9, 0.4e-9, 0.8e-9
+# Seconds in which a stage of a pipeline follows an operator that another one computes: its sizes, looked up.
+_FOLLOWING = 30e-6
 _OFF = 0.1  # of a sum's time, that the law may be off: what it is held to in the tests
 
 
@@ -122,7 +124,7 @@ def waiting_seconds(run: Run, question: Question, step: float) -> Interval | Non
     if split:  # nothing is computed beside them
         size = split.size / split.messages
         each = all_reduce(along, size, link) if split.are_sums else link.alpha + size * link.beta
-        waits = split.messages * each
+        waits = split.messages * each + split.followed * _FOLLOWING
         return _with_sums(waits, all_reduce(question.copies, split.gradients, link))
     assert run.work.parameters  # noqa: S101 - else the reason is told
     size = FLOAT * run.work.parameters

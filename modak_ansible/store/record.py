@@ -210,6 +210,17 @@ class Record:
         failed = "failed: " if values.get("state") == "failed" else ""
         note(self.path.parent, name, f"{failed}{values.get('message', '')}")
 
+    def note_unchanged(self, *names: str) -> None:
+        """Notes that nothing had to be done now in stages that were done before."""
+        with Lock(self._lock_path):
+            state = self.read()
+            stages = state.get("stages", {})
+            now: dict[str, StageNote] = {
+                name: {**stages[name], "changed": False, "seconds": 0.0} for name in names if name in stages
+            }
+            if {**stages, **now} != stages:
+                self._write({**state, "stages": {**stages, **now}})
+
     def take_over(self, name: str, other: RecordData) -> None:
         """Sets what another deployment's record says of a stage that was done for both, unless nothing is new in it.
 

@@ -257,7 +257,9 @@ def split_of(need: Need | None, ranks: int, strategy: str) -> Split:
     """What ranks do that share out a training's layers, by a trace.
 
     With ``tensor`` each block sums twice what it gives, there and back. With ``pipeline`` the pieces of a batch follow
-    each other: a rank waits until the first one has come to it, and each one, there and back, for what a block gives.
+    each other: a rank waits until the first one has come to it, and each one, there and back, for what a block gives;
+    and it follows, piece by piece, the operators of others as Python calls them, of which a trace knows as many as the
+    forward pass has: a third of a step's, for the backward pass has two for each of them.
     Copies of a model have their parts of the batch, and sum the gradients of what a rank keeps.
     """
     mesh = mesh_of(strategy, ranks)
@@ -271,12 +273,14 @@ def split_of(need: Need | None, ranks: int, strategy: str) -> Split:
         return Split(left=left / mesh.copies, messages=4 * count, size=4 * outputs, gradients=gradients)
     pieces = min(max(1, need.rows // mesh.copies), PIECES * mesh.degree)
     times = pieces + mesh.degree - 1
+    forward = sum(operator.count for operator in need.operators or ()) / 3 / max(1, need.batches)
     return Split(
         left=_held(need, mesh) / max(1, need.parameters) / mesh.copies * times / pieces,
         messages=2 * times if count else 0,
         size=round(2 * times / pieces * outputs / max(1, count)),
         are_sums=False,
         gradients=gradients,
+        followed=round(times * forward * (1 - 1 / mesh.degree)),
     )
 
 

@@ -27,6 +27,7 @@ class Split(Model):
         messages: that a step waits for; ``size``: bytes of all of them.
         are_sums: whether messages are sums of all with parts of one copy, else go from one to the next.
         gradients: bytes of those that copies of the model sum, each process with its own part.
+        followed: operators that others compute and that each process follows, in its turns of a step.
     """
 
     left: float = 1.0
@@ -34,6 +35,7 @@ class Split(Model):
     size: int = 0
     are_sums: bool = True
     gradients: int = 0
+    followed: int = 0
 
 
 class Question(Model):

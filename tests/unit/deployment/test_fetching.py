@@ -14,6 +14,7 @@ from modak_ansible.deployment import run as running
 from modak_ansible.deployment.fetching import fetch_results
 from modak_ansible.deployment.playbook import Listener
 from modak_ansible.errors import TargetUnreachable, TimeIsOver
+from modak_ansible.store.record import Record
 from modak_ansible.target.core.workspace import Workspace
 
 pytestmark = pytest.mark.component
@@ -73,11 +74,18 @@ def test_what_is_brought_once_is_not_played_again(deployed):
     planned, _, played = deployed
     assert running.deploy([planned]).changed == 3  # nothing is known of it here
     fetch_results(planned.store)
+    Record(planned.folder).note_stage("job", state="done", seconds=9.0, changed=True, message="job 7 is completed")
     assert planned.store.job["state"] == "COMPLETED"
     assert (planned.store.results / "output.log").read_text() == "trained\n"
     heard = Heard()
     assert running.deploy([planned], listener=heard).changed == 0
     assert played == ["deploy"]
+    stages = planned.store.record_now()["stages"]
+    assert (stages["job"]["changed"], stages["job"]["worked"]["seconds"], stages["results"]["changed"]) == (
+        False,
+        9,
+        False,
+    )
     assert heard.lines[0] == "modak_job job 7 is completed False"
     assert heard.lines[-1].startswith("modak_results 1 file, ") and heard.lines[-1].endswith("False")
 
