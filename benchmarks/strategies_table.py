@@ -13,12 +13,13 @@ from types import SimpleNamespace
 from typing import NamedTuple
 
 from modak_ansible.model.distributed import mesh_of
-from modak_ansible.model.measured.need import Need, TracedBlocks, TracedLoop, split_of
+from modak_ansible.model.measured.need import Need, Operator, TracedBlocks, TracedLoop, split_of
 from modak_ansible.model.measured.prediction import Interval, Question
 from modak_ansible.model.measured.work import Work
 from modak_ansible.performance.between import waiting_seconds
 
 ROWS, BLOCKS, FLOAT = 8, 8, 4  # as in scaling/strategies.py
+CALLED = 11 * BLOCKS + 2  # operators of its forward pass
 LINKS = {"1gbit": "1 Gbit/s", "100mbit": "100 Mbit/s"}
 RANKS = (2, 4)
 
@@ -77,6 +78,8 @@ def need_of(shape: str) -> Need:
         loops=(loop,),
         blocks=(TracedBlocks(kind="Block", count=BLOCKS, saved=0, largest=0, outputs=given),),
         widths={2 * width: FLOAT * BLOCKS * split},
+        operators=(Operator(name="any", shapes=(), format="float32", count=3 * CALLED, flop=0, bytes=0),),
+        batches=1,
         stages={ranks: FLOAT * (BLOCKS // ranks * (split + norms) + last) for ranks in RANKS},
         framework=0,
         script=0,

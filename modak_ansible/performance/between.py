@@ -28,8 +28,10 @@ _LAYERS = 16  # of a network of which nobody says how many it has
 # Seconds for each byte of gradients. Factors by the steps of two ranks on record (suite scaling, group plans), whose
 # cores others used, too: 7 to 18 ns; alone on a core it is 0.6 to 1.8.
 _HALVING, _FACTORING, _FACTORING_A_RANK, _AVERAGING = 0.6e-9, 12e-9, 0.4e-9, 0.8e-9
-# Seconds in which a stage of a pipeline follows an operator that another one computes: its sizes, looked up.
-_FOLLOWING = 30e-6
+# Seconds for an operator that a stage of a pipeline follows, with what its pieces cost that many small ones would not:
+# a call of the backward pass each, and gradients that are tensors of several ranks. By steps of two ranks over 1 Gbit/s
+# (suite scaling, Zen 4); four ranks, and 100 Mbit/s, had no part in it.
+_FOLLOWING = 136e-6
 _OFF = 0.1  # of a sum's time, that the law may be off: what it is held to in the tests
 
 

@@ -258,8 +258,7 @@ def split_of(need: Need | None, ranks: int, strategy: str) -> Split:
 
     With ``tensor`` each block sums twice what it gives, there and back. With ``pipeline`` the pieces of a batch follow
     each other: a rank waits until the first one has come to it, and each one, there and back, for what a block gives;
-    and it follows, piece by piece, the operators of others as Python calls them, of which a trace knows as many as the
-    forward pass has: a third of a step's, for the backward pass has two for each of them.
+    and it follows, piece by piece, all operators of the forward pass, which are taken for a third of those of a step.
     Copies of a model have their parts of the batch, and sum the gradients of what a rank keeps.
     """
     mesh = mesh_of(strategy, ranks)
@@ -280,7 +279,7 @@ def split_of(need: Need | None, ranks: int, strategy: str) -> Split:
         size=round(2 * times / pieces * outputs / max(1, count)),
         are_sums=False,
         gradients=gradients,
-        followed=round(times * forward * (1 - 1 / mesh.degree)),
+        followed=round(times * forward),
     )
 
 

@@ -27,7 +27,7 @@ class Split(Model):
         messages: that a step waits for; ``size``: bytes of all of them.
         are_sums: whether messages are sums of all with parts of one copy, else go from one to the next.
         gradients: bytes of those that copies of the model sum, each process with its own part.
-        followed: operators that others compute and that each process follows, in its turns of a step.
+        followed: operators that each process follows, be they its own or not, in all turns of a step.
     """
 
     left: float = 1.0

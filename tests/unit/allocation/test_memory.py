@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from traced import GIB, MIB, need
 
 from modak_ansible.allocation.memory import limit_of
-from modak_ansible.model.measured.need import TracedLoop, TracedRank, peak_of, split_of
+from modak_ansible.model.measured.need import Operator, TracedLoop, TracedRank, peak_of, split_of
 from modak_ansible.model.process_layout import ProcessLayout
 from modak_ansible.model.target import Partition
 from modak_ansible.planning.service import request_of
@@ -91,6 +91,11 @@ def test_what_ranks_wait_for_whose_layers_are_in_stages():
     assert found.left == 0.75 * 9 / 8
     assert not found.are_sums
     assert found.messages in (0, 2 * 9)
+    assert found.followed == 0  # an earlier trace has no operators
+    operator = Operator(name="addmm", shapes=(), format="float32", count=270, flop=0, bytes=0)
+    traced = staged.model_copy(update={"operators": (operator,), "batches": 1})
+    assert split_of(traced, 2, "pipeline").followed == 9 * 90  # each turn all of the forward pass
+    assert split_of(traced.model_copy(update={"batches": 2}), 2, "pipeline").followed == 9 * 45
     assert split_of(None, 2, "pipeline").messages == 0
 
 

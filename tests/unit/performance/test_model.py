@@ -330,6 +330,9 @@ def test_pieces_of_a_batch_wait_for_each_other_and_for_what_goes_between_stages(
     assert together["waiting"].middle == pytest.approx(
         12 * 60_000 / 128 * (22 * 300e-6 + 2_200_000 / 0.118e9), rel=0.01
     )
+    follows = model.predict(question(nodes=4, split=split.model_copy(update={"followed": 900}), **NETWORK)).parts
+    more = follows["waiting"].middle - together["waiting"].middle
+    assert more == pytest.approx(12 * 60_000 / 128 * 900 * 136e-6, rel=0.01)
 
 
 def test_copies_wait_for_sums_of_their_gradients_besides(model):
