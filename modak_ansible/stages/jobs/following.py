@@ -7,7 +7,7 @@ from typing import Any
 
 from modak_ansible.errors import LoginRefused, TargetUnreachable
 from modak_ansible.stages.base import Answer, CallModule, stages_of
-from modak_ansible.stages.direct import ask
+from modak_ansible.stages.jobs.direct import ask
 from modak_ansible.stages.jobs.operations import follow_job
 from modak_ansible.target.jobs.actions import acted
 from modak_ansible.transport.lifeline import signals_as_interrupts

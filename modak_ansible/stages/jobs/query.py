@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
 from modak_ansible.errors import ModakError
-from modak_ansible.stages.direct import ask
+from modak_ansible.stages.jobs.direct import ask
 from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.forecasts import WAITING, noted
 from modak_ansible.store.record import ForecastNote, JobNote, Record, RecordData, latest

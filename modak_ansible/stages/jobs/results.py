@@ -10,7 +10,7 @@ from pathlib import Path
 
 from modak_ansible.model.quantities import counted, format_size
 from modak_ansible.stages.base import Answer, Outcome, Stage, noted
-from modak_ansible.stages.direct import ask
+from modak_ansible.stages.jobs.direct import ask
 from modak_ansible.stages.jobs.query import note_jobs
 from modak_ansible.stages.results import fetch_results, keep_results, outputs_of, wanted_files
 from modak_ansible.store.record import NOT_RUN

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from modak_ansible.errors import ModakError, TargetUnreachable
-from modak_ansible.stages import direct
+from modak_ansible.stages.jobs import direct
 from modak_ansible.target.core.sending import sources_for
 from modak_ansible.target.jobs.query import queried
 from modak_ansible.transport.ssh import Connection
