@@ -52,7 +52,7 @@ def _key(torch, thing):
         TypeError: one of them has no hash.
     """
     if isinstance(thing, torch.Tensor):
-        return getattr(thing, "sizes", None) or (thing.shape, thing.stride(), thing.dtype, thing.device)
+        return getattr(thing, "placed_sizes", None) or (thing.shape, thing.stride(), thing.dtype, thing.device)
     if isinstance(thing, (tuple, list)):
         return type(thing), tuple(_key(torch, each) for each in thing)
     if isinstance(thing, dict):
@@ -94,9 +94,9 @@ def _is_plain(thing):
 def carrier(torch, pipe):
     """The class of such tensors.
 
-    Its ``sizes`` are what operators' results depend on; ``where`` are the ranks that have it, and ``local`` the tensor
-    where this is one, else None. ``home`` is the rank that keeps it where it is a parameter; ``learns`` whether it has
-    gradients.
+    Its ``placed_sizes`` are what operators' results depend on; ``where`` are the ranks that have it, and ``local`` the
+    tensor where this is one, else None. ``home`` is the rank that keeps it where it is a parameter; ``learns`` whether
+    it has gradients.
     """
 
     class Placed(torch.Tensor):
@@ -105,7 +105,7 @@ def carrier(torch, pipe):
             self = torch.Tensor._make_wrapper_subclass(
                 cls, like.shape, strides=like.stride(), dtype=like.dtype, device=like.device
             )
-            self.sizes = like.shape, like.stride(), like.dtype, like.device
+            self.placed_sizes = like.shape, like.stride(), like.dtype, like.device
             self.local, self.where, self.learns, self.home = local, {*where}, learns, home
             return self
 
@@ -115,7 +115,7 @@ def carrier(torch, pipe):
             if name == "__get__":
                 name = function.__self__.__name__
                 if name in _SIZES:
-                    return arguments[0].sizes[_SIZES[name]]
+                    return arguments[0].placed_sizes[_SIZES[name]]
                 if name in ("requires_grad", "is_leaf", "grad_fn", "grad", "_version"):
                     one = arguments[0]
                     return {"requires_grad": one.learns, "is_leaf": not one.learns, "_version": 0}.get(name)
