@@ -9,16 +9,15 @@ from contextlib import suppress
 
 from modak_ansible.deployment.playbook import Listener
 from modak_ansible.errors import JobFailed, ModakError, TargetUnreachable, TimeIsOver
-from modak_ansible.stages.base import Answer, CallModule, noted, stages_of
+from modak_ansible.stages.base import Answer, noted, stages_of
 from modak_ansible.stages.jobs.campaign import counts
-from modak_ansible.stages.jobs.results import fetch_looked, look
+from modak_ansible.stages.jobs.results import fetch, look
 from modak_ansible.stages.report import report
 from modak_ansible.stages.results import wanted_files
 from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.record import Record
 from modak_ansible.target.jobs.situation import Situation
 from modak_ansible.transport.lifeline import signals_as_interrupts
-from modak_ansible.transport.ssh import Connection
 
 
 def fetch_results(*stores: DeploymentStore, listener: Listener | None = None) -> None:
@@ -94,7 +93,8 @@ class _Target:
 
     def __init__(self, stores: Sequence[DeploymentStore], listener: Listener | None) -> None:
         self._listener = listener
-        self._stages = stages_of([store.plan_file for store in stores], _no_modules, self._say, noted_as="results")
+        files = [store.plan_file for store in stores]
+        self._stages = stages_of(files, lambda _: self._listed, self._say, noted_as="results")
         self._answer: Answer = {}
 
     def look(self, deadline: float | None = None) -> None:
@@ -118,12 +118,16 @@ class _Target:
     def fetch(self) -> bool:
         """Brings what is not here, and tells whether there was any."""
         began = time.monotonic()
-        outcome = fetch_looked(self._stages, self._answer)
+        outcome = fetch(self._stages)
         self._tell("modak_results", began, msg=outcome.message, changed=outcome.changed)
         if len(self._stages) == 1:
             with suppress(JobFailed), noted(self._stages[0], "report") as finish:
                 finish(report(self._stages))
         return outcome.changed
+
+    def _listed(self, *_: object, **__: object) -> Answer:
+        """What the module of the results would answer is known."""
+        return self._answer
 
     def _say(self, text: str) -> None:
         if self._listener:
@@ -145,12 +149,3 @@ def _by_target(stores: Sequence[DeploymentStore]) -> list[list[DeploymentStore]]
             queue = store.name
         groups.setdefault((queue, store.folder.parent), []).append(store)
     return list(groups.values())
-
-
-def _no_modules(_: Connection) -> CallModule:
-    """What asks is not a module of Ansible."""
-
-    def call(name: str, **_: object) -> Answer:
-        raise NotImplementedError(name)
-
-    return call

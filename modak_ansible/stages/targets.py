@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from modak_ansible.store.machines import host_name
 from modak_ansible.transport.ssh import connect
 
 
-def targets_of(planned: Iterable[Planned], save: Any = Planned.save) -> list[dict[str, Any]]:
+def targets_of(planned: Iterable[Planned], save: Callable[[Planned], Path] = Planned.save) -> list[dict[str, Any]]:
     """The targets of some plans, each with the files of its own.
 
     Args:
