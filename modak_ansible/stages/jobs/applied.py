@@ -42,7 +42,9 @@ def switches_of(metrics: Report | None) -> dict[str, str] | None:
 
 
 def compare(plan: Plan, report: Report | None, metrics: Report | None) -> list[AppliedChoice]:
-    """Each of the choices with what became of it, in the plan's order."""
+    """Each of the choices with what became of it, in the plan's order; none of a trace, which computes nothing."""
+    if report and report.get("memory"):
+        return []
     switches = switches_of(metrics) or {}
     reported = (report or {}).get("choices")
     reported = reported if isinstance(reported, dict) else {}

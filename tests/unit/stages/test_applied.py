@@ -32,6 +32,11 @@ def test_each_choice_in_the_code_has_its_outcome():
     assert summary_pairs(outcomes)[0] == ("applied", "batch_size 64 (prepare), accumulation 2 (prepare)")
 
 
+def test_of_a_trace_which_computes_nothing_no_choice_is_missed():
+    report = {"choices": {"compiler": word(None, reason="nothing was given")}, "memory": {"loops": []}}
+    assert compare(PLAN, report, None) == []
+
+
 def test_without_a_word_nothing_is_known():
     outcomes = compare(PLAN, None, {"anything": 1})
     assert [outcome["known"] for outcome in outcomes] == [False, False, False]
