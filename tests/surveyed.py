@@ -59,7 +59,7 @@ FAT = NodeKind(count=4, cores=64, memory=500000 * 2**20, accelerators=(("a100", 
 BATCH = PartitionFacts(
     "batch", default=True, nodes=60, most_nodes=32, walltime=86400, walltime_said="1-00:00:00", kinds=(THIN,)
 )
-GPU = PartitionFacts("gpu", nodes=64, walltime_said="UNLIMITED", kinds=(THIN, FAT))
+GPU = PartitionFacts("gpu", nodes=64, own_cores=True, walltime_said="UNLIMITED", kinds=(THIN, FAT))
 CLUSTER = ClusterFacts(
     "slurm", "23.02.7", "demo", (BATCH, GPU), accounts=("physics", "chemistry"), default_account="physics",
     needs_account=True, temporary="/tmp",

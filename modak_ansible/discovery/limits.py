@@ -48,6 +48,7 @@ def partition_from(found: PartitionFacts) -> Partition:
         cores=_least(found.cores, *cores),
         memory=_least(found.memory, *memories),
         accelerators=max(counts, default=None),
+        own_cores=found.own_cores,
         walltime=found.walltime,
         default=found.default,
     )
@@ -103,6 +104,12 @@ def _compared(said: Partition, found: PartitionFacts, *, is_chosen: bool) -> Ite
         )
         if mine is not None and there is not None and mine > there
     ]
+    if said.own_cores and not found.own_cores:
+        yield warning(
+            "partition",
+            f"own_cores: true is said of {said.name}, and the scheduler does not tell that it confines jobs to theirs",
+            "leave it out: threads that wait then leave their cores to others",
+        )
     if too_much:
         seen = f"{said.name} is described with {'; '.join(too_much)}"
         yield warning("partition", seen, "modak discover writes what is there")

@@ -131,6 +131,7 @@ def partition_line(partition: Partition) -> str:
         "cores": partition.cores,
         "memory": _mebibytes(partition.memory),
         "accelerators": partition.accelerators,
+        "own_cores": partition.own_cores or None,
         "walltime": format_walltime(walltime) if walltime and walltime < _LONGEST else None,
         "default": partition.default or None,
     }

@@ -38,6 +38,11 @@ class Partition(Model):
     cores: int | None = Field(default=None, description="cores of one node")
     memory: int | None = Field(default=None, description="bytes of one node")
     accelerators: int | None = Field(default=None, description="accelerators of one node")
+    own_cores: bool = Field(
+        default=False,
+        description="whether the scheduler confines every job to the cores that it gave to no other",
+        exclude_if=lambda value: not value,  # plans for others keep their digests
+    )
     walltime: int | None = Field(default=None, description="seconds, the longest job")
     default: bool = False
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from modak_ansible.optimisations.base import Default, Draft, Optimisation, Option
-from modak_ansible.optimisations.process.wait_policy import has_nodes_alone, why_no_openmp
+from modak_ansible.optimisations.process.wait_policy import has_cores_alone, why_no_openmp
 from modak_ansible.optimisations.properties import Property
 
 
@@ -24,7 +24,7 @@ class Binding(Optimisation):
         return none, Option("cores", "each thread keeps its core and what its caches hold", why_not=why_not)
 
     def default(self, draft: Draft) -> Default | None:
-        if draft.threads == 1 or has_nodes_alone(draft):
+        if draft.threads == 1 or has_cores_alone(draft):
             return None
         return Default("none", "a thread that is bound cannot leave a core that another job keeps busy")
 

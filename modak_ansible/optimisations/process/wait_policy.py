@@ -5,10 +5,18 @@ from __future__ import annotations
 from modak_ansible.optimisations.base import Default, Draft, Optimisation, Option
 from modak_ansible.optimisations.properties import Property
 
+# Turns that a thread of libgomp spins before it sleeps; see wait_policy.md.
+_BRIEFLY = "1000"
+
 
 class WaitPolicy(Optimisation):
     name = "wait_policy"
-    properties = (Property("Whether idle OpenMP threads spin (active) or sleep (passive).", ("active", "passive")),)
+    properties = (
+        Property(
+            "Whether idle OpenMP threads spin (active), sleep (passive), or sleep soon (brief).",
+            ("active", "passive", "brief"),
+        ),
+    )
     suite_default = "stock"
     stock = ("stock",)
     after = ("threads",)
@@ -17,29 +25,35 @@ class WaitPolicy(Optimisation):
     def options(self, draft: Draft) -> tuple[Option, ...]:
         if draft.threads == 1 and not self.wish(draft):
             return (Option("stock", "a single thread waits for no other"),)
-        alone = "the job has its nodes to itself, so spinning threads are in nobody's way"
-        stock = Option("stock", alone if has_nodes_alone(draft) else "threads spin for a while, then sleep")
+        alone = "the job has its cores to itself, so spinning threads are in nobody's way"
+        stock = Option("stock", alone if has_cores_alone(draft) else "threads spin for a while, then sleep")
         passive = "waiting threads sleep, and leave their core to whom they wait for"
         why_not = why_no_openmp(draft)
         active = Option("active", "waiting threads spin, and are there at once", why_not=why_not)
-        return stock, active, Option("passive", passive, why_not=why_not)
+        briefly = "waiting threads spin a thousand turns, and then leave their core to others"
+        brief = Option("brief", briefly, why_not=why_not)
+        return stock, active, Option("passive", passive, why_not=why_not), brief
 
     def default(self, draft: Draft) -> Default | None:
-        if draft.threads == 1 or has_nodes_alone(draft) or why_no_openmp(draft):
+        if draft.threads == 1 or has_cores_alone(draft) or why_no_openmp(draft):
             return None
         reason = "others may use the node, and one busy neighbour doubles the time of spinning threads"
-        return Default("passive", reason)
+        return Default("brief", reason)
 
     def apply(self, draft: Draft, value: str) -> None:
-        if value != "stock":
-            draft.environment["OMP_WAIT_POLICY"] = value.upper()
-            draft.settings[self.name] = value
+        if value == "stock":
+            return
+        draft.environment["OMP_WAIT_POLICY"] = "PASSIVE" if value == "brief" else value.upper()
+        if value == "brief":  # libgomp's own, which it reads before the policy; other libraries sleep at once
+            draft.environment["GOMP_SPINCOUNT"] = _BRIEFLY
+        draft.settings[self.name] = value
 
 
-def has_nodes_alone(draft: Draft) -> bool:
-    """Whether no other job can be on the node: it is exclusive, or all its cores are asked for."""
+def has_cores_alone(draft: Draft) -> bool:
+    """Whether no other job can be on its cores: the node is exclusive, or all its cores are asked for, or the
+    scheduler keeps jobs to theirs."""
     layout = draft.layout
-    if draft.request.resources.exclusive:
+    if draft.request.resources.exclusive or (draft.partition and draft.partition.own_cores):
         return True
     if not draft.partition or not layout.cores or not draft.node_cores:
         return False

@@ -153,11 +153,17 @@ def partition_of(
         most_nodes=count_of(values.get("MaxNodes", "")),
         cores=count_of(values.get("MaxCPUsPerNode", "")),
         memory=bytes_of(values.get("MaxMemPerNode", "")),
+        own_cores=_confines(config) and not values.get("OverSubscribe", "NO").startswith("FORCE"),
         walltime=walltime or None,
         walltime_said=values.get("MaxTime", ""),
         kinds=kinds or _average(values),
         note="; ".join(notes),
     )
+
+
+def _confines(config: Dict[str, str]) -> bool:
+    """Whether every job is confined to its cores, by the section of the configuration that is cgroup.conf's."""
+    return "task/cgroup" in config.get("TaskPlugin", "") and config.get("ConstrainCores", "").lower() == "yes"
 
 
 def _name(values: Dict[str, str]) -> str:

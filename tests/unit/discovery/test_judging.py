@@ -209,6 +209,14 @@ def test_more_is_said_than_is_there(described):
     )
 
 
+def test_cores_that_are_said_to_be_the_jobs_own_and_are_not_known_to_be(described):
+    aim = described(("name: batch, nodes", "name: batch, own_cores: true, nodes"))
+    first = next(finding for finding in findings_of(aim, surveyed()) if finding.about == "partition")
+    assert (first.state, first.seen) == (
+        "warning", "own_cores: true is said of batch, and the scheduler does not tell that it confines jobs to theirs",
+    )  # fmt: skip
+
+
 def test_when_a_training_would_begin(described, monkeypatch):
     aim, expected = described(), {"said": 1000.0, "starts": 1600.0}
     assert "start" not in found(aim, surveyed())

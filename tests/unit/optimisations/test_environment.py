@@ -52,7 +52,7 @@ def test_more_threads_than_cores_are_refused(draft):
     ("resources", "binding", "waiting"),
     [
         ({"cores_per_process": 1}, None, None),  # one thread neither waits nor moves
-        ({"cores_per_process": 4}, "none", "passive"),  # others may be on the node
+        ({"cores_per_process": 4}, "none", "brief"),  # others may be on the node
         ({"cores_per_process": 4, "exclusive": True}, None, None),
         ({"cores_per_process": 8}, None, None),
     ],
@@ -63,6 +63,14 @@ def test_shared_nodes_have_their_own_rules(draft, resources, binding, waiting):
     for name, value in (("binding", binding), ("wait_policy", waiting)):
         default = matter(name).default(made)
         assert (default.value if default else None) == value
+
+
+def test_threads_spin_where_the_scheduler_keeps_jobs_to_their_cores(draft):
+    made = draft(resources={"cores_per_process": 4})
+    made.partition = made.partition.model_copy(update={"own_cores": True})
+    matter("threads").apply(made, "4")
+    assert matter("wait_policy").default(made) is matter("binding").default(made) is None
+    assert matter("wait_policy").options(made)[0].reason.startswith("the job has its cores to itself")
 
 
 def test_binding_and_waiting_set_what_openmp_reads(draft):

@@ -90,7 +90,7 @@ def test_whole_nodes_are_filled(model):
 
 def test_what_only_safety_has_set_may_be_unmeasured(model):
     plan = make_plan(request(cores=9, at=2, minimal_efficiency=0.01), model=model)
-    assert "without the effect of wait policy passive, which was not measured" in plan.scale.source
+    assert "without the effect of wait policy brief, which was not measured" in plan.scale.source
     assert plan.job.processes_per_node == 4
 
 

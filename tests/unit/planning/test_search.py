@@ -53,9 +53,9 @@ def test_what_is_slower_is_taken_where_it_is_asked_for(plan):
 
 
 def test_safety_goes_before_speed(plan):
-    model = Measured(wait_policy_passive=0.8)
+    model = Measured(wait_policy_brief=0.8)
     made = choice(plan(model), "wait_policy")
-    assert made.value == "passive"
+    assert made.value == "brief"
     assert "others may use the node" in made.reason
 
 
@@ -152,12 +152,12 @@ def test_what_pays_only_together_with_another_is_found(plan, blueprint):
 
 
 def test_what_safety_sets_and_nobody_measured_leaves_a_prediction(plan):
-    made = plan(Measured(allocator_tcmalloc=1.3, unknown=("wait_policy_passive",)))
+    made = plan(Measured(allocator_tcmalloc=1.3, unknown=("wait_policy_brief",)))
     best = made.candidates[0]
-    assert best.settings["wait_policy"] == "passive"
+    assert best.settings["wait_policy"] == "brief"
     assert best.prediction.known
     assert best.prediction.seconds.middle == pytest.approx(100 / 1.3, rel=1e-3)
-    assert best.prediction.doubts == ("without the effect of wait policy passive, which was not measured",)
+    assert best.prediction.doubts == ("without the effect of wait policy brief, which was not measured",)
     assert not plan(Measured(unknown=("pytorch-2.13-cpu",))).candidates[0].prediction.known
 
 

@@ -46,6 +46,7 @@ def test_the_testbed(testbed):
     debug, short, preempt = cluster.partitions
     assert (debug.name, debug.default, debug.closed, debug.nodes, debug.walltime) == ("debug", True, "", 2, 86400)
     assert (short.default, short.walltime, preempt.name) == (False, 600, "preempt")
+    assert not debug.own_cores  # it has ConstrainCores=no
     (kind,) = debug.kinds
     assert (kind.count, kind.cores, kind.memory, kind.layout) == (2, 1, 4000 * 2**20, (1, 1, 1))
     assert (kind.machine, kind.accelerators, kind.unusable) == ("x86_64", (), 0)
@@ -64,6 +65,28 @@ def other(**changes: CommandResult):
 
 def partitions(**changes: CommandResult):
     return {partition.name: partition for partition in read_slurm(other(**changes), "alice", ["users"]).partitions}
+
+
+@pytest.mark.parametrize(
+    ("constrains", "plugin", "sharing", "own"),
+    [
+        ("yes", "task/affinity,task/cgroup", "NO", True),
+        ("yes", "task/cgroup", "YES:4", True),  # who does not ask for it shares with nobody
+        ("yes", "task/cgroup", "FORCE:4", False),
+        ("no", "task/cgroup", "NO", False),
+        ("yes", "task/affinity", "NO", False),
+    ],
+)
+def test_whether_a_jobs_cores_are_its_own(constrains, plugin, sharing, own):
+    recorded = answer("slurm-config").out
+    assert "TaskPlugin              = task/cgroup\n" in recorded
+    assert "ConstrainCores          = no\n" in recorded
+    config = recorded.replace("= task/cgroup\n", f"= {plugin}\n").replace(
+        "Cores          = no", f"Cores = {constrains}"
+    )
+    listed = answer("slurm-partitions").out.replace("OverSubscribe=NO", f"OverSubscribe={sharing}")
+    found = partitions(config=CommandResult(0, config), partition=CommandResult(0, listed))
+    assert [partition.own_cores for partition in found.values()] == [own] * 3
 
 
 def test_several_kinds_of_node_in_a_partition():
