@@ -21,6 +21,9 @@ class TuningCandidate(Model):
     arguments: tuple[tuple[str, str | bool], ...] = Field(default=(), description="all options of the script")
     threads: int | None = None
     may_win: bool = Field(default=True, description="false for the stock run where it breaks a wish: a yardstick only")
+    parts: tuple[str, ...] = Field(
+        default=(), description="the candidates that it combines; it is tried where each of them was faster"
+    )
     is_stock: bool = Field(default=False, description="whether it is what a run without this project would be")
     total_steps: int | None = Field(default=None, ge=1, description="of the whole training, where that is known")
     work_per_step: float = Field(default=1.0, gt=0, description="samples of a step, over those of the plan's choice")
@@ -32,6 +35,7 @@ class PlannedTuning(Model):
     candidates: tuple[TuningCandidate, ...] = Field(min_length=2, description="the plan's own choice first")
     budget: int = Field(ge=1, description="seconds that all of it may take")
     steps: int = Field(ge=2, description="of each trial in the first rung")
+    first_rung: int = Field(default=0, ge=0, description="trials of it at most, with combinations; 0: one of each")
     reduction: int = Field(ge=1, description="one of so many goes on, for so many times the steps; 1: they take turns")
     rungs: int = Field(ge=1)
     trains: bool = Field(default=True, description="false: the job ends when it is tuned")

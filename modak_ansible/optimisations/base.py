@@ -246,6 +246,10 @@ class Optimisation(ABC):
         """What is taken whatever the records say, for safety's sake; None leaves it to the records."""
         return None
 
+    def trials(self, draft: Draft) -> tuple[Option, ...]:  # noqa: ARG002
+        """What a tuning may try in place of the default, though no plan takes it by itself."""
+        return ()
+
     def evidence(self, draft: Draft) -> str:  # noqa: ARG002 - of an image it depends on the build
         """Where it is told what it changes and where that was measured."""
         return self.page()

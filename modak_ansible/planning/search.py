@@ -27,7 +27,7 @@ class Chosen(NamedTuple):
     candidates: tuple[Candidate, ...]
     best: Configuration  # what was chosen
     stock: Configuration  # the same build, with nothing else chosen
-    # what else may be taken, by the names of the matters that are left to the optimiser
+    # what a tuning may try, by the names of the matters
     free: dict[str, tuple[Option, ...]]
     # the configuration with other values, by their matters; it raises CannotPlan where a wish stands against
     settle: Callable[[dict[str, str]], Configuration]
@@ -97,18 +97,14 @@ class _Chooser:
             best,
             self._configurations.exactly(best.build, {}),
             self._free(best),
-            lambda values: self._configurations.settled(values[IMAGE], values),
+            lambda values: self._configurations.settled(values[IMAGE], values, in_trials=True),
             self._weighing.gain,
         )
 
     def _free(self, best: Configuration) -> dict[str, tuple[Option, ...]]:
-        """What may be taken of the optimisations that neither a wish nor safety has decided."""
-        free = [
-            optimisation
-            for optimisation in self._configurations.optimisations
-            if optimisation.name in best.values and not self._configurations.is_fixed(optimisation, best)
-        ]
-        return {each.name: tuple(filter(self._configurations.may, best.options[each.name])) for each in free}
+        """What a tuning may try of each optimisation."""
+        there = [each for each in self._configurations.optimisations if each.name in best.values]
+        return {each.name: self._configurations.tried(each, best) for each in there}
 
     def _descend(self, build: str) -> Configuration:
         """The best configuration of a build, one optimisation at a time."""

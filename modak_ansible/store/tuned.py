@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
+from statistics import geometric_mean, median
 
 from pydantic import ValidationError
 
@@ -59,10 +59,12 @@ def as_trained(plan: Plan, candidate: TuningCandidate | None) -> Plan:
 
 
 def rows_of(report: TuningReport, plan: Plan) -> list[Row]:
-    """Every candidate, the fastest first, and those that were not measured last."""
+    """Every candidate, the fastest first, and those that were not measured last; no combination that was not tried."""
     planned = (plan.get("tuning") or {}).get("candidates", [])
     stock = next((each["name"] for each in planned if each["is_stock"]), "")
-    rows = [_row(report, name, stock, planned[0]["name"]) for name in report.candidates]
+    combined = {each["name"] for each in planned if each.get("parts")}
+    names = [name for name, each in report.candidates.items() if each.outcome != "untried" or name not in combined]
+    rows = [_row(report, name, stock, planned[0]["name"]) for name in names]
     return sorted(rows, key=lambda row: (row.trial is None, row.name != report.best, -(row.over_plan or 0)))
 
 
@@ -81,16 +83,17 @@ def _row(report: TuningReport, name: str, stock: str, own: str) -> Row:
 
 
 def ratio(report: TuningReport, old: str, new: str) -> float | None:
-    """How many times as fast one candidate is as another, by the last rung in which they can be compared.
+    """How many times as fast one candidate is as another, on the geometric mean of the rungs that compare them.
 
-    Both were measured in it, and others kept the machine as busy while one ran as while the other did.
+    Both were measured in each, and others kept the machine as busy while one ran as while the other did.
     """
     trials = {(trial.rung, trial.candidate): trial for trial in report.trials if trial.score}
-    for rung in sorted({rung for rung, _ in trials}, reverse=True):
+    found = []
+    for rung in {rung for rung, _ in trials}:
         before, after = trials.get((rung, old)), trials.get((rung, new))
         if before and after and before.score and after.score and _are_alike(before, after, report.busy):
-            return before.score / after.score
-    return None
+            found.append(before.score / after.score)
+    return geometric_mean(found) if found else None
 
 
 def _busy(trial: TuningTrial) -> float | None:
@@ -156,7 +159,8 @@ def summary_pairs(report: TuningReport | None, plan: Plan) -> list[tuple[str, st
     if not report.best:
         return [("tuning", f"no candidate could be measured ({report.reason or report.state}), {spent}")]
     row = next(row for row in rows_of(report, plan) if row.name == report.best)
-    words = [f"{row.title} of {len(report.candidates)} candidates"]
+    tried = sum(each.outcome != "untried" for each in report.candidates.values())
+    words = [f"{row.title} of {counted(tried, 'candidate')}"]
     step = row.trial.seconds_of("median") if row.trial else None
     words += [f"{step * 1e3:.2f} ms a step"] if step else []
     words += [f"{row.over_plan:.2f}x the plan's choice"] if row.over_plan and row.name != "c0" else []

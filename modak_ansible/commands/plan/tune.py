@@ -76,9 +76,11 @@ def _show_plan(plan: Plan, *, as_json: bool) -> None:
         return
     steps = ", ".join(str(tuning.steps * tuning.reduction**rung) for rung in range(tuning.rungs))
     typer.echo(f"{plan.name}: {plan.training} on {plan.target.name}, in {plan.image.entry}")
-    typer.echo(f"{len(tuning.candidates)} candidates, {steps} steps in turn, in at most {tuning.budget} s\n")
+    alone = sum(not candidate.parts for candidate in tuning.candidates)
+    typer.echo(f"{alone} candidates, {steps} steps in turn, in at most {tuning.budget} s\n")
     for candidate in tuning.candidates:
-        note = "" if candidate.may_win else " (only compared with)"
+        note = f" (where {' and '.join(candidate.parts)} are faster)" if candidate.parts else ""
+        note += "" if candidate.may_win else " (only compared with)"
         typer.echo(f"  {candidate.name:<4} {candidate.numerics:<14} {candidate.title}{note}")
 
 

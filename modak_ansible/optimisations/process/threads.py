@@ -43,6 +43,12 @@ class Threads(Optimisation):
         cores = draft.layout.cores
         return Default(str(cores), "one for each core that the process is given") if cores else None
 
+    def trials(self, draft: Draft) -> tuple[Option, ...]:
+        """Halves of the cores, down to one: small steps are done before all threads have begun."""
+        cores = draft.layout.cores or 1
+        halves = [cores >> each for each in range(1, cores.bit_length())]
+        return tuple(Option(str(number), numerics="reassociation") for number in halves)
+
     def apply(self, draft: Draft, value: str) -> None:
         if value == STOCK:
             return

@@ -10,11 +10,15 @@ from modak_ansible.model.tuning import TuningCandidate
 from modak_ansible.planning.job import environment_of
 from modak_ansible.planning.search import Chosen, Configuration
 
-MOST = 12  # with three times fewer in each rung, the last one compares two or three
+MOST = 12  # in the first rung; with three times fewer in each, the last one compares two or three
+LISTED = 24  # of which the combinations are tried whose parts were faster
+
+Change = tuple[str, str]  # of one optimisation to one of its values
 
 
 def candidates(chosen: Chosen) -> tuple[TuningCandidate, ...]:
-    """The chosen configuration, the stock one, and those that may be as fast: in one optimisation, in two, and so on.
+    """The chosen configuration, the stock one, those that may be as fast and differ in one optimisation, and what
+    these combine to.
 
     All of them live in the chosen image, and keep every wish and good practice. Where stock does not, it is only there
     to be compared with.
@@ -26,13 +30,21 @@ def candidates(chosen: Chosen) -> tuple[TuningCandidate, ...]:
         kept.append(chosen.stock)
         only_compared.append(chosen.stock)
     is_worth_it = chosen.stock not in kept or _is_open(chosen, plain)
-    for each in (*([plain] if is_worth_it else []), *_open(chosen)):
-        if not any(_runs_alike(each, other) for other in kept):
+    singles = _singles(chosen)
+    alone: dict[Change, int] = {}  # the places of those that differ in one optimisation
+    for change, each in ((None, plain), *singles) if is_worth_it else singles:
+        if len(kept) < MOST and not any(_runs_alike(each, other) for other in kept):
+            if change:
+                alone[change] = len(kept)
             kept.append(each)
-        if len(kept) == MOST:
-            break
+    parts: list[tuple[str, ...]] = [()] * len(kept)
+    for changes, each in _combined(chosen, list(alone)):
+        if len(kept) < LISTED and not any(_runs_alike(each, other) for other in kept):
+            kept.append(each)
+            parts.append(tuple(f"c{alone[change]}" for change in changes))
     return tuple(
-        _candidate(chosen, each, number, may_win=each not in only_compared) for number, each in enumerate(kept)
+        _candidate(chosen, each, number, may_win=each not in only_compared, parts=parts[number])
+        for number, each in enumerate(kept)
     )
 
 
@@ -43,25 +55,28 @@ def against_stock(chosen: Chosen) -> tuple[TuningCandidate, ...]:
     return _candidate(chosen, chosen.best, 0, may_win=True), _candidate(chosen, chosen.stock, 1, may_win=False)
 
 
-def _open(chosen: Chosen) -> Iterator[Configuration]:
-    """Those that differ in one optimisation, the most promising first, and then all that they combine to."""
-    singles = []
+def _singles(chosen: Chosen) -> list[tuple[Change, Configuration]]:
+    """Those that differ in one optimisation, the most promising first."""
+    found = []
     for name, options in chosen.free.items():
         for option in options:
             configuration = chosen.settle({**chosen.best.values, name: option.value})
             if configuration.values.get(name) == option.value != chosen.best.values[name] and _is_open(
                 chosen, configuration
             ):
-                singles.append(((name, option.value), configuration))
-    singles.sort(key=lambda single: -_promise(chosen, single[1]))  # stable
-    yield from (configuration for _, configuration in singles)
-    for size in range(2, len(chosen.free) + 1):
-        for parts in combinations([change for change, _ in singles], size):
-            wanted = dict(parts)
+                found.append(((name, option.value), configuration))
+    return sorted(found, key=lambda single: -_promise(chosen, single[1]))  # stable
+
+
+def _combined(chosen: Chosen, singles: list[Change]) -> Iterator[tuple[tuple[Change, ...], Configuration]]:
+    """All that changes combine to, those of the most promising first: of two, then of three, and so on."""
+    for size in range(2, len(singles) + 1):
+        for changes in combinations(singles, size):
+            wanted = dict(changes)
             configuration = chosen.settle({**chosen.best.values, **wanted})
-            is_whole = len(wanted) == size and all(configuration.values.get(name) == value for name, value in parts)
+            is_whole = len(wanted) == size and all(configuration.values.get(name) == value for name, value in changes)
             if is_whole and _is_open(chosen, configuration):
-                yield configuration
+                yield changes, configuration
 
 
 def _is_open(chosen: Chosen, configuration: Configuration) -> bool:
@@ -83,7 +98,9 @@ def _runs_alike(one: Configuration, other: Configuration) -> bool:
     )
 
 
-def _candidate(chosen: Chosen, configuration: Configuration, number: int, *, may_win: bool) -> TuningCandidate:
+def _candidate(
+    chosen: Chosen, configuration: Configuration, number: int, *, may_win: bool, parts: tuple[str, ...] = ()
+) -> TuningCandidate:
     draft = configuration.draft
     own, samples = chosen.draft.question().work.batch_size, draft.question().work.batch_size
     return TuningCandidate(
@@ -96,6 +113,7 @@ def _candidate(chosen: Chosen, configuration: Configuration, number: int, *, may
         arguments=draft.arguments,
         threads=draft.threads,
         may_win=may_win,
+        parts=parts,
         is_stock=_runs_alike(configuration, chosen.stock),
         total_steps=_total_steps(configuration),
         work_per_step=samples / own if own and samples else 1.0,

@@ -11,7 +11,7 @@ from modak_ansible.model.request import GivenImage, Request
 from modak_ansible.model.tuning import PlannedTuning
 from modak_ansible.optimisations.base import NUMERICS, CannotPlan, Draft, why_unseen
 from modak_ansible.planning.search import Chosen
-from modak_ansible.planning.tuning.candidates import against_stock, candidates
+from modak_ansible.planning.tuning.candidates import MOST, against_stock, candidates
 
 ABOUT = "optimisation.autotuning"
 # Frameworks whose steps are counted in an unmodified script; see docs/prepare.md.
@@ -74,6 +74,7 @@ def planned_tuning(chosen: Chosen) -> tuple[PlannedTuning | None, Choice | None]
     tuning = PlannedTuning(
         candidates=found,
         budget=_budget(draft, wish.tuning_budget, share),
+        first_rung=MOST,
         steps=_STEPS,
         reduction=_REDUCTION,
         rungs=_RUNGS,
@@ -142,12 +143,14 @@ def tuner_packages(entry: Entry, given: GivenImage | None) -> tuple[str, ...]:
 
 def _choice(tuning: PlannedTuning) -> Choice:
     last = tuning.steps * tuning.reduction ** (tuning.rungs - 1)
+    alone = sum(not candidate.parts for candidate in tuning.candidates)
+    combined = ", and then what the faster ones combine to" if alone < len(tuning.candidates) else ""
     end = "the best one trains" if tuning.trains else "the job ends"
     return Choice(
         name="tuning",
-        value=f"{len(tuning.candidates)} candidates",
-        reason=f"the records cannot tell them apart; each is tried for {tuning.steps} to {last} steps, all in at most "
-        f"{tuning.budget} s, and {end}",
+        value=f"{alone} candidates",
+        reason=f"the records cannot tell them apart; each is tried for {tuning.steps} to {last} steps{combined}, "
+        f"all in at most {tuning.budget} s, and {end}",
         numerics=max((candidate.numerics for candidate in tuning.candidates), key=NUMERICS.index),
         stock="none",
         reaches="job",

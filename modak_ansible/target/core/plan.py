@@ -140,6 +140,7 @@ class TuningCandidate(TypedDict, total=False):
     name: str
     title: str
     is_stock: bool
+    parts: List[str]
     work_per_step: float
     values: Dict[str, str]
     settings: Dict[str, str]

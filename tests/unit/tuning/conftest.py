@@ -89,11 +89,11 @@ def tuning_of(number, *, budget=600, total_steps=None, may_win=None):
         "candidates": [
             {
                 "name": f"c{each}", "title": f"candidate {each}", "settings": {}, "total_steps": total_steps,
-                "work_per_step": 1.0, "may_win": True if may_win is None else may_win[each],
+                "work_per_step": 1.0, "parts": [], "may_win": True if may_win is None else may_win[each],
             }
             for each in range(number)
         ],
-        "budget": budget, "steps": 20, "reduction": 3, "rungs": 3,
+        "budget": budget, "first_rung": 0, "steps": 20, "reduction": 3, "rungs": 3,
     }  # fmt: skip
 
 

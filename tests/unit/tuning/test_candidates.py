@@ -12,7 +12,7 @@ from modak_ansible.errors import CannotPlan
 from modak_ansible.model.application import Resources
 from modak_ansible.model.measured.prediction import Gain, Interval
 from modak_ansible.planning.plan import make_plan
-from modak_ansible.planning.tuning.candidates import MOST, against_stock
+from modak_ansible.planning.tuning.candidates import LISTED, MOST, against_stock
 from modak_ansible.planning.tuning.tuning import tuning_alone
 
 
@@ -36,7 +36,9 @@ def test_what_is_not_known_is_tried(tuned_plan):
     made = tuned_plan()
     assert titles(made)[0] == "the plan's choice"
     assert titles(made)[1].startswith("stock: ")
-    assert set(titles(made)[2:5]) == {"allocator tcmalloc", "huge_pages transparent", "matmul onednn"}
+    assert set(titles(made)[2:7]) == {
+        "allocator tcmalloc", "huge_pages transparent", "matmul onednn", "threads 2", "threads 1, wait_policy stock",
+    }  # fmt: skip
     assert "matmul onednn, allocator tcmalloc" in titles(made)
     assert [candidate.name for candidate in made.tuning.candidates] == [
         f"c{number}" for number in range(len(titles(made)))
@@ -74,8 +76,30 @@ def test_stock_is_told_apart_for_the_ratio(tuned_plan):
 def test_what_is_known_is_not_tried_again(tuned_plan):
     made = tuned_plan(Measured(allocator_tcmalloc=1.3, matmul_onednn=0.8, spread=0.05))
     found = [candidate for candidate in made.tuning.candidates if candidate.may_win]
-    assert [each.title for each in found] == ["the plan's choice", "huge_pages transparent"]
+    assert [each.title for each in found if not each.parts and "threads" not in each.title] == [
+        "the plan's choice", "huge_pages transparent",
+    ]  # fmt: skip
     assert all(each.settings["allocator"] == "tcmalloc" and "matmul" not in each.settings for each in found)
+
+
+def test_what_combines_to_one_candidate_is_named(tuned_plan):
+    by_name = {candidate.name: candidate for candidate in tuned_plan().tuning.candidates}
+    for candidate in by_name.values():
+        parts = [by_name[part] for part in candidate.parts]
+        assert not any(part.parts for part in parts)
+        for part in parts:
+            (change,) = set(part.title.split(", ")) - {"wait_policy stock"}  # which one thread brings along
+            assert change in candidate.title.split(", ")
+
+
+def test_fewer_threads_are_tried_where_results_may_be_summed_in_another_order(tuned_plan):
+    made = tuned_plan()
+    assert {candidate.threads for candidate in made.tuning.candidates if candidate.may_win} == {1, 2, 4}
+    assert next(choice for choice in made.choices if choice.name == "threads").value == "4"
+    assert {candidate.threads for candidate in tuned_plan(numerics="same").tuning.candidates if candidate.may_win} == {
+        4
+    }
+    assert {candidate.threads for candidate in tuned_plan(threads=2).tuning.candidates if candidate.may_win} == {2}
 
 
 def test_wishes_and_numerics_stand(tuned_plan):
@@ -98,7 +122,8 @@ def test_the_most_promising_come_first(tuned_plan):
 def test_they_are_never_many_and_always_the_same(tuned_plan):
     changes = {"application": {"prepares": True}, "numerics": "any"}
     made = tuned_plan(**changes)
-    assert len(made.tuning.candidates) == MOST
+    assert sum(not candidate.parts for candidate in made.tuning.candidates) == made.tuning.first_rung == MOST
+    assert len(made.tuning.candidates) == LISTED
     assert tuned_plan(**changes).tuning == made.tuning
     assert tuned_plan(**changes).digest == made.digest
 
@@ -142,7 +167,7 @@ def test_a_job_that_only_tunes_is_as_short_as_its_budget(tuned_request, given, w
 
 def test_the_plan_says_it(tuned_plan):
     said = tuning_choice(tuned_plan(tuning_budget=100))
-    assert said.value == "9 candidates"
+    assert said.value == "7 candidates"
     assert "20 to 180 steps" in said.reason
     assert "at most 100 s" in said.reason
 

@@ -22,11 +22,13 @@ REPORT = {"schema": "modak.applied/1", "hostname": "n1", "choices": {}, "steps":
 
 
 def plan_of(script="train.py", words=()):
-    return {"application": {"script": script, "words": list(words)}}
+    application = {"script": script, "words": list(words)}
+    return {"application": application, "tuning": {"candidates": [{"values": {"compiler": "none"}}]}}
 
 
-def candidate_of(arguments=(), environment=()):
-    return {"name": "c0", "arguments": list(arguments), "environment": list(environment)}
+def candidate_of(arguments=(), environment=(), compiler="xla"):
+    values = {"compiler": compiler}
+    return {"name": "c1", "values": values, "arguments": list(arguments), "environment": list(environment)}
 
 
 @pytest.mark.component
@@ -123,6 +125,17 @@ def test_the_steps_come_back_and_the_scratch_goes(trial, tmp_path):
 def test_why_a_candidate_is_out(trial, script, reason):
     with pytest.raises(Failed, match=re.escape(reason)):
         trial(script)
+
+
+@pytest.mark.component
+def test_what_the_plans_choice_does_not_apply_either_puts_nobody_out(tmp_path):
+    """A network without convolutions has no memory format, whichever candidate trains it."""
+    (tmp_path / "code").mkdir()
+    refused = {"memory_format": {"planned": "channels_last", "applied": None, "reason": "no convolutions"}}
+    (tmp_path / "code" / "train.py").write_text(writes({**REPORT, "choices": refused}))
+    runner = Runner(str(tmp_path), plan_of(), sys.executable)
+    assert runner.run(candidate_of(), 20, 10.0)["count"] == 20
+    assert runner.run(candidate_of(compiler="none"), 20, 10.0)["count"] == 20
 
 
 @pytest.mark.component

@@ -3,6 +3,10 @@
 optuna keeps the study: a trial for each candidate, whose score after each rung is an intermediate value, and a pruner
 that decides when a whole rung was run. Its own SuccessiveHalvingPruner decides about each trial as it comes, which
 depends on the order; here the order is turned round from rung to rung, so that no candidate always has the quiet time.
+
+What candidates combine to is tried at the end of the first rung, where each part was faster than the plan's choice.
+What is left of the budget behind the last rung goes to turns of its best one and the plan's choice, until they are told
+apart.
 """
 
 import math
@@ -11,6 +15,7 @@ import time
 from modak_tuner import scores
 
 _SLOW = 3  # a trial may take so many times as long as the middle one of those before it
+_MORE = 4  # turns behind the last rung
 
 
 class Stopped(Exception):
@@ -75,23 +80,68 @@ class Halving:
     def tune(self, optuna):
         """Runs all of it, and gives why it ended; the best so far is in the diary at every moment."""
         self._begin_study(optuna)
+        runners = [name for name in self._names if not self._candidates[name]["parts"]]
         rivals = [name for name in self._names if self._candidates[name]["may_win"]]
-        runners = list(self._names)
         for rung in range(self._tuning["rungs"]):
             reason = self._run_rung(rung, runners)
+            if rung == 0 and not reason:
+                reason = self._run_rung(rung, self._combined())
             if reason:
                 return reason
             measured = self._measures[rung]
             rivals = [name for name in rivals if name in measured]
             for name in rivals:
                 self._trials[name].report(self._score(rung, name), step=self._steps(rung))
-            rivals = [name for name in rivals if not self._is_pruned(rung, name)]
+            if rung < self._tuning["rungs"] - 1:  # behind the last one nobody goes on
+                rivals = [name for name in rivals if not self._is_pruned(rung, name)]
             self._note_best(rung)
             if not [name for name in rivals if name != self._own]:
                 break
             runners = rivals[:: -1 if rung % 2 == 0 else 1]
+        else:
+            self._separate(rivals)
+        rivals = [name for name in rivals if name in self._trials]  # others were lost
         self._complete(rivals)
         return ("none is left", "one is left", "all rungs were run")[min(len(rivals), 2)]
+
+    def _combined(self):
+        """The combinations whose parts were all faster than the plan's choice, the most promising first."""
+        measured, own = self._measures[0], self._own
+        if own not in measured:
+            return []
+        gains = {name: math.log(self._score(0, own) / self._score(0, name)) for name in measured}
+        found = []
+        for name in self._names:
+            parts = self._candidates[name]["parts"]
+            if parts and all(gains.get(part, 0.0) > 0.0 for part in parts):
+                found.append((-sum(gains[part] for part in parts), name))
+        room = max(0, (self._tuning["first_rung"] or len(self._names)) - len(measured))
+        return [name for _, name in sorted(found, key=lambda each: each[0])[:room]]  # stable
+
+    def _separate(self, rivals):
+        """Turns of the best one and the plan's choice, until it surely is the faster one, or surely is not."""
+        others = [name for name in rivals if name != self._own]
+        rung = len(self._measures) - 1
+        if self._own not in self._measures[rung]:
+            return
+        best = max(others, key=lambda name: self._pairs(name).gain)
+        for turn in range(_MORE):
+            pairs, apart = self._pairs(best), self._apart()
+            is_told = pairs.wins(apart) or pairs.perhaps(apart) < scores.LEAST_GAIN
+            if is_told or self._left() < 2 * self._durations[-1]:
+                return
+            self._measures.append({})
+            rung += 1
+            reason = self._run_rung(rung, [self._own, best][:: -1 if turn % 2 else 1])
+            if reason or len(self._measures[rung]) < 2:
+                return
+            self._note_best(rung)
+
+    def _pairs(self, name):
+        return scores.Pairs(self._candidates[name], self._candidates[self._own], self._measures, self._busy)
+
+    def _apart(self):
+        return scores.apart_of(self._pairs(name) for name in self._names if name != self._own)
 
     def _begin_study(self, optuna):
         optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -106,7 +156,7 @@ class Halving:
                 self._trials[name] = self._study.ask(space)
 
     def _steps(self, rung):
-        return self._tuning["steps"] * self._tuning["reduction"] ** rung
+        return self._tuning["steps"] * self._tuning["reduction"] ** min(rung, self._tuning["rungs"] - 1)
 
     def _run_rung(self, rung, names):
         """Runs a rung's trials; gives why it ended before its end, if it did."""
@@ -189,8 +239,10 @@ class Halving:
                 self._diary.best("", None)
             return
         if self._own in measured:
-            own = self._candidates[self._own], measured[self._own]
-            rivals = [name for name in names if scores.beats(self._candidates[name], measured[name], *own, self._busy)]
-            names = rivals or [self._own]
-        best = min(names, key=lambda name: self._score(rung, name))
+            apart = self._apart()
+            against = {name: self._pairs(name) for name in names if name != self._own}
+            rivals = [name for name, pairs in against.items() if pairs.wins(apart)]
+            best = max(rivals, key=lambda name: against[name].surely(apart), default=self._own)
+        else:
+            best = min(names, key=lambda name: self._score(rung, name))
         self._diary.best(best, rung)

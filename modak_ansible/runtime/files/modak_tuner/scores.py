@@ -3,7 +3,11 @@
 import math
 
 LEAST_STEPS = 4  # three intervals: fewer have no median to speak of
-LEAST_GAIN = 0.01  # what is won by less is not worth another configuration than the plan's
+LEAST_GAIN = 0.01  # a logarithm: what is won by less is not worth another configuration than the plan's
+# Standard deviation of the logarithm of how two candidates compare, from one pair of processes to the next, and what it
+# is worth in pairs. Of seven candidates against the choice in two tunings of compute-bound steps (12 degrees).
+_APART, _WORTH = 0.025, 2
+_SURE = 2.576  # standard errors: 99.5 %, as the best of several is looked at several times
 _ONE_SIDED = 1.645  # 95 %
 _P10_TO_P90 = 2.563  # standard deviations of a normal distribution
 _MEDIAN = 1.2533  # standard error of a median over that of a mean
@@ -43,10 +47,55 @@ def is_comparable(measure, other, busy):
     return mine is None or theirs is None or abs(mine - theirs) <= busy
 
 
-def beats(candidate, measure, other, other_measure, busy=math.inf):
-    """Whether a candidate is faster than another by more than noise and neighbours explain."""
-    if not is_comparable(measure, other_measure, busy):
-        return False
-    mine, theirs = score(candidate, measure), score(other, other_measure)
-    noise = math.hypot(doubt(candidate, measure), doubt(other, other_measure))
-    return theirs - mine > max(_ONE_SIDED * noise, LEAST_GAIN * theirs)
+class Pairs:
+    """A candidate against another one, in the rungs in which both ran and neighbours were alike.
+
+    Args:
+        measures: of each rung, by name.
+        busy: cores by which neighbours may differ.
+    """
+
+    def __init__(self, candidate, other, measures, busy=math.inf):
+        found = [
+            (each[candidate["name"]], each[other["name"]])
+            for each in measures
+            if candidate["name"] in each and other["name"] in each
+        ]
+        found = [(mine, theirs) for mine, theirs in found if is_comparable(mine, theirs, busy)]
+        scores = [(score(candidate, mine), score(other, theirs)) for mine, theirs in found]
+        self.gains = [math.log(theirs / mine) for mine, theirs in scores]
+        self._doubts = [
+            math.hypot(doubt(candidate, mine) / score(candidate, mine), doubt(other, theirs) / score(other, theirs))
+            for mine, theirs in found
+        ]
+
+    @property
+    def gain(self):
+        """How many times as fast, as a logarithm, on the middle of all; 0 where they cannot be compared."""
+        return sum(self.gains) / len(self.gains) if self.gains else 0.0
+
+    def error(self, apart):
+        """The standard error of the gain, by how far two pairs lie apart and how far single steps do."""
+        within = sum(each * each for each in self._doubts) / len(self.gains)
+        return math.sqrt((apart * apart + within) / len(self.gains))
+
+    def surely(self, apart):
+        """What the gain is at least, with 99.5 %."""
+        return self.gain - _SURE * self.error(apart) if self.gains else -math.inf
+
+    def wins(self, apart):
+        """Whether it is faster by more than noise explains, and by enough to be worth it."""
+        return self.surely(apart) > 0 and self.gain > LEAST_GAIN
+
+    def perhaps(self, apart):
+        """What the gain is at most, with 95 %."""
+        return self.gain + _ONE_SIDED * self.error(apart) if self.gains else math.inf
+
+
+def apart_of(every):
+    """How far two pairs of the same candidates lie apart, by all pairs of a tuning and by what is usual."""
+    squares, degrees = _WORTH * _APART * _APART, _WORTH
+    for pairs in every:
+        squares += sum((gain - pairs.gain) ** 2 for gain in pairs.gains)
+        degrees += max(0, len(pairs.gains) - 1)
+    return math.sqrt(squares / degrees)

@@ -70,7 +70,8 @@ class Runner:
     """
 
     def __init__(self, deployment, plan, python, chooses=True):
-        self._deployment, self._plan, self._python, self._chooses = deployment, plan, python, chooses
+        self._deployment, self._plan, self._python = deployment, plan, python
+        self._own = plan["tuning"]["candidates"][0]["values"] if chooses else None
         self._process, self._signal = None, 0
 
     @property
@@ -94,9 +95,16 @@ class Runner:
         try:
             code = self._execute(candidate, folder, steps, seconds)
             self._check()
-            return _judged(code, folder, seconds, self._chooses)
+            return _judged(code, folder, seconds, self._tells_apart(candidate))
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+
+    def _tells_apart(self, candidate):
+        """What a candidate has to apply: what it differs in from the plan's choice, which trains as it is, too."""
+        if self._own is None:
+            return set()
+        names = {name for name, value in candidate["values"].items() if self._own.get(name) != value}
+        return names | ({"accumulation"} if "batch_size" in names else set())  # one choice in the plan
 
     def _check(self):
         if self._signal:
@@ -151,8 +159,8 @@ def _end(process, number):
             return
 
 
-def _judged(code, folder, seconds, chooses):
-    """The steps that a trial reported, where it is one."""
+def _judged(code, folder, seconds, names):
+    """The steps that a trial reported, where it is one and applied the choices of these names."""
     if code:
         words = _last_line(os.path.join(folder, "error"))
         raise Failed("it ended with %s%s" % (_name_of(code), ": " + words if words else ""))
@@ -164,7 +172,7 @@ def _judged(code, folder, seconds, chooses):
             raise TooSlow("it made no step in %.0f s" % seconds) from problem
         raise Failed("it reported no steps") from problem
     for name, choice in sorted(report["choices"].items()):
-        if chooses and choice["applied"] is None:
+        if name in names and choice["applied"] is None:
             raise Failed("%s %s was not applied: %s" % (name, choice["planned"], choice["reason"] or "no reason given"))
     steps = report.get("steps") or {}
     if not steps.get("count"):
