@@ -246,8 +246,9 @@ class Optimisation(ABC):
         """What is taken whatever the records say, for safety's sake; None leaves it to the records."""
         return None
 
-    def trials(self, draft: Draft) -> tuple[Option, ...]:  # noqa: ARG002
-        """What a tuning may try in place of the default, though no plan takes it by itself."""
+    def instead(self, draft: Draft) -> tuple[Option, ...]:  # noqa: ARG002
+        """What may be taken in place of the default where records of the very work tell that it is faster, as those of
+        a tuning, which tries it."""
         return ()
 
     def evidence(self, draft: Draft) -> str:  # noqa: ARG002 - of an image it depends on the build

@@ -50,7 +50,7 @@ class _Open(NamedTuple):
     options: tuple[Option, ...]
     fixed: str = ""
     problem: CannotPlan | None = None
-    trials: tuple[Option, ...] = ()  # what a tuning may take in place of a default
+    instead: tuple[Option, ...] = ()  # of the default, where records of the very work tell that it is faster
 
 
 # From an optimisation, what is open in it, and nothing else, to a value.
@@ -95,11 +95,8 @@ class Configurations:
         """Whether an option can be had and may be taken."""
         return not option.why_not and self.permits(option)
 
-    def settled(self, build: str, wanted: Mapping[str, str], *, in_trials: bool = False) -> Configuration:
+    def settled(self, build: str, wanted: Mapping[str, str]) -> Configuration:
         """The configuration with the values that are wanted, where wishes and safety leave them open, or stock.
-
-        Args:
-            in_trials: whether what only trials may take may be taken.
 
         Raises:
             CannotPlan: a wish cannot be kept in it.
@@ -108,7 +105,7 @@ class Configurations:
         def pick(optimisation: Optimisation, found: _Open) -> str:
             if found.problem:
                 raise found.problem
-            open_to = found.trials if in_trials and found.fixed else found.options
+            open_to = found.instead if found.fixed else found.options
             named = next((option for option in open_to if option.value == wanted.get(optimisation.name)), None)
             if found.fixed:
                 return named.value if named and self.may(named) else found.fixed
@@ -121,7 +118,8 @@ class Configurations:
 
         def pick(optimisation: Optimisation, found: _Open) -> str:
             value = wanted.get(optimisation.name, "")
-            return value if any(option.value == value for option in found.options) else found.options[0].value
+            known = any(option.value == value for option in (*found.options, *found.instead))
+            return value if known else found.options[0].value
 
         return self._configuration(build, pick)
 
@@ -132,7 +130,7 @@ class Configurations:
     def tried(self, optimisation: Optimisation, configuration: Configuration) -> tuple[Option, ...]:
         """What a tuning may try of it in that configuration: nothing of what a wish or safety has decided."""
         found = self._find(optimisation, configuration.draft, configuration.values)
-        return tuple(filter(self.may, found.trials if found.fixed else found.options))
+        return tuple(filter(self.may, found.instead if found.fixed else found.options))
 
     def _configuration(self, build: str, pick: _Pick) -> Configuration:
         draft = self._draft(build).copy()
@@ -145,9 +143,9 @@ class Configurations:
                 continue
             value = pick(optimisation, found)
             optimisation.apply(draft, value)
-            is_trial = any(option.value == value for option in found.trials)
+            is_instead = any(option.value == value for option in found.instead)
             configuration.values[optimisation.name] = value
-            configuration.options[optimisation.name] = (*found.options, *(found.trials if is_trial else ()))
+            configuration.options[optimisation.name] = (*found.options, *(found.instead if is_instead else ()))
         return configuration
 
     def _draft(self, build: str) -> Draft:
@@ -163,8 +161,8 @@ class Configurations:
             options = optimisation.options(draft)
             wish, problem = self._wish(optimisation, draft, options)
             default = optimisation.default(draft) if options else None
-            trials = optimisation.trials(draft) if default and not wish else ()
-            self._open[key] = _Open(options, wish or (default.value if default else ""), problem, trials)
+            instead = optimisation.instead(draft) if default and not wish else ()
+            self._open[key] = _Open(options, wish or (default.value if default else ""), problem, instead)
         return self._open[key]
 
     def _wish(

@@ -71,7 +71,7 @@ class Teller:
         if optimisation.wish(draft):
             return "asked for"
         default = optimisation.default(draft)
-        if default:
+        if default and default.value == taken.value:
             return default.reason
         return taken.reason or "nothing else that may be taken is known to be faster here"
 

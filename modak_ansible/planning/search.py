@@ -97,7 +97,7 @@ class _Chooser:
             best,
             self._configurations.exactly(best.build, {}),
             self._free(best),
-            lambda values: self._configurations.settled(values[IMAGE], values, in_trials=True),
+            lambda values: self._configurations.settled(values[IMAGE], values),
             self._weighing.gain,
         )
 
@@ -114,8 +114,13 @@ class _Chooser:
         for _ in range(_SWEEPS):
             before = now.key
             for optimisation in self._configurations.optimisations:
-                if optimisation.name in now.values and not self._configurations.is_fixed(optimisation, now):
+                if optimisation.name not in now.values:
+                    continue
+                if not self._configurations.is_fixed(optimisation, now):
                     now = self._best_of(optimisation, now)
+                elif instead := self._configurations.tried(optimisation, now):
+                    others = [self._with(now, optimisation, option.value) for option in instead]
+                    now = self._weighing.best(now, [each for each in others if each])
             if now.key == before:
                 break
         return now

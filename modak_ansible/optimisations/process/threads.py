@@ -13,7 +13,7 @@ class Threads(Optimisation):
     name = "threads"
     properties = (
         Property(
-            "Threads of a process; without it the cores that it has.",
+            "Threads of a process; without it the cores that it has, or fewer where they were measured to be faster.",
             type="integer", default=None, least=1, in_application=True,
         ),
     )  # fmt: skip
@@ -43,11 +43,12 @@ class Threads(Optimisation):
         cores = draft.layout.cores
         return Default(str(cores), "one for each core that the process is given") if cores else None
 
-    def trials(self, draft: Draft) -> tuple[Option, ...]:
+    def instead(self, draft: Draft) -> tuple[Option, ...]:
         """Halves of the cores, down to one: small steps are done before all threads have begun."""
         cores = draft.layout.cores or 1
         halves = [cores >> each for each in range(1, cores.bit_length())]
-        return tuple(Option(str(number), numerics="reassociation") for number in halves)
+        reason = "measured for this work: more of them take longer to begin and to meet than they save"
+        return tuple(Option(str(number), reason, numerics="reassociation") for number in halves)
 
     def apply(self, draft: Draft, value: str) -> None:
         if value == STOCK:

@@ -6,6 +6,7 @@ import pytest
 from measured import Measured
 
 from modak_ansible.errors import CannotPlan
+from modak_ansible.model.measured.prediction import Gain, Interval
 from modak_ansible.planning.plan import make_plan
 from modak_ansible.planning.service import request_of
 from modak_ansible.reading.blueprint.reader import Inputs
@@ -50,6 +51,40 @@ def test_what_is_slower_is_taken_where_it_is_asked_for(plan):
     made = choice(plan(model, allocator="tcmalloc"), "allocator")
     assert (made.value, made.reason) == ("tcmalloc", "asked for")
     assert made.speed.middle == pytest.approx(0.8)
+
+
+class OfThreads(Measured):
+    """A model that has records of one work with other numbers of threads, the fewer the faster, or none of them."""
+
+    def __init__(self, *, known):
+        super().__init__()
+        self._known = known
+
+    def gain(self, old, new):
+        if old.threads == new.threads:
+            return super().gain(old, new)
+        ratio = old.threads / new.threads if old.threads and new.threads else 1.0
+        interval = Interval(middle=ratio, low=ratio * 0.9, high=ratio * 1.1)
+        return Gain(ratio=interval, records=7, known=self._known, why="" if self._known else "no record")
+
+
+def test_fewer_threads_are_taken_where_this_work_was_measured_with_them(plan):
+    made = plan(OfThreads(known=True), numerics="reassociation")
+    threads = choice(made, "threads")
+    assert (threads.value, made.job.threads, threads.numerics) == ("1", 1, "reassociation")
+    assert threads.reason.startswith("measured for this work")
+    assert [each.reason for each in threads.rejected if each.value == "4"] == ["slower here"]
+    assert choice(made, "wait_policy").reason == "a single thread waits for no other"
+
+
+@pytest.mark.parametrize(
+    ("known", "wishes"),
+    [(False, {"numerics": "reassociation"}), (True, {}), (True, {"numerics": "reassociation", "threads": 4})],
+)
+def test_else_threads_are_the_cores(plan, known, wishes):
+    made = choice(plan(OfThreads(known=known), **wishes), "threads")
+    assert made.value == "4"
+    assert [each.value for each in made.rejected if not each.reason.startswith("the scheduler")] == [made.stock]
 
 
 def test_safety_goes_before_speed(plan):
