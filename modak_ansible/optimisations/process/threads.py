@@ -13,7 +13,7 @@ class Threads(Optimisation):
     name = "threads"
     properties = (
         Property(
-            "Threads of a process; without it the cores that it has, or fewer where they were measured to be faster.",
+            "Threads of a process; without it its cores, or fewer where those were measured as faster.",
             type="integer", default=None, least=1, in_application=True,
         ),
     )  # fmt: skip

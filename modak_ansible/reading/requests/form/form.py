@@ -62,7 +62,7 @@ class ApplicationForm(Form):
     mpi_ranks: Count | None = Field(None, description="Processes of the whole job, at most.")
     # wishes: of the optimisations; make generate
     threads: Annotated[int, Field(ge=1, le=10**7)] | None = Field(
-        None, description="Threads of a process; without it the cores that it has, or fewer where they were measured to be faster."
+        None, description="Threads of a process; without it its cores, or fewer where those were measured as faster."
     )
     wishes: ClassVar[tuple[str, ...]] = ("threads",)
     # /wishes
