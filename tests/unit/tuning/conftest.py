@@ -93,7 +93,7 @@ def tuning_of(number, *, budget=600, total_steps=None, may_win=None):
             }
             for each in range(number)
         ],
-        "budget": budget, "first_rung": 0, "steps": 20, "reduction": 3, "rungs": 3,
+        "budget": budget, "first_rung": 0, "trains": False, "steps": 20, "reduction": 3, "rungs": 3,
     }  # fmt: skip
 
 

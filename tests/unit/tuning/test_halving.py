@@ -98,6 +98,13 @@ def test_one_that_is_faster_by_little_is_found_in_more_turns(tune, section, fake
     assert {trial["asked"] for each in found for trial in each["trials"] if trial["rung"] > 3} == {180}
 
 
+@pytest.mark.parametrize(("steps", "goes_on"), [(200, False), (100000, True), (None, True)])
+def test_a_job_that_trains_takes_no_turn_that_costs_more_than_it_may_gain(tune, section, fake_runner, steps, goes_on):
+    tuning = {**section(2, budget=5000, total_steps=steps), "trains": True}
+    found = tune(tuning, fake_runner({"c0": 0.2, "c1": 0.197}, noise=0.01))
+    assert (max(trial["rung"] for trial in found["trials"]) > 3) is goes_on
+
+
 @pytest.mark.parametrize("broken", ["c0", "c1"])
 def test_one_that_breaks_in_a_turn_behind_the_last_rung_is_out(tune, section, fake_runner, broken):
     runner = fake_runner({"c0": 0.2, "c1": 0.195})

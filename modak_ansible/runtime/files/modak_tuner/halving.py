@@ -119,16 +119,22 @@ class Halving:
         return [name for _, name in sorted(found, key=lambda each: each[0])[:room]]  # stable
 
     def _separate(self, rivals):
-        """Turns of the best one and the plan's choice, until it surely is the faster one, or surely is not."""
+        """Turns of the best one and the plan's choice, until it surely is the faster one, or surely is not.
+
+        A job that trains afterwards takes no turn that costs more than the training could gain by it.
+        """
         others = [name for name in rivals if name != self._own]
         rung = len(self._measures) - 1
         if self._own not in self._measures[rung]:
             return
         best = max(others, key=lambda name: self._pairs(name).gain)
         for turn in range(_MORE):
-            pairs, apart = self._pairs(best), self._apart()
+            pairs, apart, cost = self._pairs(best), self._apart(), 2 * self._durations[-1]
             is_told = pairs.wins(apart) or pairs.perhaps(apart) < scores.LEAST_GAIN
-            if is_told or self._left() < 2 * self._durations[-1]:
+            is_whole = self._tuning["trains"] and self._candidates[best].get("total_steps")
+            if is_whole and self._score(rung, self._own) * pairs.perhaps(apart) < cost:
+                return
+            if is_told or self._left() < cost:
                 return
             self._measures.append({})
             rung += 1
