@@ -139,7 +139,7 @@ def doubts_of(run: Run, question: Question) -> tuple[str, ...]:
     ]
     if missing:
         is_traced = run.facts.framework == "pytorch" and not work.gflop_per_sample
-        cure = "; modak trace counts the GFLOP" if is_traced else ""
+        cure = "; modak trace finds what the script says of it" if is_traced else ""
         found.append(f"how long it trains is not known: the work says nothing of its {', '.join(missing)}{cure}")
     if run.peak is None:
         found.append("the peak of the target is not known")

@@ -281,6 +281,8 @@ def _known_here(request: Request, testbed: Path, images: tuple[SeenImage, ...], 
                 "gflop_per_sample": need.gflop_per_sample,
                 "operators": by_intensity(need.operators or (), need.samples),
                 "batch_size": work.batch_size or need.samples,
+                "samples": work.samples or need.samples_of_epoch,
+                "epochs": work.epochs or need.epochs,
             }
             known = request.application.model_copy(update={"work": work.model_copy(update=counted)})
             update["application"] = known

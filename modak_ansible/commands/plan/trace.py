@@ -32,6 +32,8 @@ def command(
     from modak_ansible.commands.plan.tune import deployed
     from modak_ansible.planning.service import plan_blueprint
     from modak_ansible.planning.tracing import Tracing, need_from, note_need
+    from modak_ansible.reading.blueprint.script.folder import EPOCHS
+    from modak_ansible.reading.blueprint.script.options import default_number
     from modak_ansible.store.deployment import DeploymentStore
 
     change = Tracing()
@@ -59,6 +61,9 @@ def command(
             "the script could not be traced: it looks at numbers, or at tensors whose size depends on them",
             hint=f"what it wrote is in {folder / 'results'}; run it once, and its results say how much memory it took",
         )
+    application = planned.plan.application
+    script = planned.blueprint.parent / application.folder / application.script
+    need = need.model_copy(update={"epochs": default_number(script, EPOCHS)})
     note_need(planned.state, need)
     typer.echo(need.model_dump_json(indent=2) if as_json else _text(need))
 
@@ -72,7 +77,7 @@ def _text(need: Need) -> str:
     return (
         f"{need.training} needs {format_peak(peak_of(need))} in one process, as it is: {listed}, "
         "and the rest for a batch.\n"
-        f"{_as_ranks(need)}{_computed(need)}\n"
+        f"{_as_ranks(need)}{_length(need)}{_computed(need)}\n"
         "Plans that follow know it."
     )
 
@@ -86,6 +91,16 @@ def _as_ranks(need: Need) -> str:
         f"As one of {ranks} processes, {strategy}: {format_peak(peak_of(need, ranks, strategy))}.\n"
         for ranks, strategy in ways
     )
+
+
+def _length(need: Need) -> str:
+    """How long the script trains by itself, as far as it is known."""
+    from modak_ansible.model.quantities import counted
+
+    if not need.samples_of_epoch:
+        return ""
+    epochs = f"{counted(need.epochs, 'epoch')} of" if need.epochs else "epochs of"
+    return f"By itself the script trains {epochs} {need.samples_of_epoch:,} samples.\n"
 
 
 def _computed(need: Need) -> str:

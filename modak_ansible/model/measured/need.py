@@ -27,6 +27,7 @@ class TracedLoop(Model):
     """A loop of the script over batches."""
 
     rows: int  # samples of a batch; 0 in a loop over something that is no loader
+    batches: int = 0  # of the whole loop, of which a few were traced; 0 where nobody knows
     steps: int  # of optimisers; none in a loop that evaluates
     tensors: dict[int, int]  # most bytes that are in use at a time, by what the batch was divided by
     peaks: dict[int, int]  # the same with what the allocator keeps besides
@@ -106,6 +107,9 @@ class Need(Model):
     operators: tuple[Operator, ...] | None = Field(
         default=None, description="of one whole step; None where steps are made of more batches than were traced"
     )
+    epochs: int | None = Field(
+        default=None, description="that the script has by itself where nobody says another number; None: nobody knows"
+    )
     batches: int = Field(default=0, description="of that step, whose gradients are added up; 0 of no loader's")
     stages: dict[int, int] = Field(
         default={}, description="bytes of the largest stage of a pipeline, by ranks; 0 where layers are fewer"
@@ -129,6 +133,12 @@ class Need(Model):
     def rows(self) -> int:
         """Samples of a batch of the loop that trains; 0 where that is over no loader."""
         return max((loop.rows for loop in self.loops if loop.steps), default=0)
+
+    @property
+    def samples_of_epoch(self) -> int | None:
+        """Of the loop that trains, where its loader knows its length; the last batch as if it were full."""
+        found = [loop.rows * loop.batches for loop in self.loops if loop.steps]
+        return max(found, default=0) or None
 
     @property
     def gflop_per_sample(self) -> float | None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from modak_ansible.planning.service import check_blueprint
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.reader import Inputs
-from modak_ansible.reading.blueprint.script.options import options_of
+from modak_ansible.reading.blueprint.script.options import default_number, options_of
 
 PLAIN = """\
 import argparse
@@ -321,3 +321,12 @@ def test_a_request_is_judged_too(tmp_path):
     check_blueprint(folder.file, Inputs(), mistakes)
     [found] = [str(mistake) for mistake in mistakes]
     assert "argument: train.py has no option --dta (did you mean data?)" in found
+
+
+@pytest.mark.parametrize(
+    ("names", "number"), [(["epochs"], 3), (["num_epochs", "epochs"], 3), (["batch_size"], None), (["optimizer"], None)]
+)
+def test_a_default_is_a_number_where_the_source_says_one(tmp_path, names, number):
+    (tmp_path / "train.py").write_text(PLAIN.format(words="", more="", required="False"))
+    assert default_number(tmp_path / "train.py", names) == number
+    assert default_number(tmp_path / "none.py", names) is None

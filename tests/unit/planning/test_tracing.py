@@ -122,3 +122,24 @@ def test_what_a_trace_counted_is_the_work_of_who_says_nothing(blueprint):
     told = plan_blueprint(blueprint.service, Inputs()).plan.application.work
     assert (told.gflop_per_sample, told.batch_size) == (2.0, 128)
     assert told.operators == ((2.0, 7.813e-12, 0.0),)
+    assert (told.samples, told.epochs) == (6000, 2)  # as the blueprint says
+
+
+def test_the_epochs_are_those_that_the_script_has_by_itself(blueprint):
+    state = blueprint_state(blueprint.service)
+    state.mkdir(parents=True, exist_ok=True)
+    text = blueprint.service.read_text()
+    assert "          epochs: { get_input: epochs }\n" in text
+    blueprint.service.write_text(text.replace("          epochs: { get_input: epochs }\n", ""))
+    found = need(key=key_of(request_of(blueprint.service, Inputs()))).model_dump()
+    operator = {"name": "mm", "shapes": [[64, 8]], "format": "float32", "count": 1, "flop": 256 * 10**9, "bytes": 1}
+    note_need(state, Need.model_validate({**found, "operators": [operator], "batches": 1, "epochs": 7}))
+    told = plan_blueprint(blueprint.service, Inputs()).plan.application.work
+    assert (told.samples, told.epochs) == (6000, 7)
+
+
+def test_an_epoch_is_what_the_loader_that_trains_has():
+    train, evaluate = need(1).model_dump()["loops"]
+    loops = [{**train, "batches": 100}, {**evaluate, "batches": 1000}]
+    assert Need.model_validate({**need().model_dump(), "loops": loops}).samples_of_epoch == 6400
+    assert need().samples_of_epoch is None

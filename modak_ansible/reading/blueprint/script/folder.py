@@ -26,8 +26,9 @@ _RUNTIME = "modak_runtime"
 # Libraries whose trainers run the loop, and tell the runtime what a line in the script would.
 _TRAINERS = {"transformers", "lightning", "pytorch_lightning", "trl"}
 _TRAINS = re.compile(rb"Trainer\b|\bLightningCLI\b")
+EPOCHS = ("epochs", "num_epochs", "n_epochs", "max_epochs", "num_train_epochs")
 # Options by which scripts are told what they compute, with _ for -.
-_ARGUMENTS = {"epochs": ("epochs",), "batch_size": ("batch_size",), "samples": ("images", "limit")}
+_ARGUMENTS = {"epochs": EPOCHS, "batch_size": ("batch_size",), "samples": ("images", "limit")}
 
 
 class ScriptFolders:

@@ -132,6 +132,15 @@ def options_of(script: Path, switches: Iterable[str] | None = None) -> Options |
     return Options(declared, certain, abbreviates, places=_needed(first))
 
 
+def default_number(script: Path, names: Iterable[str]) -> int | None:
+    """The default of an option of a script that has one of these names, with _ for -; None where it has no number."""
+    options, wanted = options_of(script), set(names)
+    for option in options.declared if options else ():
+        if wanted & {name.lstrip("-").replace("-", "_") for name in option.names}:
+            return int(option.default) if str(option.default).isdecimal() else None
+    return None
+
+
 def _needed(source: ScriptSource) -> tuple[str, ...]:
     return tuple(place.names[0] for place in source.places if place.is_required)
 

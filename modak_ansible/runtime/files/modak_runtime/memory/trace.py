@@ -181,6 +181,7 @@ class Trace:
             self._end()
         trains = self._torch.is_grad_enabled()
         self._loop = loop = _loop()
+        loop["batches"] = _length(loader)
         self._loops.append(loop)
         shares, given, kept = list(self._shares if trains else _WHOLE[-1:]), 0, None
         while shares and given < _PATIENCE:
@@ -283,6 +284,7 @@ class Trace:
         return [
             {
                 "rows": loop["rows"],
+                "batches": loop["batches"],
                 "steps": loop["steps"],
                 "tensors": {str(share): alive for share, alive in sorted(loop["alive"].items())},
                 "peaks": {str(share): _peak(loop, share, peaks) for share in sorted(loop["alive"])},
@@ -331,7 +333,15 @@ class Trace:
 
 
 def _loop():
-    return {"number": next(_numbers), "rows": 0, "steps": 0, "alive": {}}
+    return {"number": next(_numbers), "rows": 0, "batches": 0, "steps": 0, "alive": {}}
+
+
+def _length(loader):
+    """Batches of the whole loop, of which a few are traced; 0 where nobody knows, as of a stream."""
+    try:
+        return len(loader)
+    except (TypeError, NotImplementedError):
+        return 0
 
 
 def _peak(loop, share, peaks):
