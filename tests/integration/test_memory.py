@@ -83,6 +83,7 @@ def test_a_script_is_traced_as_it_is(pytorch_python: str, tmp_path: Path) -> Non
     assert 2 * need.parameters <= need.state <= 2 * need.parameters + 1000
     trains, evaluates = need.loops
     assert (trains.rows, evaluates.rows, evaluates.steps) == (64, 64, 0)
+    assert (need.samples_of_epoch, need.epochs) == (192, None)
     assert trains.tensors[1] > trains.tensors[2] > trains.tensors[8]
     assert trains.tensors[1] > evaluates.tensors[1] > need.parameters
     assert [each.count for each in need.blocks] == [4]
