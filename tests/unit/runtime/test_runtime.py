@@ -226,6 +226,20 @@ class Clock:
         monkeypatch.setattr("time.perf_counter", lambda: self.now)
 
 
+def test_a_trial_looks_at_its_neighbours_from_its_begin(monkeypatch):
+    """Its few steps are over before anything could be said of them alone."""
+    now = [100.0]
+    monkeypatch.setattr("time.perf_counter", lambda: now[0])
+    monkeypatch.setattr("modak_runtime.neighbours._foreign_seconds", lambda: now[0])  # one core is always busy
+    trial, training = Steps(Report("", {}), limit=20), Steps(Report("", {}))
+    now[0] += 5.0
+    for steps in (trial, training):
+        steps.step()
+    now[0] += 0.5
+    assert trial.as_dict()["foreign_cores"] == 1.0
+    assert training.as_dict()["foreign_cores"] is None
+
+
 def test_steps_are_timed_from_end_to_end(monkeypatch):
     clock = Clock(monkeypatch)
     steps = Steps(Report("", {}))

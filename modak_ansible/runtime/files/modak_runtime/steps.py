@@ -36,8 +36,8 @@ class Steps:
         self._loop = None  # when the loop of the first steps began
         self._first = self._last = self._next_look = self._next_write = 0.0
         self._intervals, self._stride = [], 1
-        self._neighbours = None
         self._is_trial = bool(limit or seconds)
+        self._neighbours = _neighbours() if self._is_trial else None  # its steps alone are over too soon to tell
         if seconds:
             import threading
 
@@ -66,9 +66,7 @@ class Steps:
 
     def _seldom(self, now, steps):
         if self.count == steps:
-            from modak_runtime.neighbours import Neighbours
-
-            self._first, self._neighbours = now, Neighbours()
+            self._first, self._neighbours = now, self._neighbours or _neighbours()
         if self.count >= self._limit > 0:
             self._end_trial()
         self._next_look = now + self.tell()
@@ -133,6 +131,12 @@ def _quantile(ordered, share):
 
 def _rounded(seconds):
     return round(seconds, 7)
+
+
+def _neighbours():
+    from modak_runtime.neighbours import Neighbours
+
+    return Neighbours()
 
 
 def _age():
