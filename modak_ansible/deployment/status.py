@@ -299,7 +299,8 @@ def _predicted(plan: Plan, record: RecordData) -> float | None:
     found = next(
         (candidate.get("prediction") for candidate in plan.get("candidates", ()) if candidate.get("chosen")), None
     )
-    if not found or not found.get("known"):
+    trains = (plan.get("tuning") or {}).get("trains", True)
+    if not found or not found.get("known") or not trains:
         return None
     share, seconds = _share_of_data(plan, record), float(found["seconds"]["middle"])
     if share == 1.0:

@@ -228,6 +228,14 @@ def test_a_prediction_counts_on_the_data_of_the_first_source(deployed, blueprint
         assert row_of(entry)["predicted_seconds"] == seconds
 
 
+def test_a_job_that_only_tunes_has_no_trainings_time(deployed, blueprint):
+    entry = next(entry for entry in entries_of(blueprint) if entry.known.folder == deployed[0])
+    entry.known.plan["candidates"] = [{"chosen": True, "prediction": {"known": True, "seconds": {"middle": 61.0}}}]
+    for trains, seconds in ((True, 61.0), (False, None)):
+        entry.known.plan["tuning"] = {"trains": trains, "reduction": 3, "candidates": []}
+        assert row_of(entry)["predicted_seconds"] == seconds
+
+
 @pytest.mark.parametrize(("samples", "seconds"), [(60000, 16.0), (6000, 61.0), (3000, 61.0), (None, None)])
 def test_with_digits_drawn_it_counts_on_as_many_as_there_are(deployed, blueprint, samples, seconds):
     entry = next(entry for entry in entries_of(blueprint) if entry.known.folder == deployed[0])
