@@ -35,15 +35,17 @@ def counting(
     Args:
         words: arguments, variables and shell lines of the training, which may name files.
     """
-    known, words = {file.path: file.sha256 for file in files}, list(words)
+    known = {file.path: file.sha256 for file in files}
+    counted = _Counted(folder, [*known])
+    named = sorted(counted.named(words))  # the points of a sweep name the same files: what follows is found once
     found: frozenset[str] = frozenset()
 
     def find() -> str | None:
         nonlocal found
-        found = _Counted(folder, [*known]).of(script, words)
+        found = counted.of(script, named)
         return json.dumps(sorted(found)) if _are(folder, known) else None
 
-    kept = kept_text("counting", json.dumps([_version(), script, known, words]), find)
+    kept = kept_text("counting", json.dumps([_version(), script, known, named]), find)
     found = found if kept is None else frozenset(json.loads(kept))
     return [file for file in files if file.path in found], [file for file in files if file.path not in found]
 
@@ -70,12 +72,16 @@ class _Counted:
         for path in paths:
             self._names.setdefault(PurePosixPath(path).name, set()).add(path)
 
-    def of(self, script: str, words: Iterable[str]) -> frozenset[str]:
-        """The paths that count."""
+    def named(self, words: Iterable[str]) -> set[str]:
+        """The paths that some texts name."""
+        return {path for text in words for word in _WORDS.findall(text) for path in self._named(word)}
+
+    def of(self, script: str, named: Iterable[str]) -> frozenset[str]:
+        """The paths that count, of a script and files that are named beside it."""
         if script not in self._paths:
             return self._paths
         found: set[str] = set()
-        waiting = {script, *(path for text in words for word in _WORDS.findall(text) for path in self._named(word))}
+        waiting = {script, *named}
         while waiting:
             path = waiting.pop()
             found.add(path)
