@@ -11,7 +11,7 @@ from modak_ansible.model.target import costs_until
 from modak_ansible.store.deployments import natural
 from modak_ansible.store.forecasts import WAITING, Told, noted, told_of
 from modak_ansible.store.machines import cost_so_far, hosts_of
-from modak_ansible.store.record import NOT_RUN, latest
+from modak_ansible.store.record import NOT_RUN, latest, trains
 from modak_ansible.target.jobs.situation import LIVING, UNKNOWN
 from modak_ansible.transport.ssh import Way
 
@@ -299,8 +299,7 @@ def _predicted(plan: Plan, record: RecordData) -> float | None:
     found = next(
         (candidate.get("prediction") for candidate in plan.get("candidates", ()) if candidate.get("chosen")), None
     )
-    trains = (plan.get("tuning") or {}).get("trains", True)
-    if not found or not found.get("known") or not trains:
+    if not found or not found.get("known") or not trains(plan):
         return None
     share, seconds = _share_of_data(plan, record), float(found["seconds"]["middle"])
     if share == 1.0:

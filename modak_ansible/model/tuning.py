@@ -40,6 +40,16 @@ class PlannedTuning(Model):
     rungs: int = Field(ge=1)
     trains: bool = Field(default=True, description="false: the job ends when it is tuned")
 
+    @property
+    def alone(self) -> int:
+        """How many candidates are no combinations of others."""
+        return sum(not candidate.parts for candidate in self.candidates)
+
+    @property
+    def steps_of_rungs(self) -> list[int]:
+        """Steps of each trial, rung by rung."""
+        return [self.steps * self.reduction**rung for rung in range(self.rungs)]
+
 
 class TriedCandidate(Model):
     """What became of a candidate."""

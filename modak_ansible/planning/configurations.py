@@ -105,11 +105,11 @@ class Configurations:
         def pick(optimisation: Optimisation, found: _Open) -> str:
             if found.problem:
                 raise found.problem
-            open_to = found.instead if found.fixed else found.options
-            named = next((option for option in open_to if option.value == wanted.get(optimisation.name)), None)
+            open_to, usual = found.options, found.options[0].value
             if found.fixed:
-                return named.value if named and self.may(named) else found.fixed
-            return named.value if named and self.may(named) else found.options[0].value
+                open_to, usual = found.instead, found.fixed
+            named = next((option for option in open_to if option.value == wanted.get(optimisation.name)), None)
+            return named.value if named and self.may(named) else usual
 
         return self._configuration(build, pick)
 

@@ -16,7 +16,7 @@ from modak_ansible.stages.jobs.record import record_job
 from modak_ansible.stages.jobs.trial_records import record_trials
 from modak_ansible.store.forecasts import told_of
 from modak_ansible.store.logs import note_look
-from modak_ansible.store.record import STAGES, Metrics, RecordData, run_of
+from modak_ansible.store.record import STAGES, Metrics, RecordData, run_of, trains
 from modak_ansible.store.tuned import as_trained, read_report, trained_of
 from modak_ansible.store.tuned import summary_pairs as summary_of_tuning
 from modak_ansible.target.core.files import Lock, make_private, sha256_of, write_json
@@ -111,8 +111,7 @@ def keep_results(stage: Stage, listed: Results, bring: Bring) -> Outcome:
     summary = _summary(metrics, folder, listed)
     tuning = read_report(folder)
     trained = as_trained(stage.plan, trained_of(tuning, stage.plan))
-    trains = (stage.plan.get("tuning") or {}).get("trains", True)
-    outcomes = compare(trained, report_of(folder), metrics) if is_over and trains else []
+    outcomes = compare(trained, report_of(folder), metrics) if is_over and trains(stage.plan) else []
     # the last look may have been before the end
     seen, told = record.get("progress") or {}, progress_of(folder) if is_over else {}
     crowded: Progress = {"crowded": listed["crowded"]} if listed.get("crowded") else {}

@@ -14,6 +14,7 @@ from modak_ansible.target.core.files import Lock, read_json, write_json
 from modak_ansible.target.jobs.situation import LIVING, UNKNOWN, Forecast
 
 if TYPE_CHECKING:
+    from modak_ansible.target.core.plan import Plan
     from modak_ansible.target.core.probe import TargetFacts
     from modak_ansible.target.images.image import ImageFacts
     from modak_ansible.target.jobs.progress import Progress
@@ -139,6 +140,11 @@ class RecordData(TypedDict, total=False):
     forecasts: list[ForecastNote]  # the first of each kind for each run
     undeployed: float | None  # when that was, in seconds since the epoch
     updated: float  # when it was written, likewise
+
+
+def trains(plan: Plan) -> bool:
+    """Whether the job of a plan trains, and does not only tune."""
+    return (plan.get("tuning") or {}).get("trains", True)
 
 
 def run_of(job: JobNote) -> str:

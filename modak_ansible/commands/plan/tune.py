@@ -74,10 +74,9 @@ def _show_plan(plan: Plan, *, as_json: bool) -> None:
     if as_json:
         typer.echo(tuning.model_dump_json(indent=2))
         return
-    steps = ", ".join(str(tuning.steps * tuning.reduction**rung) for rung in range(tuning.rungs))
+    steps = ", ".join(map(str, tuning.steps_of_rungs))
     typer.echo(f"{plan.name}: {plan.training} on {plan.target.name}, in {plan.image.entry}")
-    alone = sum(not candidate.parts for candidate in tuning.candidates)
-    typer.echo(f"{alone} candidates, {steps} steps in turn, in at most {tuning.budget} s\n")
+    typer.echo(f"{tuning.alone} candidates, {steps} steps in turn, in at most {tuning.budget} s\n")
     for candidate in tuning.candidates:
         note = f" (where {' and '.join(candidate.parts)} are faster)" if candidate.parts else ""
         note += "" if candidate.may_win else " (only compared with)"

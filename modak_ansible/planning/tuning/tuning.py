@@ -142,15 +142,13 @@ def tuner_packages(entry: Entry, given: GivenImage | None) -> tuple[str, ...]:
 
 
 def _choice(tuning: PlannedTuning) -> Choice:
-    last = tuning.steps * tuning.reduction ** (tuning.rungs - 1)
-    alone = sum(not candidate.parts for candidate in tuning.candidates)
-    combined = ", and then what the faster ones combine to" if alone < len(tuning.candidates) else ""
+    combined = ", and then what the faster ones combine to" if tuning.alone < len(tuning.candidates) else ""
     end = "the best one trains" if tuning.trains else "the job ends"
     return Choice(
         name="tuning",
-        value=f"{alone} candidates",
-        reason=f"the records cannot tell them apart; each is tried for {tuning.steps} to {last} steps{combined}, "
-        f"all in at most {tuning.budget} s, and {end}",
+        value=f"{tuning.alone} candidates",
+        reason="the records cannot tell them apart; each is tried for "
+        f"{tuning.steps} to {tuning.steps_of_rungs[-1]} steps{combined}, all in at most {tuning.budget} s, and {end}",
         numerics=max((candidate.numerics for candidate in tuning.candidates), key=NUMERICS.index),
         stock="none",
         reaches="job",

@@ -40,7 +40,7 @@ def with_cloud(target: Target, node: Node, mistakes: Mistakes) -> Target:
     processor = target.processor
     known = {"cores": processor.cores or shape.cpus, "memory": processor.memory or shape.memory}
     target = target.model_copy(update={"cloud": cloud, "terms": terms, "processor": processor.model_copy(update=known)})
-    if cloud.machines:
+    if cloud.machines:  # roles/cluster has Slurm keep jobs to their cores
         all_hosts = Partition(name=PARTITION, nodes=cloud.machines, cores=known["cores"], own_cores=True, default=True)
         target = target.model_copy(update={"partitions": (all_hosts,)})
     identity = target.model_dump(mode="json", include=set(_OWN))

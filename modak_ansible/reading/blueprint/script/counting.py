@@ -69,8 +69,11 @@ class _Counted:
     def __init__(self, folder: Path, paths: Sequence[str]) -> None:
         self._folder, self._paths = folder, frozenset(paths)
         self._names: dict[str, set[str]] = {}
+        self._folders: set[str] = set()  # the names of all folders
         for path in paths:
-            self._names.setdefault(PurePosixPath(path).name, set()).add(path)
+            *above, name = path.split("/")
+            self._names.setdefault(name, set()).add(path)
+            self._folders.update(above)
 
     def named(self, words: Iterable[str]) -> set[str]:
         """The paths that some texts name."""
@@ -120,7 +123,8 @@ class _Counted:
             return
         last = PurePosixPath(name).name
         yield from (path for path in self._names.get(last, ()) if path == name or path.endswith(f"/{last}"))
-        yield from (path for path in self._paths if path.startswith(f"{name}/") or f"/{name}/" in path)
+        if name.partition("/")[0] in self._folders:
+            yield from (path for path in self._paths if path.startswith(f"{name}/") or f"/{name}/" in path)
         if any(letter in name for letter in "*?["):
             yield from (path for path in self._paths if fnmatch(path, name) or fnmatch(path, f"*/{name}"))
         if "." in name and "/" not in name:

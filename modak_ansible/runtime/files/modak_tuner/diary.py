@@ -21,8 +21,8 @@ class Diary:
     def __init__(self, folder, tuning):
         self._folder, self._began, self._position = folder, time.monotonic(), 0
         self._titles = {candidate["name"]: candidate["title"] for candidate in tuning["candidates"]}
-        self._steps, self._reduction, self._rungs = tuning["steps"], tuning["reduction"], tuning["rungs"]
-        self._is_tuning = self._reduction > 1  # else all go on, and nothing is chosen
+        self._tuning = tuning
+        self._is_tuning = tuning["reduction"] > 1  # else all go on, and nothing is chosen
         self.busy = scores.busy_limit(os.cpu_count())
         self._content = {
             "schema": SCHEMA,
@@ -104,7 +104,7 @@ class Diary:
     def _add(self, rung, name, seconds, **values):
         self._position += 1
         trial = {"candidate": name, "rung": rung + 1, "position": self._position, "seconds": round(seconds, 3)}
-        trial["asked"] = self._steps * self._reduction ** min(rung, self._rungs - 1)
+        trial["asked"] = scores.steps_of(self._tuning, rung)
         self._content["trials"].append(dict(trial, **values))
         self._write()
 

@@ -91,7 +91,7 @@ class Halving:
             measured = self._measures[rung]
             rivals = [name for name in rivals if name in measured]
             for name in rivals:
-                self._trials[name].report(self._score(rung, name), step=self._steps(rung))
+                self._trials[name].report(self._score(rung, name), step=scores.steps_of(self._tuning, rung))
             if rung < self._tuning["rungs"] - 1:  # behind the last one nobody goes on
                 rivals = [name for name in rivals if not self._is_pruned(rung, name)]
             self._note_best(rung)
@@ -161,9 +161,6 @@ class Halving:
                 self._study.enqueue_trial({"candidate": name})
                 self._trials[name] = self._study.ask(space)
 
-    def _steps(self, rung):
-        return self._tuning["steps"] * self._tuning["reduction"] ** min(rung, self._tuning["rungs"] - 1)
-
     def _run_rung(self, rung, names):
         """Runs a rung's trials; gives why it ended before its end, if it did."""
         for place, name in enumerate(names):
@@ -189,7 +186,7 @@ class Halving:
         return ""
 
     def _measured(self, name, rung, seconds):
-        measure = self._run(self._candidates[name], self._steps(rung), seconds)
+        measure = self._run(self._candidates[name], scores.steps_of(self._tuning, rung), seconds)
         if measure["count"] < scores.LEAST_STEPS or not measure.get("median_seconds"):
             raise TooSlow("it made %d steps in %.0f s" % (measure["count"], seconds))
         return measure

@@ -13,6 +13,11 @@ _P10_TO_P90 = 2.563  # standard deviations of a normal distribution
 _MEDIAN = 1.2533  # standard error of a median over that of a mean
 
 
+def steps_of(tuning, rung):
+    """Steps of each trial of a rung; the turns behind the last one have as many as that."""
+    return tuning["steps"] * tuning["reduction"] ** min(rung, tuning["rungs"] - 1)
+
+
 def score(candidate, measure):
     """Seconds of the whole training as these steps predict it, the start and the first step once.
 
@@ -56,18 +61,13 @@ class Pairs:
     """
 
     def __init__(self, candidate, other, measures, busy=math.inf):
-        found = [
-            (each[candidate["name"]], each[other["name"]])
-            for each in measures
-            if candidate["name"] in each and other["name"] in each
-        ]
-        found = [(mine, theirs) for mine, theirs in found if is_comparable(mine, theirs, busy)]
-        scores = [(score(candidate, mine), score(other, theirs)) for mine, theirs in found]
-        self.gains = [math.log(theirs / mine) for mine, theirs in scores]
-        self._doubts = [
-            math.hypot(doubt(candidate, mine) / score(candidate, mine), doubt(other, theirs) / score(other, theirs))
-            for mine, theirs in found
-        ]
+        self.gains, self._doubts = [], []
+        for measured in measures:
+            mine, theirs = measured.get(candidate["name"]), measured.get(other["name"])
+            if mine and theirs and is_comparable(mine, theirs, busy):
+                own, its = score(candidate, mine), score(other, theirs)
+                self.gains.append(math.log(its / own))
+                self._doubts.append(math.hypot(doubt(candidate, mine) / own, doubt(other, theirs) / its))
 
     @property
     def gain(self):

@@ -1,7 +1,7 @@
 """Studies of tuning: modak tune of scripts that no record knows, and of a known one on a machine that none knows.
 
-    python benchmarks/tuning/studies.py --modak .venv/bin/modak -o studies.jsonl [--rounds 3] [CASE ...]
-    python benchmarks/tuning/studies.py --table studies.jsonl
+    python benchmarks/tuning_studies.py -o studies.jsonl [--rounds 3] [CASE ...]
+    python benchmarks/tuning_studies.py --table studies.jsonl
 
 Each round tunes every case anew, in a project of its own that knows nothing of the others. Wants the testbed up (its
 nodes have a core each) and a machine that is otherwise free; cases with two cores run on this machine, without a
@@ -13,14 +13,14 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from statistics import geometric_mean
 
-HERE = Path(__file__).parent
-RECORDS = HERE.parents[1] / "benchmarks" / "records"
+from campaign_time import ROOT, RUN, timed
+
+SCRIPT, RECORDS = ROOT / "benchmarks" / "tuning" / "train.py", ROOT / "benchmarks" / "records"
 MODELS = ("separable", "recommender", "recurrent", "waves", "cells", "denoiser")
 CASES = {
     **{model: {"model": model} for model in MODELS},
@@ -52,18 +52,12 @@ def study(name, case, number, asked):
     folder = Path(tempfile.mkdtemp(prefix=f"study-{name}-"))
 
     def modak(*words):
-        command = [asked.modak, *words]
-        done = subprocess.run(
-            command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False
-        )
-        if done.returncode:
-            sys.exit(f"{' '.join(words)}: {done.stdout[-800:]}\n{done.stderr[-800:]}")
-        return done.stdout
+        return timed([sys.executable, "-c", RUN, *words], folder)[1]
 
     try:
         blueprint = case.get("blueprint", ".")
         if "model" in case:
-            shutil.copy(HERE / "train.py", folder)
+            shutil.copy(SCRIPT, folder)
             cores = case.get("cores", 1)
             target = ("local", "modak.nodes.Local") if cores > 1 else ("testbed", "modak.nodes.Slurm")
             about = {"name": name, "target": target[0], "type": target[1], "model": case["model"], "cores": cores}
@@ -76,6 +70,8 @@ def study(name, case, number, asked):
         for row in found["candidates"]:
             del row["steps"]  # they are among those of the trials
         report = next(folder.glob(".modak/deployments/*-tune-*/results/tuning.json"))
+        for kind in ("tune", "trace") if "model" in case else ("tune",):
+            modak("undeploy", f"{case.get('blueprint', name)}-{kind}")
         return {"case": name, "round": number, **found, "trials": numbers(json.loads(report.read_text())["trials"])}
     finally:
         shutil.rmtree(folder)
@@ -133,7 +129,6 @@ def span(ratios):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cases", nargs="*", metavar="CASE", help=f"of {', '.join(CASES)}; all without")
-    parser.add_argument("--modak", default="modak")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--budget", type=int, default=400, help="seconds of each study (default: %(default)s)")
     parser.add_argument("-o", "--output", type=Path, default=Path("studies.jsonl"))
@@ -142,7 +137,6 @@ def main():
     if asked.table:
         table([json.loads(line) for line in asked.table.read_text().splitlines()])
         return
-    asked.modak = str(Path(asked.modak).resolve()) if "/" in asked.modak else asked.modak
     for number in range(asked.rounds):
         for name in asked.cases or CASES:
             found = study(name, CASES[name], number, asked)
