@@ -6,10 +6,11 @@ import hashlib
 import http.server
 import json
 import re
-import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from urllib.parse import parse_qs, unquote, urlsplit
+
+from loopback import answering
 
 PAGE = 3  # entries of a tree in one answer
 
@@ -185,8 +186,6 @@ def handler_of(hub):
 @contextmanager
 def hub_at_loopback():
     hub = Hub()
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler_of(hub)) as server:
+    with answering(handler_of(hub)) as server:
         hub.address = f"http://127.0.0.1:{server.server_port}"
-        threading.Thread(target=server.serve_forever, daemon=True).start()
         yield hub
-        server.shutdown()

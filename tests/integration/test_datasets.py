@@ -8,11 +8,11 @@ import http.server
 import json
 import secrets
 import tarfile
-import threading
 
 import numpy as np
 import pytest
 from hub_server import Repository, hub_at_loopback
+from loopback import answering
 from test_secrets import Watch, look_everywhere
 from test_three_doors import ansible, opera
 
@@ -42,10 +42,8 @@ def server(tmp_path):
         def log_message(self, *arguments):
             pass
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
-        threading.Thread(target=running.serve_forever, daemon=True).start()
+    with answering(Handler) as running:
         yield f"http://127.0.0.1:{running.server_port}/", checksums
-        running.shutdown()
 
 
 def staged(project):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import pytest
+from loopback import answering
 
 from modak_ansible.commands.deploy import webhook as webhooks
 from modak_ansible.commands.deploy.notification import Ending
@@ -35,14 +36,10 @@ def chat():
         def log_message(self, *_):
             """Nothing is printed."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.seen, server.code, server.seconds, server.waits = [], 200, 0, threading.Event()
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield server
-    server.waits.set()
-    server.shutdown()
-    server.server_close()
+    with answering(Handler) as server:
+        server.seen, server.code, server.seconds, server.waits = [], 200, 0, threading.Event()
+        yield server
+        server.waits.set()
 
 
 def hook(chat, kind):

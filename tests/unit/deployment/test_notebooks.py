@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import sys
-import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import pytest
+from loopback import answering
 
 from modak_ansible.deployment.notebooks import Listening, answers, listening
 from modak_ansible.store.deployment import DeploymentStore
@@ -68,10 +68,8 @@ class Jupyter(BaseHTTPRequestHandler):
 
 def test_it_answers_who_has_its_token_whatever_leads_to_the_world(monkeypatch):
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
-    with HTTPServer(("127.0.0.1", 0), Jupyter) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+    with answering(Jupyter) as server:
         address = f"http://127.0.0.1:{server.server_port}/"
         assert answers(address, "tell-nobody")
         assert not answers(address, "guessed")
-        server.shutdown()
     assert not answers(address, "tell-nobody")

@@ -14,6 +14,8 @@ from modak_ansible.schedulers.known import SCHEDULERS
 from modak_ansible.target.core.workspace import Workspace
 from modak_ansible.target.jobs.campaign import INCOMING, Campaign, Removed, Wanted
 
+pytestmark = pytest.mark.usefixtures("passing_time")
+
 
 @pytest.fixture
 def workspace(tmp_path):

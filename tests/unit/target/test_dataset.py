@@ -8,10 +8,10 @@ import http.server
 import io
 import os
 import tarfile
-import threading
 import time
 
 import pytest
+from loopback import answering
 
 from modak_ansible.errors import ModakError
 from modak_ansible.target.core.files import sha256_of, write_json
@@ -76,12 +76,10 @@ def server():
         def log_message(self, *arguments):
             pass
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
-        threading.Thread(target=running.serve_forever, daemon=True).start()
+    with answering(Handler) as running:
         running.address = f"http://127.0.0.1:{running.server_port}"
         running.asked, running.state = Handler.asked, Handler.state
         yield running
-        running.shutdown()
 
 
 def wait(store):

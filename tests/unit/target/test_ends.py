@@ -23,6 +23,8 @@ from modak_ansible.target.jobs.markers import _killed_for, kill_of
 from modak_ansible.target.jobs.operations import operate
 from modak_ansible.target.jobs.query import query
 
+pytestmark = pytest.mark.usefixtures("passing_time")
+
 JOB = "135.frontend"
 BEGAN = 1_700_000_000
 

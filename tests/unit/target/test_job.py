@@ -30,6 +30,8 @@ from modak_ansible.target.jobs.job import Deployment
 from modak_ansible.target.jobs.operations import operate
 from modak_ansible.target.jobs.situation import Situation
 
+pytestmark = pytest.mark.usefixtures("passing_time")
+
 
 class FakeScheduler(Scheduler):
     """A scheduler that does what a test tells it to."""

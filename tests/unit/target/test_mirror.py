@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import http.server
-import threading
 
 import pytest
+from loopback import answering
 
 from modak_ansible.errors import ModakError
 from modak_ansible.target.core.site import Site
@@ -35,10 +35,8 @@ def mirror(tmp_path, monkeypatch):
             """Says nothing."""
 
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+    with answering(Handler) as server:
         yield f"http://127.0.0.1:{server.server_port}/debian", Handler
-        server.shutdown()
 
 
 def definition(address, suite):

@@ -66,6 +66,7 @@ def test_a_node_answers(tmp_path, node):
     assert list(tmp_path.iterdir()) == [], "nothing is left behind"
 
 
+@pytest.mark.usefixtures("passing_time")
 def test_a_job_that_stays_in_the_queue(tmp_path, node):
     made = node(runs=False)
     found = node_view(Workspace(str(tmp_path)), "slurm", OPTIONS, 1)
@@ -74,6 +75,7 @@ def test_a_job_that_stays_in_the_queue(tmp_path, node):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.usefixtures("passing_time")
 def test_a_job_that_ends_and_leaves_no_answer(tmp_path, node, monkeypatch):
     """Its home is another one."""
     made = node(runs=False)

@@ -22,6 +22,8 @@ from modak_ansible.target.jobs.job import Deployment
 from modak_ansible.target.jobs.operations import operate
 from modak_ansible.target.jobs.results import list_results
 
+pytestmark = pytest.mark.usefixtures("passing_time")
+
 
 class FakeScheduler(Scheduler):
     """A scheduler whose jobs do at once what they are told."""

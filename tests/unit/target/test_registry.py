@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from loopback import answering
 
 from modak_ansible.target.images.registry import NotTold, by_digest, digest_of_tag, tag_of
 
@@ -63,13 +63,8 @@ def registry():
             self._answer(200, body=json.dumps({"token": "t0k"}).encode())
 
     asked = []
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"127.0.0.1:{server.server_port}", asked
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with answering(Handler) as server:
+        yield f"127.0.0.1:{server.server_port}", asked
 
 
 @pytest.mark.parametrize(("name", "login"), [("open", None), ("basic", LOGIN), ("token", None), ("token", LOGIN)])
