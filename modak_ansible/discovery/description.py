@@ -27,7 +27,9 @@ _ROOMY = 5 * 10**9
 _SCRATCH_ORDER = ("$TMPDIR", "$SLURM_TMPDIR", "/scratch", "/local", "/local_scratch", "/localscratch", "/tmp")  # noqa: S108
 _EVERYBODYS = ("/tmp", "/var/tmp")  # noqa: S108
 _VENDORS = {
-    "nvidia": r"nvidia|tesla|[gr]tx|quadro|titan|\b[akhlpvgbt]\d{1,3}\b|\bgh?200|\bl40s|a6000|_\dg\.",
+    "nvidia": (
+        r"nvidia|tesla|[gr]tx|quadro|titan|(?<![a-z0-9])[akhlpvgbt]\d{1,3}(?![a-z0-9])|v100s|\bgh?200|\bl40s|a6000|_\dg\."
+    ),
     "amd": r"\bamd\b|radeon|\bmi\d{2,3}",
     "intel": r"\bintel\b|ponte|\bpvc\b|\bmax_?1\d{3}|flex",
 }

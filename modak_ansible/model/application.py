@@ -106,7 +106,10 @@ class Checkpoint(Model):
 
     every: int = Field(default=600, ge=1, description="seconds between two checkpoints")
     signal_before_wall: int = Field(
-        default=120, ge=10, description="seconds before the wall at which the training is told to save and to end"
+        default=120,
+        ge=10,
+        le=65535,  # sbatch's own limit of --signal
+        description="seconds before the wall at which the training is told to save and to end",
     )
     requeue: int = Field(default=3, ge=0, description="times that the job may be queued again")
 

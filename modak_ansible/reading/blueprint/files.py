@@ -121,7 +121,7 @@ class _Walk:
             yield from self._below(path, (*above, real), of_data=of_data)
 
     def _is_named(self, relative: str) -> bool:
-        return self._patterns is None or any(_matches(relative, pattern) for pattern in self._patterns)
+        return self._patterns is None or any(is_of_pattern(relative, pattern) for pattern in self._patterns)
 
     def _check(self, name: str, real: Path) -> None:
         """
@@ -137,7 +137,7 @@ class _Walk:
             raise ValueError(f"{name} is a link to {real}, in the hidden {hidden[0]}")
 
 
-def _matches(relative: str, pattern: str) -> bool:
+def is_of_pattern(relative: str, pattern: str) -> bool:
     """Whether a path fits a pattern; a folder's name stands for all below it, and ``**`` for any depth."""
     pattern = pattern.rstrip("/")
     return (

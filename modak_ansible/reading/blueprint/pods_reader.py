@@ -53,7 +53,8 @@ def _problems(node: Node, given: dict[str, Item]) -> Iterator[tuple[Item, str, s
     if mount and (workspace is None or not _is_below(str(workspace.value), str(mount.value))):
         there = str(workspace.value) if workspace else "the workspace"
         message = f"{rules.shown(there)} is not below {rules.shown(str(mount.value))}, which is all that the Pods see"
-        yield workspace or node.item, "contradiction", message, f"workspace: {mount.value}/modak"
+        place = node.item.get("properties", "workspace") or mount  # its default stands in a file of types
+        yield place, "contradiction", message, f"workspace: {mount.value}/modak"
     for name, reason in _NO_WAYS.items():
         said = node.capabilities.get("site", {}).get(name)
         if said and (said.elements or said.value):

@@ -245,6 +245,8 @@ class _Reader:
         request = reader.read(self._blueprint_name(), target)
         trials = [point for name, point in self._inputs.points if name == node.name]
         points = reader.points(request.model_copy(update={"after": after}), trials) if request else []
+        for warning in reader.warnings:
+            blueprint.warnings.add(*warning)
         blueprint.requests += points
         blueprint.places.update(dict.fromkeys((node.name, *(point.training for point in points)), places))
 
@@ -254,11 +256,11 @@ class _Reader:
         if "image" in node.requirements:
             required[node.requirements["image"]] = node.requirement_locations["image"]
         for name, place in required.items():
-            other = self._topology.nodes[name]
-            other_host = other.requirements.get("host")
+            other = self._topology.nodes.get(name)  # none where it was refused
+            other_host = other.requirements.get("host") if other else None
             if host and other_host and other_host != host:
                 self._mistakes.add(
-                    place, "another-host", f"{other.name} is on {other_host}, not on {host}",
+                    place, "another-host", f"{name} is on {other_host}, not on {host}",
                     f"host both on {host}",
                 )  # fmt: skip
 

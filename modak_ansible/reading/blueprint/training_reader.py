@@ -17,6 +17,7 @@ from modak_ansible.model.quantities import parse_size, parse_walltime
 from modak_ansible.model.request import GivenImage, Request
 from modak_ansible.model.scaled import Scale
 from modak_ansible.model.target import Target
+from modak_ansible.reading.blueprint.files import is_of_pattern
 from modak_ansible.reading.blueprint.forms import text_rules as rules
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.forms.secret_rules import note_secret
@@ -49,6 +50,7 @@ class TrainingReader:
         self._folder = folder
         self._mistakes = mistakes
         self._folders = folders or ScriptFolders()
+        self.warnings = Mistakes()  # what is read, and says nothing
 
     def read(self, blueprint_name: str, target: Target | None) -> Request | None:
         """The request, or None when it is too broken to be planned."""
@@ -97,6 +99,17 @@ class TrainingReader:
         request = request.model_copy(update={"node": self._node.name, "parallel": parallel.value if parallel else None})
         if len(self._mistakes) > before:
             return []
+        gres = (self._property("job_options") or Item(self._node.item.location, None)).get("gres")
+        if (
+            gres
+            and any(each.startswith("gpu") for each in request.job_options.gres)
+            and not (request.resources.accelerators or request.job_options.request_gpus)
+        ):
+            words = "gres asks for GPUs that no plan reckons with: it would be made for processors alone"
+            self.warnings.add(gres.location, "contradiction", words, "give request_gpus a number in its place")
+        if parallel and not axes and not search:
+            words = f"parallel is said of {self._node.name}, which is one training: it has neither a sweep nor a search"
+            self.warnings.add(parallel.location, "not-used", words, "leave it out, or add a sweep")
         points = trials if search else list(points_of(axes)) if axes else ()
         found = [self._at(request, point) for point in points] or [request.model_copy(update={"search": search})]
         application = request.application
@@ -216,11 +229,19 @@ class TrainingReader:
             here = self._folder / path.parent
             data = brought(datasets, self._folder, here)
             code = self._folders.files(here, patterns, top=self._folder, data=data)
+            self._warn_of_patterns(code)
         except (OSError, ValueError) as error:
             hint = "name those that travel under files, and declare data as a dataset"
             self._mistakes.add(item.location, "script-files", f"the files beside {text}: {error}", hint)
             return None
         return path.parent, code
+
+    def _warn_of_patterns(self, code: list[SourceFile]) -> None:
+        named = self._property("files")
+        for item in named.elements if named else ():
+            if not any(is_of_pattern(file.path, str(item.value)) for file in code):
+                words = f"no file beside the script is named {rules.shown(str(item.value))}, and so none travels"
+                self.warnings.add(item.location, "not-used", words, "mend the name, or leave it out")
 
     def _arguments(self) -> list[tuple[str, str | bool]]:
         section = self._property("arguments")
@@ -273,6 +294,8 @@ class TrainingReader:
         memory = record.get("memory") if record else None
         if memory is not None:
             values["memory"] = parse_size(memory.text)
+            if not values["memory"]:
+                self._mistakes.add(memory.location, "out-of-range", "memory: nothing is left to run in", "leave it out")
         partition = record.get("partition") if record else None
         if partition is not None:
             self._note(partition, rules.name_problem(str(partition.value)))
@@ -301,8 +324,8 @@ class TrainingReader:
     # --- the datasets and the image
 
     def _datasets(self) -> list[Dataset | None]:
-        nodes = [self._topology.nodes[str(item.value)] for item in self._node.several.get("dataset", [])]
-        return [self._dataset(node) for node in nodes if "name" in node.properties]
+        nodes = [self._topology.nodes.get(str(item.value)) for item in self._node.several.get("dataset", [])]
+        return [self._dataset(node) for node in nodes if node and "name" in node.properties]
 
     def _dataset(self, node: Node) -> Dataset | None:
         properties = node.properties

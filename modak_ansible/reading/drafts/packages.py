@@ -79,18 +79,7 @@ def requirements_of(
         framework, pins, installed, found, _backend_of(code) if framework == "keras" else ""
     )
     there = _in_image(entry) if entry else set()
-    wanted: dict[str, Imported] = {}
-    for module, imported in sorted(code.modules.items()):
-        package = _package_of(module, pins, installed)
-        if imported.is_optional and not (package in pins or installed.version(package)):
-            continue
-        wanted.setdefault(package, imported)
-    for name, packages in _table()["needed"].items():
-        if name in code.dotted or name in code.modules:
-            for package in packages:
-                wanted.setdefault(package, Imported(name, name, is_optional=False))
-    for name in project.inline:
-        wanted.setdefault(name, Imported(name, code.script.name, is_optional=False))
+    wanted = _wanted(code, project, installed, found)
     for package, imported in wanted.items():
         if _is_of_framework(package, framework) or (imported.is_optional and _is_of_framework(package)):
             continue
@@ -145,6 +134,36 @@ def _own_code(
         what = f"{package}, which {imported.place} imports, is of this machine ({where})"
         return f"{what}: copy or link it beside the script"
     return ""
+
+
+def _wanted(code: Code, project: Pins, installed: Installed, found: Requirements) -> dict[str, Imported]:
+    """The packages of all that is imported, or asked for by the script itself, with where that is."""
+    wanted: dict[str, Imported] = {}
+    for module, imported in sorted(code.modules.items()):
+        for package in _packages_of(module, imported, code, project.asked, installed, found):
+            if not imported.is_optional or package in project.asked or installed.version(package):
+                wanted.setdefault(package, imported)
+    for name, packages in _table()["needed"].items():
+        if name in code.dotted or name in code.modules:
+            for package in packages:
+                wanted.setdefault(package, Imported(name, name, is_optional=False))
+    for name in project.inline:
+        wanted.setdefault(name, Imported(name, code.script.name, is_optional=False))
+    return wanted
+
+
+def _packages_of(
+    module: str, imported: Imported, code: Code, pins: dict[str, Pin], installed: Installed, found: Requirements
+) -> list[str]:
+    """The packages that bring a module, and what of it is imported."""
+    shared = {name: package for name, package in _table()["shared"].items() if name.startswith(f"{module}.")}
+    if not shared:
+        return [_package_of(module, pins, installed)]
+    below = {package for name, package in shared.items() for each in code.dotted if f"{each}.".startswith(f"{name}.")}
+    if not below and not imported.is_optional:
+        what = f"{imported.name}, imported in {imported.place}: several packages bring modules of {module}"
+        found.notes.append(f"{what}, and which has this one is not known here: name it in requirements_txt")
+    return sorted(below)
 
 
 def _package_of(module: str, pins: dict[str, Pin], installed: Installed) -> str:

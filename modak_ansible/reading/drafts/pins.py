@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
@@ -169,8 +170,15 @@ def _own_place(source: Mapping[str, Any]) -> str:
     return f"git+{source['git']}" if source.get("git") else str(source.get("url") or "")
 
 
+def _decoded(content: bytes) -> str:
+    """As pip reads it: by its byte order mark, such as PowerShell writes one; else as UTF-8."""
+    marks = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+    encoding = next((each for mark, each in marks.items() if content.startswith(mark)), "utf-8")
+    return content.decode(encoding, errors="replace")
+
+
 def _requirements(path: Path, pins: Pins, depth: int = 0) -> Iterator[str]:
-    text = re.sub(r"\\\r?\n", " ", path.read_text(encoding="utf-8", errors="replace"))
+    text = re.sub(r"\\\r?\n", " ", _decoded(path.read_bytes()))
     for raw in text.splitlines():
         line = re.split(r"(?:^|\s)#", raw, maxsplit=1)[0].strip()
         if include := re.match(r"(?:-r|--requirement|-c|--constraint)[\s=]*(\S+)", line):

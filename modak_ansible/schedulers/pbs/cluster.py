@@ -16,7 +16,11 @@ from .torque import read_elements
 Attributes = Dict[str, str]
 
 _YES = ("True", "yes")  # the latter is Slurm's own qstat
-_OUT = re.compile(r"\b(down|offline|unknown|state-unknown|stale)\b")
+# The last three of OpenPBS, whose names for states are in pbs_internal.h.
+_OUT = re.compile(
+    r"\b(down|offline|offline_by_mom|unknown|state-unknown|stale|maintenance|unresolvable|provisioning)\b",
+    re.IGNORECASE,
+)
 
 
 def read_torque(run: Run, user: str, groups: Iterable[str], *, scheduler: str = "torque") -> ClusterFacts:
@@ -158,10 +162,18 @@ def _why_closed(values: Attributes, user: str, groups: set[str]) -> str:
     if values.get("from_route_only") == "True":
         return "jobs reach it through a routing queue only"
     for kind, mine in (("users", {user}), ("groups", groups)):
-        allowed = {word.split("@")[0].strip() for word in values.get(f"acl_{kind}", "").split(",")}
-        if values.get(f"acl_{kind[:-1]}_enable") == "True" and not allowed & mine:
+        listed = values.get(f"acl_{kind}", "")
+        if values.get(f"acl_{kind[:-1]}_enable") == "True" and not any(_is_let_in(listed, name) for name in mine):
             return f"it is for certain {kind}"
     return ""
+
+
+def _is_let_in(listed: str, name: str) -> bool:
+    """Whether an access control list has a name in it: ``alice@*,+bob,-eve,+``; a sign alone is of everybody else."""
+    entries = [re.fullmatch(r"([+-]?)([^@]*)(@.*)?", word.strip()) for word in listed.split(",") if word.strip()]
+    found = [entry for entry in entries if entry and entry.group(2) == name]
+    found = found or [entry for entry in entries if entry and entry.group(1) and not entry.group(2)]
+    return bool(found) and found[0].group(1) != "-"
 
 
 # --- the commands

@@ -33,6 +33,8 @@ _NODE = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*", re.ASCII)  # a number would be a
 _RESOURCES = re.compile(
     r"[A-Za-z][A-Za-z0-9_-]*(=[A-Za-z0-9_.-]+)?(&[A-Za-z][A-Za-z0-9_-]*(=[A-Za-z0-9_.-]+)?)*", re.ASCII
 )
+# Of a job's name OpenPBS's qsub wants no more than letters, digits, - _ + (ck_job_name.c); Torque 6.1 takes any NAME.
+_PBSPRO_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*", re.ASCII)
 _JOB = re.compile(r"\d+(\[\d*\])?(\.[A-Za-z0-9_][A-Za-z0-9_.-]*)?", re.ASCII)
 
 
@@ -174,6 +176,11 @@ def pbspro_directives(job: PlannedJob, gpu_request: str = "") -> list[str]:
 
 def _chunks_place(job: PlannedJob) -> Iterator[str]:
     yield from _named(job)
+    if not _PBSPRO_NAME.fullmatch(job.name):
+        message = (
+            f"{job.name[:60]!r} is no name of a job: PBS Professional wants a letter, and then letters, digits, - _ +"
+        )
+        raise CannotExpress("job_options.job_name", message, f"job_name: {_as_pbspro_name(job.name)}")
     if job.options.qos:
         raise CannotExpress("job_options.qos", "PBS Professional has no qualities of service", "name a queue")
     if job.options.reservation:
@@ -182,6 +189,11 @@ def _chunks_place(job: PlannedJob) -> Iterator[str]:
     if job.options.gres:
         hint = "name a resource that hosts have as architecture_constraint, such as nvme=1"
         raise CannotExpress("job_options.gres", "PBS Professional has no generic resources", hint)
+
+
+def _as_pbspro_name(name: str) -> str:
+    plain_name = re.sub(r"[^A-Za-z0-9_+-]", "-", name)
+    return plain_name if plain_name[:1].isalpha() else f"job-{plain_name}"
 
 
 def _select(job: PlannedJob, gpu_request: str) -> Iterator[str]:

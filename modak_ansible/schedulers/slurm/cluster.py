@@ -7,7 +7,7 @@ Slurm printed is in tests/unit/schedulers/recorded. Whatever else a site's versi
 from __future__ import annotations
 
 import re
-from typing import Dict, Iterable, List, Optional, Tuple
+from typing import Dict, Iterable, List, NamedTuple, Optional, Tuple
 
 from ..base import CommandResult, Run
 from ..cluster import ClusterFacts, NodeKind, PartitionFacts, bytes_of, count_of, expand_nodes, kinds_of, parse_walltime
@@ -23,26 +23,35 @@ _COUNT = re.compile(r"(\d{1,9})([kKmMgG]?)", re.ASCII)
 _FACTORS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 
 
+class Mine(NamedTuple):
+    """What a user may name on a cluster; None of that of which nobody says it."""
+
+    accounts: Optional[Tuple[str, ...]] = None
+    qualities: Optional[Tuple[str, ...]] = None  # of service
+    default: str = ""  # account
+
+
 def read_slurm(run: Run, user: str, groups: Iterable[str]) -> ClusterFacts:
     unknown: List[str] = []
     config = _config(_asked(run, ["scontrol", "show", "config"], unknown))
-    nodes = records(_asked(run, ["scontrol", "--all", "--oneliner", "show", "node"], unknown))
+    nodes = _nodes(records(_asked(run, ["scontrol", "--all", "--oneliner", "show", "node"], unknown)))
     partitions = records(_asked(run, ["scontrol", "--all", "--oneliner", "show", "partition"], unknown))
-    accounts, default = _accounts(run, user)
+    name = _value(config.get("ClusterName", ""))
+    mine = _mine(run, user, name)
     longest = _qualities(run)
     enforced = config.get("AccountingStorageEnforce", "").lower()
     facts = [
-        partition_of(partition, nodes, set(groups), accounts, longest, config)
+        partition_of(partition, nodes, set(groups), mine, longest, config)
         for partition in partitions
         if _name(partition)
     ]
     return ClusterFacts(
         scheduler="slurm",
         version=config.get("SLURM_VERSION", "") or _version(run),
-        name=_value(config.get("ClusterName", "")),
+        name=name,
         partitions=tuple(facts),
-        accounts=accounts,
-        default_account=default,
+        accounts=mine.accounts,
+        default_account=mine.default,
         needs_account="associations" in enforced or "limits" in enforced or "safe" in enforced,
         temporary=_value(config.get("TmpFS", "")),
         unknown=tuple(unknown),
@@ -118,9 +127,9 @@ def accelerators_of(text: str) -> Tuple[Tuple[str, int], ...]:
 
 def partition_of(
     values: Dict[str, str],
-    nodes: List[Dict[str, str]],
+    nodes: List[Tuple[Dict[str, str], NodeKind]],
     groups: Iterable[str],
-    accounts: Optional[Tuple[str, ...]],
+    mine: Mine,
     longest: Dict[str, int],
     config: Dict[str, str],
 ) -> PartitionFacts:
@@ -128,9 +137,9 @@ def partition_of(
 
     Args:
         values: the partition's.
-        nodes: those of all nodes.
+        nodes: those of all nodes, and what they say.
         groups: of the user.
-        accounts: of the user; None where nobody says.
+        mine: the user's accounts and qualities of service.
         longest: the longest job of each quality of service, in seconds.
         config: of the whole cluster.
     """
@@ -148,7 +157,7 @@ def partition_of(
     return PartitionFacts(
         name=name,
         default=values.get("Default") == "YES",
-        closed=_why_closed(values, set(groups), accounts),
+        closed=_why_closed(values, set(groups), mine),
         nodes=len(members) or count_of(values.get("TotalNodes", "")),
         most_nodes=count_of(values.get("MaxNodes", "")),
         cores=count_of(values.get("MaxCPUsPerNode", "")),
@@ -170,14 +179,18 @@ def _name(values: Dict[str, str]) -> str:
     return values.get("PartitionName", "")
 
 
-def _members(values: Dict[str, str], nodes: List[Dict[str, str]]) -> List[NodeKind]:
+def _nodes(listed: List[Dict[str, str]]) -> List[Tuple[Dict[str, str], NodeKind]]:
+    """Those that are there, each read once, in however many partitions it is."""
+    return [(values, node_of(values)) for values in listed if not values.get("State", "").startswith("FUTURE")]
+
+
+def _members(values: Dict[str, str], nodes: List[Tuple[Dict[str, str], NodeKind]]) -> List[NodeKind]:
     """The nodes of a partition: those that name it, or those that it lists."""
     name = _name(values)
-    real = [node for node in nodes if not node.get("State", "").startswith("FUTURE")]
-    if any("Partitions" in node for node in real):
-        return [node_of(node) for node in real if name in node.get("Partitions", "").split(",")]
+    if any("Partitions" in said for said, _ in nodes):
+        return [node for said, node in nodes if name in said.get("Partitions", "").split(",")]
     listed = set(expand_nodes(values.get("Nodes", "")))
-    return [node_of(node) for node in real if node.get("NodeName") in listed]
+    return [node for said, node in nodes if said.get("NodeName") in listed]
 
 
 def _start_words(values: Dict[str, str], config: Dict[str, str]) -> str:
@@ -203,7 +216,7 @@ def _average(values: Dict[str, str]) -> Tuple[NodeKind, ...]:
     return (NodeKind(count=count, cores=cores // count, memory=whole // count if whole else None),)
 
 
-def _why_closed(values: Dict[str, str], groups: Iterable[str], accounts: Optional[Tuple[str, ...]]) -> str:
+def _why_closed(values: Dict[str, str], groups: Iterable[str], mine: Mine) -> str:
     state = values.get("State", "UP")
     if state != "UP":
         return f"its state is {state}"
@@ -216,12 +229,12 @@ def _why_closed(values: Dict[str, str], groups: Iterable[str], accounts: Optiona
     allowed = values.get("AllowGroups", "ALL")
     if allowed not in ("ALL", *_NOTHING) and not set(allowed.split(",")) & set(groups):
         return f"it is for the groups {allowed}"
-    allowed = values.get("AllowAccounts", "ALL")
-    if accounts is not None and allowed not in ("ALL", *_NOTHING) and not set(allowed.split(",")) & set(accounts):
-        return f"it is for the accounts {allowed}"
-    denied = values.get("DenyAccounts", "")
-    if accounts and denied not in _NOTHING and set(accounts) <= set(denied.split(",")):
-        return f"it is not for the accounts {denied}"
+    for key, what, names in (("Accounts", "accounts", mine.accounts), ("Qos", "qualities of service", mine.qualities)):
+        allowed, denied = values.get(f"Allow{key}", "ALL"), values.get(f"Deny{key}", "")
+        if names is not None and allowed not in ("ALL", *_NOTHING) and not set(allowed.split(",")) & set(names):
+            return f"it is for the {what} {allowed}"
+        if names and denied not in _NOTHING and set(names) <= set(denied.split(",")):
+            return f"it is not for the {what} {denied}"
     return ""
 
 
@@ -246,14 +259,16 @@ def _version(run: Run) -> str:
     return result.out.replace("slurm", "").strip() if result.code == 0 else ""
 
 
-def _accounts(run: Run, user: str) -> Tuple[Optional[Tuple[str, ...]], str]:
-    """The user's accounts and the default one; None where there is no accounting, or it is not for users to ask."""
-    listed = _accounting(run, ["associations", f"user={user}", "format=Account"])
-    if listed is None:
-        return None, ""
-    accounts = tuple(dict.fromkeys(row[0] for row in listed if row[0]))
+def _mine(run: Run, user: str, cluster: str) -> Mine:
+    """By the accounting, where there is one, and it is for users to ask."""
+    here = [f"cluster={cluster}"] if cluster else []  # several may share an accounting
+    rows = _accounting(run, ["associations", f"user={user}", *here, "format=Account,QOS"])
+    if rows is None:
+        return Mine()
+    accounts = tuple(dict.fromkeys(row[0] for row in rows if row[0]))
+    qualities = dict.fromkeys(each for row in rows for each in "".join(row[1:2]).split(",") if each)
     default = _accounting(run, ["user", f"name={user}", "format=DefaultAccount"]) or []
-    return accounts, next((row[0] for row in default if row[0]), "")
+    return Mine(accounts, tuple(qualities) or None, next((row[0] for row in default if row[0]), ""))
 
 
 def _qualities(run: Run) -> Dict[str, int]:

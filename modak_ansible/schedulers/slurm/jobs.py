@@ -66,7 +66,9 @@ _QUEUE = [*_SQUEUE, "--states=PENDING", "--sort=-p,i", "--format=%i|%P|%r|%S"]
 # What becomes of one component of a heterogeneous job, for which the script in another fails.
 _CAUSES = (JobState.NODE_FAIL, JobState.OUT_OF_MEMORY, JobState.BOOT_FAIL)
 _HOLDERS = {"JobHeldUser": "user", "JobHeldAdmin": "operator"}
-_NOT_IN_TURN = ("JobHeld", "Dependency", "BeginTime", "JobArrayTaskLimit")
+# Held: by somebody, or by Slurm itself, whose launches on a node have failed.
+_HELD = re.compile(r"JobHeld|JobHoldMaxRequeue|launch[ _]failed[ _]requeued[ _]held")
+_NOT_IN_TURN = ("Dependency", "BeginTime", "JobArrayTaskLimit")
 _UNCERTAIN = ("timed out", "timeout", "Zero Bytes were transmitted", "Connection reset", "send/recv operation")
 _UNKNOWN_JOB = ("Invalid job id", "Invalid Job Id")
 _GONE = (*_UNKNOWN_JOB, "already completing", "already completed")
@@ -311,7 +313,7 @@ def _queue_record(line: str) -> JobRecord | None:
     if state is None:
         return None
     job_id, _, reason, nodes, name, folder = parts
-    if state is JobState.QUEUED and reason.startswith("JobHeld"):
+    if state is JobState.QUEUED and _HELD.match(reason):
         state = JobState.HELD
     reason = "" if reason == "None" else reason
     return JobRecord(job_id, state, None, None, reason, _nodes(nodes), name, folder, held_by=_HOLDERS.get(reason, ""))
@@ -409,7 +411,7 @@ def _places(text: str) -> dict[str, dict[str, Any]]:
         job_id, _, rest = line.partition("|")
         partition, _, rest = rest.partition("|")
         reason, _, starts = rest.rpartition("|")
-        if not rest or reason.startswith(_NOT_IN_TURN):
+        if not rest or _HELD.match(reason) or reason.startswith(_NOT_IN_TURN):
             continue
         if "+" in job_id and _names(job_id)[1] in found:  # a further component of a job has no turn of its own
             continue

@@ -171,3 +171,12 @@ def test_a_job_that_waits_for_another_is_refused(blueprint):
     )
     with pytest.raises(InvalidBlueprint, match="Kubernetes has no job_dependency"):
         plan_of(blueprint)
+
+
+def test_where_the_workspace_is_missing_the_place_is_the_blueprint_s(blueprint):
+    blueprint.replace("        workspace: /shared/modak\n", "")
+    with pytest.raises(InvalidBlueprint) as caught:
+        plan_of(blueprint)
+    (mistake,) = caught.value.mistakes
+    assert mistake.location.path == str(blueprint.service)
+    assert mistake.hint == "workspace: /shared/modak"

@@ -387,3 +387,42 @@ def test_a_long_text_is_read_in_no_time(text):
     began = time.monotonic()
     assert not text_problem(text)
     assert time.monotonic() - began < 5
+
+
+def warnings_of(blueprint):
+    found = Mistakes()
+    check_blueprint(blueprint.service, Inputs(), Mistakes(), found)
+    return [str(each).replace(f"{blueprint.service}", "service.yaml") for each in found]
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ("parallel: 3", "not-used: parallel is said of training, which is one training"),
+        ('files: [ "nothing*.py" ]', "not-used: no file beside the script is named nothing*.py"),
+        ('job_options: { gres: "gpu:a100:2" }', "contradiction: gres asks for GPUs that no plan reckons with"),
+    ],
+)
+def test_what_says_nothing_is_told(more, words, blueprint):
+    assert warnings_of(blueprint) == []
+    blueprint.replace("numerics: same }", f"numerics: same }}\n        {more}")
+    (warning,) = warnings_of(blueprint)
+    assert words in warning
+    assert warning.startswith("service.yaml:45:")
+
+
+@pytest.mark.parametrize("said", ["{ properties: { name: d } }", "modak.nodes.Dataset", ""])
+@pytest.mark.parametrize("kind", ["dataset", "image"])
+def test_what_is_required_and_is_no_node(kind, said, blueprint):
+    text = blueprint.service.read_text()
+    text = text.replace("    training:\n", f"    odd: {said}\n    training:\n", 1)
+    blueprint.service.write_text(text.replace("- dataset: digits", f"- {kind}: odd", 1))
+    assert any(": the node odd " in each for each in check(blueprint))
+
+
+def test_a_member_of_a_group_that_is_not_there_has_its_place(blueprint):
+    group = "  groups:\n    all: { type: tosca.groups.Root, members: [ training, nosuch ] }\n  node_templates:"
+    blueprint.replace("  node_templates:", group)
+    (message,) = check(blueprint)
+    assert message.startswith("service.yaml:")
+    assert not message.startswith("service.yaml:1:1:"), message

@@ -117,7 +117,8 @@ def test_accelerators():
 @pytest.mark.parametrize(
     ("text", "vendor"),
     [("a100", "nvidia"), ("nvidia_h100_80gb", "nvidia"), ("v100", "nvidia"), ("rtx6000", "nvidia"), ("mi250x", "amd"), ("pvc", "intel"),
-     ("", None), ("gpu", None), ("fast", None), ("a100 mi250", None)],
+     ("", None), ("gpu", None), ("fast", None), ("a100 mi250", None),
+     ("a100_80gb", "nvidia"), ("h100_pcie", "nvidia"), ("v100s", "nvidia"), ("gpu_a100_mig", "nvidia"), ("k8s", None), ("b1x", None)],
 )  # fmt: skip
 def test_who_made_it_is_said_only_where_the_name_says_it(text, vendor):
     assert vendor_of(text) == vendor

@@ -389,6 +389,16 @@ def test_a_folder_that_the_script_is_not_below_is_refused(project, tmp_path):
         draft_of(project / "train.py", folder=tmp_path / "other")
 
 
+def test_packages_that_share_a_name_are_told_apart_by_what_is_imported(project):
+    lines = "import torch, serial, google.protobuf, azure.ai\nfrom google.cloud import storage\nfrom nvidia.dali import fn\n"
+    (project / "plain.py").write_text(lines)
+    draft = draft_of(project / "plain.py")
+    names = {line.split("=")[0].split()[0] for line in draft.requirements}
+    assert {"google-cloud-storage", "nvidia-dali-cuda120", "protobuf", "pyserial"} <= names
+    assert not {"google", "nvidia", "azure", "serial"} & names
+    assert any("several packages bring modules of azure" in note for note in draft.notes)
+
+
 def test_a_package_of_it_has_all_that_opera_needs(project, tmp_path):
     given_ = Inputs(targets=target_file("testbed"), words=("--name", "x"))
     found, left = contents(project / "train.py", given_)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import string
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from packaging.requirements import Requirement
@@ -85,7 +86,7 @@ def test_pyproject_and_locks_of_which_the_lock_goes_first(tmp_path):
 
 
 def test_a_damaged_file_asks_for_nothing(tmp_path):
-    (tmp_path / "requirements.txt").write_bytes(b"\xff\xfe==\n numpy == = 1\ntqdm\n")
+    (tmp_path / "requirements.txt").write_bytes(b"\xfd\xfc==\n numpy == = 1\ntqdm\n")
     for name in ("uv.lock", "pyproject.toml", "environment.yml"):
         (tmp_path / name).write_text("[[[ : {")
     assert set(lines(tmp_path)) == {"tqdm"}
@@ -125,3 +126,10 @@ def test_whatever_stands_there_what_is_read_is_a_requirement(tmp_path_factory, t
         (folder / name).write_text(text, encoding="utf-8", errors="replace")
     for name, pin in pins_of([folder]).asked.items():
         assert canonicalize_name(Requirement(plain(pin.requirement)).name) == name
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig"])
+def test_a_byte_order_mark_says_how_it_is_written(tmp_path, encoding):
+    (tmp_path / "requirements.txt").write_text("einops==0.8\n", encoding=encoding)
+    found = pins_of([tmp_path])
+    assert (str(found.asked["einops"].requirement), found.notes) == ("einops==0.8", [])

@@ -407,3 +407,14 @@ def test_a_constraint_is_one_word_of_the_directive_or_refused(text):
     assert [shlex.split(line) for line in lines] == [[f"--constraint={text}"]] * bool(text)
     assert not set(text) & set(" ,;$'\"\n")
     assert all(text.count(opening) == text.count(closing) for opening, closing in ("()", "[]"))
+
+
+@pytest.mark.parametrize(
+    ("name", "proposed"), [("3d-unet", "job-3d-unet"), ("resnet-1.5", "resnet-1-5"), ("_a", "job-_a")]
+)
+def test_names_that_openpbs_refuses_are_refused_before(name, proposed):
+    with pytest.raises(CannotExpress) as caught:
+        pbspro_directives(job("pbspro", name=name))
+    assert (caught.value.about, caught.value.hint) == ("job_options.job_name", f"job_name: {proposed}")
+    assert pbspro_directives(job("pbspro", name=proposed))[0] == f"-N {proposed}"
+    assert torque_directives(job("torque", name=name))[0] == f"-N {name}"  # a real one took such names

@@ -198,3 +198,30 @@ def test_pbs_professional_is_read_by_the_words_that_it_has_of_its_own():
         (16, 16, 65974564 * 1024, 0),
     ]
     assert sum(kind.unusable for kind in queue.kinds) == 1
+
+
+@pytest.mark.parametrize(
+    ("listed", "user", "is_in"),
+    [
+        ("alice", "alice", True), ("bob", "alice", False), ("alice@login1", "alice", True), ("+alice@*,-eve@*", "alice", True),
+        ("+alice@*,-eve@*", "eve", False), ("-eve,+", "alice", True), ("-eve,+", "eve", False), ("+alice,-", "bob", False), ("", "alice", False),
+    ],
+)  # fmt: skip
+def test_signs_of_an_access_list(listed, user, is_in):
+    queues = TORQUE_QUEUES.replace(
+        "acl_groups = ", f"acl_user_enable = True\n    acl_users = {listed}\n    acl_groups = "
+    )
+    assert queues != TORQUE_QUEUES
+    run = run_of(qstat_B=CommandResult(0, TORQUE_SERVER), qstat_Q=CommandResult(0, queues))
+    found = {partition.name: partition.closed for partition in read_torque(run, user, ["physics"]).partitions}
+    assert found["fat"] == ("" if is_in else "it is for certain users")
+
+
+@pytest.mark.parametrize(
+    ("state", "unusable"),
+    [("free", 0), ("job-exclusive", 0), ("resv-exclusive", 0), ("Stale", 1), ("maintenance", 1), ("unresolvable", 1),
+     ("offline_by_mom", 1), ("provisioning", 1), ("down,offline", 1)],
+)  # fmt: skip
+def test_states_of_openpbs(state, unusable):
+    (node,) = read_nodes(f"cn2\n     state = {state}\n     resources_available.ncpus = 4\n")
+    assert node.unusable == unusable

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from other_clusters import NODES, PARTITIONS, slurm_node, slurm_partition
 
 from modak_ansible.schedulers.base import CommandResult
-from modak_ansible.schedulers.slurm.cluster import accelerators_of, node_of, partition_of, read_slurm, records
+from modak_ansible.schedulers.slurm.cluster import Mine, accelerators_of, node_of, partition_of, read_slurm, records
 
 RECORDED = yaml_files.read(Path(__file__).parents[1] / "recorded" / "cluster.yaml")
 REFUSED = CommandResult(1, err="sacctmgr: error: You are not allowed")
@@ -141,7 +141,9 @@ def test_the_words_of_a_state(state, unusable, off):
 def test_a_partition_may_have_its_own_times():
     (node,) = records(slurm_node("n001", State="IDLE+CLOUD+POWERED_DOWN"))
     (values,) = records(slurm_partition("batch", ResumeTimeout="900", SuspendTime="INFINITE"))
-    note = partition_of(values, [node], [], None, {}, {"ResumeTimeout": "60 sec", "SuspendTime": "300 sec"}).note
+    note = partition_of(
+        values, [(node, node_of(node))], [], Mine(), {}, {"ResumeTimeout": "60 sec", "SuspendTime": "300 sec"}
+    ).note
     assert note == "a node that is off starts for a job within 900 s"
 
 
@@ -189,7 +191,8 @@ def test_nodes_that_are_not_shown():
 def test_nodes_that_do_not_name_their_partitions():
     nodes = records("\n".join(slurm_node(name, Partitions=None) for name in ("n001", "n129", "n130")))
     (values,) = records(slurm_partition("batch"))
-    assert partition_of(values, nodes, [], None, {}, {}).nodes == 2
+    found = [(node, node_of(node)) for node in nodes]
+    assert partition_of(values, found, [], Mine(), {}, {}).nodes == 2
 
 
 def test_a_silent_scheduler():
@@ -232,7 +235,7 @@ def test_every_key_of_a_line_is_read(values):
     "PartitionName", "AllowGroups", "MaxNodes", "TRES", "TotalCPUs", "TotalNodes", "QoS", "NodeName"]), st.text(max_size=12)))  # fmt: skip
 def test_unknown_words_never_break_it(values):
     node_of(values)
-    partition_of(values, [values], [], None, {}, {})
+    partition_of(values, [(values, node_of(values))], [], Mine(), {}, {})
 
 
 def test_a_partition_that_no_job_can_enter_is_closed():
@@ -248,3 +251,45 @@ def test_a_partition_that_no_job_can_enter_is_closed():
                                               ("MemSpecLimit=(null)", 512000)])  # fmt: skip
 def test_memory_that_slurm_keeps_for_itself_is_no_jobs(kept, memory):
     assert node_of(dict(word.split("=") for word in f"RealMemory=512000 {kept}".split())).memory == memory * 2**20
+
+
+def test_qualities_of_service_and_accounts_are_those_of_this_cluster():
+    asked = []
+    text = PARTITIONS.splitlines()[0]
+    listed = "\n".join(
+        f"{text.replace('PartitionName=', f'{rule} PartitionName={name}-')}"
+        for name, rule in (
+            ("open", ""),
+            ("a", "AllowQos=admin"),
+            ("b", "AllowQos=normal,admin"),
+            ("c", "DenyQos=normal,long"),
+        )
+    )
+    answers = other(
+        partition=CommandResult(0, listed),
+        config=CommandResult(0, "ClusterName = hpc1\n"),
+        associations=CommandResult(0, "p1|normal,long\np2|normal\n"),
+        user=CommandResult(0, "p1\n"),
+    )
+
+    def run(argv):
+        asked.append(argv)
+        return answers(argv)
+
+    cluster = read_slurm(run, "alice", ["users"])
+    assert [partition.closed for partition in cluster.partitions] == [
+        "", "it is for the qualities of service admin", "", "it is not for the qualities of service normal,long",
+    ]  # fmt: skip
+    assert (cluster.accounts, cluster.default_account) == (("p1", "p2"), "p1")
+    assert any("cluster=hpc1" in argv for argv in asked if "associations" in argv)
+
+
+def test_a_node_is_read_once_in_however_many_partitions(monkeypatch):
+    read = []
+    monkeypatch.setattr(
+        "modak_ansible.schedulers.slurm.cluster.node_of", lambda values: read.append(1) or node_of(values)
+    )
+    text = PARTITIONS.splitlines()[0]
+    many = "\n".join(text.replace("PartitionName=", f"PartitionName=p{number}-") for number in range(9))
+    assert len(partitions(partition=CommandResult(0, many))) == 9
+    assert len(read) <= len(NODES.splitlines())

@@ -337,3 +337,11 @@ def test_energy_counts_a_node_once():
     assert asked == [["sacct", *rows]]
     assert Slurm().joules(run, []) == {}
     assert Slurm().joules(lambda argv: NO_ACCOUNTING, ["1"]) == {}
+
+
+@pytest.mark.parametrize(
+    "reason", ["launch failed requeued held", "launch_failed_requeued_held", "JobHoldMaxRequeue", "JobHeldAdmin"]
+)
+def test_what_slurm_holds_itself_is_held(reason):
+    run = run_of(squeue=CommandResult(0, f"12|PENDING|{reason}||j|/h/a\n"))
+    assert Slurm().status(run, "12").state == "HELD"
