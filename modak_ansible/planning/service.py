@@ -250,7 +250,7 @@ def _check(
     if not mistakes and is_script(path):  # tosca-parser stumbles over what has been noted already
         check_with_tosca_parser(path, blueprint.inputs, mistakes, blueprint.template)
     elif not mistakes and not is_request(path):
-        note_what_tosca_parser_finds(path, blueprint.inputs, blueprint.imported, mistakes)
+        note_what_tosca_parser_finds(path, blueprint.inputs, blueprint.imported, mistakes, blueprint.template)
     if not blueprint.requests:
         return _Checked()
     state = blueprint_state(path)

@@ -101,7 +101,7 @@ def read_template(path: Path, root: Item, inputs: Inputs, mistakes: Mistakes) ->
     Args:
         path: beside which its files lie.
     """
-    given = _read_inputs(inputs, mistakes)
+    given = _read_inputs(inputs, mistakes, root.get("topology_template", "inputs"))
     if not _is_service_template(root, mistakes):
         return None
     note_secrets(root, mistakes)
@@ -189,8 +189,12 @@ def _is_service_template(root: Item, mistakes: Mistakes) -> bool:
     return check_version(root, mistakes)
 
 
-def _read_inputs(inputs: Inputs, mistakes: Mistakes) -> Item:
-    """The given values as one mapping; every value keeps the place where it was given."""
+def _read_inputs(inputs: Inputs, mistakes: Mistakes, declared: Item | None = None) -> Item:
+    """The given values as one mapping; every value keeps the place where it was given.
+
+    Args:
+        declared: the template's inputs; what is a string by them is taken as it is written, be it 2.10 or 10:00:00.
+    """
     entries: dict[str, Item] = {}
     keys: dict[str, Location] = {}
     location = Location("--input")
@@ -204,6 +208,9 @@ def _read_inputs(inputs: Inputs, mistakes: Mistakes) -> Item:
     for name, text in inputs.values:
         place = f"--input {name}"
         value = parse_yaml(text, place, mistakes) if text.strip() else Item(Location(place), text, text)
+        kind = declared.get(name, "type") if declared else None
+        if value is not None and kind and kind.value == "string" and isinstance(value.value, int | float):
+            value = Item(value.location, text.strip(), text)
         if value is not None:
             entries[name], keys[name] = value.at(Location(place)), Location(place)
     given = Item(location, entries, keys=keys)

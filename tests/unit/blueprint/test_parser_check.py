@@ -76,7 +76,7 @@ def asked(monkeypatch, tmp_path):
     """The templates that tosca-parser is asked about; nothing is kept of other tests."""
     found = []
 
-    def check(path, inputs, mistakes):
+    def check(path, inputs, mistakes, used=None):
         found.append(path)
         check_with_tosca_parser(path, inputs, mistakes)
 
@@ -141,7 +141,7 @@ def test_a_file_of_types_counts_as_well(tmp_path, asked, monkeypatch):
 def test_a_file_that_changes_while_it_is_judged_is_judged_again(blueprint, asked, monkeypatch):
     check = parser_check.check_with_tosca_parser
 
-    def changes(path, inputs, mistakes):
+    def changes(path, inputs, mistakes, used=None):
         check(path, inputs, mistakes)
         if len(asked) == 1:
             path.write_text(path.read_text() + "# another\n")

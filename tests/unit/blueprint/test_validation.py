@@ -14,6 +14,7 @@ from modak_ansible.planning.service import check_blueprint, plan_blueprint
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.forms.secret_rules import text_problem
 from modak_ansible.reading.blueprint.reader import Inputs, read_blueprint
+from modak_ansible.store.targets import target_file
 
 
 def check(blueprint, **inputs):
@@ -426,3 +427,34 @@ def test_a_member_of_a_group_that_is_not_there_has_its_place(blueprint):
     (message,) = check(blueprint)
     assert message.startswith("service.yaml:")
     assert not message.startswith("service.yaml:1:1:"), message
+
+
+@pytest.mark.parametrize(
+    ("section", "words"),
+    [
+        ('outputs: "%"', "outputs must be a mapping"), ("outputs: { end: when }", "end in outputs must be a mapping"),
+        ("groups: [ training ]", "groups must be a mapping"), ("groups: { all: training }", "all in groups must be a mapping"),
+    ],
+)  # fmt: skip
+def test_sections_of_another_shape(section, words, blueprint):
+    blueprint.replace("  node_templates:", f"  {section}\n  node_templates:")
+    assert any(f"wrong-type: {words}" in each and not each.startswith("service.yaml:1:1") for each in check(blueprint))
+
+
+@pytest.mark.parametrize("partitions", ["batch", "[ { name: batch, cores: many } ]"])
+def test_what_is_wrong_with_a_target_that_is_replaced_is_in_nobody_s_way(partitions, blueprint):
+    written = blueprint.service.read_text()
+    begin, end = written.index("        partitions:"), written.index("      capabilities:")
+    blueprint.service.write_text(f"{written[:begin]}        partitions: {partitions}\n{written[end:]}")
+    assert check(blueprint)
+    mistakes = Mistakes()
+    assert check_blueprint(blueprint.service, Inputs(targets=target_file("local")), mistakes)
+    assert not [*mistakes]
+
+
+def test_an_input_that_is_a_string_is_taken_as_it_is_written(blueprint):
+    blueprint.replace("    epochs: {", "    limit: { type: string, default: '00:20:00' }\n    epochs: {")
+    blueprint.replace('walltime: "00:30:00"', "walltime: { get_input: limit }")
+    assert check(blueprint, limit="00:50:00") == []
+    (plan,) = check_blueprint(blueprint.service, Inputs(None, (("limit", "00:50:00"),)), Mistakes())
+    assert plan.job.walltime == 3000

@@ -24,21 +24,26 @@ RULE = "tosca-parser"
 
 
 def note_what_tosca_parser_finds(
-    path: Path, inputs: dict[str, Any], imported: Sequence[tuple[str, Path]], mistakes: Mistakes
+    path: Path,
+    inputs: dict[str, Any],
+    imported: Sequence[tuple[str, Path]],
+    mistakes: Mistakes,
+    used: Item | None = None,
 ) -> None:
     """As :func:`check_with_tosca_parser`, which is not asked again about what it had nothing against before.
 
     Args:
         imported: the files of types that it imports, and those that these import, with the path as the import has it.
+        used: the template with the target that is used: where tosca-parser breaks over the file, another may be why.
     """
     judged = _judged(path, inputs, imported)
 
     def check() -> str | None:
-        check_with_tosca_parser(path, inputs, mistakes)
+        check_with_tosca_parser(path, inputs, mistakes, used=used)
         return None if mistakes or judged != _judged(path, inputs, imported) else ""
 
     if judged is None:
-        check_with_tosca_parser(path, inputs, mistakes)
+        check_with_tosca_parser(path, inputs, mistakes, used=used)
     else:
         kept_text("tosca-parser", judged, check)
 
@@ -63,7 +68,7 @@ def _named(path: Path, folder: Path) -> str:
 
 
 def check_with_tosca_parser(
-    path: Path, inputs: dict[str, Any], mistakes: Mistakes, written: Item | None = None
+    path: Path, inputs: dict[str, Any], mistakes: Mistakes, written: Item | None = None, *, used: Item | None = None
 ) -> None:
     """Notes what tosca-parser has against a service template.
 
@@ -71,8 +76,9 @@ def check_with_tosca_parser(
 
     Args:
         written: the template, where it is in no file.
+        used: what is asked instead where it breaks over the file.
     """
-    given = _with_found_imports(written or _tree(path), path.parent)
+    given = _with_found_imports(written or _tree(path), path.parent, is_in_file=written is None)
     ExceptionCollector, TOSCAException, ToscaTemplate = _import_tosca_parser()  # noqa: N806
     try:
         with contextlib.redirect_stdout(io.StringIO()), _each_file_once():
@@ -86,18 +92,23 @@ def check_with_tosca_parser(
         for message in filter(_is_mistake, said):
             mistakes.add(_place(message, tree), RULE, " ".join(message.split()))
     except Exception as error:  # noqa: BLE001 - it lets any error of its own out where a template is odd
+        if used is not None:
+            check_with_tosca_parser(path, inputs, mistakes, used)
+            return
         mistakes.add((written or _tree(path)).location, RULE, f"{type(error).__name__}: {' '.join(str(error).split())}")
 
 
-def _with_found_imports(tree: Item, folder: Path) -> dict[str, Any] | None:
+def _with_found_imports(tree: Item, folder: Path, *, is_in_file: bool) -> dict[str, Any] | None:
     """The template with the full paths of what it imports, as tosca-parser wants them of one that is in no file.
 
-    None where all that it imports lies beside it, and it reads the file itself.
+    None where it is in one, beside which all that it imports lies: tosca-parser reads that itself.
     """
     section = tree.get("imports")
     files = [str(file_of(element).value) for element in section.elements] if section else []
     found = [built_in(name) if not (folder / name).is_file() else folder / name for name in files]
-    if not any(path and path.parent != (folder / name).parent for name, path in zip(files, found, strict=True)):
+    if is_in_file and not any(
+        path and path.parent != (folder / name).parent for name, path in zip(files, found, strict=True)
+    ):
         return None
     plain: dict[str, Any] = tree.plain()
     plain["imports"] = [str(path.absolute()) if path else name for name, path in zip(files, found, strict=True)]

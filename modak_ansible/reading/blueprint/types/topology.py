@@ -78,7 +78,15 @@ def read_topology(
 
 def note_shapes(root: Item, mistakes: Mistakes) -> None:
     """Notes what of its nodes is no mapping and has to be one, as they are written, before a target file is laid over
-    them: nothing of it would be seen."""
+    them: nothing of it would be seen. So with outputs and groups, over which tosca-parser stumbles."""
+    for section, hint in (("outputs", "{ value: ... }"), ("groups", "{ type: tosca.groups.Root, members: [ ... ] }")):
+        given = root.get("topology_template", section)
+        if given is not None and given.value is not None and not given.is_map:
+            mistakes.add(given.location, "wrong-type", f"{section} must be a mapping", f"{section}: {{ NAME: {hint} }}")
+        for name, each in _entries(given).items():
+            if not each.is_map:
+                message = f"{name} in {section} must be a mapping"
+                mistakes.add(each.location, "wrong-type", message, f"{name}: {hint}")
     for name, node in _entries(root.get("topology_template", "node_templates")).items():
         for section in ("properties", "attributes", "capabilities"):
             given = node.get(section)

@@ -81,7 +81,7 @@ class CheckpointForm(Form):
     """When the training saves its state, and how often its job may be queued again: docs/checkpoints.md."""
 
     every: Annotated[int, Field(ge=1)] = Field(600, description="Seconds between two checkpoints.")
-    signal_before_wall: Annotated[int, Field(ge=10)] = Field(
+    signal_before_wall: Annotated[int, Field(ge=10, le=65535)] = Field(
         120, description="Seconds before the wall at which it is told to save and to end."
     )
     requeue: Annotated[int, Field(ge=0)] = Field(3, description="Times that the job may be queued again.")
