@@ -14,7 +14,7 @@ from modak_ansible.catalogue.entry import PLAIN, version_from
 from modak_ansible.model.application import Application
 from modak_ansible.optimisations.base import Draft, Numerics, Optimisation, Option, why_unseen
 
-_OLDEST_PYTHON = (3, 8)  # that the runtime can act in
+OLDEST_PYTHON = (3, 8)  # that the runtime can act in
 _OLDEST_KERAS = "2.6"  # TensorFlow's, that the runtime knows
 
 NO_PREPARE = "the script calls no prepare; one line would let it: see docs/prepare.md"
@@ -110,7 +110,7 @@ class CodeOptimisation(Optimisation):
         if switch_of(draft, switch or self.name):
             return "switch"
         python = python_of(draft)
-        if python is None or python < _OLDEST_PYTHON:
+        if python is None or python < OLDEST_PYTHON:
             return ""
         framework = framework_of(draft)
         if framework in self.hooked and (framework != "tensorflow" or is_at_least(draft, _OLDEST_KERAS)):
@@ -132,7 +132,7 @@ class CodeOptimisation(Optimisation):
         if draft.script is not None:
             return f"{draft.script.script} has no switch for it"
         python = python_of(draft)
-        if python is None or python < _OLDEST_PYTHON:
+        if python is None or python < OLDEST_PYTHON:
             return "nothing can act in a Python so old" if python else "nothing of ours is in a hub's image"
         return NO_PREPARE if framework in self.prepared else f"nothing acts in a script of {framework}"
 

@@ -82,7 +82,7 @@ def test_what_is_decided(blueprint):
     assert made["image"].value == "pytorch-2.13-cpu"
     assert made["threads"].value == "4"
     assert made["allocator"].value == "tcmalloc"
-    assert made["wait_policy"].value == "brief"
+    assert made["wait_policy"].value == "adaptive"
     assert made["staging"].value == "node-local"
     assert all(choice.reason for choice in made.values())
 
@@ -90,8 +90,7 @@ def test_what_is_decided(blueprint):
 def test_the_environment_holds_what_was_decided(blueprint):
     made = make_plan(request_of(blueprint.service, Inputs()), model=Measured(allocator_tcmalloc=1.3))
     assert made.job.environment == {
-        "OMP_NUM_THREADS": "4", "OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "1000",
-        "LD_PRELOAD": "libtcmalloc_minimal.so.4",
+        "OMP_NUM_THREADS": "4", "MODAK_CHOICES": "wait_policy=adaptive", "LD_PRELOAD": "libtcmalloc_minimal.so.4",
     }  # fmt: skip
 
 

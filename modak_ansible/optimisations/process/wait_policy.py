@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from modak_ansible.optimisations.base import Default, Draft, Optimisation, Option
+from modak_ansible.optimisations.base import Default, Draft, Optimisation, Option, why_unseen
+from modak_ansible.optimisations.code import OLDEST_PYTHON, python_of
 from modak_ansible.optimisations.properties import Property
 
 # Turns that a thread of libgomp spins before it sleeps; see wait_policy.md.
@@ -13,8 +14,9 @@ class WaitPolicy(Optimisation):
     name = "wait_policy"
     properties = (
         Property(
-            "Whether idle OpenMP threads spin (active), sleep (passive), or sleep soon (brief).",
-            ("active", "passive", "brief"),
+            "Whether idle OpenMP threads spin (active), sleep (passive), sleep soon (brief), or sleep soon only where "
+            "others are busy on the cores as the process begins (adaptive).",
+            ("active", "passive", "brief", "adaptive"),
         ),
     )
     suite_default = "stock"
@@ -32,21 +34,38 @@ class WaitPolicy(Optimisation):
         active = Option("active", "waiting threads spin, and are there at once", why_not=why_not)
         briefly = "waiting threads spin a thousand turns, and then leave their core to others"
         brief = Option("brief", briefly, why_not=why_not)
-        return stock, active, Option("passive", passive, why_not=why_not), brief
+        as_found = "where others are busy on the cores as the process begins they sleep soon, and elsewhere they spin"
+        adaptive = Option("adaptive", as_found, why_not=why_not or _why_nobody_looks(draft))
+        return stock, active, Option("passive", passive, why_not=why_not), brief, adaptive
 
     def default(self, draft: Draft) -> Default | None:
         if draft.threads == 1 or has_cores_alone(draft) or why_no_openmp(draft):
             return None
         reason = "others may use the node, and one busy neighbour doubles the time of spinning threads"
-        return Default("brief", reason)
+        if _why_nobody_looks(draft):
+            return Default("brief", reason)
+        return Default("adaptive", f"{reason}: they spin where the cores are idle when the process begins")
 
     def apply(self, draft: Draft, value: str) -> None:
         if value == "stock":
+            return
+        if value == "adaptive":  # what it is beside nobody; of what others disturb the model learns nothing
+            draft.choices[self.name] = value
             return
         draft.environment["OMP_WAIT_POLICY"] = "PASSIVE" if value == "brief" else value.upper()
         if value == "brief":  # libgomp's own, which it reads before the policy; other libraries sleep at once
             draft.environment["GOMP_SPINCOUNT"] = _BRIEFLY
         draft.settings[self.name] = value
+
+
+def _why_nobody_looks(draft: Draft) -> str:
+    """Why nothing of ours is in the process to look at the cores; empty where something is."""
+    if not draft.request.application.is_training:
+        return "nothing of ours is in the process of a program that is no training"
+    python = python_of(draft)
+    if python is None:
+        return why_unseen(draft) if draft.entry is None else "nothing of ours is in a hub's image"
+    return "" if python >= OLDEST_PYTHON else "nothing can act in a Python so old"
 
 
 def has_cores_alone(draft: Draft) -> bool:

@@ -253,7 +253,10 @@ def test_a_plan_appends_switches_and_keeps_the_rest(draft):
 def test_a_plan_tells_the_runtime_its_choices_in_one_line(draft):
     request = draft(application=PREPARES, memory_format="channels_last", matmul="onednn", numerics="any").request
     made = make_plan(request)
-    assert "    MODAK_CHOICES='matmul=onednn memory_format=channels_last optimizer_step=fused'\n" in made.job.script
+    assert (
+        "    MODAK_CHOICES='matmul=onednn memory_format=channels_last optimizer_step=fused wait_policy=adaptive'\n"
+        in (made.job.script)
+    )
 
 
 def test_tf_data_is_left_untuned_where_keras_uses_it(draft):

@@ -52,7 +52,7 @@ def test_more_threads_than_cores_are_refused(draft):
     ("resources", "binding", "waiting"),
     [
         ({"cores_per_process": 1}, None, None),  # one thread neither waits nor moves
-        ({"cores_per_process": 4}, "none", "brief"),  # others may be on the node
+        ({"cores_per_process": 4}, "none", "adaptive"),  # others may be on the node
         ({"cores_per_process": 4, "exclusive": True}, None, None),
         ({"cores_per_process": 8}, None, None),
     ],
@@ -71,6 +71,26 @@ def test_threads_spin_where_the_scheduler_keeps_jobs_to_their_cores(draft):
     matter("threads").apply(made, "4")
     assert matter("wait_policy").default(made) is matter("binding").default(made) is None
     assert matter("wait_policy").options(made)[0].reason.startswith("the job has its cores to itself")
+
+
+@pytest.mark.parametrize("entry", ["pytorch-2.13-cpu", "pytorch-1.4-pip", ""])
+def test_where_nothing_of_ours_looks_threads_spin_briefly(draft, entry):
+    made = draft(resources={"cores_per_process": 4})
+    made.entry = next((each for each in made.catalogue.entries if each.name == entry), None)
+    matter("threads").apply(made, "4")
+    policy = matter("wait_policy")
+    looks = entry == "pytorch-2.13-cpu"
+    assert policy.default(made).value == ("adaptive" if looks else "brief")
+    adaptive = policy.options(made)[-1]
+    assert (adaptive.value, bool(adaptive.why_not)) == ("adaptive", not looks)
+
+
+def test_where_the_process_looks_at_its_cores_nothing_is_set_before(draft):
+    made = draft(resources={"cores_per_process": 4})
+    matter("wait_policy").apply(made, "adaptive")
+    assert (made.choices, made.environment, made.settings) == ({"wait_policy": "adaptive"}, {}, {})
+    matter("wait_policy").apply(made, "brief")
+    assert made.environment == {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "1000"}
 
 
 def test_binding_and_waiting_set_what_openmp_reads(draft):

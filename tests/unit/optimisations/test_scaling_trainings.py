@@ -88,8 +88,10 @@ def test_whole_nodes_are_filled(model):
     assert {point.processes // point.nodes for point in plan.scale.curve} == {4}
 
 
-def test_what_only_safety_has_set_may_be_unmeasured(model):
-    plan = make_plan(request(cores=9, at=2, minimal_efficiency=0.01), model=model)
+def test_what_only_the_user_has_set_may_be_unmeasured(model):
+    asked = request(cores=9, at=2, minimal_efficiency=0.01)
+    wished = asked.optimisation.model_copy(update={"wait_policy": "brief"})
+    plan = make_plan(asked.model_copy(update={"optimisation": wished}), model=model)
     assert "without the effect of wait policy brief, which was not measured" in plan.scale.source
     assert plan.job.processes_per_node == 4
 

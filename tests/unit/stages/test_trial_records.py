@@ -92,7 +92,7 @@ def test_the_model_learns_from_them(request_, report):
     records = trial_records(plan, JOB, report(plan))
     [learnt] = cases(records, {}, load_model().stored.machines)
     assert learnt.step_seconds == 0.2
-    assert learnt.facts.switches == {"wait_policy": "brief"}
+    assert learnt.facts.switches == {}
     assert set(learnt.answers) == {"step", "first_step", "start"}
 
 

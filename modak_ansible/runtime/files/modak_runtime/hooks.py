@@ -4,7 +4,7 @@ import os
 import sys
 import time
 
-from modak_runtime import curves, ranks
+from modak_runtime import curves, ranks, waiting
 from modak_runtime.report import Report, Without, parsed
 from modak_runtime.steps import Steps
 
@@ -18,6 +18,7 @@ def install():
         ranks.begin()
         report, steps = _begin()
         _state.append((report, steps))
+        waiting.settle(report)
         curves.begin(report)
         sys.meta_path.insert(0, _Finder(report, steps))
 
