@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from modak_ansible.commands.jobs.operate import Only, Several
-from modak_ansible.errors import ModakError, UsageError
+from modak_ansible.errors import ModakError, UsageError, last_line
 
 if TYPE_CHECKING:
     import subprocess
@@ -135,5 +135,5 @@ def _started(program: str, folder: Path, port: int | None) -> tuple[subprocess.P
             log.unlink()
         process.terminate()
         process.wait()
-    last = said.decode(errors="replace").strip().splitlines()
-    raise ModakError(f"TensorBoard did not begin: {last[-1] if last else 'it says nothing'}")
+    why = last_line(said.decode(errors="replace"), "it says nothing")
+    raise ModakError(f"TensorBoard did not begin: {why}")
