@@ -10,6 +10,7 @@ from typing import Any
 
 from modak_ansible.deployment.searches.kept import searches_of
 from modak_ansible.errors import ModakError, UsageError, nearest
+from modak_ansible.model.quantities import some_of
 from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.record import RecordData
 from modak_ansible.target.core.plan import Plan
@@ -104,7 +105,7 @@ def compare(
             "a script gives them to modak_runtime.log, or writes metrics.json, metrics.jsonl, metrics.csv or "
             "TensorBoard's event files"
         )
-        raise UsageError(f"no number is known of {_told([store.name for store in stores])}", hint=hint)
+        raise UsageError(f"no number is known of {some_of([store.name for store in stores], 3)}", hint=hint)
     if by is not None and by not in counted:
         hint = nearest(by, names) or f"there are {', '.join(names[:12])}, and {len(names) - 12} more"
         raise UsageError(f"none of these trainings has a number {by}", hint=hint)
@@ -191,7 +192,3 @@ def _differing(runs: Iterable[Run]) -> tuple[str, ...]:
     found = list(runs)
     names = list(dict.fromkeys(name for run in found for name in reversed(run.given)))
     return tuple(name for name in reversed(names) if len({run.given.get(name) for run in found}) > 1)
-
-
-def _told(names: Sequence[str]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
