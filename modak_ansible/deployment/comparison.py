@@ -80,7 +80,7 @@ def compare(
     by: str | None = None,
     *,
     rising: bool | None = None,
-    fetch: Callable[[Sequence[DeploymentStore]], object] | None = None,
+    fetch: Callable[..., object] | None = None,
 ) -> Comparison:
     """Compares trainings by one of their numbers.
 
@@ -125,16 +125,14 @@ def compare(
     return Comparison(by, is_better_above, tuple(names), _differing(runs), ordered, tuple(remarks), axis)
 
 
-def fetched(
-    stores: Sequence[DeploymentStore], fetch: Callable[[Sequence[DeploymentStore]], object] | None
-) -> list[str]:
+def fetched(stores: Sequence[DeploymentStore], fetch: Callable[..., object] | None) -> list[str]:
     """Brings what is not here; what stands in the way is a remark, for what is here can be compared."""
     there = [store for store in stores if not store.record_now().get("undeployed") and store.job.get("job_id")]
     wanted = [store for store in there if not store.is_brought]
     if not wanted or fetch is None:
         return []
     try:
-        fetch(wanted)
+        fetch(*wanted)
     except ModakError as error:
         return [f"what is on the target could not be brought: {error.message}"]
     return []

@@ -71,7 +71,7 @@ def _show(folders: list[Path], events: LiveEvents, process: subprocess.Popen[byt
     while process.poll() is None:
         if not all_ended:
             stores = [DeploymentStore(folder) for folder in folders]
-            remarks = fetched(stores, lambda wanted: fetch_results(*wanted))
+            remarks = fetched(stores, fetch_results)
             count = events.add(stores)
             all_ended = all(store.is_brought for store in stores)
             if remarks and remarks != [said]:
