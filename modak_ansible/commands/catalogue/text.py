@@ -17,19 +17,6 @@ from modak_ansible.target.core.files import read_json
 _TITLES = ("name", "framework", "version", "origin", "compilers", "needs", "base", "state")
 
 
-def find_entry(name: str) -> Entry:
-    """
-    Raises:
-        UsageError: the catalogue has no such entry.
-    """
-    catalogue = load_catalogue()
-    entries = {entry.name: entry for entry in catalogue.entries}
-    if name not in entries:
-        message, hint = catalogue.why_none(name)
-        raise UsageError(message, hint=hint)
-    return entries[name]
-
-
 # --- the table
 
 

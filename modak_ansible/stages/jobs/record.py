@@ -170,7 +170,7 @@ def _identity(
     metrics: Report | None,
     report: Report | None,
 ) -> dict[str, Any]:
-    entry = next((entry for entry in load_catalogue().entries if entry.name == plan.image.entry), None)
+    entry = load_catalogue().find(plan.image.entry)
     started = job.get("started")
     began = datetime.fromtimestamp(started, UTC) if started else datetime.now(UTC)
     said = _reported_version(plan, report) or str(_mapping(_mapping(metrics).get("framework")).get("version") or "")
