@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from modak_ansible.commands.jobs.operate import Only, Several
+from modak_ansible.commands.options import Port
 from modak_ansible.errors import ModakError, UsageError, last_line
 
 if TYPE_CHECKING:
@@ -25,9 +26,7 @@ def command(
     deployments: Several,
     training: Only = None,
     every: Annotated[float, typer.Option(metavar="SECONDS", min=2, help="How often what is new is fetched.")] = 10.0,
-    port: Annotated[
-        int | None, typer.Option(metavar="PORT", min=1, max=65535, help="On this machine; a free one without it.")
-    ] = None,
+    port: Port = None,
 ) -> None:
     """Show trainings in TensorBoard while they go on, until Ctrl-C.
 
