@@ -105,7 +105,8 @@ def compare(
             "a script gives them to modak_runtime.log, or writes metrics.json, metrics.jsonl, metrics.csv or "
             "TensorBoard's event files"
         )
-        raise UsageError(f"no number is known of {some_of([store.name for store in stores], 3)}", hint=hint)
+        told = some_of([store.name for store in stores], 3)
+        raise UsageError(f"no number is known of {told}", hint=hint)
     if by is not None and by not in counted:
         hint = nearest(by, names) or f"there are {', '.join(names[:12])}, and {len(names) - 12} more"
         raise UsageError(f"none of these trainings has a number {by}", hint=hint)

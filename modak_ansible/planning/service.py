@@ -348,8 +348,8 @@ def the_one(path: Path, found: list[Planned], training: str | None) -> Planned:
     named = those_named(path, found, training)
     names = [planned.plan.training for planned in named]
     if len(names) > 1:
-        hint = f"say which one: --training {names[0]}"
-        raise UsageError(f"{path} has several trainings: {some_of(names, _SHOWN)}", hint=hint)
+        shown, hint = some_of(names, _SHOWN), f"say which one: --training {names[0]}"
+        raise UsageError(f"{path} has several trainings: {shown}", hint=hint)
     return named[0]
 
 

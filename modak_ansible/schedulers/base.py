@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from ..errors import last_line
-
 
 class JobState(str, Enum):
     """Where a job is in its life."""
@@ -53,7 +51,8 @@ class CommandResult:
     @property
     def message(self) -> str:
         """The last line that says anything, errors first."""
-        return last_line(self.err or self.out, f"exit code {self.code}")
+        lines = [line.strip() for line in (self.err or self.out).splitlines() if line.strip()]
+        return lines[-1] if lines else f"exit code {self.code}"
 
     def said_by(self, command: str) -> str:
         """The message behind the command's name, which most write before it themselves."""

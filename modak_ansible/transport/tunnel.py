@@ -81,7 +81,7 @@ class Tunnel:
             text = said.read().decode(errors="replace")
         if refused := self._connection.refused(text):
             raise refused
-        why = last_line(text, f"{self._connection.address} does not answer")
+        why = last_line(text, "") or f"{self._connection.address} does not answer"
         address = self.there[0]
         raise NoTunnel(f"there is no tunnel to {address}: {why}", hint="try again: what runs there goes on")
 
