@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import resource
 import shutil
 import statistics
 import subprocess
@@ -23,7 +22,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+from campaign_time import ROOT, processor
+
 SHIPPED = ROOT / "tosca" / "blueprints" / "mnist-pytorch-slurm"
 RUN = "from modak_ansible.__main__ import run; run()"
 FIRST, AGAIN = "modak plan, the first time", "modak plan, 1 training"
@@ -68,13 +68,11 @@ def times_of(commands: dict[str, list[str]], rounds: int, cache: str) -> dict[st
 
 
 def _time_of(command: list[str], environment: dict[str, str]) -> tuple[float, float]:
-    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    before, began = processor(), time.perf_counter()
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, check=False)
     if done.returncode:
         sys.exit(done.stderr.decode())
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return used, time.perf_counter() - began
+    return processor() - before, time.perf_counter() - began
 
 
 def tell(times: dict[str, list[tuple[float, float]]]) -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import shlex
 import shutil
 import statistics
@@ -23,6 +22,8 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from campaign_time import processor
 
 import modak_ansible as modak
 from modak_ansible.store.record import Record
@@ -115,17 +116,12 @@ def status(template: Path, deployments: Path, names: list[str]) -> tuple[Cost, C
 
 
 def timed(command: list[str], lines: int | None = None) -> Cost:
-    began, before = time.perf_counter(), _children()
+    began, before = time.perf_counter(), processor()
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    cost = Cost(time.perf_counter() - began, _children() - before)
+    cost = Cost(time.perf_counter() - began, processor() - before)
     if lines is not None and len(done.stdout.splitlines()) != lines:
         sys.exit(f"{' '.join(command)} printed {len(done.stdout.splitlines())} lines:\n{done.stdout[:2000]}")
     return cost
-
-
-def _children() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 def on(target: Connection, script: str, *words: str, lines: Sequence[str] = ()) -> str:

@@ -122,6 +122,12 @@ def harmless(text: str) -> str:
     )
 
 
+def last_line(text: str, otherwise: str = "no reason given") -> str:
+    """The last line of what a program said that says anything, which mostly tells why it failed."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else otherwise
+
+
 def close_to(name: str, valid: Iterable[str]) -> str:
     """The name that one was mistyped from, as it seems; empty where none is near."""
     close = difflib.get_close_matches(name, sorted(set(valid)), n=1, cutoff=0.8)

@@ -56,14 +56,11 @@ def pattern_for(framework: str, like: str, version: str, catalogue: Catalogue) -
     Raises:
         UsageError: there is none.
     """
-    entries = {entry.name: entry for entry in catalogue.entries}
     if like:
-        if like not in entries:
-            message, hint = catalogue.why_none(like)
-            raise UsageError(message, hint=hint)
-        if entries[like].framework != framework:
-            raise UsageError(f"{like} is a build of {entries[like].framework}, not of {framework}")
-        return entries[like]
+        entry = catalogue.entry(like)
+        if entry.framework != framework:
+            raise UsageError(f"{like} is a build of {entry.framework}, not of {framework}")
+        return entry
     of_pip = [each for each in catalogue.of_framework(framework) if each.origin == "pip" and not each.accelerator]
     # nothing else goes into what Python 2.7 was made for
     plain = [each for each in of_pip if not catalogue.bases[each.base].python.startswith("2.")] or of_pip

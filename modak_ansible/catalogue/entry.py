@@ -8,7 +8,7 @@ from typing import Literal
 from packaging.version import InvalidVersion, Version
 from pydantic import Field
 
-from modak_ansible.errors import nearest
+from modak_ansible.errors import UsageError, nearest
 from modak_ansible.model.base import Model
 from modak_ansible.model.dataset import DataSource
 from modak_ansible.model.measured.workload import Workload, WorkloadScript
@@ -140,6 +140,19 @@ class Catalogue(Model):
     def brought(self) -> frozenset[str]:
         """The packages of Python that some entry brings."""
         return frozenset(name for entry in self.entries for name in entry.brings)
+
+    def find(self, name: str) -> Entry | None:
+        return next((entry for entry in self.entries if entry.name == name), None)
+
+    def entry(self, name: str) -> Entry:
+        """
+        Raises:
+            UsageError: there is no such entry.
+        """
+        if (entry := self.find(name)) is None:
+            message, hint = self.why_none(name)
+            raise UsageError(message, hint=hint)
+        return entry
 
     def why_none(self, name: str) -> tuple[str, str]:
         """Why there is no entry of a name, and a hint."""

@@ -23,14 +23,14 @@ from modak_ansible.errors import FAILED, INTERRUPTED, USAGE, ModakError, harmles
 _UsageError: type[Any] = typer.BadParameter.__mro__[1]
 _ClickError: type[Any] = typer.BadParameter.__mro__[2]
 
-# In the order of the help; each is a module of its own, in the folder of what it acts on.
+# In the order of the help; each is a module of its own, in the folder of what it acts on, but for those of jobs.acts.
 _COMMANDS = {
     "init": "plan", "discover": "admin", "login": "admin", "logout": "admin", "check": "admin", "validate": "plan",
     "plan": "plan", "diff": "plan", "deploy": "deploy", "tune": "plan", "trace": "plan", "status": "status",
     "logs": "jobs", "top": "jobs", "shell": "jobs", "notebook": "jobs", "results": "jobs", "compare": "compare",
-    "export": "compare", "tensorboard": "compare", "resume": "jobs", "cancel": "jobs", "hold": "jobs",
-    "release": "jobs", "requeue": "jobs", "undeploy": "jobs", "gc": "admin", "package": "plan", "image": "catalogue",
-    "schema": "plan",
+    "export": "compare", "tensorboard": "compare", "resume": "jobs", "cancel": "jobs.acts", "hold": "jobs.acts",
+    "release": "jobs.acts", "requeue": "jobs.acts", "undeploy": "jobs", "gc": "admin", "package": "plan",
+    "image": "catalogue", "schema": "plan",
 }  # fmt: skip
 _GROUPS = {"targets": "admin", "catalogue": "catalogue", "bench": "bench", "model": "bench", "testbed": "admin"}
 
@@ -51,10 +51,12 @@ def application(words: Sequence[str] = ()) -> typer.Typer:
     app.callback(invoke_without_command=True)(_root)
     is_one = bool(words) and words[0] in (*_COMMANDS, *_GROUPS)
     for name in [words[0]] if is_one else (*_COMMANDS, *_GROUPS):
-        folder = _COMMANDS.get(name) or _GROUPS[name]
-        module = importlib.import_module(f"modak_ansible.commands.{folder}.{name}")
+        folder, _, several = (_COMMANDS.get(name) or _GROUPS[name]).partition(".")
+        module = importlib.import_module(f"modak_ansible.commands.{folder}.{several or name}")
         if name in _GROUPS:
             app.add_typer(module.app)
+        elif several:
+            app.command(name, epilog=module.EXAMPLES.format(name))(getattr(module, name))
         else:
             app.command(name, epilog=module.EXAMPLES)(module.command)
     return app

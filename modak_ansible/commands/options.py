@@ -47,6 +47,10 @@ InputValues = Annotated[
 Training = Annotated[
     str | None, typer.Option(help="Which training, or which point of its sweep, where the blueprint has several.")
 ]
+Port = Annotated[
+    int | None,
+    typer.Option("--port", metavar="PORT", min=1, max=65535, help="On this machine; a free one without it."),
+]
 On = Annotated[
     str | None,
     typer.Option(

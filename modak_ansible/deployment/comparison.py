@@ -10,6 +10,7 @@ from typing import Any
 
 from modak_ansible.deployment.searches.kept import searches_of
 from modak_ansible.errors import ModakError, UsageError, nearest
+from modak_ansible.model.quantities import some_of
 from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.record import RecordData
 from modak_ansible.target.core.plan import Plan
@@ -79,7 +80,7 @@ def compare(
     by: str | None = None,
     *,
     rising: bool | None = None,
-    fetch: Callable[[Sequence[DeploymentStore]], object] | None = None,
+    fetch: Callable[..., object] | None = None,
 ) -> Comparison:
     """Compares trainings by one of their numbers.
 
@@ -104,7 +105,8 @@ def compare(
             "a script gives them to modak_runtime.log, or writes metrics.json, metrics.jsonl, metrics.csv or "
             "TensorBoard's event files"
         )
-        raise UsageError(f"no number is known of {_told([store.name for store in stores])}", hint=hint)
+        told = some_of([store.name for store in stores], 3)
+        raise UsageError(f"no number is known of {told}", hint=hint)
     if by is not None and by not in counted:
         hint = nearest(by, names) or f"there are {', '.join(names[:12])}, and {len(names) - 12} more"
         raise UsageError(f"none of these trainings has a number {by}", hint=hint)
@@ -124,16 +126,14 @@ def compare(
     return Comparison(by, is_better_above, tuple(names), _differing(runs), ordered, tuple(remarks), axis)
 
 
-def fetched(
-    stores: Sequence[DeploymentStore], fetch: Callable[[Sequence[DeploymentStore]], object] | None
-) -> list[str]:
+def fetched(stores: Sequence[DeploymentStore], fetch: Callable[..., object] | None) -> list[str]:
     """Brings what is not here; what stands in the way is a remark, for what is here can be compared."""
     there = [store for store in stores if not store.record_now().get("undeployed") and store.job.get("job_id")]
     wanted = [store for store in there if not store.is_brought]
     if not wanted or fetch is None:
         return []
     try:
-        fetch(wanted)
+        fetch(*wanted)
     except ModakError as error:
         return [f"what is on the target could not be brought: {error.message}"]
     return []
@@ -191,7 +191,3 @@ def _differing(runs: Iterable[Run]) -> tuple[str, ...]:
     found = list(runs)
     names = list(dict.fromkeys(name for run in found for name in reversed(run.given)))
     return tuple(name for name in reversed(names) if len({run.given.get(name) for run in found}) > 1)
-
-
-def _told(names: Sequence[str]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

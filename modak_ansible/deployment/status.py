@@ -11,7 +11,7 @@ from modak_ansible.model.target import costs_until
 from modak_ansible.store.deployments import natural
 from modak_ansible.store.forecasts import WAITING, Told, noted, told_of
 from modak_ansible.store.machines import cost_so_far, hosts_of
-from modak_ansible.store.record import NOT_RUN, latest, trains
+from modak_ansible.store.record import NOT_RUN, latest, mapping, trains
 from modak_ansible.target.jobs.situation import LIVING, UNKNOWN
 from modak_ansible.transport.ssh import Way
 
@@ -123,11 +123,11 @@ def row_of(entry: Entry) -> StatusRow:
     job = _job(entry)
     is_noted = job.get("job_id") == _noted_job(record).get("job_id")
     said = answer["progress"] if answer else None
-    progress = cast("Progress", _mapping(said or (record.get("progress") if is_noted else None)))
-    metrics = _mapping(record.get("metrics"))
+    progress = cast("Progress", mapping(said or (record.get("progress") if is_noted else None)))
+    metrics = mapping(record.get("metrics"))
     # the last look may have been before the end, of which all was brought
     told = (progress, metrics) if job.get("state") in LIVING else (metrics, progress)
-    numbers = _mapping(told[0].get("numbers") or told[1].get("numbers"))
+    numbers = mapping(told[0].get("numbers") or told[1].get("numbers"))
 
     def latest(name: str) -> Any:
         return next((found for each in (told[0], numbers, told[1]) if (found := each.get(name)) is not None), None)
@@ -213,7 +213,7 @@ def rows_of(entries: list[Entry]) -> list[StatusRow]:
             continue
         try:
             rows.append(row_of(entry))
-            if name := _mapping(entry.known.record.get("trial")).get("search"):
+            if name := mapping(entry.known.record.get("trial")).get("search"):
                 if name not in searches:
                     searches[name] = search_of(entry.known)
                 if state := searches[name]:
@@ -257,7 +257,7 @@ def _state(entry: Entry, job: JobNote) -> str:
 
 def _pruned(entry: Entry, job: JobNote) -> str:
     """Why a trial of a search was cancelled; empty where it was not."""
-    return str(_mapping(entry.known.record.get("trial")).get("pruned", "")) if job.get("state") == "CANCELLED" else ""
+    return str(mapping(entry.known.record.get("trial")).get("pruned", "")) if job.get("state") == "CANCELLED" else ""
 
 
 def _explanation(entry: Entry, job: JobNote) -> str:
@@ -304,7 +304,7 @@ def _predicted(plan: Plan, record: RecordData) -> float | None:
     share, seconds = _share_of_data(plan, record), float(found["seconds"]["middle"])
     if share == 1.0:
         return round(seconds, 1)
-    training = _mapping(found.get("parts")).get("training")
+    training = mapping(found.get("parts")).get("training")
     return round(seconds - (1.0 - share) * float(training["middle"]), 1) if share and training else None
 
 
@@ -316,7 +316,7 @@ def _share_of_data(plan: Plan, record: RecordData) -> float | None:
         return 1.0
     from modak_ansible.model.dataset import DIGITS_LABEL, DIGITS_SAMPLES  # noqa: PLC0415 - pydantic is slow to import
 
-    samples = _mapping(plan["application"].get("work")).get("samples")
+    samples = mapping(plan["application"].get("work")).get("samples")
     return min(1.0, DIGITS_SAMPLES / samples) if record.get("data") == DIGITS_LABEL and samples else None
 
 
@@ -326,13 +326,8 @@ def _planned_epochs(plan: Plan) -> int | None:
 
 
 def _noted_job(record: RecordData) -> JobNote:
-    return cast("JobNote", _mapping(record.get("job")))
+    return cast("JobNote", mapping(record.get("job")))
 
 
 def _noted_stages(record: RecordData) -> list[StageNote]:
-    return [cast("StageNote", _mapping(stage)) for stage in _mapping(record.get("stages")).values()]
-
-
-def _mapping(value: Any) -> dict[str, Any]:
-    """The value itself, where it is a mapping: a record may have been written by anybody."""
-    return value if isinstance(value, dict) else {}
+    return [cast("StageNote", mapping(stage)) for stage in mapping(record.get("stages")).values()]

@@ -22,7 +22,6 @@ from modak_ansible.deployment.status_query import ask_targets
 from modak_ansible.errors import ModakError, UsageError, nearest
 from modak_ansible.planning.service import Planned, plan_all
 from modak_ansible.reading.blueprint.inputs import Inputs
-from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.deployments import find_all, find_trainings, known_deployments
 from modak_ansible.store.project import find_blueprint, state_folder
 
@@ -142,7 +141,7 @@ def compare(
     Raises:
         ModakError: there is no such deployment, or none has a number of that name.
     """
-    return compare_all(find_all(deployments, training), by, rising=rising, fetch=_fetch if ask else None)
+    return compare_all(find_all(deployments, training), by, rising=rising, fetch=fetch_results if ask else None)
 
 
 def export(*deployments: str, tool: str, to: str | Path, training: str | None = None, ask: bool = True) -> int:
@@ -161,9 +160,5 @@ def export(*deployments: str, tool: str, to: str | Path, training: str | None = 
     if tool not in TOOLS:
         raise UsageError(f"runs are not written for {tool}", hint=nearest(tool, TOOLS))
     stores = find_all(deployments, training)
-    fetched(stores, _fetch if ask else None)
+    fetched(stores, fetch_results if ask else None)
     return export_all(tool, stores, Path(to))[0]
-
-
-def _fetch(stores: Sequence[DeploymentStore]) -> None:
-    fetch_results(*stores)

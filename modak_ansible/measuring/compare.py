@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from modak_ansible.measuring.report.runs import speed, steady_seconds
 from modak_ansible.measuring.statistics import Ratio, Summary, paired_ratio, summary
 from modak_ansible.model.measured.record import Record, TrainingResult
 
@@ -112,9 +113,7 @@ def _line(name: str, runs: list[Record], baseline: list[Record]) -> Line:
     outcomes = [each.outcome for each in ignored]
     own = _steady(runs)
     parts = {title: [value for each in measured if (value := part(each)) is not None] for title, part in PARTS.items()}
-    rates = [
-        rate for each in measured if (rate := _median(epoch.images_per_second for epoch in each.steady)) is not None
-    ]
+    rates = [rate for each in measured if (rate := speed(each)) is not None]
     return Line(
         variant=name,
         steady=summary(own.values()) if own else None,
@@ -137,21 +136,16 @@ def _tick(runs: list[Record]) -> float | None:
 def _steady(runs: list[Record]) -> dict[BlockKey, float]:
     """Seconds of a steady epoch by round."""
     medians = {
-        (run.suite_digest, run.round): _median(epoch.seconds for epoch in run.training.steady)
+        (run.suite_digest, run.round): steady_seconds(run.training)
         for run in runs
         if run.outcome == "measured" and run.training
     }
     return {block: value for block, value in medians.items() if value is not None}
 
 
-def _median(values: Iterable[float]) -> float | None:
-    known = list(values)
-    return summary(known).median if known else None
-
-
 def _excess(result: TrainingResult) -> float | None:
     """What the first epoch took longer than a steady one: the tracing, and the filling of caches."""
-    steady = _median(epoch.seconds for epoch in result.steady)
+    steady = steady_seconds(result)
     return None if steady is None else result.epochs[0].seconds - steady
 
 

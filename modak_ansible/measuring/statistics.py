@@ -49,7 +49,7 @@ def summary(values: Iterable[float]) -> Summary:
     return Summary(float(np.median(numbers)), float(numbers.min()), float(numbers.max()), int(numbers.size))
 
 
-def paired_ratio(baseline: Mapping[Block, float], other: Mapping[Block, float], seed: int = 0) -> Ratio | None:
+def paired_ratio(baseline: Mapping[Block, float], other: Mapping[Block, float]) -> Ratio | None:
     """``other / baseline``: the median over the rounds that have both, with a bootstrap interval over those rounds.
 
     Only runs of one round are divided by each other: a machine that is slower in the afternoon slows both alike. With
@@ -58,7 +58,6 @@ def paired_ratio(baseline: Mapping[Block, float], other: Mapping[Block, float], 
     Args:
         baseline: a positive measurement by round.
         other: the same of what is compared.
-        seed: of the resampling, so that a report can be made again.
 
     Returns:
         None where no round has both.
@@ -70,7 +69,8 @@ def paired_ratio(baseline: Mapping[Block, float], other: Mapping[Block, float], 
     median = float(np.median(ratios))
     if len(rounds) == 1:
         return Ratio(median, None, None, 1)
-    drawn = np.random.default_rng(seed).integers(len(ratios), size=(_RESAMPLES, len(ratios)))
+    # a report is made again with the same numbers
+    drawn = np.random.default_rng(0).integers(len(ratios), size=(_RESAMPLES, len(ratios)))
     edge = 100 * (1 - CONFIDENCE) / 2
     low, high = np.percentile(np.median(ratios[drawn], axis=1), [edge, 100 - edge])
     return Ratio(median, float(low), float(high), len(rounds))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 _WALLTIME = re.compile(r"(?:(?P<days>\d{1,4})-)?(?P<hours>\d{1,5}):(?P<minutes>\d{2}):(?P<seconds>\d{2})", re.ASCII)
 _SIZE = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>B|[kKMGT]i?B)", re.ASCII)
@@ -109,3 +110,8 @@ def parse_duration(text: str) -> float:
 def counted(number: int, noun: str) -> str:
     plural = "es" if noun.endswith("s") else "s"
     return f"{number} {noun}{'' if number == 1 else plural}"
+
+
+def some_of(names: Sequence[str], most: int) -> str:
+    """The first names, and how many more there are: ``a, b and 4 more``."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

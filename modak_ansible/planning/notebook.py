@@ -84,7 +84,7 @@ def check_python(plan: Plan, catalogue: Catalogue) -> None:
     Raises:
         UsageError: JupyterLab has no release for the Python of a notebook's build.
     """
-    entry = next((entry for entry in catalogue.entries if entry.name == plan.image.entry), None)
+    entry = catalogue.find(plan.image.entry)
     base = catalogue.bases.get(entry.base) if entry else None
     if entry and base and tuple(map(int, base.python.split("."))) < _PYTHON:
         hint = "take another version: modak catalogue lists them"

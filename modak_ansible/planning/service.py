@@ -14,6 +14,7 @@ from modak_ansible.model.measured.need import Need, by_intensity
 from modak_ansible.model.measured.refusal import Refusal
 from modak_ansible.model.measured.seen_image import SeenImage
 from modak_ansible.model.plan import UNSIGNED, Note, Plan, digest_of
+from modak_ansible.model.quantities import some_of
 from modak_ansible.model.request import Request, without
 from modak_ansible.model.search import Search, Value
 from modak_ansible.performance import PerformanceModel, load_model
@@ -204,23 +205,15 @@ def request_of(path: Path, inputs: Inputs, training: str | None = None, target: 
     return _known_here(alone, known_testbed(state), seen_images(state), known_needs(state))
 
 
-def check_blueprint(
-    path: Path,
-    inputs: Inputs,
-    mistakes: Mistakes,
-    warnings: Mistakes | None = None,
-    training: str | None = None,
-    change: Change | None = None,
-) -> list[Plan]:
+def check_blueprint(path: Path, inputs: Inputs, mistakes: Mistakes, warnings: Mistakes | None = None) -> list[Plan]:
     """Reads and plans all of a blueprint, or a request; what is wrong is noted, with its place.
 
     Builds that its project knows to fail their probe on the target are not taken.
 
     Args:
         warnings: collects what is read, and would be better written otherwise.
-        training: the only one that is planned, if it is there, with what comes before it; all are read.
     """
-    return [plan for _, plan in _check(path, inputs, mistakes, warnings, training, change).found]
+    return [plan for _, plan in _check(path, inputs, mistakes, Mistakes() if warnings is None else warnings).found]
 
 
 class _Checked(NamedTuple):
@@ -236,17 +229,20 @@ def _check(
     path: Path,
     inputs: Inputs,
     mistakes: Mistakes,
-    warnings: Mistakes | None,
-    training: str | None,
-    change: Change | None,
+    warnings: Mistakes,
+    training: str | None = None,
+    change: Change | None = None,
 ) -> _Checked:
+    """
+    Args:
+        training: the only one that is planned, if it is there, with what comes before it; all are read.
+    """
     blueprint = read(path, inputs, mistakes)
     if blueprint is None:
         return _Checked()
-    into = Mistakes() if warnings is None else warnings
     check_arguments(blueprint, mistakes, blueprint.warnings)
     for warning in blueprint.warnings:
-        into.add(warning.location, warning.rule, warning.message, warning.hint)
+        warnings.add(warning.location, warning.rule, warning.message, warning.hint)
     if not mistakes and is_script(path):  # tosca-parser stumbles over what has been noted already
         check_with_tosca_parser(path, blueprint.inputs, mistakes, blueprint.template)
     elif not mistakes and not is_request(path):
@@ -263,7 +259,7 @@ def _check(
         request = _known_here(after_planned(asked, found), testbed, images, needs)
         if change and asked.training in wanted:
             request = change(request)
-        plan = _plan_or_note(blueprint, request, known, mistakes, into, is_strict=inputs.strict)
+        plan = _plan_or_note(blueprint, request, known, mistakes, warnings, is_strict=inputs.strict)
         if plan:
             found.append((request, plan))
     return _Checked(
@@ -352,8 +348,7 @@ def the_one(path: Path, found: list[Planned], training: str | None) -> Planned:
     named = those_named(path, found, training)
     names = [planned.plan.training for planned in named]
     if len(names) > 1:
-        shown = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
-        hint = f"say which one: --training {names[0]}"
+        shown, hint = some_of(names, _SHOWN), f"say which one: --training {names[0]}"
         raise UsageError(f"{path} has several trainings: {shown}", hint=hint)
     return named[0]
 

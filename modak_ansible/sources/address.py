@@ -7,6 +7,7 @@ from typing import ClassVar
 from urllib.parse import unquote, urlsplit
 
 from modak_ansible.model.dataset import DataFile, DataSource
+from modak_ansible.model.quantities import some_of
 from modak_ansible.sources.base import (
     Asked,
     Carrier,
@@ -38,12 +39,12 @@ class Address(Source):
         is_folder = text.endswith("/") or not name or (checksums and name not in checksums)
         if not is_folder:
             listed: tuple[DataFile, ...] = (DataFile(name=name, sha256=checksums.get(name), address=text),)
-            return _source(asked, text, listed)
+            return _source(asked, [text], listed)
         if not checksums:
             hint = "checksum: { file name: its SHA-256 }; or name the files themselves, under urls"
             raise SourceProblem("checksum", f"{text} is the address of a folder, and has no checksums", hint)
         listed = tuple(DataFile(name=each, sha256=digest) for each, digest in sorted(checksums.items()))
-        return _source(asked, text, listed)
+        return _source(asked, [text], listed)
 
     def bring(self, source: DataSource, carrier: Carrier) -> None:
         if target_fetches(source, carrier):
@@ -76,14 +77,13 @@ def several(addresses: Sequence[str], asked: Asked) -> DataSource:
             raise
         listed[name] = DataFile(name=name, sha256=asked.checksums.get(name), address=text)
     files = tuple(listed[name] for name in sorted(listed))
-    more = f" and {len(addresses) - 1} more" if len(addresses) > 1 else ""
-    return _source(asked, addresses[0], files, more)
+    return _source(asked, addresses, files)
 
 
-def _source(asked: Asked, location: str, listed: tuple[DataFile, ...], more: str = "") -> DataSource:
+def _source(asked: Asked, addresses: Sequence[str], listed: tuple[DataFile, ...]) -> DataSource:
     unpack = asked.unpacks(is_archive=len(listed) == 1 and is_archive(listed[0].name))
-    label = f"{asked.name} from {location}{more}"
-    return DataSource(kind="url", label=label, location=location, files=listed, unpack=unpack)
+    label = f"{asked.name} from {some_of(addresses, 1)}"
+    return DataSource(kind="url", label=label, location=addresses[0], files=listed, unpack=unpack)
 
 
 def _check(text: str) -> None:

@@ -122,13 +122,10 @@ class Source:
         """The names of the files as they will lie on the target; empty where nobody knows them here."""
         return [file.name for file in source.files]
 
-    def samples(self, source: DataSource, folder: Path, form: str) -> int | None:  # noqa: ARG002 - few can count
-        """The samples that one epoch trains with; None where nobody can count them here."""
-        return None
-
-    def damaged(self, source: DataSource, folder: Path, form: str) -> str:  # noqa: ARG002 - few can look
-        """The file that is not what its format says, so that samples are not known; empty where none is found."""
-        return ""
+    def samples(self, source: DataSource, folder: Path, form: str) -> tuple[int | None, str]:  # noqa: ARG002
+        """The samples that one epoch trains with, None where nobody can count them here; and the file that is not what
+        its format says, so that they are not known, empty where none is found."""
+        return None, ""
 
     def bring(self, source: DataSource, carrier: Carrier) -> None:
         """Brings the files to the target.

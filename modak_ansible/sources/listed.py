@@ -143,9 +143,10 @@ class Listed(Source):
     def names(self, source: DataSource, folder: Path) -> list[str]:  # noqa: ARG002
         return [file.name for file in self._listing(source.location).files]
 
-    def samples(self, source: DataSource, folder: Path, form: str) -> int | None:
+    def samples(self, source: DataSource, folder: Path, form: str) -> tuple[int | None, str]:
         listing = self._listing(source.location)
-        return None if source.unpack else listing.samples or samples.of_names(self.names(source, folder), form)
+        count = None if source.unpack else listing.samples or samples.of_names(self.names(source, folder), form)
+        return count, ""
 
     def bring(self, source: DataSource, carrier: Carrier) -> None:
         try:

@@ -63,16 +63,11 @@ class Local(Source):
             return [file.name for file in _members(source)]
         return _found(folder / expanded(source.location), source.location, source.pattern)[2]
 
-    def samples(self, source: DataSource, folder: Path, form: str) -> int | None:
+    def samples(self, source: DataSource, folder: Path, form: str) -> tuple[int | None, str]:
         if source.unpack or source.contents is None:
-            return samples.of_names(self.names(source, folder), form) if source.kind == "archive" else None
-        found: int | None = self._counted(source, source.contents.digest, folder, form)["samples"]
-        return found
-
-    def damaged(self, source: DataSource, folder: Path, form: str) -> str:
-        if source.unpack or source.contents is None:
-            return ""
-        return str(self._counted(source, source.contents.digest, folder, form).get("damaged") or "")
+            return samples.of_names(self.names(source, folder), form) if source.kind == "archive" else None, ""
+        found = self._counted(source, source.contents.digest, folder, form)
+        return found["samples"], str(found.get("damaged") or "")
 
     def _counted(self, source: DataSource, digest: str, folder: Path, form: str) -> dict[str, Any]:
         """What was found in the files, which are read once."""

@@ -74,13 +74,14 @@ def read_dataset(said: Said, folder: Path, refuse: Refuse) -> Dataset | None:
     if said.pack == "shards" and (why_not := _why_no_shards(first, form, names)):
         refuse("pack", None, why_not)
         return None
+    samples, damaged = kind.samples(first, folder, form)
     return Dataset(
         name=said.name,
         format=form,
         sources=tuple(sources),
         size=said.size,
-        samples=kind.samples(first, folder, form),
-        damaged=kind.damaged(first, folder, form),
+        samples=samples,
+        damaged=damaged,
         mount_as=said.mount_as.rstrip("/"),
         pack=said.pack,
     )

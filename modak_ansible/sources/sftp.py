@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from typing import IO, ClassVar, NamedTuple
 from urllib.parse import unquote
 
+from modak_ansible.errors import last_line
 from modak_ansible.model.dataset import DataFile, DataSource
 from modak_ansible.sources.base import Carrier, SourceProblem, Unreached
 from modak_ansible.sources.listed import Listed, Listing, chosen, missing, nothing_in, root_of
@@ -214,9 +215,8 @@ def _ended(place: _Place, said: str) -> SourceProblem:
     if "kex_exchange_identification" in said:
         hint = f"after logins that failed, an sshd does so for a while: try again in a minute, by hand: {by_hand}"
         return Unreached("dataset-source", f"{place.server} closes connections before the login", hint)
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
     hint = f"the address, and the network of this machine; try it by hand: {by_hand}"
-    return Unreached("dataset-source", f"{place.server}: {lines[-1] if lines else 'the connection ended'}", hint)
+    return Unreached("dataset-source", f"{place.server}: {last_line(said, 'the connection ended')}", hint)
 
 
 # Of a key that ssh was to offer, why it could not.

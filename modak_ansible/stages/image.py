@@ -195,7 +195,7 @@ def _note(stage: Stage, there: ImageFacts) -> None:
 def _refused(stage: Stage, refusal: ProbeRefusal) -> ModakError:
     """The error for a refusal; the project remembers it where the catalogue's own build is to blame."""
     plan = stage.plan
-    entry = _entry_of(plan)
+    entry = load_catalogue().find(plan["image"]["entry"])
     with_packages = plan["image"]["container_runtime"] == "none" and plan["application"]["requirements"]
     if entry is None or refusal["name"] != entry.name or with_packages:
         return refusal_error(refusal)
@@ -211,7 +211,7 @@ def _note_lack(stage: Stage, package: str) -> None:
     from modak_ansible.catalogue.companions import constraints_of  # noqa: PLC0415 - packaging is slow to import, and this is rare
 
     plan = stage.plan
-    entry = _entry_of(plan)
+    entry = load_catalogue().find(plan["image"]["entry"])
     missed = (
         next((constraint for constraint in constraints_of(entry) if constraint.startswith(f"{package}==")), "")
         if entry
@@ -223,11 +223,6 @@ def _note_lack(stage: Stage, package: str) -> None:
             stage, entry, processor="", reason="", date=now, lacks=missed,
             requirements=tuple(plan["application"]["requirements"]), site=digest_of(plan["target"]["site"]),
         )  # fmt: skip
-
-
-def _entry_of(plan: Plan) -> Entry | None:
-    name = plan["image"]["entry"]
-    return next((entry for entry in load_catalogue().entries if entry.name == name), None)
 
 
 def _remember(stage: Stage, entry: Entry, **about: Any) -> None:

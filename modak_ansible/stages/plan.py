@@ -12,6 +12,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.module_utils.parsing.convert_bool import boolean
 
 from modak_ansible.errors import ModakError
+from modak_ansible.model.quantities import some_of
 from modak_ansible.planning.service import Planned, plan_all, plan_node, planned_from_file
 from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.reading.blueprint.training_reader import inputs_as_text
@@ -44,11 +45,10 @@ def plan_deployment(arguments: dict[str, Any], *, check: bool) -> dict[str, Any]
         raise AnsibleActionFail(str(error)) from None  # Ansible would show behind it what it came from
     first = planned[0].plan
     notes = [f"{note.path} is not kept: {note.reason}" for note in first.notes]
-    more = f" and {len(planned) - 1} more" if len(planned) > 1 else ""
     return {
         "changed": False,
         **({"warnings": notes} if notes and not is_run_by_opera() else {}),
-        "msg": f"plan {first.digest[:12]} for {first.name}{more}",
+        "msg": f"plan {first.digest[:12]} for {some_of([each.plan.name for each in planned], 1)}",
         "plan_file": targets[0]["plan_files"][0],
         "digest": first.digest,
         "notes": notes,

@@ -130,7 +130,7 @@ class DeploymentStore:
         """Whether its target was asked for its job, and could not tell."""
         return bool(self.job.get("state") == UNKNOWN)
 
-    @property
+    @cached_property
     def origin(self) -> Origin:
         """Empty where it cannot be read."""
         return cast(Origin, read_json(self.folder / "origin.json") or {})

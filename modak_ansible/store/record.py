@@ -104,6 +104,11 @@ class EnergyNote(TypedDict):
     source: str  # what counted, in words
 
 
+def mapping(value: Any) -> dict[str, Any]:
+    """The value itself, where it is a mapping: a file may have been written by anybody."""
+    return value if isinstance(value, dict) else {}
+
+
 def told_by(energy: EnergyNote | None) -> dict[str, Any]:
     """What a record of a run says of its energy, by the names of the record's fields."""
     if not energy:

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from modak_ansible.errors import ModakError, nearest
+from modak_ansible.errors import ModakError, last_line, nearest
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.forms.yaml_files import parse_yaml
 from modak_ansible.reading.blueprint.forms.yaml_tree import Item
@@ -219,8 +219,8 @@ def _decrypted(path: Path, program: str, verb: str, hint: str) -> str:
     except subprocess.TimeoutExpired:
         raise ModakError(f"{program} did not decrypt {path} within {_SECONDS} s", hint=hint) from None
     if result.returncode != 0:
-        said = [line.strip() for line in result.stderr.splitlines() if line.strip()]
-        raise ModakError(f"{program} cannot decrypt {path}: {said[-1] if said else 'it says nothing'}", hint=hint)
+        said = last_line(result.stderr, "it says nothing")
+        raise ModakError(f"{program} cannot decrypt {path}: {said}", hint=hint)
     return result.stdout
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, cast
 
-from modak_ansible.errors import LoginRefused, ModakError, TargetUnreachable
+from modak_ansible.errors import LoginRefused, ModakError, TargetUnreachable, last_line
 from modak_ansible.store.machines import MachineStore, hosts_of
 from modak_ansible.store.project import control_folder
 from modak_ansible.store.testbeds import TESTBED, owner_of, running
@@ -146,7 +146,7 @@ class Connection:
         result = self.run("true", seconds=_CONNECT_SECONDS + 15)
         if result.returncode != 0:
             raise TargetUnreachable(
-                f"{self.address} lets the user in and runs no commands: {_last_line(_text(result.stderr))}",
+                f"{self.address} lets the user in and runs no commands: {last_line(_text(result.stderr))}",
                 hint=f"try it by hand: ssh {self.address} true",
             )
 
@@ -193,7 +193,7 @@ class Connection:
             if re.search(pattern, matched, re.IGNORECASE):
                 return TargetUnreachable(f"{self.address} {words}", hint=hint.replace("HOST", self.address))
         hint = f"try it by hand: ssh -F {self.config} {self.address}"
-        return TargetUnreachable(f"{self.address} cannot be entered: {_last_line(said)}", hint=hint)
+        return TargetUnreachable(f"{self.address} cannot be entered: {last_line(said)}", hint=hint)
 
 
 # The ways that a host offers to whom it does not let in.
@@ -285,11 +285,6 @@ def _knows_testbed(testbed: Path) -> bool:
 
 def _text(said: bytes) -> str:
     return said.decode(errors="replace")
-
-
-def _last_line(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else "no reason given"
 
 
 def _host_lines(target: Target | Way, blueprint_folder: Path, machine: MachineStore | None) -> list[str]:

@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 from contextlib import suppress
 
-from modak_ansible.errors import TargetUnreachable, UsageError
+from modak_ansible.errors import TargetUnreachable, UsageError, last_line
 from modak_ansible.transport.ssh import Connection
 
 HERE = "127.0.0.1"
@@ -81,8 +81,7 @@ class Tunnel:
             text = said.read().decode(errors="replace")
         if refused := self._connection.refused(text):
             raise refused
-        lines = [line.strip() for line in text.splitlines() if line.strip()]
-        why = lines[-1] if lines else f"{self._connection.address} does not answer"
+        why = last_line(text, "") or f"{self._connection.address} does not answer"
         address = self.there[0]
         raise NoTunnel(f"there is no tunnel to {address}: {why}", hint="try again: what runs there goes on")
 

@@ -24,6 +24,7 @@ def command(
     """Make one page of records: the paper's figures beside the paper's numbers, and which findings hold."""
     from modak_ansible.measuring.refitting import files_of_records
     from modak_ansible.measuring.report.making import make_report
+    from modak_ansible.model.quantities import counted
 
     written = make_report(files or files_of_records(None), output, figures)
     if as_json:
@@ -31,6 +32,6 @@ def command(
         print_json({"page": str(output), "records": written.records, "figures": figures_as_json})
     else:
         drawn = f", and {len(written.figures)} figures in {figures}" if written.figures else ""
-        typer.echo(f"{output}: {written.records} {'record' if written.records == 1 else 'records'}{drawn}")
+        typer.echo(f"{output}: {counted(written.records, 'record')}{drawn}")
     if open_it:
         typer.launch(str(output.resolve()))

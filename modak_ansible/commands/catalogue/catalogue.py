@@ -81,9 +81,10 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Show what an entry is made of, where from, and how it is probed."""
-    from modak_ansible.commands.catalogue.text import definitions_of, dockerfile_of, find_entry, text_of
+    from modak_ansible.catalogue import load_catalogue
+    from modak_ansible.commands.catalogue.text import definitions_of, dockerfile_of, text_of
 
-    found = find_entry(entry)
+    found = load_catalogue().entry(entry)
     texts = dict(definitions_of(found, architecture)) if definition else {}
     docker = dockerfile_of(found, architecture) if dockerfile else ""
     if as_json:
@@ -178,10 +179,10 @@ def build(
     """
     from rich.console import Console
 
+    from modak_ansible.catalogue import load_catalogue
     from modak_ansible.commands.catalogue.build import Builder, print_summary
-    from modak_ansible.commands.catalogue.text import find_entry
 
-    found = [find_entry(name) for name in dict.fromkeys(entries)]
+    found = [load_catalogue().entry(name) for name in dict.fromkeys(entries)]
     console = Console(stderr=as_json, highlight=False)
     builder = Builder(find_blueprint(blueprint), asked.given, console, again=again, packages=packages)
     try:

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from modak_ansible.commands.options import Json, print_json
-from modak_ansible.errors import ModakError
+from modak_ansible.errors import ModakError, last_line
 
 _LABEL = "modak."
 EXAMPLES = "Example: modak image ~/modak/images/*.sif --definition"
@@ -61,8 +61,8 @@ def inspect_image(path: Path) -> ImageFacts:
     answer = get_client().inspect(str(path))
     attributes = answer.get("attributes")
     if attributes is None:
-        said = "".join(answer.get("message") or ()).strip().splitlines()
-        raise ModakError(f"{path} cannot be read: {said[-1] if said else 'no reason given'}", hint="is it an image?")
+        why = last_line("".join(answer.get("message") or ()))
+        raise ModakError(f"{path} cannot be read: {why}", hint="is it an image?")
     labels = {name: str(value) for name, value in sorted(attributes["labels"].items()) if name.startswith(_LABEL)}
     return ImageFacts(
         labels={name[len(_LABEL) :]: value for name, value in labels.items()},

@@ -7,9 +7,8 @@ from typing import TypedDict
 
 from rich.console import Console
 
-from modak_ansible.catalogue import Entry
+from modak_ansible.catalogue import Entry, load_catalogue
 from modak_ansible.commands.catalogue.build import request_for, run_image_role
-from modak_ansible.commands.catalogue.text import find_entry
 from modak_ansible.commands.options import PlanOptions
 from modak_ansible.errors import UsageError
 from modak_ansible.model.request import Request
@@ -45,7 +44,7 @@ class Publisher:
     def __init__(
         self, entry: str, blueprint: str, asked: PlanOptions, console: Console, *, packages: bool = False
     ) -> None:
-        self._entry = find_entry(entry)
+        self._entry = load_catalogue().entry(entry)
         self._blueprint = find_blueprint(blueprint)
         self._request = request_of(self._blueprint, asked.given)
         self._console = console

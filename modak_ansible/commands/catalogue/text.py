@@ -14,22 +14,6 @@ from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.lists.refusals import known_refusals
 from modak_ansible.target.core.files import read_json
 
-_TITLES = ("name", "framework", "version", "origin", "compilers", "needs", "base", "state")
-
-
-def find_entry(name: str) -> Entry:
-    """
-    Raises:
-        UsageError: the catalogue has no such entry.
-    """
-    catalogue = load_catalogue()
-    entries = {entry.name: entry for entry in catalogue.entries}
-    if name not in entries:
-        message, hint = catalogue.why_none(name)
-        raise UsageError(message, hint=hint)
-    return entries[name]
-
-
 # --- the table
 
 
@@ -73,8 +57,8 @@ def print_rows(rows: list[Row]) -> None:
 
     cells = [list(map(cell, row.values())) for row in rows]
     kept = ("name", "framework", "version", "origin")
-    wraps = [index for index, title in enumerate(_TITLES) if title not in kept]
-    print_table(_TITLES, cells, wraps=wraps)
+    titles = tuple(Row.__annotations__)
+    print_table(titles, cells, wraps=[index for index, title in enumerate(titles) if title not in kept])
 
 
 def _needs(entry: Entry) -> list[str]:

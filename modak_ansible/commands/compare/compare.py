@@ -55,8 +55,7 @@ def command(
     if as_json and as_csv:
         raise UsageError("--json does not go with --csv", hint="leave one of them out")
     found = find_all(deployments, training)
-    fetch = None if offline else lambda stores: fetch_results(*stores)
-    comparison = compare(found, by, rising=highest, fetch=fetch)
+    comparison = compare(found, by, rising=highest, fetch=None if offline else fetch_results)
     if plot:
         from modak_ansible.commands.compare.picture import draw
 

@@ -41,7 +41,7 @@ def command(
     if not wanted:
         raise UsageError("nothing is said of where to", hint="give --mlflow, --tensorboard or --wandb-offline a folder")
     found = find_all(deployments, training)
-    for remark in fetched(found, None if offline else lambda stores: fetch_results(*stores)):
+    for remark in fetched(found, None if offline else fetch_results):
         typer.echo(f"note: {remark}", err=True)
     rows = []
     for tool, place in wanted.items():

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from modak_ansible.commands.jobs.operate import Only, Several
-from modak_ansible.errors import ModakError, UsageError
+from modak_ansible.commands.options import Port
+from modak_ansible.errors import ModakError, UsageError, last_line
 
 if TYPE_CHECKING:
     import subprocess
@@ -25,9 +26,7 @@ def command(
     deployments: Several,
     training: Only = None,
     every: Annotated[float, typer.Option(metavar="SECONDS", min=2, help="How often what is new is fetched.")] = 10.0,
-    port: Annotated[
-        int | None, typer.Option(metavar="PORT", min=1, max=65535, help="On this machine; a free one without it.")
-    ] = None,
+    port: Port = None,
 ) -> None:
     """Show trainings in TensorBoard while they go on, until Ctrl-C.
 
@@ -71,7 +70,7 @@ def _show(folders: list[Path], events: LiveEvents, process: subprocess.Popen[byt
     while process.poll() is None:
         if not all_ended:
             stores = [DeploymentStore(folder) for folder in folders]
-            remarks = fetched(stores, lambda wanted: fetch_results(*wanted))
+            remarks = fetched(stores, fetch_results)
             count = events.add(stores)
             all_ended = all(store.is_brought for store in stores)
             if remarks and remarks != [said]:
@@ -135,5 +134,5 @@ def _started(program: str, folder: Path, port: int | None) -> tuple[subprocess.P
             log.unlink()
         process.terminate()
         process.wait()
-    last = said.decode(errors="replace").strip().splitlines()
-    raise ModakError(f"TensorBoard did not begin: {last[-1] if last else 'it says nothing'}")
+    why = last_line(said.decode(errors="replace"), "it says nothing")
+    raise ModakError(f"TensorBoard did not begin: {why}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import textwrap
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from threading import Timer
@@ -13,6 +12,7 @@ from rich.console import Console
 from rich.status import Status
 from rich.text import Text
 
+from modak_ansible.commands.wrapping import wrapped
 from modak_ansible.model.quantities import format_seconds
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def _fitted(words: str, console: Console) -> Text:
 def _wrapped(text: str, console: Console) -> list[str]:
     """A text in lines that fit behind a title on a terminal, and elsewhere in one."""
     room = max(_NARROWEST, console.width - _TITLE) if console.is_terminal else max(1, len(text))
-    return textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False) or [""]
+    return wrapped(text, room) or [""]
 
 
 def print_pairs(console: Console, pairs: Iterable[tuple[str, str]]) -> None:

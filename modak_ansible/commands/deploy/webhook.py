@@ -17,6 +17,7 @@ from modak_ansible.deployment.comparison import Comparison, compare
 from modak_ansible.errors import ModakError, UsageError, harmless, nearest
 from modak_ansible.model.quantities import format_seconds
 from modak_ansible.store.deployment import DeploymentStore
+from modak_ansible.target.images.registry import NoRedirect
 from modak_ansible.transport.secrets import Webhook, read_secrets
 
 TEMPLATES = Path(__file__).parent / "webhooks"
@@ -110,7 +111,7 @@ def post(webhook: Webhook, title: str, text: str, *, is_good: bool) -> str:
     data = json.dumps(_filled(template["body"], values)).encode()
     try:
         request = urllib.request.Request(url, data, {"Content-Type": "application/json"}, method="POST")  # noqa: S310
-        with urllib.request.build_opener(_NoRedirect).open(request, timeout=_PATIENCE):
+        with urllib.request.build_opener(NoRedirect).open(request, timeout=_PATIENCE):
             return ""
     except urllib.error.HTTPError as error:
         return f"it answers {error.code}"
@@ -127,10 +128,3 @@ def _filled(body: Any, values: Mapping[str, str]) -> Any:
     if isinstance(body, list):
         return [_filled(each, values) for each in body]
     return body.format_map(values) if isinstance(body, str) else body
-
-
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Whoever is led elsewhere would tell others."""
-
-    def redirect_request(self, *_: object) -> None:
-        return None

@@ -18,11 +18,12 @@ from modak_ansible.target.core.staging import RANKS
 Show = Callable[[str], None]
 
 
-def of_job(folder: Path, log: str, since: Since, *, follow: bool, show: Show, rank: int | None = None) -> list[str]:
+def of_job(
+    store: DeploymentStore, log: str, since: Since, *, follow: bool, show: Show, rank: int | None = None
+) -> list[str]:
     """What the job wrote; none are left where it was followed, and shown line by line.
 
     Args:
-        folder: the deployment's.
         rank: of a training that has several; without it all of them, each line with its rank, or the first to follow.
 
     Raises:
@@ -31,19 +32,18 @@ def of_job(folder: Path, log: str, since: Since, *, follow: bool, show: Show, ra
     from modak_ansible.deployment.fetching import fetch_results
     from modak_ansible.stages.jobs.following import follow as follow_job
 
-    store = DeploymentStore(folder)
     count = ranks_of(store.plan)
     if not follow:
-        bring(folder)
+        bring(store)
         wanted = range(count) if rank is None else [rank]
         width = len(str(count - 1))
         labels = {each: f"{each:>{width}}: " if len(wanted) > 1 else "" for each in wanted}
-        return [f"{labels[each]}{line}" for each in wanted for line in _of_rank(folder, log_of(log, each), since)]
+        return [f"{labels[each]}{line}" for each in wanted for line in _of_rank(store, log_of(log, each), since)]
     log = log_of(log, rank or 0)
     offset = 0
     if since != Since():
         fetch_results(store)
-        offset = _offset(folder, log, since) + _bytes_before(store.results / log, since)
+        offset = _offset(store, log, since) + _bytes_before(store.results / log, since)
     follow_job(store.plan_file, log, offset, show)
     return []
 
@@ -72,11 +72,11 @@ def log_of(log: str, rank: int) -> str:
     return f"{RANKS}/{rank}/{log}" if rank else log
 
 
-def _of_rank(folder: Path, log: str, since: Since) -> list[str]:
-    return _last(_read(DeploymentStore(folder).results / log, _offset(folder, log, since)), since)
+def _of_rank(store: DeploymentStore, log: str, since: Since) -> list[str]:
+    return _last(_read(store.results / log, _offset(store, log, since)), since)
 
 
-def of_build(folder: Path, since: Since, *, follow: bool, show: Show) -> list[str]:
+def of_build(store: DeploymentStore, since: Since, *, follow: bool, show: Show) -> list[str]:
     """What the build of the image wrote on the target; none are left where it was followed.
 
     Raises:
@@ -85,7 +85,7 @@ def of_build(folder: Path, since: Since, *, follow: bool, show: Show) -> list[st
     from modak_ansible.deployment.run import plans_of
 
     lines: list[str] = []
-    variables: dict[str, object] = {**plans_of([DeploymentStore(folder)]), "image_follow": follow}
+    variables: dict[str, object] = {**plans_of([store]), "image_follow": follow}
     if since.lines is not None:
         variables["image_last"] = since.lines
     if since.moment is not None:
@@ -94,11 +94,11 @@ def of_build(folder: Path, since: Since, *, follow: bool, show: Show) -> list[st
     return lines
 
 
-def of_stages(folder: Path, since: Since, *, follow: bool, show: Show) -> list[str]:
+def of_stages(store: DeploymentStore, since: Since, *, follow: bool, show: Show) -> list[str]:
     """What the stages did and when; none are left where they were followed."""
 
     def written() -> list[str]:
-        entries = [entry for entry in read_stage_log(folder) if entry.time >= (since.moment or 0)]
+        entries = [entry for entry in read_stage_log(store.folder) if entry.time >= (since.moment or 0)]
         return [line for entry in entries for line in _entry_lines(entry)]
 
     if not follow:
@@ -109,38 +109,35 @@ def of_stages(folder: Path, since: Since, *, follow: bool, show: Show) -> list[s
         for line in lines[shown:]:
             show(line)
         shown = len(lines)
-        if _is_over(folder):
+        if _is_over(store):
             return []
         time.sleep(0.5)
         lines = written()
 
 
-def state_of(folder: Path) -> str:
+def state_of(store: DeploymentStore) -> str:
     """A deployment's training, and how its job is as far as is known here: ``train is queued``."""
-    store = DeploymentStore(folder)
     plan, job = store.plan, store.job
     words = f"job {job['job_id']} is {str(job['state']).lower()}" if job.get("job_id") else "no job was submitted"
     explanation = f" ({job['explanation']})" if job.get("explanation") else ""
-    return f"{plan.get('training', folder.name)}: {words}{explanation}"
+    return f"{plan.get('training', store.name)}: {words}{explanation}"
 
 
-def bring(folder: Path) -> None:
+def bring(store: DeploymentStore) -> None:
     """Brings what the job has written, unless all of it is here."""
     from modak_ansible.deployment.fetching import fetch_results
 
-    store = DeploymentStore(folder)
     is_here = store.is_brought or bool(store.record_now().get("undeployed"))
     if not is_here or not (store.results / "output.log").is_file():
         fetch_results(store)
 
 
-def _offset(folder: Path, log: str, since: Since) -> int:
+def _offset(store: DeploymentStore, log: str, since: Since) -> int:
     """Where what was written since a moment begins, in bytes."""
 
     if since.moment is None:
         return 0
-    job = DeploymentStore(folder).job
-    return size_before(folder, str(job.get("job_id", "")), log, since.moment)
+    return size_before(store.folder, str(store.job.get("job_id", "")), log, since.moment)
 
 
 def _read(path: Path, offset: int) -> list[str]:
@@ -170,9 +167,9 @@ def _entry_lines(entry: Any) -> list[str]:
     return [f"{moment}  {entry.stage:<8} {first}", *(f"{'':<28} {line}" for line in rest)]
 
 
-def _is_over(folder: Path) -> bool:
+def _is_over(store: DeploymentStore) -> bool:
     """Whether the stages have come to their end: the last one failed, or the results are here."""
-    record = DeploymentStore(folder).record_now()
+    record = store.record_now()
     last = record.get("stages", {}).get(record.get("stage", ""), {})
     return last.get("state") == "failed" or bool(record.get("undeployed")) or record.get("stage") == "report"
 

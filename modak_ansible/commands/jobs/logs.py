@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from modak_ansible.commands.jobs.operate import Newest, Only
 from modak_ansible.commands.options import Json, print_json
 from modak_ansible.errors import UsageError, nearest
+
+if TYPE_CHECKING:
+    from modak_ansible.store.deployment import DeploymentStore
 
 EXAMPLES = "Example: modak logs -f; or: modak logs mnist-pytorch-slurm build --since 10m"
 
@@ -66,30 +68,30 @@ def command(
     if follow and as_json:
         raise UsageError("--json does not go with --follow", hint="leave one of them out")
     begin = read_since(since) if since else Since()
-    folder = _folder(deployment, training, follow=follow)
-    _check_rank(folder, rank, is_its_own=kind == "job" and which != "scheduler", follow=follow)
+    store = _meant(deployment, training, follow=follow)
+    _check_rank(store, rank, is_its_own=kind == "job" and which != "scheduler", follow=follow)
     if kind == "stage":
-        lines = log_texts.of_stages(folder, begin, follow=follow, show=typer.echo)
+        lines = log_texts.of_stages(store, begin, follow=follow, show=typer.echo)
     elif kind == "build":
-        lines = log_texts.of_build(folder, begin, follow=follow, show=typer.echo)
+        lines = log_texts.of_build(store, begin, follow=follow, show=typer.echo)
     elif kind == "metrics":
         from modak_ansible.commands.jobs.metric_text import of_metrics
 
-        lines = of_metrics(folder, begin, follow=follow, show=typer.echo)
+        lines = of_metrics(store, begin, follow=follow, show=typer.echo)
     else:
-        lines = log_texts.of_job(folder, _FILES[which], begin, follow=follow, show=typer.echo, rank=rank)
+        lines = log_texts.of_job(store, _FILES[which], begin, follow=follow, show=typer.echo, rank=rank)
     if as_json:
-        named = {"deployment": folder.name, "log": which if kind == "job" else kind}
+        named = {"deployment": store.name, "log": which if kind == "job" else kind}
         print_json({**named, "lines": lines})
         return
     for line in lines:
         typer.echo(line)
     if not lines and not follow and since is None and kind in ("job", "metrics"):
         where = _FILES[which] if kind == "job" else "any file of metrics that is read"
-        typer.echo(f"{log_texts.state_of(folder)}: nothing is in {where}", err=True)
+        typer.echo(f"{log_texts.state_of(store)}: nothing is in {where}", err=True)
 
 
-def _check_rank(folder: Path, rank: int | None, *, is_its_own: bool, follow: bool) -> None:
+def _check_rank(store: DeploymentStore, rank: int | None, *, is_its_own: bool, follow: bool) -> None:
     """
     Args:
         is_its_own: whether each rank has a log of the kind that is asked for.
@@ -99,29 +101,28 @@ def _check_rank(folder: Path, rank: int | None, *, is_its_own: bool, follow: boo
         UsageError: there is no such rank, or no such log of one.
     """
     from modak_ansible.commands.jobs.log_text import check_rank
-    from modak_ansible.store.deployment import DeploymentStore
 
     if rank is not None and not is_its_own:
         raise UsageError("--rank goes with the output and the errors of a job", hint="leave it out")
-    count = check_rank(DeploymentStore(folder), rank or 0)
+    count = check_rank(store, rank or 0)
     if follow and is_its_own and rank is None and count > 1:
         typer.echo(f"the log of rank 0 of {count} (of another: --rank N)", err=True)
 
 
-def _folder(deployment: str | None, training: str | None, *, follow: bool) -> Path:
-    """The folder of the deployment that is meant; of several, which are shown, the one that tells most."""
+def _meant(deployment: str | None, training: str | None, *, follow: bool) -> DeploymentStore:
+    """The deployment that is meant; of several, which are shown, the one that tells most."""
     from modak_ansible.store.deployments import find_trainings
 
     found = find_trainings(deployment, training)
     if len(found) == 1:
-        return found[0].folder
+        return found[0]
     from rich.console import Console
 
     from modak_ansible.commands.status.table import lines_of
     from modak_ansible.deployment.status import Entry, most_telling, rows_of
     from modak_ansible.deployment.status_query import ask_targets
 
-    entries = [Entry(deployment_store) for deployment_store in found]
+    entries = [Entry(store) for store in found]
     ask_targets(entries)
     rows = rows_of(entries)
     name = most_telling(rows, is_followed=follow)["deployment"]
@@ -129,4 +130,4 @@ def _folder(deployment: str | None, training: str | None, *, follow: bool) -> Pa
     for line in lines_of(rows, console.width if console.is_terminal else None):
         typer.echo(line, err=True)
     typer.echo(f"the log of {name} (of another: modak logs {deployment} --training NAME)", err=True)
-    return next(deployment_store.folder for deployment_store in found if deployment_store.folder.name == name)
+    return next(store for store in found if store.name == name)

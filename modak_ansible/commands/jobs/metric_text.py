@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import typer
 
@@ -15,7 +14,7 @@ from modak_ansible.target.metrics.curves import Curves
 Show = Callable[[str], None]
 
 
-def of_metrics(folder: Path, since: Since, *, follow: bool, show: Show) -> list[str]:
+def of_metrics(store: DeploymentStore, since: Since, *, follow: bool, show: Show) -> list[str]:
     """The numbers of a training so far; none are left where it was followed, and shown as they came.
 
     While it runs each look shows the newest; at its end what came between two looks is shown, too.
@@ -25,8 +24,7 @@ def of_metrics(folder: Path, since: Since, *, follow: bool, show: Show) -> list[
     """
     from modak_ansible.commands.jobs.log_text import bring
 
-    store = DeploymentStore(folder)
-    bring(folder)
+    bring(store)
     curves = curves_of(store)
     lines = dict(_lines(curves, since))
     for remark in [*curves.remarks, *curves.lost]:
@@ -38,7 +36,7 @@ def of_metrics(folder: Path, since: Since, *, follow: bool, show: Show) -> list[
         show(line)
     if not store.has_ended:
         _follow(store, show)
-        bring(folder)
+        bring(store)
         for place, line in _lines(curves_of(store), Since()):
             if place not in lines:
                 show(line)

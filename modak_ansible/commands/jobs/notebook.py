@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from modak_ansible.commands.options import PlanOptions, seconds_in, show_warnings, takes
+from modak_ansible.commands.options import PlanOptions, Port, seconds_in, show_warnings, takes
 from modak_ansible.errors import JobFailed, ModakError, TargetUnreachable, UsageError
 from modak_ansible.store.project import find_blueprint
 
@@ -39,9 +39,7 @@ def command(
     idle: Annotated[
         str, typer.Option(metavar="TIME", help="It ends when nobody has worked with it for so long, as 30m or 2h.")
     ] = "30m",
-    port: Annotated[
-        int | None, typer.Option(metavar="PORT", min=1, max=65535, help="On this machine; a free one without it.")
-    ] = None,
+    port: Port = None,
     keep: Annotated[
         bool, typer.Option("--keep", help="Leave the job running after Ctrl-C, without a question.")
     ] = False,

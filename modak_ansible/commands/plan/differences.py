@@ -6,6 +6,8 @@ import difflib
 from collections.abc import Iterator, Mapping
 from typing import Any, TypedDict, cast
 
+from modak_ansible.model.quantities import some_of
+
 Plan = Mapping[str, Any]
 
 
@@ -67,14 +69,14 @@ def why_again(before: Plan, after: Plan) -> str:
     """Why a training runs again that ran before: what of it is another, in a few words."""
     found = differences(before, after)
     files = found.get("files", {})
-    parts = [f"{_some(names)} {_WORDS[word]}" for word, names in files.items()]
+    parts = [f"{some_of(names, _SHOWN)} {_WORDS[word]}" for word, names in files.items()]
     old, new = (plan.get("application", {}).get("arguments") for plan in (before, after))
     parts += ["its arguments changed"] if old != new else []
     parts += ["its image changed"] if "image" in found else []
     parts += ["its data changed"] if "data" in found else []
     if not parts:
         names = [choice["name"].replace("_", " ") for choice in found.get("choices", ())]
-        parts += [f"the plan changed: {_some(names)}"] if names else []
+        parts += [f"the plan changed: {some_of(names, _SHOWN)}"] if names else []
         parts += ["its job script changed"] if "script" in found and not names else []
     return " and ".join(parts) or "what modak brings along changed"
 
@@ -83,19 +85,14 @@ _WORDS = {"changed": "changed", "added": "came along", "removed": "is gone"}
 _SHOWN = 3  # names in a sentence
 
 
-def _some(names: list[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
-
-
 def beside_lines(before: Plan, after: Plan) -> list[str]:
     """What changed beside a script that does not depend on it, for people."""
     old, new = ({file["path"]: file["sha256"] for file in plan.get("beside", ())} for plan in (before, after))
     changed = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
     script = after["application"]["script"]
-    return [f"  {_some(changed)} changed beside {script}, which does not depend on it: nothing runs again"] * bool(
-        changed
-    )
+    return [
+        f"  {some_of(changed, _SHOWN)} changed beside {script}, which does not depend on it: nothing runs again"
+    ] * bool(changed)
 
 
 _OTHERS = ("target", "application", "runtime", "candidates", "tuning")

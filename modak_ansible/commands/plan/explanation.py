@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Sequence
 
 from modak_ansible.commands.plan.facts import NUMERICS, clock, clocks, measured, settings_of
+from modak_ansible.commands.wrapping import wrapped
 from modak_ansible.model.plan import Candidate, Choice, Plan, by_reason
 from modak_ansible.model.quantities import counted
 
@@ -94,14 +94,7 @@ def _choice(choice: Choice, width: int) -> Iterator[str]:
 
 
 def _wrapped(text: str, width: int, indent: int) -> list[str]:
-    return textwrap.wrap(
-        text,
-        max(width, 60),
-        initial_indent=" " * indent,
-        subsequent_indent=" " * (indent + 2),
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    return wrapped(text, max(width, 60), " " * indent, " " * (indent + 2))
 
 
 def _indented(text: str) -> str:

@@ -216,6 +216,7 @@ def _write(text: str, folder: Path, *, force: bool) -> str:
 
 def _report(draft: Draft, folder: Path, written: str, *, as_json: bool) -> None:
     from modak_ansible.commands.tables import print_table
+    from modak_ansible.model.quantities import counted
     from modak_ansible.planning.service import check_blueprint
     from modak_ansible.reading.blueprint.reader import SERVICE_FILE
 
@@ -237,7 +238,7 @@ def _report(draft: Draft, folder: Path, written: str, *, as_json: bool) -> None:
         for mistake in mistakes:
             typer.echo(str(mistake))
         state = {"there": "is there already, and says all this", "written": "is written"}.get(written, written)
-        count = f", and has {len(mistakes)} mistake{'s' if len(mistakes) > 1 else ''}" if mistakes else ""
+        count = f", and has {counted(len(mistakes), 'mistake')}" if mistakes else ""
         typer.echo(f"{path} {state}{count}")
         if not mistakes:
             typer.echo(f"next: modak deploy {_shown(folder)}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Container, Iterable, Sequence
 
 from modak_ansible.commands.plan.facts import (
@@ -17,6 +16,7 @@ from modak_ansible.commands.plan.facts import (
     settings_of,
     target_of,
 )
+from modak_ansible.commands.wrapping import wrapped
 from modak_ansible.model.plan import Candidate, Choice, Note, Plan, by_reason
 from modak_ansible.model.quantities import counted
 
@@ -61,10 +61,7 @@ def trainings_table(plans: list[Plan], width: int) -> str:
         start = f"  {plan.training:<{name}}  {_times(chosen)}  "
         text = f"{chosen.entry}, {settings_of(chosen)}" if chosen else "nothing was weighed"
         text += f"; after {', '.join(each.training for each in plan.after)}" if plan.after else ""
-        lines += textwrap.wrap(
-            text, max(width, len(start) + 30), initial_indent=start, subsequent_indent=" " * len(start),
-            break_long_words=False, break_on_hyphens=False,
-        )  # fmt: skip
+        lines += wrapped(text, max(width, len(start) + 30), start, " " * len(start))
     for plan in plans:
         lines += [f"    {plan.training}"] * bool(plan.notes) + _not_kept(plan.notes, width)[2:]
     return "\n".join([*lines, "", f"  {_together(plans)}; --training NAME tells more of one"])
@@ -90,14 +87,7 @@ def _times(candidate: Candidate | None) -> str:
 
 
 def _row(title: str, text: str, width: int) -> list[str]:
-    return textwrap.wrap(
-        text,
-        width,
-        initial_indent=f"  {title:<{_TITLE - 1}} ",
-        subsequent_indent=" " * (_TITLE + 2),
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    return wrapped(text, width, f"  {title:<{_TITLE - 1}} ", " " * (_TITLE + 2))
 
 
 def _not_kept(notes: Iterable[Note], width: int) -> list[str]:
@@ -105,10 +95,7 @@ def _not_kept(notes: Iterable[Note], width: int) -> list[str]:
     lines = []
     for note in notes:
         hint = f" ({note.hint})" if note.hint else ""
-        lines += textwrap.wrap(
-            f"{note.path}: {note.reason}{hint}", width, initial_indent="    ", subsequent_indent="      ",
-            break_long_words=False, break_on_hyphens=False,
-        )  # fmt: skip
+        lines += wrapped(f"{note.path}: {note.reason}{hint}", width, "    ", "      ")
     return ["", "  not kept", *lines] if lines else []
 
 
@@ -127,11 +114,7 @@ def _candidates(candidates: Iterable[Candidate], width: int) -> list[str]:
 def _candidate(candidate: Candidate, chosen: Candidate, width: int) -> list[str]:
     mark = "*" if candidate.chosen else " "
     start = f"{mark} {_times(candidate)}  {candidate.numerics:<13}  "
-    indent = " " * len(start)
-    text = _what(candidate, chosen)
-    return textwrap.wrap(
-        text, width, initial_indent=start, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False
-    )
+    return wrapped(_what(candidate, chosen), width, start, " " * len(start))
 
 
 def _what(candidate: Candidate, chosen: Candidate) -> str:

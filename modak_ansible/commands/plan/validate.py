@@ -14,6 +14,7 @@ from modak_ansible.commands.options import (
     without_collecting,
 )
 from modak_ansible.errors import INVALID_BLUEPRINT
+from modak_ansible.model.quantities import counted
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.store.project import find_blueprint
 
@@ -41,11 +42,10 @@ def command(
     else:
         for mistake in mistakes:
             typer.echo(str(mistake))
-        count = len(mistakes)
         trainings = ", ".join(plan.training for plan in plans)
         does = f"{'trains' if all(plan.application.is_training for plan in plans) else 'runs'} {trainings}"
         if all(runs_nothing(plan.application) for plan in plans):
             does = "asks for an image alone, and runs nothing"
-        typer.echo(f"{count} mistake{'s' if count > 1 else ''}" if count else f"{path} is valid; it {does}")
+        typer.echo(counted(len(mistakes), "mistake") if mistakes else f"{path} is valid; it {does}")
     if mistakes:
         raise typer.Exit(INVALID_BLUEPRINT)

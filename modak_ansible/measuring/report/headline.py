@@ -13,6 +13,7 @@ from modak_ansible.measuring.report.trainings import ratio_text
 from modak_ansible.measuring.report.verdicts import Verdict, Word, longest_tick, verdicts
 from modak_ansible.measuring.statistics import paired_ratio
 from modak_ansible.model.measured.record import Record
+from modak_ansible.model.quantities import counted
 
 _MOST = 5  # sentences about findings
 
@@ -130,9 +131,8 @@ def _machine(record: Record) -> str:
 
 def _allocation(record: Record) -> str:
     allocation = record.allocation
-    nodes = "1 node" if allocation.nodes == 1 else f"{allocation.nodes} nodes"
     threads = f", {allocation.threads} threads" if allocation.threads else ""
-    return f"{nodes}{' exclusively' if allocation.exclusive else ', shared'}{threads}"
+    return f"{counted(allocation.nodes, 'node')}{' exclusively' if allocation.exclusive else ', shared'}{threads}"
 
 
 def _neighbours(records: Sequence[Record]) -> str:

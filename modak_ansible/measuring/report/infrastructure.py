@@ -10,6 +10,7 @@ from modak_ansible.measuring.report.runs import NATIVE, Run
 from modak_ansible.measuring.report.trainings import slug
 from modak_ansible.measuring.statistics import summary
 from modak_ansible.model.measured.record import Measure, Record
+from modak_ansible.model.quantities import counted
 
 SAMPLES = "least to most of all samples; n counts samples"
 TITLES = {
@@ -78,7 +79,7 @@ def _chart(name: str, unit: str, samples: list[Sample]) -> Chart:
         pooled.setdefault(label, []).append(sample)
     bars = tuple(_bar(label, members, factor) for label, members in pooled.items())
     rows = tuple(
-        (bar.label, number(bar.value), _ends(bar), f"{bar.n} in {_count(len(pooled[bar.label]), 'run')}")
+        (bar.label, number(bar.value), _ends(bar), f"{bar.n} in {counted(len(pooled[bar.label]), 'run')}")
         for bar in bars
     )
     return Chart(
@@ -160,7 +161,3 @@ def _caption(samples: list[Sample]) -> str:
     }
     machines = dict.fromkeys(sample.record.target.processor for sample in samples)
     return f"{', '.join(machines)}. " + ", ".join(_fact(name, value) for name, value in shared.items())
-
-
-def _count(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

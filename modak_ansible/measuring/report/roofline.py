@@ -8,7 +8,7 @@ from dataclasses import replace
 from modak_ansible.measuring.report.charts import Chart, Roofline, Table, number, spread
 from modak_ansible.measuring.report.infrastructure import Sample
 from modak_ansible.measuring.report.runs import Comparison, Variant, speed
-from modak_ansible.measuring.report.trainings import slug, training_bar
+from modak_ansible.measuring.report.trainings import ROUNDS, slug, training_bar
 from modak_ansible.measuring.statistics import summary
 
 _FLOAT = 4  # bytes of a number in single precision
@@ -64,7 +64,7 @@ def achieved_chart(
         title=f"{comparison.workload} in {precision}: achieved against measured peaks",
         unit="GFLOP/s",
         bars=tuple(bars),
-        interval="least to most of the rounds' medians; n counts rounds",
+        interval=ROUNDS,
         table=Table(("Variant", "GFLOP/s (least to most, n)", *(f"of {name}" for name in peaks)), rows),
         caption=f"{comparison.machine}. {gflop_per_image:.3g} GFLOP for each image, forwards and backwards.",
         lines=tuple(peaks.items()),

@@ -133,6 +133,11 @@ def speed(training: TrainingResult) -> float | None:
     return summary(rates).median if rates else None
 
 
+def steady_seconds(training: TrainingResult) -> float | None:
+    """Of the median steady epoch; None where there was only the first."""
+    return summary(epoch.seconds for epoch in training.steady).median if training.steady else None
+
+
 def imports_per_second(training: TrainingResult) -> float | None:
     """How often Python and the framework could be loaded in a second: more is better, as for speeds."""
     return 1 / training.seconds.imports if training.seconds.imports > 0 else None

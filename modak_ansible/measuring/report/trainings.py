@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from modak_ansible.measuring.report.charts import Bar, Chart, Table, number, spread
 from modak_ansible.measuring.report.paper import PaperTraining, figure_of, paper
-from modak_ansible.measuring.report.runs import Comparison, Quantity, Variant, speed
+from modak_ansible.measuring.report.runs import Comparison, Quantity, Variant, speed, steady_seconds
 from modak_ansible.measuring.report.verdicts import longest_tick, verdicts, waits
 from modak_ansible.measuring.statistics import Ratio, paired_ratio, summary
 from modak_ansible.model.measured.record import TrainingResult
@@ -94,18 +94,18 @@ def wall_clock(training: TrainingResult, full: PaperTraining) -> float | None:
 
     The start, the first epoch's extra (compiling, tracing) and steady epochs of full length. None without a steady one.
     """
-    if not training.steady:
+    steady = steady_seconds(training)
+    if steady is None:
         return None
-    steady = summary(epoch.seconds for epoch in training.steady).median
     epochs = full.epochs * steady * (full.images or training.training_images) / training.training_images
     return training.seconds.to_first_step + (training.epochs[0].seconds - steady) + epochs
 
 
 def first_epoch_extra(training: TrainingResult) -> float | None:
     """Seconds by which the first epoch, and compiling ahead of it, took longer than a steady one."""
-    if not training.steady:
+    steady = steady_seconds(training)
+    if steady is None:
         return None
-    steady = summary(epoch.seconds for epoch in training.steady).median
     return max(training.epochs[0].seconds - steady, 0.0) + training.seconds.compile
 
 
@@ -149,7 +149,7 @@ def _row(comparison: Comparison, variant: Variant, held: Held, with_paper: bool)
     if with_paper:
         older = ", of older versions" if held.newer else ""
         cells.append(f"{held.paper:g}{older}" if held.paper else "none stated")
-    cells += [_seconds(variant, _steady_seconds), _seconds(variant, first_epoch_extra)]
+    cells += [_seconds(variant, steady_seconds), _seconds(variant, first_epoch_extra)]
     full = _stated(comparison)
     return (*cells, _seconds(variant, lambda training: wall_clock(training, full))) if full else tuple(cells)
 
@@ -162,10 +162,6 @@ def _stated(comparison: Comparison) -> PaperTraining | None:
 
 def _seconds(variant: Variant, quantity: Quantity) -> str:
     return format_seconds(_median(variant, quantity))
-
-
-def _steady_seconds(training: TrainingResult) -> float | None:
-    return summary(epoch.seconds for epoch in training.steady).median if training.steady else None
 
 
 def _median(variant: Variant, quantity: Quantity) -> float:

@@ -218,7 +218,7 @@ class _Reader:
         self, place: Item, name: str, set_place: Item, settings: Mapping[str, str], workload: Workload | None
     ) -> None:
         """Whether an entry can do the work with a set of switches."""
-        entry = next((entry for entry in self._known.catalogue.entries if entry.name == name), None)
+        entry = self._known.catalogue.find(name)
         if entry is None:
             known = [entry.name for entry in self._known.catalogue.entries]
             self._mistakes.add(

@@ -72,7 +72,7 @@ class Image(Optimisation):
             draft.script = _script_of(draft, draft.entry) if draft.entry else None
             draft.own = _own_settings(draft)
         elif draft.request.image is None and not draft.request.runs_natively:
-            draft.entry = next(entry for entry in draft.catalogue.entries if entry.name == value)
+            draft.entry = draft.catalogue.entry(value)
             draft.environment.update(draft.entry.environment)
             draft.request = _with_script(draft, draft.entry)
             draft.script = _script_of(draft, draft.entry)

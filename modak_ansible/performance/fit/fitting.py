@@ -111,14 +111,12 @@ def fit_cases(
     works: Mapping[str, Work],
     *,
     names: Iterable[str] = tuple(FEATURES_OF),
-    rounds: bool = True,
     spreads: Mapping[str, Spreads] | None = None,
 ) -> Stored:
     """The model of some measured trainings.
 
     Args:
         names: of the parts that are fitted.
-        rounds: whether rounds, and what a configuration does on one day, have coefficients of their own.
         spreads: of each part, where they are known already; found from the trainings otherwise.
 
     Raises:
@@ -134,7 +132,7 @@ def fit_cases(
         for name in names:
             members = [case for case in found if name in case.answers]
             if len(members) >= _LEAST_RUNS:
-                parts[name] = fit_part(name, members, rounds=rounds, spreads=(spreads or {}).get(name))
+                parts[name] = fit_part(name, members, spreads=(spreads or {}).get(name))
     return Stored(
         records=len(found),
         records_digest=digest(case.record for case in found),
@@ -168,11 +166,11 @@ def digest(records: Iterable[Record]) -> str:
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
-def fit_part(name: str, members: Sequence[Case], *, rounds: bool = True, spreads: Spreads | None = None) -> Part:
+def fit_part(name: str, members: Sequence[Case], spreads: Spreads | None = None) -> Part:
     import numpy as np  # noqa: PLC0415 - planning never fits
 
     features = [features_of(name, member) for member in members]
-    design = _Design(features, [member.passing if rounds else {} for member in members])
+    design = _Design(features, [member.passing for member in members])
     answers = np.array([member.answers[name] for member in members])
     frameworks = [member.facts.framework for member in members]
     chosen = spreads or most_probable(design, answers, frameworks)

@@ -9,7 +9,6 @@ import yaml
 
 from modak_ansible.reading.drafts.draft import Draft
 
-MOST_LINES = 25
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?", re.ASCII)
 
 

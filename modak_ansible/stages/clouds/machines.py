@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from modak_ansible.errors import ModakError, TargetUnreachable
+from modak_ansible.model.quantities import some_of
 from modak_ansible.model.target import Cloud, Terms, costs_until
 from modak_ansible.stages.base import Outcome, Stage
 from modak_ansible.stages.clouds.base import Found, Provider, Wanted
@@ -280,7 +281,7 @@ def remove_machines(machines: Sequence[Machine], stages: Sequence[Stage]) -> Out
     others = [name for name in first.store.deployments if name not in leaving]
     if others:
         found = first.found()
-        kept = f"the machine stays for {others[0]}" + (f" and {len(others) - 1} more" if len(others) > 1 else "")
+        kept = f"the machine stays for {some_of(others, 1)}"
         return Outcome(False, kept if found else "its machine is gone", {"there": found is not None})
     if first.stage.check:
         there = [found.id for found in (each.found() for each in machines) if found]

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Unpack, cast
 
 from modak_ansible.errors import ModakError
+from modak_ansible.model.quantities import counted
 from modak_ansible.model.target import Scheduler
 from modak_ansible.stages.base import LOOK_SECONDS, Stage
 from modak_ansible.stages.jobs.code import packed
@@ -214,7 +215,7 @@ class Campaign:
         for member in members:
             member.known.staged = True
         if not self.only:
-            self._first.say(f"{jobs(len(members))} staged")
+            self._first.say(f"{counted(len(members), 'job')} staged")
 
     def _submit(self, members: list[Member], count: int) -> bool:
         """Submits some jobs; False where the scheduler takes no more for now."""
@@ -254,7 +255,7 @@ class Campaign:
         if answer["refused"]:
             return self._refused(**answer["refused"])
         if count > 1:
-            self._first.say(f"{self.submitted} of {jobs(count)} submitted")
+            self._first.say(f"{self.submitted} of {counted(count, 'job')} submitted")
         return True
 
     def _waiting(self, names: Iterable[str]) -> list[str]:
@@ -365,11 +366,7 @@ def _array_name(plan: Plan, node: str) -> str:
     return re.sub(r"[^\w.-]", "-", name, flags=re.ASCII)
 
 
-def jobs(count: int) -> str:
-    return f"{count} job{'' if count == 1 else 's'}"
-
-
 def counts(states: Counter[str]) -> str:
     """How many jobs are in each state, in words."""
     words = [f"{count} {state.lower().replace('_', ' ')}" for state, count in states.most_common()]
-    return f"{jobs(sum(states.values()))}: {', '.join(words)}".replace("none", "not submitted")
+    return f"{counted(sum(states.values()), 'job')}: {', '.join(words)}".replace("none", "not submitted")

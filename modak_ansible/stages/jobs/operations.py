@@ -7,8 +7,9 @@ import time
 from collections.abc import Sequence
 
 from modak_ansible.errors import ModakError, SchedulerAway
+from modak_ansible.model.quantities import counted
 from modak_ansible.stages.base import Outcome, Stage
-from modak_ansible.stages.jobs.campaign import Campaign, jobs
+from modak_ansible.stages.jobs.campaign import Campaign
 from modak_ansible.stages.jobs.members import Member
 from modak_ansible.stages.jobs.output import Output
 from modak_ansible.target.core.plan import Plan
@@ -41,7 +42,7 @@ def run_jobs(stages: Sequence[Stage], *, wait: bool = True, quietly: bool = Fals
             known = only.known.situation.job_id
             expected = f"; {campaign.expected}" if campaign.expected else ""
             return Outcome(bool(count), f"job {known}" if known else f"would submit the job{expected}")
-        return Outcome(bool(count), f"would submit {jobs(count)}" if count else campaign.summary())
+        return Outcome(bool(count), f"would submit {counted(count, 'job')}" if count else campaign.summary())
     campaign.run()
     return Outcome(campaign.submitted > 0, campaign.summary())
 
@@ -79,7 +80,9 @@ def operate(stages: Sequence[Stage], state: str) -> Outcome:
     campaign = Campaign(stages)
     if stages[0].check:
         campaign.look(alone=True)
-        about = campaign.summary() if campaign.only else f"{jobs(len(stages))}, as far as their states permit it"
+        about = (
+            campaign.summary() if campaign.only else f"{counted(len(stages), 'job')}, as far as their states permit it"
+        )
         return Outcome(False, f"would {OPERATIONS[state]}{':' if campaign.only else ''} {about}")
     found = campaign.call(OPERATIONS[state], campaign.wanted())["jobs"]
     answers = [Operated(**{**job, "situation": Situation(**job["situation"])}) for job in found]
@@ -193,8 +196,8 @@ def remove_jobs(stages: Sequence[Stage], *, remove_images: bool = False, leave: 
         words += [f"job {cancelled[0]} cancelled"] if cancelled else []
         words += ["its folder removed"] if answer["removed"] else []
     else:
-        words += [f"{jobs(len(cancelled))} cancelled"] if cancelled else []
-        words += [f"{jobs(len(answer['left']))} left alone: {'; '.join(left)}"] if left else []
+        words += [f"{counted(len(cancelled), 'job')} cancelled"] if cancelled else []
+        words += [f"{counted(len(answer['left']), 'job')} left alone: {'; '.join(left)}"] if left else []
         words += [f"{len(answer['removed'])} folders removed"] if answer["removed"] else []
     words += [_gone(answer["images"])] if images else []
     return Outcome(bool(answer["removed"] or answer["images"]), ", ".join(words) or "nothing was deployed")

@@ -28,7 +28,7 @@ from modak_ansible.stages.base import Stage
 from modak_ansible.stages.jobs.applied import Report, compare, report_of, switches_of
 from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.project import RECORDS, moved_with
-from modak_ansible.store.record import AppliedChoice, JobNote, told_by
+from modak_ansible.store.record import AppliedChoice, JobNote, mapping, told_by
 from modak_ansible.store.tuned import as_trained, read_report, trained_of
 from modak_ansible.target.core.files import Lock, make_private
 from modak_ansible.target.core.plan import Plan as PlanJson
@@ -86,14 +86,13 @@ def record_of(plan: Plan, job: JobNote, report: Report | None, metrics: Report |
     except (ValidationError, LookupError, TypeError, ValueError, AttributeError) as error:
         # a script of the user's may write a file of that name in any form
         record = _whole_record(plan, job, None, None)
-        words = " ".join(str(error).split())[:300]
-        return record.model_copy(update={"outcome": "failed", "reason": f"it wrote no whole measurements: {words}"})
+        return _failed(record, f"it wrote no whole measurements: {' '.join(str(error).split())[:300]}")
 
 
 def _whole_record(plan: Plan, job: JobNote, report: Report | None, metrics: Report | None) -> Record:
     as_json = plan.model_dump(mode="json")
     ours = metrics if switches_of(metrics) is not None else None
-    reported = _mapping(_mapping(report).get("choices"))
+    reported = mapping(mapping(report).get("choices"))
     settings = _settings(plan, compare(cast(PlanJson, as_json), report, metrics), reported, switches_of(metrics))
     seen = ours or report or {}
     record = Record(
@@ -103,19 +102,26 @@ def _whole_record(plan: Plan, job: JobNote, report: Report | None, metrics: Repo
         image=image(plan),
         target=_target(plan, job, seen),
         allocation=allocation(plan, job.get("job_id", "")),
-        load=load(ours) if ours else Load(foreign_cores=_mapping(_mapping(report).get("steps")).get("foreign_cores")),
+        load=load(ours) if ours else Load(foreign_cores=mapping(mapping(report).get("steps")).get("foreign_cores")),
         versions=ours.get("versions", {}) if ours else _versions(report),
         work=plan.application.work,
     )
     if job["state"] != "COMPLETED":
-        words = job.get("explanation") or "no reason given"
-        return record.model_copy(update={"outcome": "failed", "reason": f"{job['state'].lower()}: {words}"})
+        return _failed(record, _end_of(job))
     record = record.model_copy(update=measured(ours) if ours else {"steps": _steps(report)})
     if record.training is None and (record.steps is None or not record.steps.count):
-        return record.model_copy(update={"outcome": "failed", "reason": "nothing of it was measured"})
+        return _failed(record, "nothing of it was measured")
     record = record.model_copy(update={"quantised_s": quantised_s(record)})
     reason = disturbance(record) or _interruption(job)
     return record.model_copy(update={"outcome": "disturbed", "reason": reason}) if reason else record
+
+
+def _failed(record: Record, reason: str) -> Record:
+    return record.model_copy(update={"outcome": "failed", "reason": reason})
+
+
+def _end_of(job: JobNote) -> str:
+    return f"{job['state'].lower()}: {job.get('explanation') or 'no reason given'}"
 
 
 def _interruption(job: JobNote) -> str:
@@ -134,11 +140,10 @@ def program_record(plan: Plan, job: JobNote) -> Record:
         allocation=allocation(plan, job.get("job_id", "")),
     )
     if job["state"] != "COMPLETED":
-        words = job.get("explanation") or "no reason given"
-        return record.model_copy(update={"outcome": "failed", "reason": f"{job['state'].lower()}: {words}"})
+        return _failed(record, _end_of(job))
     began, ended = job.get("started"), job.get("ended")
     if not began or not ended or ended <= began:
-        return record.model_copy(update={"outcome": "failed", "reason": "nobody noted how long it ran"})
+        return _failed(record, "nobody noted how long it ran")
     about: dict[str, str | int | float] = {
         "processes": plan.job.layout.processes,
         "threads": plan.job.layout.threads_of_process,
@@ -156,9 +161,7 @@ def _settings(
         outcome["name"] for outcome in outcomes
     }
     settings = {name: value for name, value in chosen.items() if name not in in_code}
-    settings |= {
-        name: str(_mapping(each)["applied"]) for name, each in reported.items() if _mapping(each).get("applied")
-    }
+    settings |= {name: str(mapping(each)["applied"]) for name, each in reported.items() if mapping(each).get("applied")}
     settings |= {outcome["name"]: outcome["applied"] for outcome in outcomes if outcome["applied"] is not None}
     return dict(sorted({**settings, **(switches or {})}.items()))
 
@@ -170,10 +173,10 @@ def _identity(
     metrics: Report | None,
     report: Report | None,
 ) -> dict[str, Any]:
-    entry = next((entry for entry in load_catalogue().entries if entry.name == plan.image.entry), None)
+    entry = load_catalogue().find(plan.image.entry)
     started = job.get("started")
     began = datetime.fromtimestamp(started, UTC) if started else datetime.now(UTC)
-    said = _reported_version(plan, report) or str(_mapping(_mapping(metrics).get("framework")).get("version") or "")
+    said = _reported_version(plan, report) or str(mapping(mapping(metrics).get("framework")).get("version") or "")
     is_entry = entry is not None and (not said or is_release(entry, said))
     return {
         "date": began.isoformat(timespec="seconds"),
@@ -183,7 +186,7 @@ def _identity(
         "variant": ", ".join(f"{name}={value}" for name, value in settings.items()) or "stock",
         "round": 1,
         "position": 1,
-        "workload": _mapping(metrics).get("workload") or plan.application.work.workload,
+        "workload": mapping(metrics).get("workload") or plan.application.work.workload,
         # what ran says which release it was; an entry that it was not is not named
         "entry": plan.image.entry if is_entry or entry is None else f"image-{plan.image.digest[:12]}",
         "framework": entry.framework if entry else plan.application.framework,
@@ -199,12 +202,12 @@ def _reported_version(plan: Plan, report: Report | None) -> str:
 
 
 def _versions(report: Report | None) -> dict[str, str]:
-    frameworks = _mapping(_mapping(report).get("frameworks"))
-    return {name: str(_mapping(framework).get("version", "")) for name, framework in frameworks.items()}
+    frameworks = mapping(mapping(report).get("frameworks"))
+    return {name: str(mapping(framework).get("version", "")) for name, framework in frameworks.items()}
 
 
 def _target(plan: Plan, job: JobNote, seen: Report) -> RecordedTarget:
-    processor, target = _mapping(seen.get("processor")), plan.target
+    processor, target = mapping(seen.get("processor")), plan.target
     return RecordedTarget(
         name=target.name,
         scheduler=target.scheduler.value,
@@ -218,21 +221,16 @@ def _target(plan: Plan, job: JobNote, seen: Report) -> RecordedTarget:
 
 
 def _steps(report: Report | None) -> Steps | None:
-    steps = _mapping(_mapping(report).get("steps"))
+    steps = mapping(mapping(report).get("steps"))
     if not report or not steps:
         return None
-    imports = [_mapping(each).get("import_seconds") for each in _mapping(report.get("frameworks")).values()]
+    imports = [mapping(each).get("import_seconds") for each in mapping(report.get("frameworks")).values()]
     known = {name: steps[name] for name in Steps.model_fields if name in steps}
     return Steps(
         **known,
         import_seconds=max((each for each in imports if each), default=None),
         peak_memory_bytes=report.get("peak_memory_bytes"),
     )
-
-
-def _mapping(value: Any) -> Report:
-    """What a file of the job's holds where a mapping belongs."""
-    return value if isinstance(value, dict) else {}
 
 
 def _records_file(folder: Path, suite: str) -> Path | None:

@@ -30,8 +30,8 @@ class NotTold(Exception):
     """The registry does not say it; the reason is in words for people."""
 
 
-class _NoRedirect(HTTPRedirectHandler):
-    """A login that is shown to a registry is shown to nobody else."""
+class NoRedirect(HTTPRedirectHandler):
+    """What is shown to a server, such as a login, is shown to nobody else."""
 
     def redirect_request(self, *_: Any) -> None:
         return None
@@ -75,7 +75,7 @@ def digest_of_tag(
     host, name, tag = parts
     is_plain = any(environment.get(f"{runtime}_NOHTTPS", "") for runtime in ("APPTAINER", "SINGULARITY"))
     place = f"{'http' if is_plain else 'https'}://{_HUB_HOST if host == _HUB else host}/v2/{name}/manifests/{tag}"
-    opener = build_opener(_NoRedirect(), HTTPSHandler(context=ssl.create_default_context(cafile=bundle)))
+    opener = build_opener(NoRedirect(), HTTPSHandler(context=ssl.create_default_context(cafile=bundle)))
     headers = {"Accept": _KINDS}
     try:
         try:

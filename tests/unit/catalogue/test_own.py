@@ -10,7 +10,6 @@ from modak_ansible.catalogue import load_catalogue, own
 from modak_ansible.catalogue.locks import FOLDER, lock_of
 from modak_ansible.catalogue.own import problems_of, read_entry, remove_entry, text_of_entry, write_entry
 from modak_ansible.catalogue.reader import CatalogueWarning, shipped_catalogue
-from modak_ansible.commands.catalogue.text import find_entry
 from modak_ansible.commands.plan.packaging import package
 from modak_ansible.errors import CannotPlan, InvalidBlueprint, ModakError, UsageError
 from modak_ansible.planning.service import plan_blueprint
@@ -164,4 +163,4 @@ def test_an_entry_with_mistakes_stops_only_who_needs_it(config, blueprint):
     with pytest.raises(InvalidBlueprint, match=r"(?s)the entry pytorch-2.99-cpu has mistakes \(.*framewrk"):
         plan_blueprint(blueprint.service, Inputs())
     with pytest.raises(UsageError, match=r"(?s)the entry pytorch-2.99-cpu has mistakes\n.*framewrk"):
-        find_entry("pytorch-2.99-cpu")
+        load_catalogue().entry("pytorch-2.99-cpu")

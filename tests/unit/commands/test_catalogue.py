@@ -13,7 +13,6 @@ from typer.testing import CliRunner
 from modak_ansible.catalogue import adding, load_catalogue
 from modak_ansible.catalogue.locking import File
 from modak_ansible.commands.catalogue import build as catalogue_build
-from modak_ansible.commands.catalogue import text as catalogue_text
 from modak_ansible.commands.catalogue.build import Builder, print_summary
 from modak_ansible.commands.catalogue.catalogue import app
 from modak_ansible.deployment import playbook as deployment
@@ -40,7 +39,7 @@ def state(blueprint, monkeypatch):
 
 
 def entries(*names):
-    return [catalogue_text.find_entry(name) for name in names]
+    return [load_catalogue().entry(name) for name in names]
 
 
 def refusal(name, reason="it crashed"):
@@ -87,7 +86,7 @@ def test_what_the_project_knows_of_an_entry_is_listed(state, blueprint):
 def test_every_entry_is_shown_with_its_probe(name):
     shown = call("show", name).stdout
     assert shown.startswith(f"{name}\n")
-    assert catalogue_text.find_entry(name).probe.strip().splitlines()[-1] in shown
+    assert load_catalogue().entry(name).probe.strip().splitlines()[-1] in shown
 
 
 def test_definitions_and_the_dockerfile_of_an_entry():

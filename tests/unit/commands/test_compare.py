@@ -86,17 +86,17 @@ def test_a_wrong_name_says_which_there_are(sweep, tmp_path):
 def test_what_is_not_here_is_brought_and_a_target_that_is_away_hides_nothing(sweep):
     asked = []
     (sweep[0].folder / "state.json").write_text('{"job": {"state": "RUNNING", "job_id": "7"}}')
-    compare(sweep, fetch=asked.extend)
+    compare(sweep, fetch=lambda *stores: asked.extend(stores))
     assert asked == [sweep[0]]
     job = {"state": "COMPLETED", "job_id": "7", "attempt": 2}
     for brought, expected in (("", [sweep[0]]), ("7 1 1", [sweep[0]]), ("7 2 1", [])):
         (sweep[0].folder / "state.json").write_text(json.dumps({"job": job, "brought": brought}))
         asked.clear()
-        compare(sweep, fetch=asked.extend)
+        compare(sweep, fetch=lambda *stores: asked.extend(stores))
         assert asked == expected
     (sweep[0].folder / "state.json").write_text('{"job": {"state": "RUNNING", "job_id": "7"}}')
 
-    def away(stores):
+    def away(*stores):
         raise TargetUnreachable("x does not answer")
 
     found = compare(sweep, fetch=away)

@@ -18,6 +18,7 @@ from modak_ansible.errors import ModakError, UsageError
 from modak_ansible.planning.service import plan_all
 from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.store import logs as looks
+from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.logs import note
 from modak_ansible.target.core.files import write_json
 
@@ -35,7 +36,7 @@ def folder(blueprint, monkeypatch):
 
 
 def job_log(folder, since):
-    return log_texts.of_job(folder, "output.log", since, follow=False, show=print)
+    return log_texts.of_job(DeploymentStore(folder), "output.log", since, follow=False, show=print)
 
 
 def test_the_last_lines_of_a_job(folder):
@@ -88,26 +89,26 @@ def test_what_a_job_wrote_since_it_was_looked_at(folder, monkeypatch):
 
 
 def test_a_log_that_is_not_there_is_empty(folder):
-    assert log_texts.of_job(folder, "error.log", Since(lines=3), follow=False, show=print) == []
+    assert log_texts.of_job(DeploymentStore(folder), "error.log", Since(lines=3), follow=False, show=print) == []
 
 
 def test_the_stages_with_their_times(folder):
     note(folder, "image", "made")
     note(folder, "job", "failed: job 7 ended\n  | oh")
-    image, job, more = log_texts.of_stages(folder, Since(), follow=False, show=print)
+    image, job, more = log_texts.of_stages(DeploymentStore(folder), Since(), follow=False, show=print)
     assert image.endswith("  image    made")
     assert image.startswith(time.strftime("%Y-"))
     assert job.endswith("job      failed: job 7 ended")
     assert more.strip() == "| oh"
-    assert log_texts.of_stages(folder, Since(lines=1), follow=False, show=print) == [more]
-    assert log_texts.of_stages(folder, Since(moment=time.time() + 60), follow=False, show=print) == []
+    assert log_texts.of_stages(DeploymentStore(folder), Since(lines=1), follow=False, show=print) == [more]
+    assert log_texts.of_stages(DeploymentStore(folder), Since(moment=time.time() + 60), follow=False, show=print) == []
 
 
 def test_stages_are_followed_to_their_end(folder):
     note(folder, "image", "made")
     note(folder, "job", "job 7 is failed")
     shown = []
-    assert log_texts.of_stages(folder, Since(lines=1), follow=True, show=shown.append) == []
+    assert log_texts.of_stages(DeploymentStore(folder), Since(lines=1), follow=True, show=shown.append) == []
     assert [line.endswith("job      job 7 is failed") for line in shown] == [True]
 
 
@@ -214,5 +215,5 @@ def test_what_was_brought_while_a_job_ran_is_brought_again_after_its_end(folder,
     job = {"state": "COMPLETED", "job_id": "7"}
     for brought, times in (("", 1), ("6 1 1", 2), ("7 1 1", 2)):
         write_json(folder / "state.json", {"job": job, "brought": brought})
-        log_texts.bring(folder)
+        log_texts.bring(DeploymentStore(folder))
         assert len(asked) == times

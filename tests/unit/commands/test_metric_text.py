@@ -10,11 +10,12 @@ from modak_ansible.commands.jobs import log_text
 from modak_ansible.commands.jobs.log_start import Since
 from modak_ansible.commands.jobs.metric_text import of_metrics
 from modak_ansible.deployment import status_query
+from modak_ansible.store.deployment import DeploymentStore
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    monkeypatch.setattr(log_text, "bring", lambda folder: None)
+    monkeypatch.setattr(log_text, "bring", lambda store: None)
     write(tmp_path, [{"step": 1, "loss": 2.0, "time": 100}, {"step": 2, "loss": 1.5, "lr": 0.1, "time": 200}])
     (tmp_path / "plan.json").write_text('{"training": "t"}')
     return tmp_path
@@ -27,17 +28,22 @@ def write(folder, points, rest=""):
 
 
 def test_a_line_for_each_moment(folder, capsys):
-    assert of_metrics(folder, Since(), follow=False, show=print) == ["step 1  loss 2", "step 2  loss 1.5  lr 0.1"]
-    assert of_metrics(folder, Since(lines=1), follow=False, show=print) == ["step 2  loss 1.5  lr 0.1"]
-    assert of_metrics(folder, Since(moment=150.0), follow=False, show=print) == ["step 2  loss 1.5  lr 0.1"]
+    assert of_metrics(DeploymentStore(folder), Since(), follow=False, show=print) == [
+        "step 1  loss 2",
+        "step 2  loss 1.5  lr 0.1",
+    ]
+    assert of_metrics(DeploymentStore(folder), Since(lines=1), follow=False, show=print) == ["step 2  loss 1.5  lr 0.1"]
+    assert of_metrics(DeploymentStore(folder), Since(moment=150.0), follow=False, show=print) == [
+        "step 2  loss 1.5  lr 0.1"
+    ]
     write(folder, [{"step": 1, "loss": 2.0}], "oops\n")
-    of_metrics(folder, Since(), follow=False, show=print)
+    of_metrics(DeploymentStore(folder), Since(), follow=False, show=print)
     assert capsys.readouterr().err == "note: metrics.jsonl:2: is no JSON object\n"
 
 
 def test_numbers_stand_below_their_like(folder):
     write(folder, [{"step": 9, "loss": 2.25, "lr": 0.1}, {"step": 10, "loss": 1}, {"step": 11, "loss": 1.5, "lr": 0.2}])
-    assert of_metrics(folder, Since(), follow=False, show=print) == [
+    assert of_metrics(DeploymentStore(folder), Since(), follow=False, show=print) == [
         "step 9   loss 2.25  lr 0.1",
         "step 10  loss 1",
         "step 11  loss 1.5   lr 0.2",
@@ -55,5 +61,5 @@ def test_followed_it_ends_with_what_came_between_two_looks(folder, monkeypatch):
 
     monkeypatch.setattr(status_query, "ask_targets", ask)
     shown = []
-    assert of_metrics(folder, Since(lines=1), follow=True, show=shown.append) == []
+    assert of_metrics(DeploymentStore(folder), Since(lines=1), follow=True, show=shown.append) == []
     assert shown == ["step 2  loss 1.5  lr 0.1", "now: step 3  loss 1", "step 3  loss 1", "step 4  loss 0.5"]

@@ -19,7 +19,7 @@ from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.inputs import Inputs
 from modak_ansible.reading.drafts.draft import Data, draft_of, name_of
 from modak_ansible.reading.drafts.outputs import outputs_of
-from modak_ansible.reading.drafts.text import MOST_LINES, flow, text_of
+from modak_ansible.reading.drafts.text import flow, text_of
 from modak_ansible.store.targets import target_file
 
 TORCH = """\
@@ -40,6 +40,7 @@ torch.save({}, f"{args.out}/model_{args.epochs}.pt")
 torch.save({}, "last.pt")
 """
 PLAIN = "print('hello')\n"
+MOST_LINES = 25
 
 
 @pytest.fixture(autouse=True)

@@ -28,7 +28,6 @@ from modak_ansible.target.survey import usage
 
 pytestmark = pytest.mark.component
 
-_ENTERS = "mount --bind {folder} {folder}"
 _SSH = """#!/bin/bash
 while :; do
     case $1 in
