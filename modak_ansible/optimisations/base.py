@@ -121,6 +121,7 @@ class Draft:
             work = work.model_copy(update={"batch_size": int(self.settings["batch_size"])})
         return Question.model_construct(  # all of it comes from models that were checked
             work=work,
+            is_traced=request.need is not None,
             framework=entry.framework if entry else request.application.framework,
             version=entry.version if entry else request.application.version,
             entry=entry.name if entry else "",

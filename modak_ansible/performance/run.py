@@ -61,7 +61,9 @@ class Runs:
         if work.epochs and work.samples and batch:
             sharing = 1 if question.split else processes  # who split layers have the same batches
             whole = work.samples / (batch * sharing)
-            steps = work.epochs * max(1.0, whole if sharing == 1 else ceil(whole))
+            # what is evaluated each process sees, and it is the forward pass, a third of a step's computing
+            evaluated = (work.evaluated or 0) / (3 * batch)
+            steps = work.epochs * (max(1.0, whole if sharing == 1 else ceil(whole)) + evaluated)
         return Run(facts, work, peak, peak_of, steps, machine)
 
     def _work(self, question: Question) -> Work:

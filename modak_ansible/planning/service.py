@@ -279,6 +279,7 @@ def _known_here(request: Request, testbed: Path, images: tuple[SeenImage, ...], 
                 "batch_size": work.batch_size or need.samples,
                 "samples": work.samples or need.samples_of_epoch,
                 "epochs": work.epochs or need.epochs,
+                "evaluated": need.evaluated,
             }
             known = request.application.model_copy(update={"work": work.model_copy(update=counted)})
             update["application"] = known

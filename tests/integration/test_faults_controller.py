@@ -59,7 +59,7 @@ def test_interrupted(project, line, stages, stage):
     elif stage == "results":
         assert f"Job {project.record['job']['job_id']} had ended before. To go on: {again}" in started.said
     elif stage != "plan":
-        words = "What had begun on the target, such as a build, goes on to its end. To take it up: "
+        words = "What had begun on the target, such as a build or the submission of a job, goes on to its end. To take it up: "
         assert words + again in started.said
     line.speed, line.passed = None, 0
     assert FOUND.get(stage, "") in finishes(project)

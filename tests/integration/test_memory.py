@@ -134,6 +134,54 @@ def test_a_model_is_moved_and_a_loop_of_its_own_ends(
     assert sum(each.flop for each in need.operators or () if each.name in ("mm", "addmm")) == 3 * 2 * 16 * 144 * 10
 
 
+# Batches that are cut out of what the script has by places that it draws; and what looks at numbers, or copies.
+BY_PLACES = """
+import torch
+data = torch.tensor([number % 12 for number in range(2000)])
+model = torch.nn.Sequential(torch.nn.Embedding(12, 32), torch.nn.Linear(32, 12))
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for step in range(9):
+    places = torch.randint(len(data) - 25, (16,))
+    x = torch.stack([data[place : place + 24] for place in places])
+    order = torch.randperm(16)[:8]
+    loss = torch.nn.functional.cross_entropy(model(x[order]).flatten(0, 1), x[order].flatten())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+WITH_COPIES = """
+import copy, torch
+from torch.utils.data import DataLoader, TensorDataset
+model = torch.nn.Sequential(torch.nn.Linear(32, 8), torch.nn.BatchNorm1d(8), torch.nn.Linear(8, 12))
+mean, other = torch.optim.swa_utils.AveragedModel(model), copy.deepcopy(model)
+assert len(list(other.parameters())) == 6
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for epoch in range(2):
+    for x, y in DataLoader(TensorDataset(torch.zeros(96, 32), torch.zeros(96, dtype=torch.long)), 48):
+        loss = torch.nn.functional.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        mean.update_parameters(model)
+    with torch.inference_mode():
+        print(mean(torch.zeros(5, 32)).argmax(1).float().mean().item(), other(x).sum().item())
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "shape"), [(BY_PLACES, ((12,), (8 * 24, 32), (32, 12))), (WITH_COPIES, ((8,), (48, 32), (32, 8)))]
+)
+def test_what_a_script_does_with_whole_numbers_and_copies_is_followed(
+    pytorch_python: str, tmp_path: Path, source: str, shape: tuple[tuple[int, ...], ...]
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(source)
+    run(pytorch_python, tmp_path, script=script, MODAK_TRACE="memory")
+    need = need_from(tmp_path, "key", "train")
+    assert need is not None
+    assert any(each.name == "addmm" and each.shapes == shape for each in need.operators or ())
+
+
 @pytest.mark.parametrize(
     ("model", "shape", "times", "mib"),
     [

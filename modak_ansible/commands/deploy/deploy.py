@@ -219,4 +219,5 @@ def _what_goes_on(planned: list[Planned], again: str) -> str:
         if store.has_ended:
             return f"Job {job['job_id']} had ended before. To go on: {again}"
         return f"Job {job['job_id']} goes on. To follow it: {again}\nTo end it: modak undeploy {store.name}"
-    return f"What had begun on the target, such as a build, goes on to its end. To take it up: {again}"
+    begun = "What had begun on the target, such as a build or the submission of a job, goes on to its end"
+    return f"{begun}. To take it up: {again}\nTo end what was submitted: modak undeploy {store.name}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from modak_ansible.commands.options import Json, PlanOptions, show_warnings, takes
-from modak_ansible.errors import ModakError
+from modak_ansible.errors import JobFailed, ModakError
 from modak_ansible.store.project import find_blueprint
 
 if TYPE_CHECKING:
@@ -32,8 +32,7 @@ def command(
     from modak_ansible.commands.plan.tune import deployed
     from modak_ansible.planning.service import plan_blueprint
     from modak_ansible.planning.tracing import Tracing, need_from, note_need
-    from modak_ansible.reading.blueprint.script.folder import EPOCHS
-    from modak_ansible.reading.blueprint.script.options import default_number
+    from modak_ansible.reading.blueprint.script.options import default_epochs
     from modak_ansible.store.deployment import DeploymentStore
 
     change = Tracing()
@@ -54,16 +53,19 @@ def command(
         typer.echo(json.dumps(about) if as_json else "{training} on {target}, in {image}: one process".format(**about))
         return
     folder = planned.save()
-    deployed(planned.plan, folder, is_quiet=as_json)
+    cure = f"what it wrote is in {folder / 'results'}; run it once, and its results say how much memory it took"
+    try:
+        deployed(planned.plan, folder, is_quiet=as_json)
+    except JobFailed as error:  # to run it again would come to the same
+        raise JobFailed(f"the script could not be traced: {error.message}", hint=cure) from error
     need = need_from(DeploymentStore(folder).results, change.key, planned.plan.training)
     if need is None:
         raise ModakError(
-            "the script could not be traced: it looks at numbers, or at tensors whose size depends on them",
-            hint=f"what it wrote is in {folder / 'results'}; run it once, and its results say how much memory it took",
+            "the script could not be traced: it looks at numbers, or at tensors whose size depends on them", hint=cure
         )
     application = planned.plan.application
     script = planned.blueprint.parent / application.folder / application.script
-    need = need.model_copy(update={"epochs": default_number(script, EPOCHS)})
+    need = need.model_copy(update={"epochs": default_epochs(script)})
     note_need(planned.state, need)
     typer.echo(need.model_dump_json(indent=2) if as_json else _text(need))
 
@@ -100,7 +102,8 @@ def _length(need: Need) -> str:
     if not need.samples_of_epoch:
         return ""
     epochs = f"{counted(need.epochs, 'epoch')} of" if need.epochs else "epochs of"
-    return f"By itself the script trains {epochs} {need.samples_of_epoch:,} samples.\n"
+    beside = f", and evaluates {need.evaluated:,} beside each" if need.evaluated else ""
+    return f"By itself the script trains {epochs} {need.samples_of_epoch:,} samples{beside}.\n"
 
 
 def _computed(need: Need) -> str:

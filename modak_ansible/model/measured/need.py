@@ -141,6 +141,12 @@ class Need(Model):
         return max(found, default=0) or None
 
     @property
+    def evaluated(self) -> int | None:
+        """Samples of the loops that train nothing, behind the first that trains, as far as their loaders tell."""
+        trained = next((place for place, loop in enumerate(self.loops) if loop.steps), len(self.loops))
+        return sum(loop.rows * loop.batches for loop in self.loops[trained:] if not loop.steps) or None
+
+    @property
     def gflop_per_sample(self) -> float | None:
         """Of one step, for each sample; None where it is not known."""
         flop = sum(operator.flop for operator in self.operators or ())

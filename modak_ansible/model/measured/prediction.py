@@ -46,6 +46,7 @@ class Question(Model):
     """
 
     work: Work = Work()
+    is_traced: bool = Field(default=False, description="whether the script was traced, and told what it could")
     framework: str
     version: str = ""
     entry: str = Field(default="", description="the catalogue entry; empty for an image that the user gives")

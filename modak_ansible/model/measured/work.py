@@ -41,6 +41,9 @@ class Work(Model):
     sample_bytes: int | None = Field(default=None, ge=1, description="bytes of one sample as the network gets it")
     samples: int | None = Field(default=None, ge=1, description="training samples of an epoch")
     epochs: int | None = Field(default=None, ge=1)
+    evaluated: int | None = Field(
+        default=None, ge=1, description="samples that go through the network beside each epoch, and train nothing"
+    )
     batch_size: int | None = Field(default=None, ge=1, description="samples a step, of one process")
 
     def over_ideal(self, balance: float | None, rates: Rates) -> float | None:

@@ -55,8 +55,8 @@ def read_by(
         if path and path.exists() and not OF_OUTPUT.search(name.replace("-", "_")):
             found.setdefault(path, Read(path, below(value), name))
     held = {name.replace("-", "_"): value for name, value in options.items()}
-    for tree in trees.values():
-        texts = Texts(tree, held)
+    for path_below, tree in trees.items():
+        texts = Texts(tree, held, path_below)
         for text in _texts_in(tree, texts, folder):
             inside = below(text)
             if inside and not _is_written(inside, outputs) and inside not in trees and (folder / inside).exists():
@@ -146,7 +146,7 @@ def _nodes_of(trees: Mapping[str, ast.Module], options: Mapping[str, str]) -> It
     """All that files are made of, with the file's name and what texts in it are."""
     held = {name.replace("-", "_"): value for name, value in options.items()}
     for name, tree in trees.items():
-        texts = Texts(tree, held)
+        texts = Texts(tree, held, name)
         yield from ((name, texts, node) for node in ast.walk(tree))
 
 

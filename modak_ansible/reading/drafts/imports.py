@@ -15,7 +15,8 @@ from modak_ansible.reading.blueprint.forms.text_rules import script_problem
 from modak_ansible.store.project import no_script, project_root
 
 # What travels with every job.
-_OURS = "modak_runtime"
+_OURS = ("modak_runtime", "modak_checkpoint")
+_HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
 _MOST_FILES = 2000
 _MOST_BYTES = 4 * 2**20
 _BINARY = "this is no Python 3: it has null bytes, as UTF-16 and programs have"
@@ -111,7 +112,7 @@ def _note(code: Code, name: str, path: Path, tree: ast.Module, is_optional: bool
     if first in sys.stdlib_module_names or has_code(code.folder / first):
         return
     code.dotted.add(name)
-    if first == _OURS:
+    if first in _OURS:
         return
     known = code.modules.get(first)
     if known is None or (known.is_optional and not is_optional):
@@ -137,10 +138,13 @@ def _parsed(path: Path) -> ast.Module:
         if "codec can't decode" in error.msg or "utf-8" in error.msg.lower():
             hint = f"{_UTF8}, or say in its first line what it is: # -*- coding: latin-1 -*-"
             raise BrokenScript(f"this is no UTF-8: {error.msg}", location=place, hint=hint) from error
-        raise BrokenScript(f"this is no Python 3: {error.msg}", location=place, hint="mend the script first") from error
+        hint = (
+            f"mend it; or, where a later Python reads it, let modak run in that: it reads scripts with its own, {_HERE}"
+        )
+        raise BrokenScript(f"this is no Python {_HERE}: {error.msg}", location=place, hint=hint) from error
     except (ValueError, RecursionError, MemoryError) as error:
         has_nulls = "null bytes" in str(error)
-        message = _BINARY if has_nulls else f"this is no Python 3: {error}"
+        message = _BINARY if has_nulls else f"this is no Python {_HERE}: {error}"
         raise BrokenScript(
             message, location=Location(str(path)), hint=_UTF8 if has_nulls else "mend the script first"
         ) from error

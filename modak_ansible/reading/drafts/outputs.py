@@ -56,8 +56,8 @@ def outputs_of(trees: Mapping[str, ast.Module], options: Mapping[str, str]) -> t
     """
     inside: list[str] = []
     outside: list[str] = []
-    for tree in trees.values():
-        texts = Texts(tree, options)
+    for path, tree in trees.items():
+        texts = Texts(tree, options, path)
         names = _lightning_names(tree)
         for node in ast.walk(tree):
             written = [*_written(node, texts), *_of_trainers(node, texts, names)] if isinstance(node, ast.Call) else ()

@@ -147,6 +147,11 @@ def _wanted(code: Code, project: Pins, installed: Installed, found: Requirements
         if name in code.dotted or name in code.modules:
             for package in packages:
                 wanted.setdefault(package, Imported(name, name, is_optional=False))
+    named = {node.attr for tree in code.trees.values() for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    for module, calls in _table()["called"].items():
+        for name in calls if module in code.modules else ():
+            if name in named:
+                wanted.setdefault(calls[name], Imported(f"{module}.{name}", f"{module}.{name}", is_optional=False))
     for name in project.inline:
         wanted.setdefault(name, Imported(name, code.script.name, is_optional=False))
     return wanted

@@ -12,12 +12,12 @@ from modak_ansible.reading.blueprint.script.syntax import last_name
 ANY = "*"
 FORMATTED = re.compile(r"\{[^{}]*\}")
 _PERCENT = re.compile(r"%[-+# 0-9.]*[a-zA-Z]")
-# What gives the script's own folder.
-_OWN_FOLDER = re.compile(
+# What gives the folder of the file itself, and that of the script, in which it runs.
+_OF_FILE = re.compile(
     r"(os\.path\.)?(dirname|split)\((os\.path\.)?((abs|real)path\()?__file__\)?\)(\[0\])?"
     r"|(pathlib\.)?Path\(__file__\)((\.resolve|\.absolute)\(\))?\.parent((\.resolve|\.absolute)\(\))?"
-    r"|os\.getcwd\(\)|(pathlib\.)?Path\.cwd\(\)|(pathlib\.)?Path\(\)"
 )
+_OF_SCRIPT = re.compile(r"os\.getcwd\(\)|(pathlib\.)?Path\.cwd\(\)|(pathlib\.)?Path\(\)")
 _SAME = ("resolve", "absolute", "expanduser", "as_posix", "rstrip", "strip")
 _PLAIN_CALLS = ("str", "Path", "PosixPath", "PurePath", "abspath", "realpath", "expanduser", "fspath", "normpath")
 
@@ -28,10 +28,12 @@ class Texts:
     Args:
         tree: the file's syntax.
         options: the defaults of the script's options, by the names that hold their values.
+        path: the file's, below the script's folder.
     """
 
-    def __init__(self, tree: ast.AST, options: Mapping[str, str]) -> None:
+    def __init__(self, tree: ast.AST, options: Mapping[str, str], path: str = "") -> None:
         self._options = options
+        self._folder = PurePosixPath(path).parent.as_posix().removeprefix(".")
         self._held: dict[str, list[ast.expr]] = {}
         for node in ast.walk(tree):
             for target, value in _assigned(node):
@@ -54,7 +56,8 @@ class Texts:
             known = self.of(values[0], depth + 1) if len(values) == 1 else None
             return known if known is not None or values else self._options.get(node.id)
         if isinstance(node, ast.Attribute):
-            return "" if _OWN_FOLDER.fullmatch(ast.unparse(node)) else self._attribute(node)
+            own = self._own_folder(node)
+            return self._attribute(node) if own is None else own
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
             word = self._options.get(ast.unparse(node)) if ast.unparse(node.value) == "sys.argv" else None
             return word or self._options.get(str(node.slice.value))
@@ -64,6 +67,12 @@ class Texts:
         if isinstance(node, ast.Call):
             return self._call(node, depth)
         return None
+
+    def _own_folder(self, node: ast.expr) -> str | None:
+        written = ast.unparse(node)
+        if _OF_FILE.fullmatch(written):
+            return self._folder
+        return "" if _OF_SCRIPT.fullmatch(written) else None
 
     def _attribute(self, node: ast.Attribute) -> str | None:
         """What an attribute holds, by its name: of options, or of a variable with one of absl's flags."""
@@ -87,10 +96,13 @@ class Texts:
         return None
 
     def _call(self, node: ast.Call, depth: int) -> str | None:
-        if _OWN_FOLDER.fullmatch(ast.unparse(node)):
-            return ""
+        own = self._own_folder(node)
+        if own is not None:
+            return own
         name = last_name(node.func)
         words = [self.of(argument, depth + 1) for argument in node.args]
+        if name == "files" and len(words) == 1 and words[0]:  # importlib.resources' folder of a package
+            return words[0].replace(".", "/")
         if name == "join" and "path" in ast.unparse(node.func):
             return _joined(words)
         if name == "joinpath" and isinstance(node.func, ast.Attribute):

@@ -67,6 +67,8 @@ def _together(plan: Plan, report: Report | None) -> list[AppliedChoice]:
     ranks = (report or {}).get("ranks")
     if isinstance(ranks, dict) and ranks.get("strategy") == planned:
         how = [f"prepare, {ranks.get('world')} ranks", *([str(ranks["slow"])] if ranks.get("slow") else [])]
+        if ranks.get("loaders") == 0:
+            how.append("it was given no loader, and what a script reads otherwise each rank computes as a whole")
         return [{**outcome, "applied": planned, "how": "; ".join(how)}]
     if report is None:
         return [{**outcome, "known": False, "reason": "the process left no word of it"}]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from modak_ansible.planning.service import check_blueprint
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.reader import Inputs
-from modak_ansible.reading.blueprint.script.options import default_number, options_of
+from modak_ansible.reading.blueprint.script.options import default_epochs, options_of
 
 PLAIN = """\
 import argparse
@@ -324,9 +324,29 @@ def test_a_request_is_judged_too(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("names", "number"), [(["epochs"], 3), (["num_epochs", "epochs"], 3), (["batch_size"], None), (["optimizer"], None)]
-)
-def test_a_default_is_a_number_where_the_source_says_one(tmp_path, names, number):
-    (tmp_path / "train.py").write_text(PLAIN.format(words="", more="", required="False"))
-    assert default_number(tmp_path / "train.py", names) == number
-    assert default_number(tmp_path / "none.py", names) is None
+    ("declared", "number"),
+    [
+        ({"--epochs": 3}, 3), ({"--num-epochs": 4, "--warmup-epochs": 1}, 4), ({"--batch-size": 3}, None), ({"--epochs": None}, None),
+        ({"--epochs": 3, "--save-every-epochs": 2}, 3), ({"--epochs": 3, "--pretrain-epochs": 8}, None),
+    ],
+)  # fmt: skip
+def test_the_epochs_of_a_script_are_known_where_its_source_says_one_number(tmp_path, declared, number):
+    lines = [f"p.add_argument('{name}', type=int, default={default})" for name, default in declared.items()]
+    (tmp_path / "train.py").write_text(
+        "\n".join(["import argparse", "p = argparse.ArgumentParser()", *lines, "p.parse_args()"])
+    )
+    assert default_epochs(tmp_path / "train.py") == number
+    assert default_epochs(tmp_path / "none.py") is None
+
+
+@pytest.mark.parametrize(
+    ("other", "certain"),
+    [
+        ("[p for p in Path('.').iterdir() if p.is_dir()]", True), ("sorted(x, key=lambda p: p.size)", True),
+        ("{p.name: p for p in x}", True), ("p.register('type', 'x', int)", False), ("[q for q in x if p.something()]", False),
+    ],
+)  # fmt: skip
+def test_a_parser_s_name_may_stand_for_something_else_within_a_comprehension(blueprint, other, certain):
+    source = f"import argparse\np = argparse.ArgumentParser()\np.add_argument('--lr')\np.parse_args()\nx = {other}\n"
+    mistakes, _ = check(blueprint, source, "rl: 1")
+    assert bool(mistakes) == certain

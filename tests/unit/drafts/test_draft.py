@@ -400,6 +400,36 @@ def test_packages_that_share_a_name_are_told_apart_by_what_is_imported(project):
     assert any("several packages bring modules of azure" in note for note in draft.notes)
 
 
+def test_what_every_job_has_is_asked_of_no_index(project):
+    (project / "plain.py").write_text("import torch, modak_checkpoint\nfrom modak_runtime import prepare\n")
+    assert draft_of(project / "plain.py").requirements == []
+
+
+@pytest.mark.parametrize(
+    ("call", "package"), [("pd.read_parquet('x')", "pyarrow"), ("f.to_excel('x')", "openpyxl"), ("f.head()", "")]
+)
+def test_what_a_package_asks_for_when_it_is_called(project, call, package):
+    (project / "plain.py").write_text(f"import pandas as pd\nf = pd.DataFrame()\n{call}\n")
+    names = {line.split("=")[0].split()[0] for line in draft_of(project / "plain.py").requirements}
+    assert names == {"pandas", *([package] if package else [])}
+
+
+def test_what_an_imported_module_reads_beside_itself_travels(project):
+    (project / "pkg" / "deep").mkdir(parents=True)
+    for name in ("pkg/a.txt", "pkg/deep/b.txt", "pkg/deep/c.txt", "pkg/__init__.py", "pkg/deep/__init__.py", "a.txt"):
+        (project / name).write_text("")
+    (project / "pkg" / "deep" / "mod.py").write_text(
+        "import os, pathlib\nfrom importlib import resources\nHERE = os.path.dirname(os.path.abspath(__file__))\n"
+        "open(os.path.join(HERE, 'b.txt'))\n(resources.files('pkg.deep') / 'c.txt').read_text()\n"
+    )
+    (project / "pkg" / "mod.py").write_text("import pathlib\n(pathlib.Path(__file__).parent / 'a.txt').read_text()\n")
+    (project / "plain.py").write_text("import pkg.mod, pkg.deep.mod\n")
+    node = yaml.safe_load(text_of(draft_of(project / "plain.py")))["topology_template"]["node_templates"]["training"]
+    assert {name for name in node["properties"]["files"] if name.endswith(".txt")} == {
+        "pkg/a.txt", "pkg/deep/b.txt", "pkg/deep/c.txt",
+    }  # fmt: skip
+
+
 def test_a_package_of_it_has_all_that_opera_needs(project, tmp_path):
     given_ = Inputs(targets=target_file("testbed"), words=("--name", "x"))
     found, left = contents(project / "train.py", given_)

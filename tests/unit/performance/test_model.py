@@ -44,6 +44,22 @@ def test_what_two_questions_have_in_common_cancels(model):
     assert same.ratio.low == same.ratio.middle == same.ratio.high == 1.0
 
 
+def test_what_is_evaluated_beside_each_epoch_takes_a_third_of_what_trains(model):
+    def training(**work):
+        made = question().work.model_copy(update=work)
+        return model.predict(question(work=made)).parts["training"].middle
+
+    assert training(evaluated=180_000) == pytest.approx(2 * training())
+
+
+def test_whoever_was_traced_is_not_told_to_trace(model):
+    def doubts(**more):
+        return [each for each in model.predict(question(work=Work(), **more)).doubts if "how long it trains" in each]
+
+    assert doubts()[0].endswith("; modak trace finds what the script says of it")
+    assert doubts(is_traced=True)[0].endswith("; its trace does not tell, as no loader gives its batches")
+
+
 def test_a_compiler_that_does_not_pay_for_itself_is_a_loss(model):
     short = model.gain(question(1280, 2), question(1280, 2, settings={"compiler": "inductor"}))
     long = model.gain(question(), question(settings={"compiler": "inductor"}))

@@ -141,5 +141,8 @@ def test_the_epochs_are_those_that_the_script_has_by_itself(blueprint):
 def test_an_epoch_is_what_the_loader_that_trains_has():
     train, evaluate = need(1).model_dump()["loops"]
     loops = [{**train, "batches": 100}, {**evaluate, "batches": 1000}]
-    assert Need.model_validate({**need().model_dump(), "loops": loops}).samples_of_epoch == 6400
-    assert need().samples_of_epoch is None
+    found = Need.model_validate({**need().model_dump(), "loops": loops})
+    assert (found.samples_of_epoch, found.evaluated) == (6400, 256_000)
+    assert need().samples_of_epoch is need().evaluated is None
+    before = Need.model_validate({**need().model_dump(), "loops": [loops[1], loops[0]]})
+    assert before.evaluated is None, "what is looked at before all training is looked at once"

@@ -15,6 +15,7 @@ from modak_ansible.runtime import FILES
 
 sys.path.insert(0, str(FILES))
 
+from modak_runtime import progress
 from modak_runtime.pytorch import loader_imported
 from modak_runtime.report import Report
 from modak_runtime.steps import Steps
@@ -189,3 +190,10 @@ def test_keras_says_epochs_and_losses(steps):
 def test_another_keras_is_left_alone(steps):
     keras_epochs.follow(types.SimpleNamespace(), steps.progress)
     assert steps.progress.epoch is None
+
+
+def test_who_goes_on_from_a_checkpoint_says_which_epoch_it_is(tmp_path):
+    made = progress.Progress(Report(str(tmp_path / "applied.json"), {}))
+    progress.tell(23, 40)
+    made.write(5)
+    assert (written(tmp_path)["epoch"], written(tmp_path)["epochs"]) == (23, 40)

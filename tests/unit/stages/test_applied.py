@@ -65,6 +65,7 @@ def test_a_report_with_nonsense_in_it_says_nothing(tmp_path):
     ("report", "applied", "known", "said"),
     [
         ({"ranks": {"strategy": "ddp", "world": 4}}, "ddp", True, "prepare, 4 ranks"),
+        ({"ranks": {"strategy": "ddp", "world": 4, "loaders": 0}}, "ddp", True, "it was given no loader"),
         ({"ranks": None}, None, True, "each process trained all of it"),
         ({}, None, True, "prepare was not called"),
         ({"ranks": "many"}, None, True, "prepare was not called"),

@@ -16,6 +16,7 @@ from modak_ansible.model.request import Request
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.forms.text_rules import option_problem
 from modak_ansible.reading.blueprint.reader import Blueprint
+from modak_ansible.reading.blueprint.script.folder import EPOCHS
 from modak_ansible.reading.blueprint.script.hydra import Hydra, hydra_of_script
 from modak_ansible.reading.blueprint.script.option import Option
 from modak_ansible.reading.blueprint.script.paths import path_slips
@@ -132,13 +133,24 @@ def options_of(script: Path, switches: Iterable[str] | None = None) -> Options |
     return Options(declared, certain, abbreviates, places=_needed(first))
 
 
-def default_number(script: Path, names: Iterable[str]) -> int | None:
-    """The default of an option of a script that has one of these names, with _ for -; None where it has no number."""
-    options, wanted = options_of(script), set(names)
-    for option in options.declared if options else ():
-        if wanted & {name.lstrip("-").replace("-", "_") for name in option.names}:
-            return int(option.default) if str(option.default).isdecimal() else None
-    return None
+# Epochs that are none of their own: of those that train, or of what is done in every so many.
+_AMONG_EPOCHS = re.compile(r"warm|decay|patience|freez|frozen|save|eval|val|log|every|interval|check")
+
+
+def default_epochs(script: Path) -> int | None:
+    """The default of the option of a script that says how many epochs it trains; None where it has no number, or where
+    another option says how many another loop trains."""
+    options = options_of(script)
+    named = {
+        name.lstrip("-").replace("-", "_"): option
+        for option in (options.declared if options else ())
+        for name in option.names
+    }
+    found = [option for name, option in named.items() if name in EPOCHS]
+    others = [name for name in named if name.endswith("epochs") and name not in EPOCHS]
+    if not found or any(not _AMONG_EPOCHS.search(name) for name in others):
+        return None
+    return int(found[0].default) if str(found[0].default).isdecimal() else None
 
 
 def _needed(source: ScriptSource) -> tuple[str, ...]:

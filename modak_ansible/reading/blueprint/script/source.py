@@ -25,6 +25,8 @@ _GROUPS = ("add_argument_group", "add_mutually_exclusive_group")
 _ALONE = ("store_true", "store_false", "store_const", "append_const", "count", "help", "version")
 _CLICK_PLAIN = ("argument", "help_option", "version_option", "pass_context")
 
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -108,7 +110,7 @@ class ScriptSource:
                 self.is_dynamic = True  # which may be handed on
             if isinstance(node, ast.Attribute):
                 self._attribute(node)
-            elif isinstance(node.ctx, ast.Load) and node.id in self._parsers:
+            elif isinstance(node.ctx, ast.Load) and self._is_parser(node):
                 self._use(node)
         self._commands()
         self.flags = tuple(absl_options(self._calls, self._name))
@@ -184,8 +186,19 @@ class ScriptSource:
             self.parses = True
             given = [ast.unparse(argument) for argument in (*call.args, *call.keywords)] if call else ["elsewhere"]
             self.is_doubtful |= given not in ([], [_WORDS])
-        elif isinstance(node.value, ast.Name) and node.value.id in self._parsers and node.attr not in _HARMLESS:
+        elif isinstance(node.value, ast.Name) and node.attr not in _HARMLESS and self._is_parser(node.value):
             self.is_dynamic = True
+
+    def _is_parser(self, node: ast.Name) -> bool:
+        """Whether a name is that of a parser, and not of something else within a comprehension or a lambda."""
+        within: ast.AST | None = node if node.id in self._parsers else None
+        while within is not None:
+            if any(name.id == node.id for target in _targets_within(within) for name in _names_in(target)):
+                return False
+            if isinstance(within, ast.Lambda) and node.id in {argument.arg for argument in within.args.args}:
+                return False
+            within = self._parents.get(within)
+        return node.id in self._parsers
 
     def _adds(self, calls: list[ast.Call] | None) -> None:
         self.is_dynamic |= calls is None
@@ -399,3 +412,11 @@ def _text_of(node: ast.expr | None) -> Any:
     if isinstance(node, ast.Call) and len(node.args) == 1 and not node.keywords:
         node = node.args[0]
     return literal(node)
+
+
+def _targets_within(node: ast.AST) -> list[ast.expr]:
+    return [each.target for each in node.generators] if isinstance(node, _COMPREHENSIONS) else []
+
+
+def _names_in(target: ast.expr) -> list[ast.Name]:
+    return [each for each in ast.walk(target) if isinstance(each, ast.Name)]

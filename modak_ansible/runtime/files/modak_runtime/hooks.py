@@ -58,6 +58,8 @@ def _share(torch, report, objects):
         )
         here = processes.begin(torch, os.environ, gpu)
         here.prepare(report, objects)
+        loaders = sum(isinstance(each, torch.utils.data.DataLoader) for each in objects)
+        report.ranks["loaders"] = report.ranks.get("loaders", 0) + loaders
         if not here.has_parts:
             return report
         for name in _WHOLE:

@@ -1,4 +1,9 @@
-"""Tensors without numbers, and what a script finds in the place of numbers that it looks at."""
+"""Tensors without numbers, and what a script finds in the place of numbers that it looks at.
+
+Whole numbers of processors are real where they are few: places, lengths and orders say which shapes tensors have.
+"""
+
+_FEW = 1 << 20  # elements
 
 
 def made():
@@ -25,28 +30,55 @@ def ledger(torch, trace):
     """The mode that tells a trace what each operator makes."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
-    scalar, leaves = torch.ops.aten._local_scalar_dense.default, torch.utils._pytree.tree_leaves
-
+    leaves = torch.utils._pytree.tree_leaves
+    looked_at = (torch.ops.aten._local_scalar_dense.default, torch.ops.aten.item.default)
     compared = (torch.ops.aten.equal.default, torch.ops.aten.allclose.default)
 
     class Ledger(TorchDispatchMode):
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
             if any(hasattr(each, "full_tensor") for each in types):  # a DTensor: of what it is made of, each by itself
                 return NotImplemented
-            if func is scalar and is_fake(args[0]) and args[0].constant is None:
+            kwargs = kwargs or {}
+            # there operators come as they are called, and not what they are made of
+            if torch.is_inference_mode_enabled() and func.namespace != "prim":
+                with self:
+                    found = func.decompose(*args, **kwargs)
+                if found is not NotImplemented:
+                    return found
+            if func in looked_at and is_fake(args[0]) and args[0].constant is None:
                 kind = args[0].dtype
                 return 1.0 if kind.is_floating_point else kind is torch.bool or 0
             if func in compared:
                 return False
             adds_in_place = _adds_in_place(torch, func, args)
-            found = _with_workspace(func, args, func(*args, **(kwargs or {})))
+            found = _whole_numbers(torch, func, args, kwargs)
+            if found is None:
+                found = _with_workspace(func, args, func(*args, **kwargs))
             if adds_in_place:
                 trace.takes_over(args[0], found)
             trace.made(func.overloadpacket.__name__, leaves(found), _room(torch, func, args, found))
-            trace.ran(func, args, kwargs or {}, found)
+            trace.ran(func, args, kwargs, found)
             return found
 
     return Ledger()
+
+
+def _whole_numbers(torch, func, args, kwargs):
+    """What an operator gives that makes whole numbers of real ones, or of none; None for any other."""
+    given = [each for each in torch.utils._pytree.tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
+    if not all(_is_real(each) for each in given):
+        return None
+    if not given and func.overloadpacket.__name__ not in ("randint", "randperm", "arange"):
+        return None
+    with really():
+        found = func(*args, **kwargs)
+    made = [each for each in torch.utils._pytree.tree_leaves(found) if isinstance(each, torch.Tensor)]
+    return found if all(_is_real(each) for each in made) else None
+
+
+def _is_real(tensor):
+    is_whole = not (tensor.is_floating_point() or tensor.is_complex())
+    return is_whole and not is_fake(tensor) and tensor.device.type == "cpu" and tensor.numel() <= _FEW
 
 
 def _adds_in_place(torch, func, args):
@@ -137,6 +169,21 @@ def look_at_no_numbers(torch):
         with really():
             return torch.zeros(tuple(self.shape), dtype=self.dtype).numpy()
 
+    clone = torch.UntypedStorage.clone
+
+    def cloned(self):
+        with really():  # copy.deepcopy asks for that of a tensor that is real
+            return clone(self)
+
+    def copied(self, memo):
+        if id(self) not in memo:
+            found = self.detach().clone().requires_grad_(self.requires_grad)
+            is_parameter = isinstance(self, torch.nn.Parameter)
+            memo[id(self)] = torch.nn.Parameter(found, self.requires_grad) if is_parameter else found
+        return memo[id(self)]
+
+    torch.UntypedStorage.clone = cloned
+    FakeTensor.__deepcopy__ = copied
     FakeTensor.tolist = lambda self: zeros(tuple(self.shape))
     FakeTensor.numpy = array
     FakeTensor.__array__ = lambda self, dtype=None, **_options: array(self).astype(dtype) if dtype else array(self)
