@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
+from typing import TypeGuard
 
 from modak_ansible.reading.blueprint.script.paths import OF_OUTPUT
 from modak_ansible.reading.blueprint.script.syntax import last_name
@@ -20,6 +21,8 @@ _OF_DATA = re.compile(
     r"(^|_)(data|dataset|corpus)(_?(dir|path|root|folder|file))?$|^(train|input|image)s?_(dir|path|root|folder|file)$"
 )
 _MOST_LETTERS = 200
+# What reads a file beside open and pandas' functions.
+_READERS = ("fromfile", "genfromtxt", "imread", "load", "loadtxt", "memmap")
 _SYSTEM = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr", "/var/log")
 _HOMES = ("/home/", "/Users/", "/mnt/", "/media/", "/Volumes/", "~/")
 _IN_HOME = 3  # parts of a path that only names a home
@@ -78,11 +81,12 @@ class Elsewhere:
 
 
 def elsewhere_by(folder: Path, trees: Mapping[str, ast.Module], options: Mapping[str, str]) -> list[Elsewhere]:
-    """The paths elsewhere that a script seems to read: those that are there, and those of somebody's home.
+    """The paths elsewhere that a script seems to read: what is there, what lies in somebody's home, and what it opens.
 
     A folder of code, or one that the script lies in, is none of them, nor is what an option says by default.
     """
     found: dict[Path, Elsewhere] = {}
+    opened = {texts.of(node.args[0]) for _, texts, node in _nodes_of(trees, options) if _opens(node)}
     for name, texts, node in _nodes_of(trees, options):
         text = texts.of(node) if isinstance(node, ast.Constant | ast.BinOp | ast.Call | ast.JoinedStr) else None
         if not text or not text.startswith(("../", "/", "~/")) or ANY in text or not _is_path(text):
@@ -90,15 +94,29 @@ def elsewhere_by(folder: Path, trees: Mapping[str, ast.Module], options: Mapping
         path = Path(os.path.normpath(folder / expanded(text)))
         is_here = _is_data(path, folder)
         is_somebodys = text.startswith(_HOMES) and len(PurePosixPath(text).parts) > _IN_HOME and not path.exists()
-        if (is_here or is_somebodys) and text not in options.values():
+        is_away = text in opened and text.startswith("/") and not path.exists() and not _is_of_system(path)
+        if (is_here or is_somebodys or is_away) and text not in options.values():
             found.setdefault(path, Elsewhere(text, f"{name}:{getattr(node, 'lineno', 1)}", path, is_here))
     # the longest of those that begin alike: a folder that is joined with a name is named by the way
     return [each for path, each in found.items() if not any(path in other.parents for other in found)]
 
 
+def _opens(node: ast.AST) -> TypeGuard[ast.Call]:
+    """Whether something is opened to be read, by the name of what is called."""
+    if not (isinstance(node, ast.Call) and node.args):
+        return False
+    name, mode = last_name(node.func), ast.unparse(node.args[1]) if len(node.args) > 1 else ""
+    mode = next((ast.unparse(keyword.value) for keyword in node.keywords if keyword.arg == "mode"), mode)
+    return (name == "open" and not re.search("[wax]", mode)) or name.startswith("read_") or name in _READERS
+
+
+def _is_of_system(path: Path) -> bool:
+    return any(path.is_relative_to(system) for system in _SYSTEM) or path in (Path(path.anchor), Path("/tmp"))  # noqa: S108
+
+
 def _is_data(path: Path, folder: Path) -> bool:
     """Whether something of the user's lies there that is no code and no folder of the system."""
-    if any(path.is_relative_to(system) for system in _SYSTEM) or path in (Path(path.anchor), Path("/tmp")):  # noqa: S108
+    if _is_of_system(path):
         return False
     if folder.resolve().is_relative_to(path.resolve()):
         return False

@@ -430,6 +430,19 @@ def test_what_an_imported_module_reads_beside_itself_travels(project):
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("call", "is_told"),
+    [
+        ("open('/data/my/rows.csv')", True), ("pd.read_csv('/data/my/rows.csv')", True), ("np.load(file='x')", False),
+        ("open('/data/my/rows.csv', 'w')", False), ("open('/data/my/rows.csv', mode='a')", False), ("print('/data/my/rows.csv')", False),
+        ("open('/proc/none')", False), ("open('/tmp')", False),
+    ],
+)  # fmt: skip
+def test_a_file_elsewhere_that_is_not_here_is_told_where_it_is_opened(project, call, is_told):
+    (project / "plain.py").write_text(f"{call}\n")
+    assert any("not on this machine" in note for note in draft_of(project / "plain.py").notes) == is_told
+
+
 def test_a_package_of_it_has_all_that_opera_needs(project, tmp_path):
     given_ = Inputs(targets=target_file("testbed"), words=("--name", "x"))
     found, left = contents(project / "train.py", given_)

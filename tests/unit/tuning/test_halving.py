@@ -222,6 +222,8 @@ def test_larger_steps_are_worth_more():
     measure = {"count": 20, "median_seconds": 1.0, "p10_seconds": 1.0, "p90_seconds": 1.0}
     assert scores.score(half, measure) == 2.0
     assert math.isclose(scores.score({"total_steps": 11}, {**measure, "to_first_step_seconds": 3.0}), 13.0)
+    late = {**measure, "to_first_step_seconds": 4.5, "import_seconds": 1.5}  # who came first read it from disk
+    assert math.isclose(scores.score({"total_steps": 11}, late), 13.0)
 
 
 def test_every_line_says_what_was_measured(tune, section, fake_runner, capsys):

@@ -21,12 +21,14 @@ def steps_of(tuning, rung):
 def score(candidate, measure):
     """Seconds of the whole training as these steps predict it, the start and the first step once.
 
+    The import of frameworks is left out: it is the same for all, but for who comes first and has to read them from disk.
     Where nobody knows how many steps it has: seconds of a steady step, for the work of one of the plan's own.
     """
     total, median = candidate.get("total_steps"), measure["median_seconds"]
     if not total:
         return median / (candidate.get("work_per_step") or 1.0)
-    return (measure.get("to_first_step_seconds") or 0.0) + (total - 1) * median
+    start = (measure.get("to_first_step_seconds") or 0.0) - (measure.get("import_seconds") or 0.0)
+    return max(0.0, start) + (total - 1) * median
 
 
 def doubt(candidate, measure):

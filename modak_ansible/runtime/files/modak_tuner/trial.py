@@ -178,8 +178,10 @@ def _judged(code, folder, seconds, names):
     if not steps.get("count"):
         kind = TooSlow if (steps.get("total_seconds") or 0.0) >= seconds else Failed
         raise kind("no step of it was counted in %.0f s" % (steps.get("total_seconds") or seconds))
+    imports = [each.get("import_seconds") or 0.0 for each in (report.get("frameworks") or {}).values()]
     about = ("hostname", "processor", "accelerator", "frameworks", "choices", "peak_memory_bytes")
-    return dict(steps, report={name: report.get(name) for name in about})
+    # the longest has those within it that it imports
+    return dict(steps, import_seconds=max(imports, default=0.0), report={name: report.get(name) for name in about})
 
 
 def _name_of(code):
