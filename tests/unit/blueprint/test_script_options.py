@@ -96,7 +96,9 @@ def test_an_option_without_which_it_does_not_start(tmp_path):
         PLAIN.replace("    arguments =", "    later(parser.add_argument)\n    arguments ="),
         PLAIN.replace("    arguments =", "    holder = [parser]\n    arguments ="),
         PLAIN.replace("    arguments =", "    other = parser\n    arguments ="),
-        PLAIN.replace("    arguments =", "    parser.add_subparsers()\n    arguments ="),
+        PLAIN.replace("    arguments =", "    register(parser.add_subparsers())\n    arguments ="),
+        PLAIN.replace("    arguments =", "    s = parser.add_subparsers()\n    for each in ALL: each.add(s)\n    arguments ="),
+        PLAIN.replace("    arguments =", "    parser.add_subparsers().add_parser('fit', parents=[X])\n    arguments ="),
         PLAIN.replace("    arguments =", "    parser._actions.pop()\n    arguments ="),
         PLAIN.replace("parser = argparse.ArgumentParser", "parser = wrapped(argparse.ArgumentParser").replace('trains")', 'trains"))'),
         "from transformers import HfArgumentParser\nparser = HfArgumentParser(X)\nparser.add_argument('--x')\nparser.parse_args()",
@@ -321,6 +323,34 @@ def test_a_request_is_judged_too(tmp_path):
     check_blueprint(folder.file, Inputs(), mistakes)
     [found] = [str(mistake) for mistake in mistakes]
     assert "argument: train.py has no option --dta (did you mean data?)" in found
+
+
+OF_COMMANDS = """
+import argparse
+parser = argparse.ArgumentParser()
+parser.add_argument("--seed", type=int, required=True)
+commands = parser.add_subparsers(dest="command", required=True)
+fit = commands.add_parser("fit", aliases=["train"])
+fit.add_argument("data")
+fit.add_argument("--epochs", type=int, required=True)
+fit.set_defaults(act=print)
+look = commands.add_parser("look")
+look.add_argument("--epochs", type=float)
+look.add_argument("--epoch-size")
+parser.parse_args()
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("[ fit, a.csv, --epcohs, '3' ]", "train.py has no option --epcohs (did you mean epochs?)"),
+        ("[ fit, a.csv, --epochs, '3' ]", ""), ("[ train, a.csv ]", ""), ("[ look, --epoch, '3' ]", ""), ("[ look ]", ""),
+    ],
+)  # fmt: skip
+def test_options_of_commands_are_those_of_one_of_them(blueprint, words, said):
+    mistakes, _ = check(blueprint, OF_COMMANDS, "seed: 1", f"        words: {words}\n")
+    assert [each.partition("argument: ")[2] for each in mistakes] == ([said] if said else [])
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,7 @@ CASES = {
     "relative, of the package": ("import sys\nfrom . import conf\n", "", "is a part of the package mine"),
     "no command": (commands(), "", "one of its commands: fit, evaluate"),
     "another command": (commands(), "fti --epochs 3", "has no command fti"),
+    "another command beside an alias": (commands(more=', aliases=["eval"]'), "evl", "has no command evl"),
     "no word": ("import sys\nname = sys.argv[1]\n", "", "takes sys.argv[1] (line 2), and none of its words is given"),
     "no word for main": (
         "import sys\ndef main():\n    print(open(sys.argv[1]))\n\nif __name__ == '__main__':\n    main()\n",

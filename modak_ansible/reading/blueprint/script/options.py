@@ -41,6 +41,7 @@ class Options(NamedTuple):
     abbreviates: bool = True  # whether the beginning of a name stands for it
     has_more: bool = False  # whether there are others for certain, which a library declares
     places: tuple[str, ...] = ()  # what the script does not start without, and is given by no name
+    has_commands: bool = False  # whether each option may be one of another command
 
     def problem(self, name: str, value: str | bool) -> tuple[str, str]:
         """What the script does not do with an argument, and a hint; empty where nothing is known against it.
@@ -54,6 +55,8 @@ class Options(NamedTuple):
         found = self._meant(written)
         if not found:
             return self.unknown(name)
+        if len(found) > 1 and self.has_commands:
+            return "", ""
         if len(found) > 1:
             names = sorted(known for each in found for known in each.names if known.startswith(written))
             return f"cannot tell whether {written} is {' or '.join(names)}", "write it in full"
@@ -70,6 +73,8 @@ class Options(NamedTuple):
     def missing(self, names: Iterable[str]) -> Iterator[str]:
         """What the script does not start without: the options that none of these names is, and, without dashes, its
         places."""
+        if self.has_commands:
+            return
         given = [each for name in names for each in self._meant(_written(name))]
         for each in self.declared:
             if each.is_required and each not in given:
@@ -130,7 +135,8 @@ def options_of(script: Path, switches: Iterable[str] | None = None) -> Options |
     )
     certain = is_alone and not makes_names and first.makes_parsers == 1 and first.parses and not first.is_doubtful
     abbreviates = all(script_source.abbreviates for script_source in found.values())
-    return Options(declared, certain, abbreviates, places=_needed(first))
+    has_commands = any(script_source.has_commands for script_source in found.values())
+    return Options(declared, certain, abbreviates, places=_needed(first), has_commands=has_commands)
 
 
 # Epochs that are none of their own: of those that train, or of what is done in every so many.

@@ -15,13 +15,14 @@ _PARSER = "argparse.ArgumentParser"
 _READ_FROM_ELSEWHERE = {"parents", "prefix_chars", "fromfile_prefix_chars"}
 # What a parser may be asked for without taking options that are not seen here.
 _HARMLESS = {
-    "add_argument", "add_argument_group", "add_mutually_exclusive_group", "set_defaults", "get_default", "parse_args",
-    "parse_intermixed_args", "error", "exit", "print_help", "print_usage", "format_help", "format_usage", "prog",
-    "description", "epilog", "usage",
+    "add_argument", "add_argument_group", "add_mutually_exclusive_group", "add_subparsers", "add_parser", "required",
+    "dest", "title", "metavar", "set_defaults", "get_default", "parse_args", "parse_intermixed_args", "error", "exit",
+    "print_help", "print_usage", "format_help", "format_usage", "prog", "description", "epilog", "usage",
 }  # fmt: skip
 # All words of the command line, which is what a parser reads by itself.
 _WORDS = "sys.argv[1:]"
-_GROUPS = ("add_argument_group", "add_mutually_exclusive_group")
+# What gives another parser, or what stands for one.
+_GROUPS = ("add_argument_group", "add_mutually_exclusive_group", "add_subparsers", "add_parser")
 _ALONE = ("store_true", "store_false", "store_const", "append_const", "count", "help", "version")
 _CLICK_PLAIN = ("argument", "help_option", "version_option", "pass_context")
 
@@ -44,6 +45,7 @@ class ScriptSource:
         handed_to: the modules whose code gets a parser, and may add to it; empty for code that nobody knows.
         makes_names: whether options get their names at run time.
         is_dynamic: whether options may be declared in ways that are not seen.
+        has_commands: whether a parser of argparse has others below it, of which a word names one.
         is_doubtful: whether the options that are seen may not be those of the script's own command line.
         command: the options of its one command of click or typer; None where it has none.
         flags: those that it defines with absl.
@@ -63,6 +65,7 @@ class ScriptSource:
         self.makes_names = False
         self.is_dynamic = False
         self.is_doubtful = False
+        self.has_commands = False
         self.command: tuple[Option, ...] | None = None
         self._nodes: list[ast.AST] = [tree]  # all, in the order of nodes_of
         self._parents: dict[ast.AST, ast.AST] = {}
@@ -180,7 +183,11 @@ class ScriptSource:
         call = parent if isinstance(parent, ast.Call) and parent.func is node else None
         if node.attr == "add_argument":
             self._adds([call] if call else self._calls_of_alias(parent))
-        elif node.attr in ("parse_known_args", "parse_known_intermixed_args", "add_subparsers"):
+        elif node.attr in ("add_subparsers", "add_parser"):
+            self.has_commands = True
+            words = {keyword.arg for keyword in call.keywords} if call else {None}
+            self.is_dynamic |= bool({None, "parser_class", *_READ_FROM_ELSEWHERE} & words)
+        elif node.attr in ("parse_known_args", "parse_known_intermixed_args"):
             self.is_dynamic = True
         elif node.attr in ("parse_args", "parse_intermixed_args"):
             self.parses = True

@@ -81,9 +81,13 @@ def _command(tree: ast.Module, words: Sequence[str]) -> StartProblem | None:
     """Of a parser with subcommands, that none is given, or one that it does not have."""
     calls = [node for node in nodes_of(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)]
     made = [call for call in calls if _attribute(call) == "add_subparsers"]
-    names = [literal(call.args[0]) if call.args else None for call in calls if _attribute(call) == "add_parser"]
-    is_plain = len(made) == 1 and names and all(isinstance(name, str) for name in names)
-    if not is_plain or any("aliases" in {keyword.arg for keyword in call.keywords} for call in calls):
+    parsers = [call for call in calls if _attribute(call) == "add_parser"]
+    names = [literal(call.args[0]) if call.args else None for call in parsers]
+    others = [literal(word.value) for call in parsers for word in call.keywords if word.arg == "aliases"]
+    if len(made) != 1 or not names or not all(isinstance(each, list | tuple) for each in others):
+        return None
+    names += [name for each in others for name in each]
+    if not all(isinstance(name, str) for name in names):
         return None
     known = [str(name) for name in names]
     is_needed = any(keyword.arg == "required" and literal(keyword.value) is True for keyword in made[0].keywords)

@@ -21,7 +21,7 @@ def steps_of(tuning, rung):
 def score(candidate, measure):
     """Seconds of the whole training as these steps predict it, the start and the first step once.
 
-    The import of frameworks is left out: it is the same for all, but for who comes first and has to read them from disk.
+    The import of frameworks is left out: it is alike for all, but for who comes first and has to read them from disk.
     Where nobody knows how many steps it has: seconds of a steady step, for the work of one of the plan's own.
     """
     total, median = candidate.get("total_steps"), measure["median_seconds"]
