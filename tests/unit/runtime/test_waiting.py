@@ -12,7 +12,7 @@ from modak_ansible.runtime import FILES
 
 sys.path.insert(0, str(FILES))
 
-from modak_runtime import waiting
+from modak_runtime import neighbours
 from modak_runtime.report import Report
 
 sys.path.remove(str(FILES))
@@ -33,9 +33,9 @@ def cores(monkeypatch):
 
     def busy(count):
         looks = iter([dict.fromkeys(range(4), (0, 0)), {core: (20 if core < count else 0, 20) for core in range(4)}])
-        monkeypatch.setattr(waiting, "_ticks", lambda cores: next(looks))
+        monkeypatch.setattr(neighbours, "_ticks", lambda cores: next(looks))
         monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(4)))
-        monkeypatch.setattr(waiting.time, "sleep", lambda seconds: None)
+        monkeypatch.setattr(neighbours.time, "sleep", lambda seconds: None)
         monkeypatch.setattr(os, "environ", environment())
         return os.environ
 
@@ -50,7 +50,7 @@ def test_threads_spin_where_there_is_room_for_them(cores, busy, threads, settled
     made = cores(busy)
     made["OMP_NUM_THREADS"] = threads
     report = Report("", {"wait_policy": "adaptive"})
-    waiting.settle(report)
+    neighbours.settle_waiting(report)
     assert made["MODAK_WAIT_POLICY"] == settled
     assert ("GOMP_SPINCOUNT" in made) == (settled == "brief")
     assert report.as_dict(True)["choices"]["wait_policy"]["applied"] == settled
@@ -60,7 +60,7 @@ def test_what_the_user_sets_stays(cores):
     made = cores(4)
     made["OMP_WAIT_POLICY"] = "ACTIVE"
     report = Report("", {"wait_policy": "adaptive"})
-    waiting.settle(report)
+    neighbours.settle_waiting(report)
     assert (made["OMP_WAIT_POLICY"], "GOMP_SPINCOUNT" in made) == ("ACTIVE", False)
     assert report.as_dict(True)["choices"]["wait_policy"]["reason"] == "OMP_WAIT_POLICY is set already"
 

@@ -4,7 +4,7 @@ import os
 import sys
 import time
 
-from modak_runtime import curves, ranks, waiting
+from modak_runtime import curves, neighbours, ranks
 from modak_runtime.report import Report, Without, parsed
 from modak_runtime.steps import Steps
 
@@ -18,7 +18,10 @@ def install():
         ranks.begin()
         report, steps = _begin()
         _state.append((report, steps))
-        waiting.settle(report)
+        try:
+            neighbours.settle_waiting(report)
+        except Exception as error:  # the border: threads wait as they would by themselves
+            report.mistake(neighbours.WAITS, error)
         curves.begin(report)
         sys.meta_path.insert(0, _Finder(report, steps))
 
