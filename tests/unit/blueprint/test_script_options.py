@@ -172,7 +172,48 @@ def test_click(tmp_path):
     assert list(options.missing([])) == ["--epochs"]
     assert script(tmp_path, text.replace("@click.command()", "@click.command(context_settings=ANY)")) is None
     assert script(tmp_path, text.replace("@click.argument", "@shared\n@click.argument")) is None
-    assert script(tmp_path, text.replace("@click.command()", "@click.group()")) is None
+    assert script(tmp_path, text.replace("@click.command()", "@click.group()") + "main.add_command(other)\n") is None
+
+
+GROUP = """
+import click
+@click.group()
+@click.option("--debug/--no-debug")
+def cli(debug): pass
+@cli.command()
+@click.argument("data")
+@click.option("--epochs", type=int, required=True)
+def fit(data, epochs): pass
+@cli.group("db")
+def other(): pass
+@other.command()
+@click.option("--epochs", type=float)
+@click.option("--url")
+def look(epochs, url): pass
+cli()
+"""
+APP = """
+import typer
+app = typer.Typer()
+@app.command()
+def fit(data: str, epochs: int = 1): pass
+@app.command()
+def look(url: str = "x"): pass
+app()
+"""
+
+
+@pytest.mark.parametrize(("text", "slip"), [(GROUP, "epcohs"), (APP, "ulr")])
+def test_several_commands_of_click_or_typer(tmp_path, text, slip):
+    options = script(tmp_path, text)
+    assert not options.are_all, "another file may add some"
+    assert options.problem(slip, "3")[0] == f"has no option --{slip}"
+    assert [options.problem(*each)[0] for each in (("epochs", "x"), ("url", "x"))][1] == ""
+    assert list(options.missing([])) == []
+    assert (
+        script(tmp_path, text.replace("app()\n", "app.add_typer(x)\n").replace("\ncli()", "\ncli.add_command(x)"))
+        is None
+    )
 
 
 def test_typer(tmp_path):

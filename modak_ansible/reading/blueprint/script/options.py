@@ -122,9 +122,9 @@ def options_of(script: Path, switches: Iterable[str] | None = None) -> Options |
     first, *others = found.values()
     is_alone = not any(other.makes_parsers or other.options for other in others)
     if first.command is not None:
-        certain = is_alone and not first.makes_parsers and not first.is_doubtful
+        certain = is_alone and not (first.makes_parsers or first.is_doubtful or first.has_commands)
         declared = (*first.command, Option(("--help",), False))
-        return Options(declared, certain, abbreviates=False, places=_needed(first))
+        return Options(declared, certain, False, places=_needed(first), has_commands=first.has_commands)
     if not any(script_source.makes_parsers for script_source in found.values()):
         return None
     named = [Option((f"--{switch.replace('_', '-')}",)) for switch in (switches or ())] if makes_names else []

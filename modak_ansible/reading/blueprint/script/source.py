@@ -24,7 +24,7 @@ _WORDS = "sys.argv[1:]"
 # What gives another parser, or what stands for one.
 _GROUPS = ("add_argument_group", "add_mutually_exclusive_group", "add_subparsers", "add_parser")
 _ALONE = ("store_true", "store_false", "store_const", "append_const", "count", "help", "version")
-_CLICK_PLAIN = ("argument", "help_option", "version_option", "pass_context")
+_CLICK_PLAIN = ("argument", "help_option", "version_option", "pass_context", "pass_obj")
 
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
@@ -244,32 +244,46 @@ class ScriptSource:
     # --- click and typer
 
     def _commands(self) -> None:
-        """Notes the options of the one command that the file has."""
-        commands = [
-            function
-            for function in self._functions.values()
-            if any(self._decorates(one) for one in function.decorator_list)
-        ]
+        """Notes the options of the commands that the file has: of one, or of any of several."""
+        functions: list[Function] = self._of(ast.FunctionDef, ast.AsyncFunctionDef)
+        clicks, groups = self._click_commands(functions)
+        others = [each for each in functions if any(self._is_typers(one) for one in each.decorator_list)]
         run = [node for node in self._calls if self._name(node.func) == "typer.run"]
-        commands += [
+        others += [
             self._functions[argument.id]
             for each in run
             for argument in each.args
             if isinstance(argument, ast.Name) and argument.id in self._functions
         ]
-        is_other = any(self._name(node) in ("click.group", "click.Group") for node in self._dotted)
-        if len(commands) > 1 or is_other:
+        used = {self._name(node) for node in self._dotted}
+        # what may add commands, or options before them, in ways that are not seen
+        if used & {"click.Group", "click.CommandCollection"} or any(
+            (clicks or others) and name.endswith((".add_command", ".add_typer", ".callback")) for name in used
+        ):
             self.is_dynamic = True
-        elif commands:
-            click = any(self._name(_called(decorator)) == "click.command" for decorator in commands[0].decorator_list)
-            found = list(self._of_click(commands[0]) if click else self._of_typer(commands[0]))
+        elif clicks or others:
+            found = [
+                option for each in clicks for option in self._of_click(each)
+            ] + [option for each in others for option in self._of_typer(each)]  # fmt: skip
             self.is_dynamic |= None in found
+            self.has_commands |= bool(groups) or len(clicks) + len(others) > 1
             self.command = tuple(each for each in found if each)
 
-    def _decorates(self, node: ast.expr) -> bool:
+    def _click_commands(self, functions: list[Function]) -> tuple[list[Function], set[str]]:
+        """The functions that are commands of click, or groups of them, and the names of the groups."""
+        groups: set[str] = set()
+        found: list[Function] = []
+        for function in functions:  # a group stands before what is in it
+            marks = {self._name(_called(decorator)) for decorator in function.decorator_list}
+            is_group = bool(marks & {"click.group", *(f"{group}.group" for group in groups)})
+            if is_group:
+                groups.add(function.name)
+            if is_group or marks & {"click.command", *(f"{group}.command" for group in groups)}:
+                found.append(function)
+        return found, groups
+
+    def _is_typers(self, node: ast.expr) -> bool:
         name = self._name(_called(node))
-        if name == "click.command":
-            return True
         return "typer" in self._full and name.endswith(".command") and not name.startswith("click.")
 
     def _of_click(self, function: Function) -> Iterator[Option | None]:
@@ -284,7 +298,7 @@ class ScriptSource:
                 is_needed = not may_miss and not {"default", "envvar", "callback", "cls", None} & set(given)
                 self.places.append(Option((words[0],), is_required=is_needed, default=_text_of(given.get("default"))))
             elif name not in _CLICK_PLAIN and not (
-                name == "command" and not {"cls", "context_settings", None} & set(given)
+                name.rpartition(".")[2] in ("command", "group") and not {"cls", "context_settings", None} & set(given)
             ):
                 yield None
 
