@@ -138,9 +138,11 @@ def doubts_of(run: Run, question: Question) -> tuple[str, ...]:
         if not value
     ]
     if missing:
-        is_open = run.facts.framework == "pytorch" and not work.gflop_per_sample
-        cure = "; modak trace finds what the script says of it" if is_open and not question.is_traced else ""
-        cure = cure or ("; its trace does not tell, as no loader gives its batches" if question.is_traced else "")
+        cure = ""
+        if run.facts.framework == "pytorch" and not work.gflop_per_sample:
+            cure = (
+                "; its trace does not tell" if question.is_traced else "; modak trace finds what the script says of it"
+            )
         found.append(f"how long it trains is not known: the work says nothing of its {', '.join(missing)}{cure}")
     if run.peak is None:
         found.append("the peak of the target is not known")

@@ -242,7 +242,7 @@ def _check(
         return _Checked()
     check_arguments(blueprint, mistakes, blueprint.warnings)
     for warning in blueprint.warnings:
-        warnings.add(warning.location, warning.rule, warning.message, warning.hint)
+        warnings.add(*warning)
     if not mistakes and is_script(path):  # tosca-parser stumbles over what has been noted already
         check_with_tosca_parser(path, blueprint.inputs, mistakes, blueprint.template)
     elif not mistakes and not is_request(path):

@@ -247,13 +247,12 @@ class _Reader:
             blueprint.related.setdefault(name, []).append(node.name)
         self._check_one_host(node)
         target = blueprint.targets.get(node.requirements.get("host", ""))
-        reader = TrainingReader(self._topology, node, self._path.parent, self._mistakes, self._folders)
+        folder, mistakes = self._path.parent, self._mistakes
+        reader = TrainingReader(self._topology, node, folder, mistakes, blueprint.warnings, self._folders)
         places = {"": node.item.key_location("type"), **_places(self._topology, node)}
         request = reader.read(self._blueprint_name(), target)
         trials = [point for name, point in self._inputs.points if name == node.name]
         points = reader.points(request.model_copy(update={"after": after}), trials) if request else []
-        for warning in reader.warnings:
-            blueprint.warnings.add(*warning)
         blueprint.requests += points
         blueprint.places.update(dict.fromkeys((node.name, *(point.training for point in points)), places))
 

@@ -40,17 +40,17 @@ _AS_WRITTEN = ("format", "source", "urls", "on_target", "unpack", "mount_as", "p
 
 
 class TrainingReader:
-    """Reads one training; what is wrong is noted as a mistake."""
+    """Reads one training; what is wrong is noted as a mistake, and what says nothing as a warning."""
 
     def __init__(
-        self, topology: Topology, node: Node, folder: Path, mistakes: Mistakes, folders: ScriptFolders | None = None
-    ) -> None:
+        self, topology: Topology, node: Node, folder: Path, mistakes: Mistakes, warnings: Mistakes,
+        folders: ScriptFolders,
+    ) -> None:  # fmt: skip
         self._topology = topology
         self._node = node
         self._folder = folder
-        self._mistakes = mistakes
-        self._folders = folders or ScriptFolders()
-        self.warnings = Mistakes()  # what is read, and says nothing
+        self._mistakes, self._warnings = mistakes, warnings
+        self._folders = folders
 
     def read(self, blueprint_name: str, target: Target | None) -> Request | None:
         """The request, or None when it is too broken to be planned."""
@@ -99,22 +99,23 @@ class TrainingReader:
         request = request.model_copy(update={"node": self._node.name, "parallel": parallel.value if parallel else None})
         if len(self._mistakes) > before:
             return []
-        gres = (self._property("job_options") or Item(self._node.item.location, None)).get("gres")
-        if (
-            gres
-            and any(each.startswith("gpu") for each in request.job_options.gres)
-            and not (request.resources.accelerators or request.job_options.request_gpus)
-        ):
-            words = "gres asks for GPUs that no plan reckons with: it would be made for processors alone"
-            self.warnings.add(gres.location, "contradiction", words, "give request_gpus a number in its place")
         if parallel and not axes and not search:
             words = f"parallel is said of {self._node.name}, which is one training: it has neither a sweep nor a search"
-            self.warnings.add(parallel.location, "not-used", words, "leave it out, or add a sweep")
+            self._warnings.add(parallel.location, "not-used", words, "leave it out, or add a sweep")
+        self._warn_of_gpus(request)
         points = trials if search else list(points_of(axes)) if axes else ()
         found = [self._at(request, point) for point in points] or [request.model_copy(update={"search": search})]
         application = request.application
         here = self._folder / application.folder / application.script
         return list(map(_with_overrides, found)) if self._folders.takes_overrides(here) else found
+
+    def _warn_of_gpus(self, request: Request) -> None:
+        options = self._property("job_options")
+        gres = options.get("gres") if options else None
+        asked = request.resources.accelerators or request.job_options.request_gpus
+        if gres and not asked and any(each.startswith("gpu") for each in request.job_options.gres):
+            words = "gres asks for GPUs that no plan reckons with: it would be made for processors alone"
+            self._warnings.add(gres.location, "contradiction", words, "give request_gpus a number in its place")
 
     def _at(self, request: Request, point: Mapping[str, str | bool]) -> Request:
         application, given = request.application, self._property("work")
@@ -241,7 +242,7 @@ class TrainingReader:
         for item in named.elements if named else ():
             if not any(is_of_pattern(file.path, str(item.value)) for file in code):
                 words = f"no file beside the script is named {rules.shown(str(item.value))}, and so none travels"
-                self.warnings.add(item.location, "not-used", words, "mend the name, or leave it out")
+                self._warnings.add(item.location, "not-used", words, "mend the name, or leave it out")
 
     def _arguments(self) -> list[tuple[str, str | bool]]:
         section = self._property("arguments")

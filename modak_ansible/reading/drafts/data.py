@@ -58,8 +58,8 @@ def read_by(
         if path and path.exists() and not OF_OUTPUT.search(name.replace("-", "_")):
             found.setdefault(path, Read(path, below(value), name))
     held = {name.replace("-", "_"): value for name, value in options.items()}
-    for path_below, tree in trees.items():
-        texts = Texts(tree, held, path_below)
+    for name, tree in trees.items():
+        texts = Texts(tree, held, name)
         for text in _texts_in(tree, texts, folder):
             inside = below(text)
             if inside and not _is_written(inside, outputs) and inside not in trees and (folder / inside).exists():
@@ -86,8 +86,9 @@ def elsewhere_by(folder: Path, trees: Mapping[str, ast.Module], options: Mapping
     A folder of code, or one that the script lies in, is none of them, nor is what an option says by default.
     """
     found: dict[Path, Elsewhere] = {}
-    opened = {texts.of(node.args[0]) for _, texts, node in _nodes_of(trees, options) if _opens(node)}
-    for name, texts, node in _nodes_of(trees, options):
+    nodes = list(_nodes_of(trees, options))
+    opened = {texts.of(node.args[0]) for _, texts, node in nodes if _opens(node)}
+    for name, texts, node in nodes:
         text = texts.of(node) if isinstance(node, ast.Constant | ast.BinOp | ast.Call | ast.JoinedStr) else None
         if not text or not text.startswith(("../", "/", "~/")) or ANY in text or not _is_path(text):
             continue

@@ -147,11 +147,10 @@ def _wanted(code: Code, project: Pins, installed: Installed, found: Requirements
         if name in code.dotted or name in code.modules:
             for package in packages:
                 wanted.setdefault(package, Imported(name, name, is_optional=False))
-    named = {node.attr for tree in code.trees.values() for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     for module, calls in _table()["called"].items():
-        for name in calls if module in code.modules else ():
-            if name in named:
-                wanted.setdefault(calls[name], Imported(f"{module}.{name}", f"{module}.{name}", is_optional=False))
+        nodes = [node for tree in code.trees.values() for node in ast.walk(tree)] if module in code.modules else []
+        for name in sorted({node.attr for node in nodes if isinstance(node, ast.Attribute)} & calls.keys()):
+            wanted.setdefault(calls[name], Imported(f"{module}.{name}", f"{module}.{name}", is_optional=False))
     for name in project.inline:
         wanted.setdefault(name, Imported(name, code.script.name, is_optional=False))
     return wanted

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from modak_ansible.optimisations.process import wait_policy
 from modak_ansible.runtime import FILES
 
 sys.path.insert(0, str(FILES))
@@ -32,8 +33,9 @@ def cores(monkeypatch):
     """Has others keep so many of four cores busy."""
 
     def busy(count):
-        looks = iter([dict.fromkeys(range(4), (0, 0)), {core: (20 if core < count else 0, 20) for core in range(4)}])
-        monkeypatch.setattr(neighbours, "_ticks", lambda cores: next(looks))
+        names = [f"cpu{core}" for core in range(4)]
+        looks = iter([dict.fromkeys(names, (0, 0)), {name: (20 * (name in names[:count]), 20) for name in names}])
+        monkeypatch.setattr(neighbours, "_ticks", lambda: next(looks))
         monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(4)))
         monkeypatch.setattr(neighbours.time, "sleep", lambda seconds: None)
         monkeypatch.setattr(os, "environ", environment())
@@ -54,6 +56,10 @@ def test_threads_spin_where_there_is_room_for_them(cores, busy, threads, settled
     assert made["MODAK_WAIT_POLICY"] == settled
     assert ("GOMP_SPINCOUNT" in made) == (settled == "brief")
     assert report.as_dict(True)["choices"]["wait_policy"]["applied"] == settled
+
+
+def test_briefly_is_what_it_is_in_a_plan():
+    assert neighbours._BRIEFLY["GOMP_SPINCOUNT"] == wait_policy._BRIEFLY
 
 
 def test_what_the_user_sets_stays(cores):

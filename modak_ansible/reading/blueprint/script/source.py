@@ -45,9 +45,9 @@ class ScriptSource:
         handed_to: the modules whose code gets a parser, and may add to it; empty for code that nobody knows.
         makes_names: whether options get their names at run time.
         is_dynamic: whether options may be declared in ways that are not seen.
-        has_commands: whether a parser of argparse has others below it, of which a word names one.
+        has_commands: whether a word names one of several commands, and options may be another's.
         is_doubtful: whether the options that are seen may not be those of the script's own command line.
-        command: the options of its one command of click or typer; None where it has none.
+        command: the options of its commands of click or typer; None where it has none.
         flags: those that it defines with absl.
         classes: the options that its dataclasses would become, by the names of these.
         parsed: the names of the dataclasses that are options, be they its own.
@@ -198,14 +198,16 @@ class ScriptSource:
 
     def _is_parser(self, node: ast.Name) -> bool:
         """Whether a name is that of a parser, and not of something else within a comprehension or a lambda."""
-        within: ast.AST | None = node if node.id in self._parsers else None
+        if node.id not in self._parsers:
+            return False
+        within: ast.AST | None = node
         while within is not None:
             if any(name.id == node.id for target in _targets_within(within) for name in _names_in(target)):
                 return False
             if isinstance(within, ast.Lambda) and node.id in {argument.arg for argument in within.args.args}:
                 return False
             within = self._parents.get(within)
-        return node.id in self._parsers
+        return True
 
     def _adds(self, calls: list[ast.Call] | None) -> None:
         self.is_dynamic |= calls is None
@@ -262,9 +264,8 @@ class ScriptSource:
         ):
             self.is_dynamic = True
         elif clicks or others:
-            found = [
-                option for each in clicks for option in self._of_click(each)
-            ] + [option for each in others for option in self._of_typer(each)]  # fmt: skip
+            found = [option for each in clicks for option in self._of_click(each)]
+            found += [option for each in others for option in self._of_typer(each)]
             self.is_dynamic |= None in found
             self.has_commands |= bool(groups) or len(clicks) + len(others) > 1
             self.command = tuple(each for each in found if each)

@@ -51,9 +51,9 @@ class Progress:
             if self._resumed is not None:
                 self._crew.restore(self._resumed, "epoch_streams")
             self._begun, self._is_looping = self._crew.states(), False
-            shown = sys.modules.get("modak_runtime.progress")  # where somebody follows it
-            if shown:
-                shown.tell(self.epoch + 1, count)
+            hooks = sys.modules.get("modak_runtime.hooks")  # where somebody follows it
+            if hooks:
+                hooks.tell(self.epoch + 1, count)
             yield self.epoch
             self.epoch, self.step, self._begun = self.epoch + 1, 0, None
         if self._before is not None:  # nothing is left to be saved

@@ -29,12 +29,23 @@ class Neighbours:
 
 def _foreign_seconds():
     """Seconds for which the cores worked for others since boot, up to what counts alike for all times."""
+    busy, _ = _ticks().get("cpu", (None, None))
+    return None if busy is None else (busy - _own_ticks()) / os.sysconf("SC_CLK_TCK")
+
+
+def _ticks():
+    """Ticks of work, and all of them, of each core and of all together, by proc(5)'s names; none without /proc."""
+    found = {}
     try:
         with open("/proc/stat") as stat:
-            user, nice, system, _idle, _waiting, irq, softirq, steal = map(int, stat.readline().split()[1:9])
+            for name, *ticks in map(str.split, stat):
+                if name.startswith("cpu"):
+                    user, nice, system, idle, waiting, irq, softirq, steal = map(int, ticks[:8])
+                    busy = user + nice + system + irq + softirq + steal
+                    found[name] = busy, busy + idle + waiting
     except (OSError, ValueError):
-        return None
-    return (user + nice + system + irq + softirq + steal - _own_ticks()) / os.sysconf("SC_CLK_TCK")
+        return {}
+    return found
 
 
 def _own_ticks():
@@ -68,37 +79,22 @@ def settle_waiting(report):
         report.refused(WAITS, "%s is set already" % " and ".join(own))
         return
     if _SETTLED not in os.environ:
-        os.environ[_SETTLED] = "brief" if _are_wanted(os.sched_getaffinity(0)) else "stock"
+        os.environ[_SETTLED] = "brief" if _is_crowded(os.sched_getaffinity(0)) else "stock"
         if os.environ[_SETTLED] == "brief":
             os.environ.update(_BRIEFLY)
     report.stands(WAITS, os.environ[_SETTLED], "as others used the cores when it began")
 
 
-def _are_wanted(cores):
+def _is_crowded(cores):
     """Whether others leave less room on the cores than there are threads."""
     threads = os.environ.get("OMP_NUM_THREADS", "")
     threads = min(int(threads), len(cores)) if threads.isdigit() else len(cores)
-    before = _ticks(cores)
+    before = _ticks()
     time.sleep(_LOOK)
-    after = _ticks(cores)
+    after = _ticks()
     busy = sum(
-        (after[core][0] - before[core][0]) / max(1, after[core][1] - before[core][1])
-        for core in set(before) & set(after)
+        (after[name][0] - before[name][0]) / max(1, after[name][1] - before[name][1])
+        for name in map("cpu%d".__mod__, cores)
+        if name in before and name in after
     )
     return len(cores) - busy < threads - 0.5
-
-
-def _ticks(cores):
-    """Of each core the ticks that it was busy for, and all of them; nothing on a machine without /proc."""
-    found = {}
-    try:
-        with open("/proc/stat") as stat:
-            for line in stat:
-                name, *ticks = line.split()
-                if name[:3] == "cpu" and name[3:].isdigit() and int(name[3:]) in cores:
-                    user, nice, system, idle, waiting, irq, softirq, steal = map(int, ticks[:8])
-                    busy = user + nice + system + irq + softirq + steal
-                    found[int(name[3:])] = busy, busy + idle + waiting
-    except (OSError, ValueError):
-        return {}
-    return found

@@ -8,13 +8,6 @@ from modak_runtime.report import warn
 SCHEMA = "modak.progress/1"
 # Seconds between two writings; they take no more than a thousandth of the time, however slow the file system is.
 _PAUSE, _SHARE = 5.0, 0.001
-_own = []  # the progress of this process
-
-
-def tell(epoch, epochs):
-    """Takes what a script's own count says, such as one that goes on from a checkpoint: which epoch of how many."""
-    for each in _own:
-        each.epoch, each.epochs = epoch, epochs
 
 
 class Progress:
@@ -28,7 +21,6 @@ class Progress:
         self._report, self._is_broken = report, False
         self.epoch, self.epochs, self.loss = None, None, None  # as Keras tells them
         self.loops = Loops()
-        _own[:] = [self]
 
     def write(self, count):
         """Writes the file as a whole, after so many steps; gives the seconds until it is to be written again."""
