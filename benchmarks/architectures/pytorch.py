@@ -10,11 +10,12 @@ import tasks
 import torch
 from arguments import give_up, parse, refuse, training_parser
 from dataset import DataError, batches
+from products import multiply_by_onednn
 from recorder import Recorder, Workload
 from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
-SWITCHES = {"compiler": ("none", "inductor"), "precision": ("fp32", "bf16")}
+SWITCHES = {"compiler": ("none", "inductor"), "precision": ("fp32", "bf16"), "matmul": ("default", "onednn")}
 LEARNT = 0.95  # of the loss of a guess, which a few tested samples can undercut by chance
 MODELS = ("encoder", "decoder", "lora", "vit", "graph", "rows")
 
@@ -77,6 +78,8 @@ def configure(arguments):
         refuse("precision", "bf16", "sparse matrices are multiplied in fp32")
     torch.set_num_threads(arguments.threads)
     torch.manual_seed(arguments.seed)
+    if given["matmul"] == "onednn":
+        multiply_by_onednn()
 
 
 def pretrain(arguments, model, task):

@@ -12,6 +12,7 @@ import reference
 import torch
 from arguments import refuse
 from dataset import batches
+from products import multiply_by_onednn
 from recorder import Recorder
 from resuming import resume
 from torch import nn
@@ -25,7 +26,6 @@ SWITCHES = {
     "input": ("memory", "loader"),
     "step_loop": ("plain", "whole"),
 }
-MATMUL_ERROR = 1e-5  # relative; float32's own is below 1e-6, bfloat16's above 1e-3
 
 
 class Network(nn.Module):
@@ -207,16 +207,7 @@ def configure(arguments, device):
         tf32 = arguments.precision == "tf32"
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
     if arguments.matmul == "onednn":
-        torch.backends.mkldnn.matmul.fp32_precision = "bf16"  # oneDNN multiplies then, in float32 where it is faster
-        error = matmul_error()
-        if error > MATMUL_ERROR:
-            refuse("matmul", "onednn", "on this processor it computes in bf16 (relative error %.1e)" % error)
-
-
-def matmul_error():
-    """Returns the relative error of a product of matrices in float32, against float64."""
-    a, b = (torch.from_numpy(np.random.RandomState(seed).rand(256, 256)) for seed in (1, 2))
-    return float((a.float().mm(b.float()).double() - a.mm(b)).norm() / a.mm(b).norm())
+        multiply_by_onednn()
 
 
 def epoch_batches(arguments, data, training, epoch):

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from arguments import refuse
 from feeding import Feed, Score
+from products import multiply_by_onednn
 from recorder import Recorder
 from torch import nn
 from torch.nn import functional
@@ -22,7 +23,6 @@ SWITCHES = {
     "matmul": ("default", "onednn"),
     "input": ("memory", "stream"),
 }
-MATMUL_ERROR = 1e-5  # relative; float32's own is below 1e-6, bfloat16's above 1e-3
 
 
 def unit(convolution):
@@ -99,10 +99,7 @@ def apply_switches(arguments, device):
             refuse("matmul", "onednn", "it is for processors")
         if not hasattr(getattr(torch.backends, "mkldnn", None), "matmul"):
             refuse("matmul", "onednn", "PyTorch %s cannot choose the library" % torch.__version__)
-        torch.backends.mkldnn.matmul.fp32_precision = "bf16"  # oneDNN multiplies then, in float32 where it is faster
-        error = matmul_error()
-        if error > MATMUL_ERROR:
-            refuse("matmul", "onednn", "on this processor it computes in bf16 (relative error %.1e)" % error)
+        multiply_by_onednn()
     if device.type == "cuda" and hasattr(torch.backends.cuda.matmul, "allow_tf32"):
         torch.backends.cuda.matmul.allow_tf32 = given["precision"] == "tf32"
         torch.backends.cudnn.allow_tf32 = given["precision"] == "tf32"  # on, unless told otherwise
@@ -114,12 +111,6 @@ def convolves_channels_last(device):
     images = torch.zeros(1, 8, 4, 4, device=device).contiguous(memory_format=torch.channels_last)
     convolution = nn.Conv2d(8, 8, 3).to(device)
     return convolution(images).is_contiguous(memory_format=torch.channels_last)
-
-
-def matmul_error():
-    """Returns the relative error of a product of matrices in float32, against float64."""
-    a, b = (torch.from_numpy(np.random.RandomState(seed).rand(256, 256)) for seed in (1, 2))
-    return float((a.float().mm(b.float()).double() - a.mm(b)).norm() / a.mm(b).norm())
 
 
 def autocast(arguments, device):
