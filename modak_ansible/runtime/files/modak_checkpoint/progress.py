@@ -35,9 +35,10 @@ class Progress:
         self.epoch = self.step = 0
         self._store, self._form, self._parts, self._stop = store, form, parts, stop
         self._every, self._next_save, self._next_look = every, time.monotonic() + every, 0.0
-        self._is_told, self._is_tried, self._is_looping = False, False, False
+        self._process, self._is_told, self._is_tried, self._is_looping = os.getpid(), False, False, False
         self._before = None  # what took the signal before
         self._resumed = self._begun = None  # the state that is gone on from; that of the epoch's begin
+        self._steps = Steps(parts.values())
         self._loader = []  # where the generators of the epoch's loader stood at its begin
         self._load()
         if threading.current_thread() is threading.main_thread():
@@ -97,7 +98,8 @@ class Progress:
     def step_ends(self, steps=1):
         """Takes that a step has ended, or several; only for a loop that is not over batches."""
         self.step += steps
-        self._look()
+        if self._steps.is_over():
+            self._look()
 
     def epoch_ends(self, epoch):
         """Takes that an epoch of such a number has ended, of a loop that epochs does not count."""
@@ -203,9 +205,7 @@ class Progress:
 
     def _told(self, number, _frame):
         """Waits for the end of the step; the second time for nothing."""
-        if self._is_told:
-            sys.exit(128 + number)
-        self._is_told = True
+        self._is_told = told(self._process, number, again=self._is_told)
 
     def _say(self, words):
         if not self._crew.is_first:
@@ -215,3 +215,40 @@ class Progress:
             "modak: the training %s after %d step%s of epoch %d\n" % (words, self.step, plural, self.epoch + 1)
         )
         sys.stdout.flush()
+
+
+class Steps:
+    """Whether an optimiser has stepped: between two of its steps a script may add up gradients, which nobody keeps.
+
+    Args:
+        parts: of a training; where none is an optimiser of PyTorch that tells of its steps, each batch is one.
+    """
+
+    def __init__(self, parts):
+        self._follows, self._stepped = False, False
+        for each in parts:
+            try:
+                each.register_step_post_hook(self._steps)
+            except AttributeError:  # also of wrappers that are optimisers by name alone
+                continue
+            self._follows = True
+
+    def is_over(self):
+        stepped, self._stepped = self._stepped, False
+        return stepped or not self._follows
+
+    def _steps(self, *_arguments):
+        self._stepped = True
+
+
+def told(process, number, *, again):
+    """Takes a signal that asks a process for its end: the first is noted, for the step ends first.
+
+    A child that was forked has the handler, too, and no step of its own: a pool of processes ends its workers so.
+    """
+    if os.getpid() != process:
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+    elif again:
+        sys.exit(128 + number)
+    return True

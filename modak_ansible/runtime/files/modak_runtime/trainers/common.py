@@ -3,6 +3,7 @@
 A trainer runs the loop in the script's place, so that nothing needs to stand in the script: its own callbacks are told.
 """
 
+import itertools
 import json
 import math
 import os
@@ -16,6 +17,7 @@ from modak_runtime.report import Without, warn
 
 SCHEMA = "modak.trainer/1"
 _LOOK = 1.0  # seconds between two looks for the file that asks for the end
+_TRAININGS = itertools.count(1)  # of this process
 _SIZES = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 
 
@@ -103,11 +105,19 @@ class Ending:
         self._stop, self._every = os.environ.get("MODAK_STOP", ""), _seconds(os.environ.get("MODAK_CHECKPOINT_EVERY"))
         self._next_save, self._next_look = time.monotonic() + self._every, 0.0
         self._is_told = self._is_asked = False  # by a signal; by the file
+        self._process = os.getpid()
 
     def begins(self):
-        """Takes that the training begins: from now on a signal waits for the end of its step."""
+        """Takes that the training begins: from now on a signal waits for the end of its step.
+
+        A script may train several times, such as once for each fold, and none goes on from another one's checkpoint:
+        run again, the same training of it has the same number.
+        """
+        number = next(_TRAININGS)
         if "modak_checkpoint.beginning" in sys.modules:  # the script keeps its own
             self.folder = ""
+        elif self.folder and number > 1:
+            self.folder = os.path.join(os.environ["MODAK_CHECKPOINTS"], "training-%d" % number)
         if self.folder and threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, self._told)
 
@@ -136,9 +146,9 @@ class Ending:
         sys.exit(128 + signal.SIGTERM if self._is_told else GOES_ON)
 
     def _told(self, number, _frame):
-        if self._is_told:
-            sys.exit(128 + number)
-        self._is_told = True
+        from modak_checkpoint.progress import told
+
+        self._is_told = told(self._process, number, again=self._is_told)
 
 
 def _seconds(text):

@@ -1,6 +1,7 @@
 """What acts in a script that trains with Lightning's Trainer, without a line in it."""
 
 import functools
+import inspect
 import os
 import sys
 import time
@@ -51,6 +52,7 @@ def _fit_begins(trainer, report, model, arguments, options):
         return options
     ending = mine.modak_ending
     ending.begins()
+    mine.modak_store = None
     if not report.prepared:
         report.trainer = "lightning"
         if trainer.world_size == 1:
@@ -70,7 +72,10 @@ def _fit_begins(trainer, report, model, arguments, options):
         return options
     sys.stdout.write("modak: the training goes on from %s\n" % last)
     sys.stdout.flush()
-    return dict(options, ckpt_path=last)
+    options = dict(options, ckpt_path=last)
+    if "weights_only" in inspect.signature(trainer.fit).parameters:  # what was saved here may hold any hyperparameter
+        options.setdefault("weights_only", False)
+    return options
 
 
 _BEFORE_CHECKPOINT = 3  # positions of fit behind the model: two kinds of loaders, and the datamodule
@@ -126,13 +131,13 @@ def _callback(base):
         def __init__(self, report, steps):
             self.modak_ending, self._numbers = Ending(), Numbers(report, "lightning")
             self._report, self._progress, self._next = report, steps.progress, 0.0
-            self._store = self._streams = None
+            self.modak_store = self._streams = None
 
         def state_dict(self):
             """The streams of random numbers, which Lightning does not keep; where it saves for itself, none."""
             from modak_checkpoint import streams
 
-            return {"streams": streams.states()} if self._store else {}
+            return {"streams": streams.states()} if self.modak_store else {}
 
         def load_state_dict(self, state_dict):
             self._streams = state_dict.get("streams")
@@ -190,8 +195,8 @@ def _callback(base):
             from modak_checkpoint.store import Store, warn
 
             try:
-                self._store = self._store or Store(self.modak_ending.folder)
-                self._store.save(trainer.save_checkpoint)
+                self.modak_store = self.modak_store or Store(self.modak_ending.folder)
+                self.modak_store.save(trainer.save_checkpoint)
             except (OSError, RuntimeError) as error:
                 warn("no checkpoint was written: %s" % error)
             self.modak_ending.saved()

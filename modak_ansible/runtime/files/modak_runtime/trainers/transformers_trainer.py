@@ -3,10 +3,12 @@
 import functools
 import math
 import os
+import shutil
 import sys
 
 from modak_runtime.trainers.common import Ending, Numbers, guarded, prepare
 
+_KEPT = 2
 _LAST = "transformers"  # in the folder of checkpoints: where the Trainer has written its last one
 
 
@@ -39,6 +41,8 @@ def _begins(trainer, report, steps, callback, arguments, options):
         trainer.add_callback(known)
     known.ending.begins()
     _resize(trainer, report)
+    if known.ending.folder:
+        trainer.args.save_only_model = False  # without the optimiser's state nothing goes on where it was
     if arguments or options.get("resume_from_checkpoint") is not None or not known.ending.folder:
         return options
     last = _last(known.ending.folder)
@@ -94,12 +98,14 @@ def _callback(base):
         def __init__(self, report, steps):
             self.ending, self._numbers = Ending(), Numbers(report, "transformers")
             self._progress = steps.progress
+            self._is_ours, self._ours = False, []  # whether the script asked for this checkpoint; those it did not
 
         def on_step_end(self, args, state, control, **_options):
             progress = self._progress
             progress.epoch = max(1, math.ceil((state.epoch or 0) - 1e-6))
             progress.epochs = None if args.max_steps > 0 else int(state.num_train_epochs)
-            if self.ending.is_due() or self.ending.is_asked():
+            self._is_ours = not control.should_save and (self.ending.is_due() or self.ending.is_asked())
+            if self._is_ours:
                 control.should_save = True
             return control
 
@@ -119,9 +125,18 @@ def _callback(base):
             folder = os.path.join(args.output_dir, "checkpoint-%d" % state.global_step)
             if os.path.isdir(folder):
                 _note(self.ending.folder, os.path.abspath(folder))
+                self._keep_two(folder, state.best_model_checkpoint)
             self.ending.saved()
             if self.ending.is_asked() and state.global_step < state.max_steps:
                 self.ending.leave()
+
+        def _keep_two(self, folder, best):
+            """Removes the checkpoints that nobody but the job asked for, but for the newest two and the best."""
+            self._ours = [each for each in self._ours if each != folder] + [folder] * self._is_ours
+            self._is_ours = False
+            for old in [each for each in self._ours[:-_KEPT] if each != best]:
+                shutil.rmtree(old, ignore_errors=True)
+            self._ours = self._ours[-_KEPT:]
 
         def on_train_end(self, args, state, control, **_options):
             self._numbers.write()
