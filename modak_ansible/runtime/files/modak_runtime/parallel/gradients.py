@@ -74,7 +74,11 @@ class Gradients:
         own, whole = self._ranks.part
         bucket.fill(own / whole)
         self._launched += 1
-        self._send(bucket, self._plain if self._apart else self.way)
+        self._send(bucket, self._plain if self._apart else self._way(bucket))
+
+    def _way(self, bucket):
+        """As planned; complex numbers have no half, and no factors."""
+        return self._plain if bucket.whole.is_complex() else self.way
 
     def _send(self, bucket, way):
         bucket.sent = way.send(bucket)
@@ -123,7 +127,7 @@ class Gradients:
         """Gives all ranks the mean of where they went; it travels as gradients do."""
         for bucket, anchors in zip(self._buckets, self._anchors):
             bucket.depart(anchors, 1 / self._ranks.samples.size)
-            self._send(bucket, self.way)
+            self._send(bucket, self._way(bucket))
         self._receive()
         for bucket, anchors in zip(self._buckets, self._anchors):
             bucket.arrive(anchors)

@@ -196,7 +196,7 @@ class Ranks:
         groups = [list(model.parameters()) for model in models]
         groups += [[each for group in optimizer.param_groups for each in group["params"]] for optimizer in optimizers]
         for number, group in enumerate(groups):
-            mine = [each for each in group if id(each) not in taken and each.is_floating_point()]
+            mine = [each for each in group if id(each) not in taken and (each.is_floating_point() or each.is_complex())]
             taken.update(map(id, mine))
             if mine:
                 if number >= len(models):

@@ -127,18 +127,18 @@ def save_whole_files(ranks):
     plain_save = ranks.torch.save
 
     @functools.wraps(plain_save)
-    def save(thing, f, *arguments, **options):
+    def save(obj, f, *arguments, **options):
         path = os.path.realpath(f) if isinstance(f, (str, os.PathLike)) else ""
         is_file = bool(path) and (os.path.isfile(path) or not os.path.exists(path))
         part = "%s.%d.part" % (path, ranks.number) if is_file else f
         write = functools.partial(plain_save, **options)
         try:
-            leaves = leaves_of(thing)
+            leaves = leaves_of(obj)
             if any(map(is_part, leaves)):
-                _save_together(ranks, write, thing, leaves, part, path if is_file else "")
+                _save_together(ranks, write, obj, leaves, part, path if is_file else "")
             else:
                 _check_models(ranks, leaves)
-                write(thing, part, *arguments)
+                write(obj, part, *arguments)
                 if is_file:
                     os.replace(part, path)
         except BaseException:

@@ -42,7 +42,9 @@ def loader_imported(module, steps):
 
     @functools.wraps(original)
     def __iter__(self):
-        steps.loop_begins(self.batch_size, length_of(self.dataset), length_of(self))
+        torch = sys.modules.get("torch")
+        if torch is None or torch.is_grad_enabled():  # else it is a validation, perhaps in the midst of an epoch
+            steps.loop_begins(self.batch_size, length_of(self.dataset), length_of(self))
         return original(self)
 
     module.DataLoader.__iter__ = __iter__

@@ -20,7 +20,7 @@ def prepare(torch, report, model):
     is_last = planned.get("memory_format") == "channels_last" and _set_channels_last(torch, report, model)
     dtype = _number_format(torch, report, model) if "precision" in planned else None
     if is_last or dtype is not None:
-        _replace_forward(torch, model, is_last=is_last, dtype=dtype)
+        replace_forward(model, functools.partial(_chosen, torch, is_last=is_last, dtype=dtype))
     if planned.get("compiler") == "inductor":
         _compile(torch, report, model)
 
@@ -61,15 +61,25 @@ def _number_format(torch, report, model):
     return getattr(torch, FORMATS[wanted])
 
 
-def _replace_forward(torch, model, *, is_last, dtype):
-    original = model.forward
+def replace_forward(module, make):
+    """Gives a module another forward; a copy of it, and a pickle, have their own and not this one's.
+
+    Args:
+        make: gives it, as a function of the module and the arguments, for the one before.
+    """
+    original = module.forward
     inner = getattr(original, "__func__", None)
     if inner is None:  # a plain function that the script put there itself
 
         def inner(_self, *arguments, **options):
             return original(*arguments, **options)
 
-    @functools.wraps(inner)
+    forward = functools.wraps(inner)(make(inner))
+    forward.__name__ = "forward"  # by which a pickle finds the class's own, and needs nothing of ours
+    module.forward = types.MethodType(forward, module)
+
+
+def _chosen(torch, inner, *, is_last, dtype):
     def forward(self, *arguments, **options):
         if is_last:
             arguments = [_as_channels_last(torch, argument) for argument in arguments]
@@ -80,8 +90,7 @@ def _replace_forward(torch, model, *, is_last, dtype):
             outputs = inner(self, *arguments, **options)
         return _as_float32(torch, outputs)
 
-    forward.__name__ = "forward"  # by which a pickle finds the class's own, and needs nothing of ours
-    model.forward = types.MethodType(forward, model)
+    return forward
 
 
 def _device(torch, arguments, options):

@@ -4,6 +4,7 @@ import functools
 import importlib
 
 from modak_runtime.memory.blocks import repeated
+from modak_runtime.pytorch.model import replace_forward
 
 
 def prepare(torch, report, model):
@@ -11,7 +12,7 @@ def prepare(torch, report, model):
     compute = importlib.import_module("torch.utils.checkpoint").checkpoint
     blocks = [block for group in repeated(torch, model) for block in group]
     for block in blocks:
-        block.forward = _again(torch, compute, block, block.forward)
+        replace_forward(block, functools.partial(_again, torch, compute))
     if blocks:
         report.applied("memory", "prepare", "%d blocks" % len(blocks))
     else:
@@ -19,11 +20,10 @@ def prepare(torch, report, model):
         report.refused("memory", why, "prepare")
 
 
-def _again(torch, compute, block, forward):
-    @functools.wraps(forward)
-    def called(*arguments, **options):
-        if not block.training or not torch.is_grad_enabled():
-            return forward(*arguments, **options)
-        return compute(forward, *arguments, use_reentrant=False, **options)
+def _again(torch, compute, inner):
+    def forward(self, *arguments, **options):
+        if not self.training or not torch.is_grad_enabled():
+            return inner(self, *arguments, **options)
+        return compute(inner, self, *arguments, use_reentrant=False, **options)
 
-    return called
+    return forward
