@@ -10,6 +10,7 @@ import tempfile
 import traceback
 import warnings
 from collections.abc import Sequence
+from io import TextIOWrapper
 from typing import Any
 
 # Looking for plugins of pydantic reads the metadata of every installed package.
@@ -75,6 +76,9 @@ def _root(
 def run() -> None:
     """Runs the command line; whatever goes wrong ends in one clear message and an exit code."""
     warnings.showwarning = _warn
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # on a terminal that is not UTF-8 a sign is lost, and not the command
+            stream.reconfigure(errors="replace")
     sys.exit(_run())
 
 
@@ -82,31 +86,25 @@ def _run() -> int:
     try:
         code = application(sys.argv[1:])(standalone_mode=False)
     except ModakError as error:
-        _show(str(error))
-        if "--json" in sys.argv:
-            print(json.dumps({"error": str(error), "exit_code": error.exit_code}, indent=2))  # noqa: T201
-        return error.exit_code
+        return _failed(str(error), error.exit_code)
     except _UsageError as error:
         if type(error).__name__ == "NoArgsIsHelpError":
             error.show()
             return USAGE
         command = error.ctx.command_path if error.ctx else "modak"
-        _show(f"{error.format_message()}\n  see {command} --help")
-        return USAGE
+        return _failed(f"{error.format_message()}\n  see {command} --help", USAGE)
     except _ClickError as error:
-        _show(error.format_message())
-        return FAILED
+        return _failed(error.format_message(), FAILED)
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
     except BrokenPipeError:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - nobody reads what is left
         return FAILED
     except OSError as error:
-        _show(f"{error.filename or 'the current folder or the output'}: {error.strerror}")
-        return FAILED
+        return _failed(f"{error.filename or 'the current folder or the output'}: {error.strerror}", FAILED)
     except Exception as error:  # noqa: BLE001 - a user never sees a traceback, and never loses it either
-        _show(f"modak itself failed: {type(error).__name__}: {error}\n  please report it with {_keep_traceback()}")
-        return FAILED
+        said = f"modak itself failed: {type(error).__name__}: {error}"
+        return _failed(f"{said}\n  please report it with {_keep_traceback()}", FAILED)
     if code == INTERRUPTED:  # of which typer makes this code, without a word
         print("interrupted", file=sys.stderr)  # noqa: T201
     return code if isinstance(code, int) else 0
@@ -118,8 +116,13 @@ def _warn(message: Warning | str, *_: object, **__: object) -> None:
         print(f"warning: {harmless(str(message))}", file=sys.stderr)  # noqa: T201
 
 
-def _show(message: str) -> None:
+def _failed(message: str, code: int) -> int:
+    """Says what went wrong; who asked for JSON has an object of one line, as where each line is one."""
     print(f"error: {harmless(message)}", file=sys.stderr)  # noqa: T201
+    ours = sys.argv[: sys.argv.index("--")] if "--" in sys.argv else sys.argv  # what is behind it is a script's
+    if "--json" in ours:
+        print(json.dumps({"error": message, "exit_code": code}))  # noqa: T201
+    return code
 
 
 def _keep_traceback() -> str:

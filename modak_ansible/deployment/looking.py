@@ -21,17 +21,25 @@ def unseen(planned: Sequence[Planned]) -> list[Planned]:
 
 
 def look_first(
-    planned: list[Planned], plan_again: Callable[[], list[Planned]], listener: Listener | None = None
+    planned: list[Planned],
+    plan_again: Callable[[], list[Planned]],
+    listener: Listener | None = None,
+    *,
+    deadline: float | None = None,
 ) -> list[Planned]:
     """The plans, made anew where an image had to be looked into first.
 
+    Args:
+        deadline: of time.monotonic(); None for none.
+
     Raises:
+        TimeIsOver: the deadline came first.
         PlaybookError: an image cannot be had, or not be looked into.
     """
     to_see = unseen(planned)
     for each in to_see:
         store = DeploymentStore(each.save(each.state / _BUILDS))
-        run_playbook("image", {**plans_of([store]), "image_inside": True}, listener)
+        run_playbook("image", {**plans_of([store]), "image_inside": True}, listener, deadline=deadline)
     return plan_again() if to_see else planned
 
 

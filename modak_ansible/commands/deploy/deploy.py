@@ -94,13 +94,15 @@ def _deploy(
     from modak_ansible.commands.deploy.progress import StageDisplay
     from modak_ansible.deployment.looking import look_first, unseen, with_other_builds
     from modak_ansible.deployment.playbook import PlaybookError
+    from modak_ansible.deployment.run import check_that_all_run
     from modak_ansible.planning.service import plan_all
 
     given = find_blueprint(asked.blueprint), asked.given, asked.training
     found = plan_all(*given)
+    check_that_all_run(found, wait=not detach)
     if unseen(found):
         with StageDisplay(Console(stderr=as_json, highlight=False)) as display:
-            found = look_first(found, lambda: plan_all(*given), display)
+            found = look_first(found, lambda: plan_all(*given), display, deadline=deadline)
     show_warnings(found[0].warnings)
     while True:
         try:
@@ -133,11 +135,9 @@ def _carry_out(
     from modak_ansible.commands.deploy.again import lines_again
     from modak_ansible.commands.deploy.outcome import carry_out
     from modak_ansible.commands.deploy.progress import whose_testbed
-    from modak_ansible.deployment.run import check_that_all_run
     from modak_ansible.deployment.searches.searching import deploy_all, trials_of
 
     again = f"modak deploy {asked.restated}"
-    check_that_all_run(found, wait=not detach)
     searches, others = [each for each in found if each.search], [each for each in found if not each.search]
     for line in lines_again(others):
         typer.echo(line, err=as_json)

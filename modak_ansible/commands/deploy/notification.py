@@ -40,6 +40,8 @@ class Ending:
 
     def __post_init__(self) -> None:
         self._command = split_command(self.notify)
+        if self.junit and self.junit.is_dir():
+            raise UsageError(f"--junit {self.junit} is a folder", hint=f"give a file, such as {self.junit}/modak.xml")
         self._webhook: Webhook | None = None
         if self.webhook:
             from modak_ansible.commands.deploy.webhook import webhook_of
@@ -54,10 +56,14 @@ class Ending:
             return
         seconds = time.monotonic() - self._began
         if self.junit:
-            self.junit.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(self.junit, junit_xml(self._read(), error, seconds))
+            try:
+                self.junit.parent.mkdir(parents=True, exist_ok=True)
+                write_whole(self.junit, junit_xml(self._read(), error, seconds))
+            except OSError as problem:  # how the deployment ended is what counts
+                self.problem = f"--junit {self.junit}: {problem.strerror}"
         if self._command and not isinstance(error, KeyboardInterrupt):
-            self.problem = run_command(self._command, facts_of(self._read(), error, seconds))
+            problem = run_command(self._command, facts_of(self._read(), error, seconds))
+            self.problem = self.problem or problem
         if self._webhook and not isinstance(error, KeyboardInterrupt):
             from modak_ansible.commands.deploy.webhook import tell
 
@@ -65,7 +71,13 @@ class Ending:
             self.problem = self.problem or (problem and f"webhook {self.webhook}: {problem}")
 
     def _read(self) -> list[tuple[Plan, RecordData]]:
-        return [(plan, DeploymentStore(folder).record_now()) for plan, folder in self.deployments]
+        from modak_ansible.planning.service import planned_from_file
+
+        kept = {folder: plan for plan, folder in self.deployments}
+        stores = [DeploymentStore(folder) for folder in kept]
+        trials = [store for store in (self.stores() if self.stores else ()) if store.folder not in kept]
+        kept |= {store.folder: planned_from_file(store.plan_file).plan for store in trials}
+        return [(kept[store.folder], store.record_now()) for store in [*stores, *trials]]
 
 
 def split_command(text: str) -> list[str]:

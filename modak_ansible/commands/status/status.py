@@ -103,7 +103,8 @@ def _watch(entries: list[Entry], every: float, *, as_json: bool, offline: bool) 
 
     _refuse(offline, "--offline asks no target, and so there is nothing to watch", "leave one of them out")
     if not entries:
-        _show([], [], as_json=False)
+        if not as_json:
+            _show([], [], as_json=False)
         return
     known: dict[str, list[str]] = {}
 
