@@ -20,7 +20,7 @@ _KINDS = {
     "SchedulerAway": ("The scheduler does not answer", codes.TARGET_UNREACHABLE),
     "JobFailed": ("Jobs and trials that came to nothing", codes.JOB_FAILED),
     "NotPermitted": ("A job's state does not permit it", codes.FAILED),
-    "InvalidPackage": ("A package is refused", codes.FAILED),
+    "InvalidPackage": ("A package is refused", codes.INVALID_BLUEPRINT),
     "TimeIsOver": ("The time is over", codes.TIME_OVER),
     "ModakError": ("Everything else", codes.FAILED),
 }

@@ -81,6 +81,8 @@ class CannotPlan(ModakError):
         wish: whether a plan without that part would serve: it is then left out, unless strictness is asked for.
     """
 
+    exit_code = INVALID_BLUEPRINT
+
     def __init__(self, about: str, message: str, hint: str = "", *, wish: bool = False) -> None:
         super().__init__(message, hint=hint)
         self.about = about

@@ -10,6 +10,7 @@ from queue import SimpleQueue
 from threading import Event, Thread
 
 from modak_ansible.deployment.status import Entry, may_live
+from modak_ansible.errors import ModakError
 from modak_ansible.stages.jobs.query import Asking, QueriedJob, ask_for_jobs
 from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.project import read_origin
@@ -114,14 +115,18 @@ def connection_of(known: DeploymentStore) -> Connection:
 
 def _group(entries: list[Entry], every: float, inside: str) -> _Group | None:
     """The group of some deployments, by the first of them whose files say how its target is entered."""
+    problem = "origin.json beside its plan cannot be read; deploy its blueprint again"
     for entry in entries:
         known = entry.known
         try:
             connection = connection_of(known)
+        except ModakError as error:
+            problem = str(error)
+            continue
         except (OSError, ValueError, KeyError, TypeError):
             continue
         names = [each.name for each in entries]
         return _Group(tuple(entries), Asking(connection, known.plan, known.folder.parent, names, every, inside))
     for entry in entries:
-        entry.problem = "origin.json beside its plan cannot be read; deploy its blueprint again"
+        entry.problem = problem
     return None

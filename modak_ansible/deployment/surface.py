@@ -22,7 +22,7 @@ from modak_ansible.deployment.status_query import ask_targets
 from modak_ansible.errors import ModakError, UsageError, nearest
 from modak_ansible.planning.service import Planned, plan_all
 from modak_ansible.reading.blueprint.inputs import Inputs
-from modak_ansible.store.deployments import find_all, find_trainings, known_deployments
+from modak_ansible.store.deployments import find_all, find_trainings, glance, not_superseded
 from modak_ansible.store.project import find_blueprint, state_folder
 
 __all__ = [
@@ -98,10 +98,14 @@ def status(deployment: str | None = None, *, training: str | None = None, ask: b
         ask: whether targets are asked for jobs that may still run; otherwise it is what is known here.
 
     Raises:
+        UsageError: a training is named, and no deployment.
         ModakError: there is no such deployment, or Ansible could not be run. A target that does not answer is no
             error: its rows say it.
     """
-    known = find_trainings(deployment, training) if deployment else known_deployments(state_folder(Path.cwd()))
+    if deployment or training:
+        known = find_trainings(deployment, training)
+    else:
+        known = not_superseded(glance(state_folder(Path.cwd())))
     entries = [Entry(store) for store in known]
     if ask:
         ask_targets(entries)

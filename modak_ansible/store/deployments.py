@@ -13,18 +13,7 @@ from modak_ansible.store.project import blueprint_state, find_blueprint, is_pack
 
 def known_deployments(state: Path) -> list[DeploymentStore]:
     """The deployments of a project, the newest last; damaged ones are left out."""
-    return survey(state)[0]
-
-
-def survey(state: Path) -> tuple[list[DeploymentStore], list[Path]]:
-    """The deployments of a project, the newest last, and the folders of those whose plan cannot be read."""
-    found, damaged = [], []
-    for deployment_store in glance(state):
-        if deployment_store.plan.get("digest"):
-            found.append(deployment_store)
-        else:
-            damaged.append(deployment_store.folder)
-    return found, damaged
+    return [store for store in glance(state) if store.plan.get("digest")]
 
 
 def glance(state: Path) -> list[DeploymentStore]:

@@ -151,7 +151,9 @@ def _scripts_in(folder: Path) -> list[str]:
 def control_folder() -> Path:
     """A private folder for the sockets of shared SSH connections; their paths must stay short."""
     name = f"modak-{os.getuid()}"
-    base = os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()
+    base = os.environ.get("XDG_RUNTIME_DIR", "")
+    if not os.access(base, os.W_OK | os.X_OK):  # gone when the user logged out, or another's behind su
+        base = tempfile.gettempdir()
     if len(os.fsencode(base)) + len(name) > _ROOM_FOR_SOCKETS:
         base = "/tmp"  # noqa: S108 - made private below
     folder = Path(base) / name

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from modak_ansible.errors import ModakError, UsageError, nearest
+from modak_ansible.model.target import Target
 from modak_ansible.planning.service import plan_trainings, planned_from_file
 from modak_ansible.reading.blueprint.inputs import Inputs
 from modak_ansible.store.deployment import DeploymentStore
@@ -27,6 +28,7 @@ class KnownTarget:
     address: str
     workspace: str
     plan_file: Path
+    entered: tuple[str, ...] = ()  # as whom, and where: what tells it from others that are called alike
     garbage: list[GarbageItem] = field(default_factory=list)  # what nobody uses there
     kept: list[GarbageItem] = field(default_factory=list)  # images and datasets that stay, with the reason
     removed: list[GarbageItem] = field(default_factory=list)  # what is gone
@@ -80,7 +82,7 @@ class Collection:
         state = state_folder(folder)
         known = known_targets(state)
         found = [each for name in names for each in _meant(name, known, inputs)] if names else known
-        unique = {(each.address, each.workspace): each for each in found}
+        unique = {each.entered: each for each in found}
         return cls(state, list(unique.values()), older_than, here)
 
     @property
@@ -124,9 +126,14 @@ def known_targets(state: Path) -> list[KnownTarget]:
             target = planned_from_file(file).plan.target
         except ModakError:
             continue  # of an earlier version, or damaged: another one leads there
-        key = (target.address, target.username or "", str(target.port or ""), target.workspace)
-        found.setdefault(key, KnownTarget(target.name, target.address, target.workspace, file))
+        known = _known(target, file)
+        found.setdefault(known.entered, known)
     return list(found.values())
+
+
+def _known(target: Target, plan_file: Path) -> KnownTarget:
+    entered = (target.address, target.username or "", str(target.port or ""), target.workspace)
+    return KnownTarget(target.name, target.address, target.workspace, plan_file, entered)
 
 
 def _meant(name: str, known: list[KnownTarget], inputs: Inputs) -> list[KnownTarget]:
@@ -143,7 +150,7 @@ def _meant(name: str, known: list[KnownTarget], inputs: Inputs) -> list[KnownTar
     for planned in plan_trainings(blueprint, inputs):
         target = planned.plan.target
         file = DeploymentStore(planned.save(planned.state / "builds")).plan_file
-        found.append(KnownTarget(target.name, target.address, target.workspace, file))
+        found.append(_known(target, file))
     return found
 
 

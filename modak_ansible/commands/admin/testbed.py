@@ -103,6 +103,11 @@ def down(
     """
 
     folder = chosen(_own(), of) if of else _own()
+    if not of and folder.is_symlink():  # of modak testbed use: what is another project's stays
+        hint = f"modak testbed down --of {owner_of(folder)} stops it"
+        folder.unlink()
+        typer.echo(f"the testbed is another project's, and is used here no more; {hint}")
+        return
     if not folder.exists() and not purge:
         if others := running():
             hint = " or ".join(f"modak testbed down --of {owner_of(other)}" for other in others)

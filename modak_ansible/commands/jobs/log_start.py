@@ -6,9 +6,11 @@ import re
 import time
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import TypeVar
 
 from modak_ansible.errors import UsageError
 
+Line = TypeVar("Line", str, bytes)
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _AMOUNT = re.compile(r"(\d{1,9})([smhd]?)", re.ASCII)
 _CLOCK = ("%H:%M", "%H:%M:%S")
@@ -21,6 +23,10 @@ class Since:
 
     lines: int | None = None  # how many of the last lines
     moment: float | None = None  # from when on, in seconds since the epoch
+
+    def last(self, lines: list[Line]) -> list[Line]:
+        """The last of some lines, as many as are asked for; all where no number is said."""
+        return lines if self.lines is None else lines[max(0, len(lines) - self.lines) :]
 
 
 def read_since(text: str) -> Since:

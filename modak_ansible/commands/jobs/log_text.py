@@ -73,7 +73,7 @@ def log_of(log: str, rank: int) -> str:
 
 
 def _of_rank(store: DeploymentStore, log: str, since: Since) -> list[str]:
-    return _last(_read(store.results / log, _offset(store, log, since)), since)
+    return since.last(_read(store.results / log, _offset(store, log, since)))
 
 
 def of_build(store: DeploymentStore, since: Since, *, follow: bool, show: Show) -> list[str]:
@@ -102,9 +102,9 @@ def of_stages(store: DeploymentStore, since: Since, *, follow: bool, show: Show)
         return [line for entry in entries for line in _entry_lines(entry)]
 
     if not follow:
-        return _last(written(), since)
+        return since.last(written())
     lines = written()
-    shown = len(lines) - len(_last(lines, since))
+    shown = len(lines) - len(since.last(lines))
     while True:
         for line in lines[shown:]:
             show(line)
@@ -153,12 +153,7 @@ def _bytes_before(path: Path, since: Since) -> int:
     if since.lines is None or not path.is_file():
         return 0
     whole = path.read_bytes()
-    lines = whole.splitlines(keepends=True)
-    return len(whole) - sum(map(len, lines[len(lines) - since.lines :] if since.lines else []))
-
-
-def _last(lines: list[str], since: Since) -> list[str]:
-    return lines if since.lines is None else lines[max(0, len(lines) - since.lines) :]
+    return len(whole) - sum(map(len, since.last(whole.splitlines(keepends=True))))
 
 
 def _entry_lines(entry: Any) -> list[str]:

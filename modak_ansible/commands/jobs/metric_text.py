@@ -29,7 +29,7 @@ def of_metrics(store: DeploymentStore, since: Since, *, follow: bool, show: Show
     lines = dict(_lines(curves, since))
     for remark in [*curves.remarks, *curves.lost]:
         typer.echo(f"note: {remark}", err=True)
-    shown = list(lines.values()) if since.lines is None else list(lines.values())[len(lines) - since.lines :]
+    shown = since.last(list(lines.values()))
     if not follow:
         return shown
     for line in shown:
@@ -37,7 +37,7 @@ def of_metrics(store: DeploymentStore, since: Since, *, follow: bool, show: Show
     if not store.has_ended:
         _follow(store, show)
         bring(store)
-        for place, line in _lines(curves_of(store), Since()):
+        for place, line in _lines(curves_of(store), Since(moment=since.moment)):
             if place not in lines:
                 show(line)
     return []

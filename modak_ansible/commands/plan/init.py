@@ -76,7 +76,9 @@ def command(
         draft = draft_of(path, words or (), folder=folder, framework=chosen)
     given = _surveyed(target, is_quiet=as_json) if target else on
     draft.target = given or answers.choice("Where does it run", _likely_targets(), "--on NAME")
-    draft.walltime = walltime or answers.text("How long may it run, at most", draft.walltime, "--walltime TIME")
+    draft.walltime = walltime or answers.walltime("How long may it run, at most", draft.walltime, "--walltime TIME")
+    if wrong := _what_is_wrong(draft.walltime):  # before a blueprint says it
+        raise UsageError(f"--walltime: {wrong}")
     more = [
         word
         for name in draft.missing
@@ -112,6 +114,9 @@ class _Answers:
     def text(self, question: str, proposed: str, option: str) -> str:
         return self._answer(question, proposed, option, lambda answer: bool(answer) or not option)
 
+    def walltime(self, question: str, proposed: str, option: str) -> str:
+        return self._answer(question, proposed, option, lambda each: not _what_is_wrong(each))
+
     def choice(self, question: str, proposed: list[str], option: str) -> str:
         """One of some names, of which the first is proposed."""
         return self._answer(f"{question} ({', '.join(proposed)})", proposed[0], option, lambda each: each in proposed)
@@ -141,6 +146,16 @@ class _Answers:
             )
 
 
+def _what_is_wrong(walltime: str) -> str:
+    from modak_ansible.model.quantities import parse_walltime
+
+    try:
+        parse_walltime(walltime)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
 def _likely_targets() -> list[str]:
     """The names of all targets, the likeliest first: the user's own, the testbed where one runs, this machine."""
     from modak_ansible.store.targets import known_targets, own_targets
@@ -152,7 +167,7 @@ def _likely_targets() -> list[str]:
 def _surveyed(host: str, *, is_quiet: bool) -> str:
     """Looks at a cluster and keeps its target file; the name that it has then."""
     from modak_ansible.commands.deploy.progress import look
-    from modak_ansible.discovery.aim import aim_at
+    from modak_ansible.discovery.aim import aim_at, target_of_file
     from modak_ansible.discovery.description import describe
     from modak_ansible.discovery.surveying import Wanted, survey_target
     from modak_ansible.discovery.written import Files
@@ -161,6 +176,10 @@ def _surveyed(host: str, *, is_quiet: bool) -> str:
     name = host.rpartition("@")[2].partition(".")[0]
     known = known_targets() if host == name else own_targets()
     if name in known:
+        address = target_of_file(known[name]).address
+        if "." in host and address != host.rpartition("@")[2]:
+            hint = f"--on {name} takes that; modak discover {host} --save NAME keeps this one"
+            raise UsageError(f"the target {name} is {address}, not {host.rpartition('@')[2]}", hint=hint)
         typer.echo(f"{name} is a target already: {known[name]}", err=True)
         return name
     files = Files(str(new_target(name)), name=name)
