@@ -112,9 +112,13 @@ class SubmissionUncertain(Exception):
     """Nobody knows whether the scheduler has taken the job; it must be looked for before another one is submitted."""
 
 
-_FULL = re.compile(r"submit.?limit|MaxSubmit|maximum number of jobs|too many jobs|pending job threshold", re.IGNORECASE)
+_FULL = re.compile(
+    r"submit.?limit|MaxSubmit|maximum number of jobs|too many jobs|pending job threshold|"
+    r"would exceed .*per-(user|group|project) limit(?! on resource)",  # PBS Professional's, of jobs
+    re.IGNORECASE,
+)
 # Slurm names the limit, and goes on with a line that is the same for each: "(job submit limit, user's size ...)".
-_OTHER_LIMIT = re.compile(r"\b(QOS|Assoc)(?!\w*Submit)\w*Limit\b")
+_OTHER_LIMIT = re.compile(r"\b(QOS|Assoc)(?!\w*Submit)[A-Z]\w+")
 
 
 def has_no_room(message: str) -> bool:

@@ -18,6 +18,7 @@ from modak_ansible.schedulers.base import (
     SubmissionRefused,
     SubmissionUncertain,
     Waits,
+    has_no_room,
 )
 from modak_ansible.schedulers.known import SCHEDULERS
 from modak_ansible.schedulers.pbs.pbspro import PBSPro, is_pbspro, read_json_jobs, read_text_jobs
@@ -170,6 +171,20 @@ def test_a_job_is_submitted_with_what_it_waits_for():
 def test_refusals_silence_and_doubt_are_told_apart(result, error, words):
     with pytest.raises(error, match=words):
         PBS.submit(Answers(result), "job.sh", "train")
+
+
+@pytest.mark.parametrize(
+    ("words", "is_full"),
+    [
+        ("qsub: would exceed queue generic's per-user limit of jobs in 'Q' state", True),
+        ("qsub: would exceed complex's per-project limit", True),
+        ("qsub: Maximum number of jobs in 'Q' state for user alice already in complex", True),
+        ("qsub: would exceed queue generic's per-user limit on resource ncpus in queue workq", False),
+        ("qsub: would exceed limit on resource ncpus in queue workq", False),
+    ],
+)
+def test_a_full_queue_is_known_as_such(words, is_full):
+    assert has_no_room(words) is is_full
 
 
 def test_cancelling_what_has_ended_is_no_error():

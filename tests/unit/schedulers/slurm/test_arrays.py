@@ -179,8 +179,11 @@ def test_refusals_for_want_of_room(words):
 
 
 @pytest.mark.parametrize(
-    "limit", ["QOSMaxWallDurationPerJobLimit", "AssocMaxWallDurationPerJobLimit", "QOSMaxCpuPerUserLimit"]
-)
+    "limit",
+    ["QOSMaxWallDurationPerJobLimit", "AssocMaxWallDurationPerJobLimit", "QOSMaxCpuPerUserLimit", "QOSMinGRES",
+     "QOSMaxGRESPerJob", "QOSMaxGRESPerNode", "QOSMaxMemoryPerJob", "QOSMinMemory", "QOSMinCpuNotSatisfied",
+     "AssocMaxGRESPerJob"],
+)  # fmt: skip
 def test_another_limit_is_not_want_of_room(limit):
     """Slurm's second line is the same for all of them."""
     policy = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
