@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from ..base import JobRecord, JobState, Run, SchedulerSilent
@@ -59,8 +60,15 @@ class PBSPro(Torque):
     def start_of(self, run: Run, job_id: str) -> str:  # noqa: ARG002 - its records say it
         return ""
 
+    def statuses(self, run: Run, job_ids: Sequence[str]) -> dict[str, JobRecord]:
+        """As under Torque; of those that it does not show the history, which has everybody's, is asked one by one."""
+        found = super().statuses(run, job_ids)
+        ended = {job_id: self.status(run, job_id) for job_id in job_ids if job_id not in found}
+        return {**found, **{job_id: job for job_id, job in ended.items() if job}}
+
     def full(self, run: Run, selection: list[str]) -> list[JobRecord]:
-        broken, past = "", ["-x"]
+        names_jobs = any(word[:1].isdigit() for word in selection)
+        broken, past = "", ["-x"] if names_jobs else []
         for options, read in ((["-f", "-F", "json"], read_json_jobs), (["-f"], read_text_jobs)):
             result = run(["qstat", *past, *options, *selection])
             if past and _NO_HISTORY in result.err:  # it is refused whatever is asked, and its living jobs are told

@@ -72,6 +72,18 @@ def test_jobs_that_wait_say_why_until_when_and_in_which_place():
     assert (second.starts, second.position) == ("", 2)
 
 
+def test_the_history_is_asked_for_those_alone_that_have_ended():
+    """It has everybody's jobs of weeks."""
+    run = Answers("queued", "finished", "gone")
+    found = PBS.statuses(run, ["159.pbs", "473.login02", "9999.pbs"])
+    assert {job_id: str(job.state) for job_id, job in found.items()} == {
+        "159.pbs": "QUEUED",
+        "473.login02": "COMPLETED",
+    }
+    past = [["qstat", "-x", "-f", "-F", "json", job_id] for job_id in ("473.login02", "9999.pbs")]
+    assert run.asked == [["qstat", "-f", "-F", "json"], *past]
+
+
 def test_a_hold_is_not_a_job_that_waits_for_another():
     assert (str(one("held").state), one("held").held_by) == ("HELD", "user")
     waits = one("waits-for-another")
