@@ -59,9 +59,11 @@ _REFUSALS = {
 # The server is away, shuts down or is too busy, and has taken nothing: no route, no connection, no trqauthd and so on.
 _SERVER_AWAY = (16, 29, 30, 31, 32, 33, 101, 110, 111, 113, 187, 214)
 # The last of these words are of Slurm's own qsub, in place of Torque's.
-_AWAY = ("cannot connect to server", "Server shutting down", "currently too busy", "Unable to contact slurm")
+_AWAY = ("cannot connect to server", "Server shutting down", "currently too busy", "slurm controller (connect failure)")
 # The connection broke on the way: whether the server has done what it was asked is not known.
 _BROKEN_OFF = (10, 104, 185, 237, 248, 249, 250, 251)
+# Slurm's own qsub, likewise.
+_CUT_OFF = ("send failure", "receive failure", "shutdown failure")
 _UNKNOWN_JOB = 153
 _COMPLETED_JOB = 170
 # What the server says without a word to a command other than qsub.
@@ -95,7 +97,7 @@ class Torque(Scheduler):
     away_codes: tuple[int, ...] = _SERVER_AWAY
     away_words: tuple[str, ...] = _AWAY
     broken_codes: tuple[int, ...] = _BROKEN_OFF
-    broken_words: tuple[str, ...] = ()
+    broken_words: tuple[str, ...] = _CUT_OFF
     refusals: Mapping[int, str] = _REFUSALS
 
     def submit(self, run: Run, script: str, name: str, waits: Waits = NO_WAITS) -> str:
@@ -171,7 +173,8 @@ class Torque(Scheduler):
         return result.code in self.away_codes or any(words in result.err + result.out for words in self.away_words)
 
     def _is_broken_off(self, result: CommandResult) -> bool:
-        return result.code in self.broken_codes or any(words in result.err for words in self.broken_words)
+        said = result.err + result.out
+        return result.code in self.broken_codes or any(words in said for words in self.broken_words)
 
     def _refusal(self, result: CommandResult) -> str:
         found = re.search(r"submit error \((.*)\)", result.err + result.out, re.DOTALL)

@@ -69,7 +69,11 @@ _HOLDERS = {"JobHeldUser": "user", "JobHeldAdmin": "operator"}
 # Held: by somebody, or by Slurm itself, whose launches on a node have failed.
 _HELD = re.compile(r"JobHeld|JobHoldMaxRequeue|launch[ _]failed[ _]requeued[ _]held")
 _NOT_IN_TURN = ("Dependency", "BeginTime", "JobArrayTaskLimit")
-_UNCERTAIN = ("timed out", "timeout", "Zero Bytes were transmitted", "Connection reset", "send/recv operation")
+# Whether the controller has done what it was asked is not known; some of it is said after "Unable to contact" it, too.
+_UNCERTAIN = (
+    "timed out", "timeout", "Zero Bytes were transmitted", "Connection reset", "send/recv operation", "send failure",
+    "receive failure", "shutdown failure",
+)  # fmt: skip
 _UNKNOWN_JOB = ("Invalid job id", "Invalid Job Id")
 _GONE = (*_UNKNOWN_JOB, "already completing", "already completed")
 # What sacct says where slurmdbd is away; whatever else it says, it has no accounting to show.

@@ -302,6 +302,9 @@ def test_a_server_that_is_away_refuses_no_job(case):
 def test_whether_a_job_was_taken_before_the_connection_broke_is_not_known():
     with pytest.raises(SubmissionUncertain, match="Batch protocol error"):
         Torque().submit(run_of("submit-broken-off"), "job.sh", "name")
+    said = "sbatch: error: Batch job submission failed: Unable to contact slurm controller (receive failure)"
+    with pytest.raises(SubmissionUncertain, match="receive failure"):
+        Torque().submit(lambda argv: CommandResult(1, err=said), "job.sh", "name")
 
 
 @pytest.mark.parametrize("case", ["submit-queue-full", "submit-user-full", "submit-server-full"])

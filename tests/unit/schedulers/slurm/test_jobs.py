@@ -227,7 +227,9 @@ def test_refusals(case, words):
 @pytest.mark.parametrize(
     "result",
     [CommandResult(124, timed_out=True), CommandResult(0, ""),
-     CommandResult(1, err="sbatch: error: Batch job submission failed: Socket timed out on send/recv operation")],
+     CommandResult(1, err="sbatch: error: Batch job submission failed: Socket timed out on send/recv operation"),
+     *[CommandResult(1, err=f"sbatch: error: Unable to contact slurm controller ({words} failure)")
+       for words in ("send", "receive", "shutdown")]],
 )  # fmt: skip
 def test_uncertain_submissions(result):
     with pytest.raises(SubmissionUncertain):
