@@ -143,7 +143,8 @@ def _remembered(run: Run, job_ids: Sequence[str], known: dict[str, JobRecord]) -
     Raises:
         AccountingSilent: the history is not told now.
     """
-    result = run(["bhist", "-l", *job_ids])
+    # -n 0: in all of its event files, of which the newest may begin after a job has ended
+    result = run(["bhist", "-n", "0", "-l", *job_ids])
     if result.timed_out or (result.code and _AWAY.search(result.err + result.out)):
         raise AccountingSilent(result.said_by("bhist"), known)
     return [job for job in read_long(result.out) if job.state.is_final]

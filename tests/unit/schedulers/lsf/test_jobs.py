@@ -146,7 +146,7 @@ def test_what_bjobs_has_forgotten_is_in_the_history():
     run = Answers("gone", "history-memory")
     job = LSF.status(run, "3083242")
     assert (str(job.state), job.limit, job.exit_code, job.nodes) == ("OUT_OF_MEMORY", "mem", 1, "rhrcsnod19")
-    assert run.asked[1] == ["bhist", "-l", "3083242"]
+    assert run.asked[1] == ["bhist", "-n", "0", "-l", "3083242"], "the newest event file may begin after the job's end"
     assert LSF.status(Answers("gone", "history-gone"), "9") is None
     assert LSF.status(Answers("gone", CommandResult(127, missing=True)), "9") is None
 
