@@ -97,6 +97,7 @@ def _pod(job: PlannedJob, gpu_request: str, pods: Pods, image: str) -> dict[str,
     if nodes and (len(nodes) > 1 or job.nodes > 1):
         message = "the Pods of a Job go to one node that is named, or to any"
         raise CannotExpress("job_options.request_specific_nodes", message, "name one, for one Pod")
+    resource, _ = _accelerators(gpu_request)
     runs = 1 + (job.checkpoint.requeue if job.checkpoint else 0)
     secrets = [{"name": _named("image_pull_secrets", secret)} for secret in pods.image_pull_secrets]
     claim = {"claimName": _named("persistent_volume_claim", pods.persistent_volume_claim or "none")}
@@ -111,6 +112,7 @@ def _pod(job: PlannedJob, gpu_request: str, pods: Pods, image: str) -> dict[str,
         "enableServiceLinks": False,
         **({"imagePullSecrets": secrets} if secrets else {}),
         **({"nodeSelector": {"kubernetes.io/hostname": nodes[0]}} if nodes else {}),
+        **({"tolerations": _tolerations(resource)} if resource else {}),
         "volumes": [
             {"name": "workspace", **volume},
             # the 64 MB that containers have by themselves are too few for workers that read data
@@ -138,12 +140,9 @@ def _resources(job: PlannedJob, gpu_request: str) -> dict[str, Any]:
         wanted["cpu"] = str(job.layout.cores_per_node)
     if job.memory:
         wanted["memory"] = f"{mebibytes(job.memory)}Mi"
-    if gpu_request:
-        found = _RESOURCE.fullmatch(gpu_request)
-        if not found:
-            hint = 'gpu_request: "nvidia.com/gpu={count}", or the name that the cluster\'s nodes have for it'
-            raise CannotExpress("host", f"{gpu_request[:60]!r} is no resource of Kubernetes with its number", hint)
-        wanted[found.group(1)] = found.group(2)
+    resource, number = _accelerators(gpu_request)
+    if resource:
+        wanted[resource] = number
     return {"requests": wanted, "limits": wanted} if wanted else {}
 
 
@@ -156,3 +155,24 @@ def _named(about: str, text: str) -> str:
         hint = "small letters, digits, - and . between them"
         raise CannotExpress(about, f"{text[:60]!r} is no name of an object of Kubernetes", hint)
     return text
+
+
+def _tolerations(resource: str) -> list[dict[str, str]]:
+    """Of the taints that keep nodes for such Pods, named as the resource, or as its vendor's whole devices."""
+    names = dict.fromkeys([resource, f"{resource.partition('/')[0]}/gpu"])
+    return [{"key": name, "operator": "Exists", "effect": "NoSchedule"} for name in names]
+
+
+def _accelerators(gpu_request: str) -> tuple[str, str]:
+    """The resource and its number, as in ``nvidia.com/gpu=2``; nothing of both where none is asked for.
+
+    Raises:
+        CannotExpress: it is none.
+    """
+    if not gpu_request:
+        return "", ""
+    found = _RESOURCE.fullmatch(gpu_request)
+    if not found:
+        hint = 'gpu_request: "nvidia.com/gpu={count}", or the name that the cluster\'s nodes have for it'
+        raise CannotExpress("host", f"{gpu_request[:60]!r} is no resource of Kubernetes with its number", hint)
+    return found.group(1), found.group(2)

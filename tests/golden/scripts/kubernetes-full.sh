@@ -34,6 +34,13 @@
 #KUBERNETES     "nodeSelector": {
 #KUBERNETES      "kubernetes.io/hostname": "worker-3"
 #KUBERNETES     },
+#KUBERNETES     "tolerations": [
+#KUBERNETES      {
+#KUBERNETES       "key": "nvidia.com/gpu",
+#KUBERNETES       "operator": "Exists",
+#KUBERNETES       "effect": "NoSchedule"
+#KUBERNETES      }
+#KUBERNETES     ],
 #KUBERNETES     "volumes": [
 #KUBERNETES      {
 #KUBERNETES       "name": "workspace",

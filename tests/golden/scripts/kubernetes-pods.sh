@@ -25,6 +25,13 @@
 #KUBERNETES     "activeDeadlineSeconds": 14400,
 #KUBERNETES     "automountServiceAccountToken": false,
 #KUBERNETES     "enableServiceLinks": false,
+#KUBERNETES     "tolerations": [
+#KUBERNETES      {
+#KUBERNETES       "key": "nvidia.com/gpu",
+#KUBERNETES       "operator": "Exists",
+#KUBERNETES       "effect": "NoSchedule"
+#KUBERNETES      }
+#KUBERNETES     ],
 #KUBERNETES     "volumes": [
 #KUBERNETES      {
 #KUBERNETES       "name": "workspace",

@@ -52,6 +52,15 @@ def test_a_pod_has_the_cores_the_memory_and_the_accelerators_of_the_job():
     assert pod(cores_per_process=None)["containers"][0]["resources"] == {}
 
 
+@pytest.mark.parametrize(
+    ("gpu_request", "keys"),
+    [("", []), ("nvidia.com/gpu=2", ["nvidia.com/gpu"]), ("nvidia.com/mig-1g.5gb=1", ["nvidia.com/mig-1g.5gb", "nvidia.com/gpu"])],
+)  # fmt: skip
+def test_nodes_that_are_kept_for_accelerators_are_not_closed_to_who_asks_for_them(gpu_request, keys):
+    wanted = [{"key": key, "operator": "Exists", "effect": "NoSchedule"} for key in keys]
+    assert pod(gpu_request).get("tolerations", []) == wanted
+
+
 @given(st.integers(1, 2**50), st.integers(1, 4096), st.integers(1, 64))
 def test_quantities_are_those_of_kubernetes_and_at_least_what_is_asked_for(memory, cores, processes):
     wanted = pod(memory=memory, cores_per_process=cores, processes_per_node=processes)["containers"][0]["resources"]
