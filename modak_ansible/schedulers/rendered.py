@@ -324,7 +324,7 @@ def _checkpoint(out: list[str], given: Given) -> None:
     elif (given['scheduler'] == 'lsf'):
         out += ['        # it ends the job for that, and this script is to see it through\n        trap \'\' TERM INT\n        : > state/requeued\n        brequeue "$job_id" && return\n']
     elif (given['scheduler'] == 'torque'):
-        out += ['        # users may have no job run again by qrerun: another one takes the place of this, when it has ended\n        trap \'\' TERM\n        : > state/requeued\n        next=$(qsub -N "${PBS_JOBNAME:-$SLURM_JOB_NAME}" -W "depend=afterany:$job_id" job.sh) && submitted "$next" && return\n']
+        out += ['        # users may have no job run again by qrerun: another one takes the place of this, when it has ended\n        trap \'\' TERM\n        : > state/requeued\n        again=(qsub -N "${PBS_JOBNAME:-$SLURM_JOB_NAME}" -W "depend=afterany:$job_id" job.sh)\n        # a server may take no jobs from nodes (allow_node_submit): then the host that this one came from is to submit it\n        there=$(printf \'cd %q && env PATH=%q\' "$PWD" "${PBS_O_PATH:-$PATH}")$(printf \' %q\' "${again[@]}")\n        next=$("${again[@]}" || { [ -n "${PBS_O_HOST:-}" ] && ssh -n -o BatchMode=yes -o ConnectTimeout=10 "$PBS_O_HOST" "$there"; }) &&\n            submitted "$next" && return\n']
     else:
         out += ['        trap - TERM INT USR1\n        exec bash "$deployment/${0##*/}"\n']
     out += ['        rm -f state/requeued\n        echo "the job could not be queued again; what the training has saved stays in $deployment/checkpoints" >&2\n    fi\n}\n']

@@ -99,7 +99,11 @@ queue_again() {
         # users may have no job run again by qrerun: another one takes the place of this, when it has ended
         trap '' TERM
         : > state/requeued
-        next=$(qsub -N "${PBS_JOBNAME:-$SLURM_JOB_NAME}" -W "depend=afterany:$job_id" job.sh) && submitted "$next" && return
+        again=(qsub -N "${PBS_JOBNAME:-$SLURM_JOB_NAME}" -W "depend=afterany:$job_id" job.sh)
+        # a server may take no jobs from nodes (allow_node_submit): then the host that this one came from is to submit it
+        there=$(printf 'cd %q && env PATH=%q' "$PWD" "${PBS_O_PATH:-$PATH}")$(printf ' %q' "${again[@]}")
+        next=$("${again[@]}" || { [ -n "${PBS_O_HOST:-}" ] && ssh -n -o BatchMode=yes -o ConnectTimeout=10 "$PBS_O_HOST" "$there"; }) &&
+            submitted "$next" && return
         rm -f state/requeued
         echo "the job could not be queued again; what the training has saved stays in $deployment/checkpoints" >&2
     fi

@@ -180,6 +180,23 @@ def test_under_torque_another_job_takes_the_place(tmp_path, printed):
     assert box.read("output.log") == "run 1\nrun 2\n"
 
 
+def test_where_nodes_may_submit_nothing_the_host_that_the_job_came_from_does(tmp_path):
+    box = Box(tmp_path / "a b", "torque", SAVES, walltime=11, signal_before_wall=10)
+    (tmp_path / "there").mkdir()
+    box.command("qsub", 'echo "qsub: Bad UID for job execution" >&2; exit 159')
+    box.command("ssh", f'printf "%s\n" "${{@:1:$#-1}}" > {tmp_path}/asked; exec sh -c "${{*: -1}}"')
+    frontend = tmp_path / "there" / "qsub"
+    frontend.write_text(f'#!/bin/sh\necho "$PWD $*" >> {tmp_path}/asked\necho 13.frontend\n')
+    frontend.chmod(0o755)
+    environment = {"PBS_O_WORKDIR": str(box.folder), "PBS_JOBNAME": "one", "PBS_O_HOST": "login1"}
+    path = f"{tmp_path}/there:{os.environ['PATH']}"
+    assert box.run(**environment, PBS_JOBID="12.frontend", PBS_O_PATH=path) == 85
+    options = ["-n", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"]
+    asked = (tmp_path / "asked").read_text().splitlines()
+    assert asked == [*options, "login1", f"{box.folder} -N one -W depend=afterany:12.frontend job.sh"]
+    assert '"job_id": "13.frontend"' in box.read("state/submitted.json")
+
+
 def test_nothing_is_left_running(tmp_path):
     box = Box(tmp_path, "none", "echo run; sleep 0.1", walltime=7654)
     assert box.run() == 0
