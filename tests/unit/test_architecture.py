@@ -30,6 +30,8 @@ def test_what_runs_on_targets_is_python_3_8_and_its_standard_library(path):
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
             assert node.module.split(".")[0] in {*sys.stdlib_module_names, "ansible", "ansible_collections"}
             assert not node.module.startswith("ansible") or ".module_utils." in node.module
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "zip":
+            assert not node.keywords, "zip knows strict since 3.10"
 
 
 @pytest.mark.parametrize(

@@ -101,9 +101,6 @@ class Kubernetes(Scheduler):
         ours.sort(key=lambda job: job["metadata"].get("creationTimestamp", ""))
         return [str(id_of(job)) for job in ours]
 
-    def status(self, run: Run, job_id: str) -> JobRecord | None:
-        return self.statuses(run, [job_id]).get(job_id)
-
     def statuses(self, run: Run, job_ids: Sequence[str]) -> dict[str, JobRecord]:
         found: Dict[str, JobRecord] = {}
         for namespace, names in _by_namespace(job_ids).items():
@@ -277,7 +274,7 @@ def _listed(run: Run, kinds: str, options: List[str]) -> Tuple[List[Object], Lis
     if kinds != "events":
         items = [item for item in items if _is_named(item.get("metadata"))]
     alike = [str(item.get("kind", first)).lower() == first for item in items]
-    return list(compress(items, alike)), [item for item, is_first in zip(items, alike, strict=False) if not is_first]
+    return list(compress(items, alike)), [item for item, is_first in zip(items, alike) if not is_first]
 
 
 def _is_named(meta: object) -> bool:

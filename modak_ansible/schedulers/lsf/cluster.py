@@ -72,7 +72,7 @@ def rows_of(text: str) -> List[Dict[str, str]]:
     start = next((place for place, line in enumerate(lines) if _is_head(line)), len(lines))
     head = lines[start].split() if start < len(lines) else []
     split = (line.split(None, len(head) - 1) for line in lines[start + 1 :])
-    return [dict(zip(head, words)) for words in split if len(words) > 1]  # noqa: B905 - Python 3.8
+    return [dict(zip(head, words)) for words in split if len(words) > 1]
 
 
 def _accelerators(text: str) -> Dict[str, Dict[str, int]]:
@@ -101,7 +101,7 @@ def read_groups(text: str) -> Dict[str, List[str]]:
 def read_queues(text: str) -> Dict[str, str]:
     """What ``bqueues -l`` prints of each queue."""
     blocks = re.split(r"(?m)^QUEUE:\s+(\S+)\s*$", text)
-    return dict(zip(blocks[1::2], blocks[2::2]))  # noqa: B905
+    return dict(zip(blocks[1::2], blocks[2::2]))
 
 
 def queue_of(

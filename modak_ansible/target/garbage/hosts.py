@@ -67,7 +67,7 @@ def collect(
                 return error
 
         with ThreadPoolExecutor(len(hosts)) as pool:
-            answers = dict(zip(hosts, pool.map(ask, hosts)))  # noqa: B905 - Python 3.8
+            answers = dict(zip(hosts, pool.map(ask, hosts)))
     found = Collected([], [], [], [])
     for host, found_there in answers.items():
         if isinstance(found_there, ModakError):

@@ -232,7 +232,7 @@ def _usage(deployment: Deployment, job: JobRecord | None) -> list[NodeUsage]:
     names = names if len(names) == len(commands) else [job.nodes if job else ""] * len(commands)
     found: list[NodeUsage] = []
     with ThreadPoolExecutor(len(commands)) as pool:  # at the same time, as they compute
-        for node, command, result in zip(names, commands, pool.map(run, commands)):  # noqa: B905 - Python 3.8
+        for node, command, result in zip(names, commands, pool.map(run, commands)):
             rows = [*filter(None, map(_row, result.out.splitlines()))]
             found += rows
             if result.code != 0 or not rows:

@@ -188,7 +188,7 @@ class _Curve:
 
     def _by(self) -> Tuple[str, int]:
         """By what points are placed: steps that begin anew in each epoch are no places, nor is one epoch for all."""
-        pairs = list(zip(self._points, self._points[1:]))  # noqa: B905 - Python 3.8
+        pairs = list(zip(self._points, self._points[1:]))
         if all(point.step is not None for point in self._points):
             if not any(_begins_anew(*pair) for pair in pairs):
                 return "step", 0

@@ -65,7 +65,7 @@ def columns(file: BinaryIO, most: int, remarks: Remarks) -> Iterator[Point]:
             if row:
                 remarks.add(f"has {len(row)} columns, and the heading {len(names)}", number)
             continue
-        point = point_of({name: _number(text) for name, text in zip(names, row)})  # noqa: B905
+        point = point_of({name: _number(text) for name, text in zip(names, row)})
         if point:
             yield point
 
