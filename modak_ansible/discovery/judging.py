@@ -82,7 +82,10 @@ def _scheduler_findings(aim: Aim, facts: SurveyFacts, cluster: ClusterFacts | No
     title = SCHEDULERS[name].title
     if facts["missing"]:
         seen = f"{title} is not on {host}: {', '.join(facts['missing'])} not found"
-        todo = "check the type of the target, or load the scheduler's module in the user's profile"
+        todo = (
+            "check the type of the target, or load the scheduler's module in ~/.bashrc there, above its test for "
+            "interactive shells"
+        )
         yield missing("scheduler", seen, todo)
         return
     if facts["objection"]:

@@ -12,7 +12,8 @@ from pathlib import Path
 from ...schedulers.base import CommandResult, Run
 
 _REST_SECONDS = 3.0
-SYSTEM_PATHS = ("/usr/local/bin", "/usr/local/sbin", "/usr/sbin", "/sbin")
+# Schedulers are often installed in folders of their own, which login shells alone have in PATH.
+SYSTEM_PATHS = ("/usr/local/bin", "/usr/local/sbin", "/usr/sbin", "/sbin", "/opt/slurm/bin", "/opt/pbs/bin")
 
 
 def full_environment() -> dict[str, str]:

@@ -56,7 +56,8 @@ def probe(workspace: Workspace, scheduler: str, container_runtime: str, *, creat
     if missing:
         raise ModakError(
             f"{titles.title} is not on {socket.gethostname()}: {', '.join(missing)} not found",
-            hint="check the type of the target, or load the scheduler's module in the user's profile",
+            hint="check the type of the target, or load the scheduler's module in ~/.bashrc there, above its test for "
+            "interactive shells",
         )
     if create:
         workspace.create()

@@ -25,6 +25,13 @@ def test_a_command_that_hangs():
     assert time.monotonic() - began < 5
 
 
+@pytest.mark.parametrize("folder", ["/opt/slurm/bin", "/opt/pbs/bin"])
+def test_schedulers_in_folders_of_their_own_are_found(folder, monkeypatch):
+    monkeypatch.setenv("PATH", "/usr/bin")
+    assert TimedRun()(["bash", "-c", "echo $PATH"]).out.startswith("/usr/bin:")
+    assert folder in TimedRun()(["bash", "-c", "echo $PATH"]).out.strip().split(":")
+
+
 def test_what_a_command_has_started_may_live_on():
     """A site's wrapper may leave something behind that has its output; it has answered all the same."""
     began = time.monotonic()
