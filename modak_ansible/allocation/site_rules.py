@@ -137,14 +137,13 @@ def _checked(when: Conditions, facts: Facts) -> Iterator[tuple[bool, str]]:
         if comparison:
             holds = _compares(number, comparison)
             yield holds, f"{name} is {number}" + ("" if holds else f", not {comparison}")
-    for name, words in (("container", "runs in a container"), ("mpi", "uses MPI")):
+    for name, so, not_so in (
+        ("container", "runs in a container", "runs in no container"),
+        ("mpi", "uses MPI", "uses no MPI"),
+    ):
         asked, is_so = getattr(when, name), getattr(facts, name)
         if asked is not None:
-            yield asked == is_so, f"the job {words}" if is_so else f"the job {_negated(words)}"
-
-
-def _negated(words: str) -> str:
-    return {"runs in a container": "runs in no container", "uses MPI": "uses no MPI"}[words]
+            yield asked == is_so, f"the job {so if is_so else not_so}"
 
 
 def _compares(number: int, comparison: str) -> bool:

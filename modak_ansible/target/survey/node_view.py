@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Dict, List, Optional, Tuple, TypedDict
 
 from ...schedulers.base import SchedulerSilent, SubmissionRefused, SubmissionUncertain
+from ...schedulers.cluster import count_of
 from ...schedulers.containers import CONTAINER_RUNTIMES
 from ...schedulers.known import SCHEDULERS
 from ..core.commands import SYSTEM_PATHS, TimedRun
@@ -169,14 +170,14 @@ def read_view(text: str) -> NodeView:
     first: Dict[str, str] = {}
     for key, value in pairs:
         first.setdefault(key, value.strip())
-    memory = _number(first.get("memory", ""))
+    memory = count_of(first.get("memory", ""))
     cpu = (value.partition(":") for key, value in pairs if key == "cpu")
     return {
         "problem": "",
         "host": first.get("host", ""),
         "machine": first.get("machine", ""),
-        "clock": _number(first.get("clock", "")),
-        "processors": _number(first.get("processors", "")),
+        "clock": count_of(first.get("clock", "")),
+        "processors": count_of(first.get("processors", "")),
         "memory": memory * 1024 if memory else None,
         "runtimes": [value for key, value in pairs if key == "runtime"],
         "same_home": first.get("home") == "same",
@@ -193,7 +194,7 @@ def _place(value: str) -> List[NodePlace]:
     if len(parts) != 5:
         return []
     name, path, kind, may, free = parts
-    blocks = _number(free)
+    blocks = count_of(free)
     return [
         {
             "name": name,
@@ -204,10 +205,6 @@ def _place(value: str) -> List[NodePlace]:
             "free_bytes": blocks * 1024 if blocks is not None else None,
         }
     ]
-
-
-def _number(text: str) -> int | None:
-    return int(text) if re.fullmatch(r"\d{1,18}", text.strip(), re.ASCII) else None
 
 
 def _state(run: TimedRun, scheduler: str, job_id: str) -> Tuple[bool, str]:
