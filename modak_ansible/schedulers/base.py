@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -246,6 +246,12 @@ class Scheduler:
             AccountingSilent: of some jobs it does not know any more nobody says how they ended.
         """
         raise NotImplementedError
+
+    def placed(self, run: Run, jobs: Mapping[str, JobRecord]) -> Mapping[str, JobRecord]:  # noqa: ARG002
+        """What :meth:`statuses` gave, with the places in the queue of those that wait, where the scheduler is to be
+        asked for them by themselves: it may send the whole queue.
+        """
+        return jobs
 
     def forecast(self, run: Run, directives: str) -> str:  # noqa: ARG002 - not all of them say
         """When a job with some lines of directives would begin, were it submitted now; empty where nobody says.

@@ -5,9 +5,10 @@ Sources: the manual pages of Slurm 24.11; the outputs in tests/unit/schedulers/r
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -116,10 +117,7 @@ class Slurm(Scheduler):
         return [f"{array}_{number}" for number in range(count)] if array else []
 
     def find(self, run: Run, name: str, folder: str) -> list[str]:
-        result = run([*_SQUEUE, "--me", "--states=all", f"--name={name}", _QUEUE_FORMAT])
-        if result.code != 0:
-            raise SchedulerSilent(result.said_by("squeue"))
-        records = _whole(map(_queue_record, _lines(result.out)))
+        records = _queued(run, f"--name={name}")
         known = {record.job_id for record in records}
         # to a day ahead: the clock here may be behind that of the controller
         selection = [f"--name={name}", "--starttime=now-30days", "--endtime=now+1days"]
@@ -151,19 +149,18 @@ class Slurm(Scheduler):
     def statuses(self, run: Run, job_ids: Sequence[str]) -> dict[str, JobRecord]:
         if not job_ids:
             return {}
-        # with --me the controller itself picks the user's jobs; with a list of them it would send everybody's
-        result = run([*_SQUEUE, "--me", "--states=all", _QUEUE_FORMAT])
-        if result.code != 0:
-            raise SchedulerSilent(result.said_by("squeue"))
-        queued = _by_id(_whole(map(_queue_record, _lines(result.out))), job_ids)
+        queued = _by_id(_queued(run), job_ids)
         ended = [job_id for job_id in job_ids if job_id not in queued or queued[job_id].state.is_final]
         records, silence = self._ended(run, ended, queued)
         found = {**queued, **records}
         if silence and set(job_ids) - set(found):
             raise AccountingSilent(silence, found)
-        waiting = [each for each, record in found.items() if record.state is JobState.QUEUED]
+        return found
+
+    def placed(self, run: Run, jobs: Mapping[str, JobRecord]) -> dict[str, JobRecord]:
+        waiting = [each for each, record in jobs.items() if record.state is JobState.QUEUED]
         places = _places(run(_QUEUE).out) if waiting else {}
-        return {**found, **{each: replace(found[each], **places.get(each, {})) for each in waiting}}
+        return {**jobs, **{each: replace(jobs[each], **places.get(each, {})) for each in waiting}}
 
     def _ended(self, run: Run, job_ids: list[str], queued: dict[str, JobRecord]) -> tuple[dict[str, JobRecord], str]:
         """How jobs have ended, by the accounting, or by the controller's memory; and why the accounting is silent."""
@@ -181,7 +178,7 @@ class Slurm(Scheduler):
         return found, silence
 
     def forecast(self, run: Run, directives: str) -> str:
-        words = [word for line in re.findall(r"(?m)^#SBATCH (.*)$", directives) for word in shlex.split(line)]
+        words = _words(re.findall(r"(?m)^#SBATCH (.*)$", directives))
         words = [":" if word == "hetjob" else word for word in words]
         if any(word.startswith("--hold") for word in words):  # of whose end Slurm knows nothing
             return ""
@@ -219,7 +216,7 @@ class Slurm(Scheduler):
         job_id = job.job_id
         if "_" in job_id:  # srun knows a task of an array by its own number alone
             shown = run([*_SQUEUE, f"--jobs={job_id}", "--format=%A"])
-            job_id = _first(shown.out).strip() if shown.code == 0 else ""
+            job_id = shown.out.strip() if shown.code == 0 else ""
             if not job_id.isdigit():
                 raise ActionRefused(shown.said_by("squeue"))
         found = []
@@ -253,7 +250,7 @@ class Slurm(Scheduler):
 def _submitted(run: Run, options: list[str], waits: Waits, script: str) -> str:
     """The id of a job that sbatch has taken."""
     waiting = [f"--dependency={waits.words}", "--kill-on-invalid-dep=yes"] if waits else []
-    result = run(["sbatch", "--parsable", *options, *waiting, script])
+    result = run(["sbatch", "--parsable", *_directives(run, script), *options, *waiting, script])
     if result.code == 0:
         # with clusters in a federation: id;cluster; a site's filter may print lines of its own before
         found = re.findall(r"^(\d+)(?:;[\w.-]+)?$", result.out, re.MULTILINE)
@@ -265,6 +262,35 @@ def _submitted(run: Run, options: list[str], waits: Waits, script: str) -> str:
     if any(words in result.err for words in _UNREACHED):
         raise SchedulerSilent(_refusal(result))
     raise SubmissionRefused(_refusal(result))
+
+
+def _directives(run: Run, script: str) -> list[str]:
+    """A script's own directives, to be repeated: SBATCH_ACCOUNT and the like, of a user's profile, come before them.
+
+    A heterogeneous job's are not: on the command line they would be of no component alone.
+    """
+    words = _words(_lines(run(["sed", "-n", "-e", "/^[^#]/q", "-e", "s/^#SBATCH //p", script]).out))
+    return [] if "hetjob" in words else words
+
+
+def _words(lines: Iterable[str]) -> list[str]:
+    """Lines of directives as words of a command: quotes in them are sbatch's own."""
+    return [word for line in lines for word in shlex.split(line)]
+
+
+def _queued(run: Run, *selection: str) -> list[JobRecord]:
+    """The user's jobs, by the controller's own choice: with a list of them it would send everybody's.
+
+    Raises:
+        SchedulerSilent: it does not answer.
+    """
+    words = ["--states=all", *selection, _QUEUE_FORMAT]
+    result = run([*_SQUEUE, "--me", *words])
+    if result.code != 0 and "unrecognized option" in result.err:  # before 20.02
+        result = run([*_SQUEUE, f"--user={os.getuid()}", *words])
+    if result.code != 0:
+        raise SchedulerSilent(result.said_by("squeue"))
+    return _whole(map(_queue_record, _lines(result.out)))
 
 
 def _control(run: Run, *words: str) -> None:
@@ -282,10 +308,6 @@ def _says_gone(line: str) -> bool:
 
 def _lines(text: str) -> list[str]:
     return [line for line in text.splitlines() if line.strip()]
-
-
-def _first(text: str) -> str:
-    return next(iter(_lines(text)), "")
 
 
 def _state(text: str) -> JobState | None:

@@ -8,7 +8,7 @@ import os
 import shutil
 import time
 from dataclasses import dataclass, field, replace
-from typing import Callable, Iterable, Sequence, TypeVar
+from typing import Callable, Iterable, Mapping, Sequence, TypeVar
 
 from ...errors import ModakError
 from ...schedulers.base import (
@@ -152,10 +152,10 @@ class Campaign:
         ask = self.asked([job for job in jobs if job])
         return {name: deployment.situation(ask) for name, deployment in deployments.items()}
 
-    def asked(self, job_ids: list[str]) -> Ask:
-        """What the scheduler says of some jobs, asked for all of them."""
+    def asked(self, job_ids: list[str], *, placed: bool = False) -> Ask:
+        """What the scheduler says of some jobs, asked for all of them; and their places in the queue."""
         try:
-            records = self._scheduler.statuses(TimedRun(), job_ids)
+            records: Mapping[str, JobRecord] = self._scheduler.statuses(TimedRun(), job_ids)
         except SchedulerSilent as error:
             silence, known = error, error.known if isinstance(error, AccountingSilent) else {}
 
@@ -165,7 +165,7 @@ class Campaign:
                 return known[job_id]
 
             return partly_silent
-        return records.get
+        return (self._scheduler.placed(TimedRun(), records) if placed else records).get
 
     def forecast(self, directives: str) -> Forecast | None:
         """When a job with such directives would begin, were it submitted now; None where nobody says."""

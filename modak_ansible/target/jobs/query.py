@@ -113,7 +113,7 @@ def query(workspace: Workspace, campaign: Campaign, names: Iterable[str], *, ins
     """
     deployments = [campaign.deployment(name) for name in names]
     ask = campaign.asked(
-        sorted({_known_job(deployment) for deployment in deployments if deployment.finished() != 0} - {""})
+        sorted({_known_job(deployment) for deployment in deployments if deployment.finished() != 0} - {""}), placed=True
     )
     now = clock_of(workspace.deployments)
     found = [_query(deployment, ask, now, inside=inside) for deployment in deployments]

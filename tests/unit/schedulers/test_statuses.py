@@ -34,13 +34,19 @@ class Run:
         return self._changes.get(name) or CommandResult(0, MANY[f"slurm-{name}"])
 
 
+def placed(run, job_ids, scheduler=SLURM):
+    """As what asks for places has them."""
+    return scheduler.placed(run, scheduler.statuses(run, job_ids))
+
+
 # --- Slurm
 
 
 def test_slurm_is_asked_once_for_all_jobs():
     run = Run()
     found = SLURM.statuses(run, MINE)
-    assert [argv[0] for argv in run.asked] == ["squeue", "sacct", "squeue"]
+    assert [argv[0] for argv in run.asked] == ["squeue", "sacct"]
+    assert all(record.position is None for record in found.values())
     assert sorted(found) == MINE
     states = {job_id: str(record.state) for job_id, record in found.items()}
     assert states == {**dict.fromkeys(MINE, "QUEUED"), "856": "HELD", "860": "CANCELLED"}
@@ -48,7 +54,7 @@ def test_slurm_is_asked_once_for_all_jobs():
 
 def test_positions_are_those_of_the_whole_queue():
     """Three jobs of others come first; held ones, and those that wait for others or for their hour, have no turn."""
-    found = SLURM.statuses(Run(), MINE)
+    found = placed(Run(), MINE)
     assert [found[str(number)].position for number in (849, 850, 855)] == [3, 4, 9]
     assert [found[str(number)].position for number in (856, 857, 858, 860)] == [None] * 4
     assert found["849"].starts == "2026-11-22T01:10:00"
@@ -56,13 +62,13 @@ def test_positions_are_those_of_the_whole_queue():
 
 
 def test_an_array_is_known_by_its_own_number():
-    found = SLURM.statuses(Run(), ["859"])
+    found = placed(Run(), ["859"])
     assert (found["859"].state, found["859"].position) == (JobState.QUEUED, 10)
 
 
 def test_where_nothing_waits_the_queue_is_not_asked_for():
     run = Run()
-    found = SLURM.statuses(run, ["841"])
+    found = placed(run, ["841"])
     assert [argv[0] for argv in run.asked] == ["squeue"]
     assert (found["841"].state, found["841"].nodes) == (JobState.RUNNING, "node[01-02]")
 
@@ -86,7 +92,7 @@ def test_the_accounting_may_be_late_for_many_too():
 
 
 def test_a_queue_that_is_not_told_leaves_positions_blank():
-    found = SLURM.statuses(Run(queue=CommandResult(1, err="slurm_load_jobs error")), MINE)
+    found = placed(Run(queue=CommandResult(1, err="slurm_load_jobs error")), MINE)
     assert found["849"].state is JobState.QUEUED
     assert all(record.position is None for record in found.values())
 
@@ -170,7 +176,7 @@ def test_any_output_gives_records_of_wanted_jobs_or_silence(first, second, code,
         )
 
     try:
-        found = SCHEDULERS[name].statuses(run, ["7", "8"])
+        found = placed(run, ["7", "8"], SCHEDULERS[name])
     except SchedulerSilent:
         return
     assert set(found) <= {"7", "8"}
@@ -183,6 +189,6 @@ def test_the_position_is_the_place_among_those_that_wait(order, held):
     mine = "".join(f"{number}|PENDING|Priority||name|/home/x\n" for number in range(20) if number != held)
     queue = "".join(f"{n}|debug|{'JobHeldUser' if n == held else 'Priority'}|N/A\n" for n in order)
     run = Run(squeue=CommandResult(0, mine), queue=CommandResult(0, queue), sacct=CommandResult(0, ""))
-    found = SLURM.statuses(run, [str(number) for number in range(20) if number != held])
+    found = placed(run, [str(number) for number in range(20) if number != held])
     turns = [number for number in order if number != held]
     assert {int(each): record.position for each, record in found.items()} == {n: i + 1 for i, n in enumerate(turns)}

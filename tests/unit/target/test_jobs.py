@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -83,6 +83,15 @@ def test_all_are_judged_by_one_answer(workspace, fake):
     assert 99 < found["done"]["elapsed"] < 102  # to its own end, which was now
     assert found["waits"]["elapsed"] is None
     assert [found[name]["there"] for name in ("new", "gone")] == [True, False]
+
+
+def test_who_shows_places_in_the_queue_asks_for_them_and_who_watches_does_not(workspace, fake, monkeypatch):
+    deployed(workspace, "waits", "1")
+    fake.jobs = {"1": JobRecord("1", JobState.QUEUED)}
+    monkeypatch.setattr(fake, "placed", lambda run, jobs: {"1": replace(jobs["1"], position=3)})
+    assert look(workspace, "waits")["waits"]["position"] == 3
+    monkeypatch.setattr(fake, "placed", lambda run, jobs: pytest.fail("the whole queue was asked for"))
+    assert Campaign(workspace, "fake").situations(["waits"])["waits"].state == "QUEUED"
 
 
 def test_how_long_a_job_runs_is_by_the_clock_of_the_file_system(workspace, fake, monkeypatch):

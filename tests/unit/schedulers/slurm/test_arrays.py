@@ -87,12 +87,13 @@ def test_others_have_no_arrays(name):
 def test_what_sbatch_is_told():
     run = run_of(sbatch=CommandResult(0, "17\n"))
     assert SLURM.submit_array(run, "array.sh", "sweep", 3, 2, Waits(ok=("12_0", "13"))) == ["17_0", "17_1", "17_2"]
-    assert " ".join(run.asked[0]) == (
+    asked = [argv for argv in run.asked if argv[0] == "sbatch"]
+    assert " ".join(asked[0]) == (
         "sbatch --parsable --job-name=sweep --array=0-2%2 --output=%a/scheduler.log --dependency=afterok:12_0:13 "
         "--kill-on-invalid-dep=yes array.sh"
     )
     SLURM.submit_array(run, "array.sh", "sweep", 2, None)
-    assert "--array=0-1" in run.asked[1]
+    assert "--array=0-1" in run.asked[-1]
     with pytest.raises(SubmissionUncertain):
         SLURM.submit_array(run_of(sbatch=CommandResult(124, timed_out=True)), "array.sh", "sweep", 2, None)
 
@@ -116,7 +117,7 @@ def test_each_task_has_its_own_state():
     run = run_of(
         squeue=CommandResult(0, QUEUE), sacct=CommandResult(0, "1_3|FAILED|3:0|node02|arrtest|/home/modak/arr\n")
     )
-    found = SLURM.statuses(run, ["1_0", "1_1", "1_2", "1_3"])
+    found = SLURM.placed(run, SLURM.statuses(run, ["1_0", "1_1", "1_2", "1_3"]))
     assert {job_id: str(record.state) for job_id, record in found.items()} == {
         "1_0": "RUNNING", "1_1": "QUEUED", "1_2": "HELD", "1_3": "FAILED"
     }  # fmt: skip
@@ -131,7 +132,7 @@ def test_tasks_have_places_of_their_own_in_the_queue():
     def run(argv):
         return CommandResult(0, (waiting if "--states=PENDING" in argv else queue) if argv[0] == "squeue" else "")
 
-    found = SLURM.statuses(run, ["1_0", "1_1"])
+    found = SLURM.placed(run, SLURM.statuses(run, ["1_0", "1_1"]))
     assert [(job_record.position, job_record.starts) for job_record in found.values()] == [
         (2, "2026-11-22T01:04:32"),
         (3, ""),

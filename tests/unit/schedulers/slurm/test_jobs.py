@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from modak_ansible.schedulers.base import (
     Waits,
 )
 from modak_ansible.schedulers.slurm.jobs import Slurm
+from modak_ansible.target.core.commands import TimedRun
 
 RECORDED = yaml_files.read(Path(__file__).parents[1] / "recorded" / "slurm.yaml")
 NO_ACCOUNTING = CommandResult(1, err="Slurm accounting storage is disabled")
@@ -32,12 +34,16 @@ def answer(case: str) -> CommandResult:
 
 def run_of(**answers: CommandResult):
     """A run that answers each command by its name."""
-    return lambda argv: answers[argv[0]]
+    return lambda argv: {"sed": CommandResult(0), **answers}[argv[0]]
 
 
 def recorded(case: str, **changes: CommandResult):
     commands = {name: answer(f"{case}-{name}") for name in ("squeue", "sacct", "scontrol")}
     return run_of(**{**commands, **changes})
+
+
+def placed(run, job_ids):
+    return Slurm().placed(run, Slurm().statuses(run, job_ids))
 
 
 ENDS = [
@@ -116,7 +122,7 @@ def test_a_job_of_components_has_one_place_in_the_queue():
         "6|debug|Resources|N/A\n7+0|debug|Priority|2026-11-25T18:01:21\n7+1|debug|Priority|N/A\n8|debug|Priority|N/A\n"
     )
     squeue = iter(["7+0|PENDING|Priority||n|/x\n7+1|PENDING|Priority||n|/x\n8|PENDING|Priority||n|/y\n", places])
-    found = Slurm().statuses(lambda argv: CommandResult(0, next(squeue)), ["7", "8"])
+    found = placed(lambda argv: CommandResult(0, next(squeue)), ["7", "8"])
     assert [(each.position, each.starts) for each in found.values()] == [(2, "2026-11-25T18:01:21"), (3, "")]
 
 
@@ -188,6 +194,20 @@ def test_an_accounting_that_is_away(sacct):
     assert Slurm().find(run_of(squeue=CommandResult(0, "7|RUNNING|None|n1|name|/x\n"), sacct=sacct), "name", "/x") == [
         "7"
     ]
+
+
+def test_a_squeue_that_does_not_know_me_is_told_who_that_is():
+    """Slurm before 20.02."""
+
+    def run(argv):
+        if "--me" in argv:
+            return CommandResult(
+                1, err="squeue: unrecognized option '--me'\nTry \"squeue --help\" for more information"
+            )
+        assert f"--user={os.getuid()}" in argv or argv[0] != "squeue"
+        return CommandResult(0, "7|RUNNING|None|n1|name|/x\n" if argv[0] == "squeue" else "")
+
+    assert list(Slurm().statuses(run, ["7"])) == Slurm().find(run, "name", "/x") == ["7"]
 
 
 def test_a_requeued_job_counts_by_its_last_life():
@@ -277,11 +297,36 @@ def test_a_job_that_comes_after_others_is_never_left_waiting_for_one_that_failed
 
     def run(argv):
         asked.append(argv)
-        return CommandResult(0, "9\n")
+        return CommandResult(0, "9\n" if argv[0] == "sbatch" else "")
 
     assert Slurm().submit(run, "job.sh", "n", Waits(ok=("7", "8"), ended=("5",))) == "9"
-    assert asked == [
+    assert asked[1:] == [
         ["sbatch", "--parsable", "--job-name=n", "--dependency=afterok:7:8,afterany:5", "--kill-on-invalid-dep=yes", "job.sh"]
+    ]  # fmt: skip
+
+
+HEAD = '#!/bin/bash\n#SBATCH --account=team\n\n# a comment\n#SBATCH --constraint="a&b"\n'
+
+
+@pytest.mark.component
+@pytest.mark.parametrize(
+    ("head", "repeated"),
+    [(HEAD, ["--account=team", "--constraint=a&b"]), (HEAD + "#SBATCH hetjob\n#SBATCH --qos=high\n", [])],
+)
+def test_variables_of_a_users_profile_do_not_come_before_the_scripts_directives(tmp_path, head, repeated):
+    """SBATCH_ACCOUNT does, but for what stands on the command line; there a job of components would have them all."""
+    asked = []
+
+    def run(argv):
+        asked.append(argv)
+        return TimedRun(tmp_path)(argv) if argv[0] == "sed" else CommandResult(0, "9\n")
+
+    (tmp_path / "job.sh").write_text(head + "cat <<END\n#SBATCH --qos=low\nEND\n")
+    Slurm().submit(run, "job.sh", "n")
+    assert asked[-1] == ["sbatch", "--parsable", *repeated, "--job-name=n", "job.sh"]
+    Slurm().submit_array(run, "job.sh", "n", 2, None)
+    assert asked[-1] == [
+        "sbatch", "--parsable", *repeated, "--job-name=n", "--array=0-1", "--output=%a/scheduler.log", "job.sh"
     ]  # fmt: skip
 
 
