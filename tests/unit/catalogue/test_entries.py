@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 
 import archspec.cpu
 import pytest
@@ -50,6 +51,17 @@ def test_a_probe_is_python_that_both_languages_read(entry):
     if base is None or base.python.startswith("2."):
         assert not any(isinstance(node, ast.JoinedStr | ast.AnnAssign) for node in ast.walk(tree))
     assert any(isinstance(node, ast.Assert) or "check" in ast.dump(node) for node in ast.walk(tree))
+
+
+@pytest.mark.parametrize(
+    "entry", [each for each in CATALOGUE.entries if each.accelerator], ids=lambda entry: entry.name
+)
+def test_a_probe_asks_for_an_accelerator_only_where_there_is_one(entry):
+    """A front end has none, and images are made there."""
+    driver = {"nvidia": "/proc/driver/nvidia/version", "amd": "/dev/kfd"}[entry.accelerator]
+    asked = [line for line in entry.probe.splitlines() if re.search(r"cuda\b|\bgpu\b", line, re.IGNORECASE)]
+    assert asked
+    assert [line for line in asked if f'os.path.exists("{driver}")' not in line] == []
 
 
 @pytest.mark.parametrize("entry", FROM_PACKAGES, ids=lambda entry: entry.name)
