@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
 from modak_ansible.errors import ModakError
 from modak_ansible.target.core.files import lack_in, make_private
@@ -94,12 +96,22 @@ def _rsync(connection: Connection, arguments: list[str], say: Say, place: str, l
 
 def _rsync_once(connection: Connection, arguments: list[str], say: Say, place: str, listed: bytes | None) -> None:
     shell = [] if connection.is_local else ["--rsh", shlex.join(connection.ssh_command())]
+    # in a file, of which no length stops rsync while its progress is read
+    with tempfile.TemporaryFile() as errors:
+        code = _run(["rsync", *_OPTIONS, *shell, *arguments], errors, say, listed)
+        errors.seek(0)
+        said = errors.read().decode(errors="replace")
+    if code not in (0, _VANISHED):
+        _raise_transfer_error(connection, code, said, place)
+
+
+def _run(command: list[str], errors: IO[bytes], say: Say, listed: bytes | None) -> int:
     try:
         process = subprocess.Popen(
-            ["rsync", *_OPTIONS, *shell, *arguments],
+            command,
             stdin=subprocess.PIPE if listed is not None else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=errors,
         )
     except FileNotFoundError:
         raise ModakError("rsync is not installed on this machine", hint="install rsync") from None
@@ -110,12 +122,10 @@ def _rsync_once(connection: Connection, arguments: list[str], say: Say, place: s
                     process.stdin.write(listed)
                     process.stdin.close()
             _show_progress(process, say)
-            errors = process.stderr.read().decode(errors="replace") if process.stderr else ""
         except BaseException:  # such as Ctrl-C: nothing is brought for nobody
             process.kill()
             raise
-    if process.returncode not in (0, _VANISHED):
-        _raise_transfer_error(connection, process.returncode, errors, place)
+    return process.returncode
 
 
 def _show_progress(process: subprocess.Popen[bytes], say: Say) -> None:

@@ -70,6 +70,16 @@ def test_what_no_other_attempt_would_mend_is_an_error_at_once(tmp_path, rsync, w
     assert pauses == []
 
 
+def test_no_length_of_errors_stops_it(tmp_path, rsync):
+    rsync(("x" * 200_000 + "\nrsync: read error: Permission denied (13)", 23))
+    program = tmp_path / "bin" / "rsync"
+    program.rename(tmp_path / "bin" / "told")
+    program.write_text(f"#!/bin/sh\nexec timeout 20 {tmp_path}/bin/told\n")
+    program.chmod(0o755)
+    with pytest.raises(ModakError, match="the transfer broke off: rsync: read error"):
+        send(tmp_path, [])
+
+
 def test_within_this_machine_no_connection_breaks(tmp_path, rsync):
     pauses = rsync(BROKEN)
     with pytest.raises(ModakError, match="the transfer broke off"):
