@@ -129,6 +129,16 @@ def free_bytes(path: Path) -> int:
     return shutil.disk_usage(path).free
 
 
+def link_or_copy(path: Path, place: Path) -> None:
+    """Gives a file a second name, or makes a copy where the file system has no such names, or not across folders."""
+    try:
+        os.link(path, place)
+    except OSError as error:
+        if error.errno in (*NO_ROOM, errno.EEXIST):
+            raise
+        shutil.copyfile(path, place)
+
+
 def lack_of_room(folder: Path) -> str:
     """Why the user can write nothing more into a folder, such as "the disk is full"; empty where there is room.
 

@@ -21,13 +21,13 @@ from pathlib import Path
 from typing import IO, Any, Callable, Iterator, NamedTuple, Sequence
 
 from ...errors import ModakError
+from ..core.files import link_or_copy
 
 MOST_FILES = 10**7
 LONGEST_NAME = 255  # bytes
 # What unpacks to more than this is taken for a bomb, unless the user says how large the data is.
 _FREE, _RATIO = 10**9, 200
 _BLOCK = 1 << 20
-_ENCRYPTED = 1  # among the flags of a zip's member
 _ENCRYPTED = 1  # among the flags of a zip's member
 _TARS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar.zst", ".tzst")
 _ARCHIVES = (*_TARS, ".zip")
@@ -108,11 +108,14 @@ def members_of(path: Path, limit: int) -> list[Member]:
     return found
 
 
-def unpack(path: Path, folder: Path, limit: int, note: Callable[[str], None] = lambda _: None) -> None:
+def unpack(path: Path, folder: Path, limit: int, note: Callable[[str], None] = lambda _: None) -> dict[str, int]:
     """Unpacks an archive into a folder, or a compressed file beside where it was.
 
     Args:
         limit: bytes that may come out of it.
+
+    Returns:
+        The files that came out, below the folder, with their bytes.
 
     Raises:
         ModakError: it is damaged, holds what may not be unpacked, or more than the limit; what came out until then is
@@ -121,9 +124,9 @@ def unpack(path: Path, folder: Path, limit: int, note: Callable[[str], None] = l
     """
     room = _Room(path, limit, note)
     if not is_archive(path.name):
+        name = path.name[: path.name.rindex(".")]
         with _damage_told(path), _decompressed(path) as source:
-            room.write(source, folder / path.name[: path.name.rindex(".")])
-        return
+            return {name: room.write(source, folder / name)}
     members = []
     for member, opened in _each(path):
         members.append(member)
@@ -138,10 +141,12 @@ def unpack(path: Path, folder: Path, limit: int, note: Callable[[str], None] = l
             raise _twofold(path, member.name) from error
     _check_members(path, members)
     known = {member.name: member for member in members}
-    for member in members:
-        if member.leads_to:
-            (folder / member.name).unlink(missing_ok=True)
-            os.link(folder / _end_of(member.name, known), folder / member.name)
+    ends = {name: _end_of(name, known) for name in known}
+    for name, end in ends.items():
+        if end != name:
+            (folder / name).unlink(missing_ok=True)
+            link_or_copy(folder / end, folder / name)
+    return {name: known[end].size for name, end in ends.items()}
 
 
 class _Room:
@@ -151,8 +156,10 @@ class _Room:
         self._path, self._limit, self._note = path, limit, note
         self._bytes = self._files = 0
 
-    def write(self, source: IO[bytes], place: Path) -> None:
+    def write(self, source: IO[bytes], place: Path) -> int:
+        """Gives the bytes of the file."""
         self._files += 1
+        before = self._bytes
         if os.path.lexists(place) and not place.is_dir():
             check_case(place.parent, [place.name], self._path.name)
             place.unlink()  # what comes later in an archive replaces what came before
@@ -164,6 +171,7 @@ class _Room:
                 out.write(block)
         if self._files % 500 == 1:
             self._note(f"unpacking {self._path.name}, {self._files} files, {self._bytes / 1e6:.0f} MB")
+        return self._bytes - before
 
 
 def _check_limits(path: Path, total: int, count: int, limit: int) -> None:
@@ -223,13 +231,30 @@ def _in_tar(path: Path) -> Iterator[tuple[Member, Open]]:
                 raise ModakError(f"{path.name} holds {each.name}, a device or a pipe", hint="pack files only")
 
 
+class _Strict(tarfile.TarInfo):
+    """A header of a member; tarfile takes one that is cut or damaged for the end of its archive.
+
+    An archive without the blocks of zeros at its end is whole, as it is for GNU tar.
+    """
+
+    @classmethod
+    def fromtarfile(cls, tarfile_: tarfile.TarFile) -> _Strict:
+        try:
+            return super().fromtarfile(tarfile_)
+        except (tarfile.InvalidHeaderError, tarfile.TruncatedHeaderError) as error:  # type: ignore[attr-defined]
+            raise tarfile.ReadError(f"{error} at byte {tarfile_.offset}") from error
+
+
 @contextmanager
 def _tar_of(path: Path) -> Iterator[tarfile.TarFile]:
     if not path.name.lower().endswith("zst"):
-        with tarfile.open(path, "r:*") as tar:
+        with tarfile.open(path, "r:*", tarinfo=_Strict) as tar:
             yield tar
+            source: Any = tar.fileobj
+            while source.read(_BLOCK):  # the padding behind the end, and the checksum that compressors have there
+                pass
         return
-    with _decompressed(path) as source, tarfile.open(fileobj=source, mode="r|") as tar:
+    with _decompressed(path) as source, tarfile.open(fileobj=source, mode="r|", tarinfo=_Strict) as tar:
         yield tar
 
 

@@ -6,6 +6,7 @@ Beside the folder of a dataset lies its manifest, with the size, the SHA-256 and
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import time
 from contextlib import suppress
@@ -14,7 +15,7 @@ from typing import Any, Iterator, Mapping, Sequence, TypedDict, cast
 
 from ...errors import ModakError
 from ..core.background import Activity
-from ..core.files import NO_ROOM, lack_of, read_json, sha256_of, write_json
+from ..core.files import NO_ROOM, lack_of, link_or_copy, read_json, sha256_of, write_json
 from ..core.plan import DataFile, DataSource, PlannedDataset
 from ..core.seal import stamp_of
 from ..core.site import read_site
@@ -74,8 +75,10 @@ class DatasetStore:
         self.path = workspace.place(dataset["path"])
         self.partial = self.path.with_name(f".{self.path.name}.part")
         self.wanted = self.path.with_name(f".{self.path.name}.wanted.json")
-        self._unpacked = self.path.with_name(f".{self.path.name}.unpacked.part")
-        self._shards = self.path.with_name(f".{self.path.name}.shards.part")
+        # each front end has its own: where their file system shares no locks, two may be at work
+        host = re.sub(r"\W", "_", os.uname().nodename, flags=re.ASCII)
+        self._unpacked = self.path.with_name(f".{self.path.name}.unpacked.{host}.part")
+        self._shards = self.path.with_name(f".{self.path.name}.shards.{host}.part")
         self.activity = Activity(workspace.datasets, self.path.name)
         self.damaged = ""  # the file that is not what was staged, as the last description found it
 
@@ -219,8 +222,9 @@ class DatasetStore:
                 path.unlink()
         folder = self.partial
         if source.get("unpack"):
-            folder = self._unpack(source, files, note)
+            folder, sizes = self._unpack(source, files, note)
             files = [_entry(folder, path) for path in _below(folder)]
+            self._check_unpacked(files, sizes)
         if self._dataset.get("pack") == "shards":
             folder = self._sharded(folder, files, note)
             files = [_entry(folder, path) for path in _below(folder)]
@@ -250,27 +254,45 @@ class DatasetStore:
             )
         return entry
 
-    def _unpack(self, source: DataSource, files: list[StagedFile], note: Note) -> Path:
-        """Unpacks what was brought into a folder of its own, which gets the other files, too."""
+    def _unpack(self, source: DataSource, files: list[StagedFile], note: Note) -> tuple[Path, dict[str, int]]:
+        """Unpacks what was brought into a folder of its own, which gets the other files, too.
+
+        Returns:
+            The folder, and the files that were put there, with their bytes.
+        """
         shutil.rmtree(self._unpacked, ignore_errors=True)
         self._unpacked.mkdir(mode=0o700)
         try:
-            self._unpack_each(source, files, note)
+            return self._unpacked, self._unpack_each(source, files, note)
         except BaseException:
             shutil.rmtree(self._unpacked, ignore_errors=True)  # which may be much, and nothing goes on with it
             raise
-        return self._unpacked
 
-    def _unpack_each(self, source: DataSource, files: list[StagedFile], note: Note) -> None:
+    def _unpack_each(self, source: DataSource, files: list[StagedFile], note: Note) -> dict[str, int]:
         said = source.get("unpacked") or {}
+        sizes: dict[str, int] = {}
         for file in files:
             path, place = self.partial / file["name"], self._unpacked / file["name"]
             place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             if is_archive(path.name) if source["unpack"] == "archive" else is_packed(path.name):
                 limit = limit_of(file["size"], max(said.get("size") or 0, self._dataset.get("size") or 0))
-                unpack(path, place.parent, limit, note)
+                folder = os.path.dirname(file["name"])
+                unpacked = unpack(path, place.parent, limit, note)
+                sizes.update({os.path.join(folder, name): size for name, size in unpacked.items()})
             else:
-                os.link(path, place)
+                link_or_copy(path, place)
+                sizes[file["name"]] = file["size"]
+        return sizes
+
+    def _check_unpacked(self, files: list[StagedFile], sizes: dict[str, int]) -> None:
+        """Makes sure that nobody has removed or changed any of it meanwhile."""
+        found, meant = (len(files), sum(file["size"] for file in files)), (len(sizes), sum(sizes.values()))
+        if found != meant:
+            raise ModakError(
+                f"{found[0]} files with {found[1]} bytes are in {self._unpacked}, where {meant[0]} with {meant[1]} "
+                "were unpacked: something else is at work there",
+                hint="deploy again, when nothing else of this workspace is at work",
+            )
 
     def _sharded(self, folder: Path, files: list[StagedFile], note: Note) -> Path:
         """Packs what was brought into shards, in a folder of their own."""

@@ -22,7 +22,7 @@ from .uses import Uses, is_at_work, used_mark
 _IMAGE = re.compile(r"\.?([0-9a-f]{64})\.[\w.]+")
 # a folder, or its image, with what belongs to it
 _DATASET = re.compile(
-    r"\.?(.+-[0-9a-f]{12}(?:\.sqsh)?)(?:\.(?:part|unpacked\.part|shards\.part|lock|log|view|seal|(?:(?:status|manifest|wanted)\.)?json)|"
+    r"\.?(.+-[0-9a-f]{12}(?:\.sqsh)?)(?:\.(?:part|(?:unpacked|shards)\.(?:\w+\.)?part|lock|log|view|seal|(?:(?:status|manifest|wanted)\.)?json)|"
     r"\.(?:(?:(?:status|manifest|wanted)\.)?json|seal)\.\d+\.part)?"
 )
 # what a killed deployment leaves beside the folders: one half unpacked, or its files on their way

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import gzip
 import io
 import os
 import shutil
@@ -118,6 +120,70 @@ def test_tars(tmp_path, out, ending):
     path = tar(tmp_path / f"x.{ending}", file("a/b", b"one"), mode=f"w:{kind}")
     unpack(path, out, LIMIT)
     assert (out / "a" / "b").read_bytes() == b"one"
+
+
+def damaged(path, change):
+    """A tar of three members of a block each, with its bytes changed by a test; other endings compress it then."""
+    plain = tar(path.with_name("plain"), *(file(f"{number}.txt", b"x" * 512) for number in range(3)))
+    content = change(bytearray(plain.read_bytes()))
+    plain.unlink()
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    return path
+
+
+def flipped(content):
+    content[1024 + 100] ^= 1  # in the mode of the second member
+    return content
+
+
+@pytest.mark.parametrize("name", ["x.tar", "x.tar.gz"])
+@pytest.mark.parametrize(
+    "change",
+    [lambda content: content[: 1024 + 200], lambda content: content[: 1024 + 700], flipped],
+    ids=["within a header", "within a file", "a flipped bit in a header"],
+)
+def test_a_tar_that_was_cut_or_damaged_is_not_whole(tmp_path, out, name, change):
+    path = damaged(tmp_path / name, change)
+    for act in (lambda: members_of(path, LIMIT), lambda: unpack(path, out, LIMIT)):
+        with pytest.raises(ModakError, match=r"is damaged, or is not what its name says"):
+            act()
+
+
+@pytest.mark.component
+@pytest.mark.skipif(shutil.which("zstd") is None, reason="needs zstd")
+def test_a_damaged_tar_of_zstandard_is_not_whole(tmp_path, out):
+    subprocess.run(["zstd", "-q", "--rm", damaged(tmp_path / "x.tar", flipped)], check=True)
+    with pytest.raises(ModakError, match=r"is damaged, or is not what its name says"):
+        unpack(tmp_path / "x.tar.zst", out, LIMIT)
+
+
+@pytest.mark.parametrize("zeros", [0, 512, 1024])
+def test_a_tar_is_whole_with_what_gnu_tar_takes_for_its_end(tmp_path, out, zeros):
+    unpack(damaged(tmp_path / "x.tar", lambda content: content[: 3072 + zeros]), out, LIMIT)
+    assert below(out) == {"0.txt", "1.txt", "2.txt"}
+
+
+@pytest.mark.parametrize("cut", [1, 8, 12])
+def test_a_compressed_tar_is_read_to_its_checksum(tmp_path, out, cut):
+    path = damaged(tmp_path / "x.tar.gz", lambda content: content)
+    path.write_bytes(path.read_bytes()[:-cut])
+    with pytest.raises(ModakError, match="is damaged"):
+        unpack(path, out, LIMIT)
+
+
+@pytest.mark.parametrize("number", [errno.EXDEV, errno.EPERM, errno.ENOSPC])
+def test_a_link_is_a_copy_where_the_file_system_has_none(tmp_path, out, monkeypatch, number):
+    def refuse(*_):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "link", refuse)
+    path = tar(tmp_path / "x.tar", file("a", b"one"), link("b", "a"))
+    if number == errno.ENOSPC:
+        with pytest.raises(OSError, match="No space left"):
+            unpack(path, out, LIMIT)
+    else:
+        assert unpack(path, out, LIMIT) == {"a": 3, "b": 3}
+        assert (out / "b").read_bytes() == b"one"
 
 
 @pytest.mark.component

@@ -182,6 +182,7 @@ def test_left_overs_of_what_was_killed(workspace):
     (workspace.images / f".{TOP}.lock").touch()
     (workspace.images / f".{OTHER}.json.123.part").touch()
     (workspace.datasets / f".{DATA}.part").mkdir()
+    (workspace.datasets / f".{DATA}.unpacked.login1_example.part").mkdir()
     (workspace.deployments / f".{DEPLOYMENT}.4711.part").mkdir()
     (workspace.deployments / f".{DEPLOYMENT}.{'a' * 32}.tar.gz").touch()
     (workspace.deployments / f".incoming-{'b' * 32}").mkdir()
