@@ -10,16 +10,17 @@ import pytest
 from modak_ansible.target.core.workspace import Workspace
 from modak_ansible.target.images import image as image_module
 from modak_ansible.target.images import probe as image_probe
+from modak_ansible.target.images import runtimes
 from modak_ansible.target.images.image import ImageStore
 
 APPTAINER = """#!/bin/bash
 # takes Apptainer's place: notes what it is asked, and makes a file where an image would be
 case "$1" in
     --version) echo "apptainer version 1.4.5" ;;
-    pull) echo "pull $3" >> "$CALLS"; sleep "${PAUSE:-0}"; echo pulled > "$2" ;;
+    pull) echo "pull $4" >> "$CALLS"; sleep "${PAUSE:-0}"; echo pulled > "$3" ;;
     build)
         [ "$2" = --help ] && { echo "  -B, --bind stringArray"; echo "  -T, --notest"
-                             echo "      --mksquashfs-args string"; exit 0; }
+                             echo "      --disable-cache"; echo "      --mksquashfs-args string"; exit 0; }
         echo "$*" >> "$CALLS.options"
         image=${@: -2:1} definition=${@: -1}
         echo "build $(grep -m 1 '^From\\|^OSVersion' "$definition")" >> "$CALLS"
@@ -45,6 +46,7 @@ def put_in_place(programs, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
     monkeypatch.setenv("CALLS", str(tmp_path / "calls"))
     monkeypatch.setattr(image_module, "NEEDED_BYTES", 0)
+    monkeypatch.setattr(runtimes, "NEEDED_BYTES", 0)
     monkeypatch.setattr(image_module, "check_fakeroot", lambda: None)
     monkeypatch.setattr(image_module, "require_release", lambda *arguments: None)
     monkeypatch.setattr(image_module, "require_keyring", lambda mirror: None)

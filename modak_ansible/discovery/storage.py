@@ -21,7 +21,7 @@ def storage_findings(aim: Aim, facts: SurveyFacts) -> Iterator[Finding]:
     yield from _workspace(aim, folders["workspace"])
     yield from _quota(facts["quotas"])
     if aim.target.container_runtime != "none" and not aim.target.pods:
-        yield from _build(folders["build"], folders["workspace"])
+        yield from _build(folders["build"])
     if aim.target.scratch:
         yield from _scratch(aim.target.scratch.path, folders)
 
@@ -71,14 +71,12 @@ def _quota(found: QuotaFacts) -> Iterator[Finding]:
             yield ok("quota", seen)
 
 
-def _build(found: FolderFacts, workspace: FolderFacts) -> Iterator[Finding]:
-    """Builds unpack in the system's folder for temporary files, or in the workspace where that is small."""
-    chosen = found if found["free_bytes"] >= NEEDED_BYTES else workspace
-    seen = f"{chosen['path']} ({chosen['type']}, {format_size(chosen['free_bytes'])} free)"
+def _build(found: FolderFacts) -> Iterator[Finding]:
+    seen = f"{found['path']} ({found['type']}, {format_size(found['free_bytes'])} free)"
     todo = "set APPTAINER_TMPDIR in the user's environment there to a folder on a local disk"
-    if chosen["noexec"]:
+    if found["noexec"]:
         yield missing("build folder", f"{seen} is mounted noexec", todo)
-    elif chosen["network"]:
+    elif found["network"]:
         yield warning("build folder", f"{seen} is a network file system, where --fakeroot may fail", todo)
     else:
         yield ok("build folder", seen)

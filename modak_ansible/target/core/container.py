@@ -29,7 +29,8 @@ def find_runtime(preference: str) -> str:
     if found is None:
         raise ModakError(
             f"neither {' nor '.join(names)} is on the target" if len(names) > 1 else f"{names[0]} is not on the target",
-            hint="load its module with the site's modules, or set container_runtime to none",
+            hint="module load it in a file that non-interactive shells there read, such as ~/.bashrc; "
+            "or set container_runtime to none",
         )
     return found
 

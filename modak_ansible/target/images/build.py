@@ -55,7 +55,8 @@ def build_error(activity: Activity, code: int, about: str = "") -> ModakError:
     lines = tail(activity.log, 60)
     text = "\n".join(lines)
     if lack := lack_in(text) or lack_of_room(activity.log.parent):
-        return ModakError(lack, hint=f"make room in the workspace and in /tmp; see {activity.log}")
+        hint = f"make room in the workspace, in /tmp and in ~/.apptainer/cache; see {activity.log}"
+        return ModakError(lack, hint=hint)
     if refused := refused_image(lines, about):
         return refused
     whole = tail(activity.log, _CONFLICT_LINES)
@@ -77,7 +78,8 @@ def requirement_error(lines: List[str]) -> Optional[ModakError]:
             asked = f", which {brings} needs" if brings else ""
             if any(_NOT_REACHED.search(line) for line in lines) and versions == ["none"]:
                 text = f"the package index was not reached, and has not told of {name}{asked}"
-                return ModakError(text, hint="the site's pip_index_url is another one, or pip_proxy leads there")
+                hint = "the site's pip_index_url is another one, or proxy in pip.conf or https_proxy there leads to it"
+                return ModakError(text, hint=hint)
             if versions == ["none"]:
                 text = f"the package index has no {name}{asked}, or none for this Python"
                 return ModakError(text, hint="mend its name where it is asked for, or leave it out")

@@ -35,6 +35,7 @@ from .logins import NoImage, Secrets, login_environment, login_for
 from .mirror import require_keyring, require_release
 from .places import Place
 from .probe import (
+    NO_OWN_PYTHON,
     PROBE_FAILED,
     ProbeFailed,
     Refusal,
@@ -45,7 +46,7 @@ from .probe import (
     write_refusal,
 )
 from .registry import NotTold, by_digest, digest_of_tag
-from .runtimes import NEEDED_BYTES, runtime_of
+from .runtimes import NEEDED_BYTES, Apptainer, build_folder, room_needed, runtime_of
 from .secrets import run_hiding, secret_words
 from .site_folder import write_site_folder
 
@@ -112,12 +113,18 @@ class ImageStore:
         self.check_given()
         kinds = {layer["kind"] for layer in self.missing()}
         if kinds & {"build", "pull"}:
-            self._workspace.require_space(NEEDED_BYTES, "building an image")
+            self._check_room()
             runtime = find_runtime(self._image["container_runtime"])
             if self._key:
                 check_signing_key(runtime, self._key)
         if "build" in kinds and not self._places:
             self._check_build()
+
+    def _check_room(self) -> None:
+        images, needed = self._workspace.images, room_needed(self._image["layers"])
+        # what somebody has put elsewhere is not unpacked
+        is_elsewhere = bool(self._places) or build_folder(images, needed) != images
+        self._workspace.require_space(NEEDED_BYTES if is_elsewhere else needed, "building an image")
 
     def _check_build(self) -> None:
         missing = self.missing()
@@ -380,14 +387,15 @@ class ImageStore:
     def _pull(self, runtime: str, layer: Layer, fresh: Path, activity: Activity) -> ImageFacts:
         """Pulls an image, by the digest that its tag has now where the registry tells it."""
         bundle = self._settings().bundle
-        environment = {**({"SSL_CERT_FILE": bundle} if bundle else {}), **login_environment(layer, self._secrets)}
         source, known = layer["source"], ImageFacts()
         try:
             digest = digest_of_tag(source, login_for(layer, self._secrets), full_environment(), bundle)
             source, known = (by_digest(source, digest), ImageFacts(oci=digest)) if digest else (source, known)
         except NotTold as problem:  # pulling says more, or goes another way
             known["oci_problem"] = str(problem)
-        self._run(runtime_of(runtime).pull(source, fresh, layer["digest"]), activity, environment)
+        made = runtime_of(runtime)
+        environment = self._environment(made, layer, fresh.parent, bundle)
+        self._run(made.pull(source, fresh, layer["digest"]), activity, environment)
         if layer["checksum"] and sha256_of(fresh) != layer["checksum"]:
             raise ModakError(
                 f"{layer['source']} has the SHA-256 {sha256_of(fresh)}, not {layer['checksum']}",
@@ -407,16 +415,21 @@ class ImageStore:
         )
         made = runtime_of(runtime)
         command = made.build(definition, scratch / "image.sif", layer["digest"], binds)
-        certificates = {"SSL_CERT_FILE": settings.bundle} if settings.bundle else {}
-        environment = {**made.build_environment(scratch), **certificates, **login_environment(layer, self._secrets)}
-        self._run(command, activity, environment)
+        self._run(command, activity, self._environment(made, layer, scratch, settings.bundle))
+
+    def _environment(self, made: Apptainer, layer: Layer, scratch: Path, bundle: str | None) -> dict[str, str]:
+        """What a build or a pull is told besides what every program here is."""
+        certificates = {"SSL_CERT_FILE": bundle} if bundle else {}
+        its_own = made.build_environment(scratch, room_needed(self._image["layers"]))
+        return {**its_own, **certificates, **login_environment(layer, self._secrets)}
 
     def _make_environment(self, layer: Layer, path: Path, activity: Activity) -> None:
         shutil.rmtree(path, ignore_errors=True)
         script = path.with_suffix(".sh")
         write_whole(script, layer["definition"])
         try:
-            self._run(["sh", str(script), str(path)], activity, pip_environment(self._settings()))
+            environment = {**pip_environment(self._settings()), **NO_OWN_PYTHON}
+            self._run(["sh", str(script), str(path)], activity, environment)
             write_whole(path / COMPLETE, _now())
         except BaseException:
             shutil.rmtree(path, ignore_errors=True)

@@ -6,9 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ..core.commands import TimedRun
-from .probe import telling_line
-from .runtimes import runtime_of
+from .probe import start, telling_line
 
 _SECONDS = 600
 _MARK = "modak.inside "
@@ -81,8 +79,7 @@ print("modak.inside " + json.dumps(found))
 
 def look_inside(runtime: str, image: Path, python: str) -> dict[str, Any]:
     """What an image holds, as SeenImage has it; ``problem`` alone where it cannot be looked into."""
-    words = runtime_of(runtime).start(image, [python, "-c", _LOOK], [])
-    result = TimedRun(timeout=_SECONDS, keep_locks=True)(words)
+    result = start(runtime, image, [python, "-c", _LOOK], [], _SECONDS)
     lines = (result.out + result.err).splitlines()
     marked = [line for line in result.out.splitlines() if line.startswith(_MARK)]
     if result.timed_out:

@@ -65,7 +65,7 @@ class Place:
         """
         if self._is_registry:
             address = f"{self.text}:{layer['digest']}"
-            self._act(self._made_by().fetch(address, fresh, layer["digest"]), self._environment, address)
+            self._act(self._made_by().pull(address, fresh, layer["digest"]), self._environment, address)
         else:
             self._copy(layer, fresh)
         check_made_from(self._runtime, fresh, layer)

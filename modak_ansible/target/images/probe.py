@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypedDict, cast
 
 from ...errors import ModakError
+from ...schedulers.base import CommandResult
 from ..core.commands import TimedRun
 from ..core.files import lack_in, read_json, write_json
 from ..core.plan import Layer
@@ -16,6 +17,8 @@ from .runtimes import runtime_of
 
 # The code that the script of an environment ends with when nothing but its probe failed.
 PROBE_FAILED = 86
+# What keeps the user's own modules of Python out of what is tried, as a job does.
+NO_OWN_PYTHON = {"PYTHONPATH": "", "PYTHONHOME": "", "PYTHONNOUSERSITE": "1"}
 _PROBE_SECONDS = 1800
 _LONGEST = 300
 _IDLE_TALK = re.compile(r"\s*(\x1b\[\d+m)*(INFO|WARNING|DEBUG|VERBOSE)\b")
@@ -45,13 +48,20 @@ def probe_image(runtime: str, image: Path, command: list[str]) -> None:
         ProbeFailed: it does not serve on this processor.
         ModakError: it could not be tried, which says nothing about it.
     """
-    words = runtime_of(runtime).start(image, command, _devices())
-    result = TimedRun(timeout=_PROBE_SECONDS, keep_locks=True)(words)
+    result = start(runtime, image, command, _devices(), _PROBE_SECONDS)
     print(result.out + result.err, flush=True)  # noqa: T201 - the log
     if result.timed_out:
         raise ModakError(f"the probe did not end within {_PROBE_SECONDS // 60} minutes", hint="try again: modak deploy")
     if result.code != 0:
         raise_verdict(result.code, (result.out + result.err).splitlines())
+
+
+def start(runtime: str, image: Path, command: list[str], devices: list[str], seconds: float) -> CommandResult:
+    """Runs a program in an image, for no longer than some seconds, with no modules but the image's own."""
+    # unset, and not empty: an image may have a PYTHONPATH of its own
+    outside = ["env", "-u", "PYTHONPATH", "-u", "PYTHONHOME", "PYTHONNOUSERSITE=1"]
+    words = runtime_of(runtime).start(image, command, devices)
+    return TimedRun(timeout=seconds, keep_locks=True)([*outside, *words])
 
 
 def raise_verdict(code: int, lines: list[str]) -> None:

@@ -9,15 +9,19 @@ import shlex
 import tarfile
 import tempfile
 from pathlib import Path
-from typing import Dict, List, Optional
+from typing import Dict, Iterable, List, Optional
 
 from ...schedulers.containers import CONTAINER_RUNTIMES, runtime_with
 from ..core.commands import TimedRun, find_program
 from ..core.container import knows_zstd
 from ..core.files import free_bytes, write_whole
+from ..core.plan import Layer
 
-# A framework's image and the folder that it is built in, together.
+# A framework's image and the folder that it is built in, together; and one with the libraries of an accelerator.
 NEEDED_BYTES = 5 * 10**9
+ACCELERATED_BYTES = 20 * 10**9
+# Packages of a definition or its lock, and names of images in a hub.
+_ACCELERATED = re.compile(r"nvidia-|rocm|^docker://.*(?:nvidia|cuda|gpu)", re.MULTILINE)
 _INSPECT_SECONDS = 300.0
 _LOAD_SECONDS = 1800.0
 # A fifth of gzip's processor time for an image that is 2 % larger.
@@ -26,6 +30,27 @@ _COMPRESSION = "-comp zstd -Xcompression-level 3"
 _ROOTFS = "# mmdebstrap "
 _ADDED = "FROM scratch\nADD rootfs.tar /\n"
 _HEX = re.compile("[0-9a-f]{64}")
+
+
+def room_needed(layers: Iterable[Layer]) -> int:
+    """Bytes that the layers of an image unpack to while it is made; the upper ones unpack the lower ones, too."""
+    texts = [text for layer in layers for text in (layer["definition"], layer["source"])]
+    return ACCELERATED_BYTES if any(map(_ACCELERATED.search, texts)) else NEEDED_BYTES
+
+
+def build_folder(other: Path, needed: int = NEEDED_BYTES) -> Path:
+    """Where Apptainer unpacks what it builds or pulls, unless the user's environment names a folder.
+
+    Args:
+        other: a folder in the workspace, for front ends whose /tmp is small or runs no programs.
+        needed: bytes that it must have room for.
+    """
+    for name in ("APPTAINER_TMPDIR", "SINGULARITY_TMPDIR"):
+        if os.environ.get(name):
+            return Path(os.environ[name])
+    temporary = Path(tempfile.gettempdir())
+    runs = not os.statvfs(temporary).f_flag & os.ST_NOEXEC
+    return temporary if runs and free_bytes(temporary) >= needed else other
 
 
 class Apptainer:
@@ -56,30 +81,30 @@ class Apptainer:
         options = [part for bind in binds for part in ("--bind", bind)] if "--bind" in offered else []
         # a build that works and a probe that fails are told apart by probing afterwards
         options += ["--notest"] if "--notest" in offered else []
+        # an image of a registry is had once, and its copy in a small home folder would be for nobody
+        options += ["--disable-cache"] if "--disable-cache" in offered else []
         if "--mksquashfs-args" in offered and knows_zstd():
             options += ["--mksquashfs-args", _COMPRESSION]
         # without --force the labels of the layer below would stay
         return [self._program, "build", "--force", "--fakeroot", *options, str(image), str(written)]
 
-    def build_environment(self, scratch: Path) -> Dict[str, str]:
-        """What a build is told besides; it works in the folder where front ends with a small /tmp have room."""
-        environment = {"MODAK_SITE": str(scratch / "site")}
-        if not os.environ.get("APPTAINER_TMPDIR") and not os.environ.get("SINGULARITY_TMPDIR"):
-            temporary = Path(tempfile.gettempdir())
-            roomy = temporary if free_bytes(temporary) >= NEEDED_BYTES else scratch
-            environment["APPTAINER_TMPDIR"] = environment["SINGULARITY_TMPDIR"] = str(roomy)
-        return environment
+    def build_environment(self, scratch: Path, needed: int) -> Dict[str, str]:
+        """What a build or a pull is told besides.
+
+        Args:
+            scratch: a folder for it, where front ends with a small /tmp have room.
+            needed: bytes that it unpacks to.
+        """
+        roomy = str(build_folder(scratch, needed))
+        return {"MODAK_SITE": str(scratch / "site"), "APPTAINER_TMPDIR": roomy, "SINGULARITY_TMPDIR": roomy}
 
     def below(self, image: Path) -> str:
         """What a definition calls an image that it stands on."""
         return str(image)
 
     def pull(self, source: str, image: Path, name: str) -> List[str]:  # noqa: ARG002
-        return [self._program, "pull", str(image), source]
-
-    def fetch(self, address: str, image: Path, name: str) -> List[str]:  # noqa: ARG002
-        """The command that has a file of an image that somebody pushed."""
-        return [self._program, "pull", "--disable-cache", str(image), address]
+        """The command that has an image of a registry in a file."""
+        return [self._program, "pull", "--disable-cache", str(image), source]
 
     def push(self, image: Path, address: str) -> List[str]:
         return [self._program, "push", "--allow-unsigned", str(image), address]
@@ -127,7 +152,7 @@ class Engine(Apptainer):
         build += ["--tag", _tag(name), str(folder)]
         return _one_after_another(folder, *_rootfs(definition), shlex.join(build), self._saved(image, name))
 
-    def build_environment(self, scratch: Path) -> Dict[str, str]:  # noqa: ARG002
+    def build_environment(self, scratch: Path, needed: int) -> Dict[str, str]:  # noqa: ARG002
         return {}
 
     def below(self, image: Path) -> str:
@@ -137,9 +162,6 @@ class Engine(Apptainer):
         pull = shlex.join([self._program, "pull", source])
         tag = shlex.join([self._program, "tag", source.rpartition("://")[2], _tag(name)])
         return _one_after_another(image.parent, pull, tag, self._saved(image, name))
-
-    def fetch(self, address: str, image: Path, name: str) -> List[str]:
-        return self.pull(address, image, name)
 
     def push(self, image: Path, address: str) -> List[str]:
         # no engine pushes out of an archive
@@ -230,7 +252,7 @@ class Charliecloud(Apptainer):
             build += ["--bind", re.sub(":ro$", "", bind)]
         return _one_after_another(folder, *first, self._in_storage(folder, *build, "."), self._packed(image, name))
 
-    def build_environment(self, scratch: Path) -> Dict[str, str]:  # noqa: ARG002
+    def build_environment(self, scratch: Path, needed: int) -> Dict[str, str]:  # noqa: ARG002
         return {}
 
     def pull(self, source: str, image: Path, name: str) -> List[str]:
@@ -263,7 +285,7 @@ class Enroot(Apptainer):
 
     registry = "docker://"
 
-    def build_environment(self, scratch: Path) -> Dict[str, str]:
+    def build_environment(self, scratch: Path, needed: int) -> Dict[str, str]:  # noqa: ARG002
         return {"ENROOT_TEMP_PATH": str(scratch)}
 
     def pull(self, source: str, image: Path, name: str) -> List[str]:  # noqa: ARG002

@@ -100,12 +100,6 @@ def mount_of(path: str, mounts: str) -> Tuple[str, str, List[str]]:
     return found
 
 
-def build_folder() -> Path:
-    """Where Apptainer unpacks what it builds, unless it is told otherwise."""
-    names = ("APPTAINER_TMPDIR", "SINGULARITY_TMPDIR")
-    return Path(next((os.environ[name] for name in names if os.environ.get(name)), tempfile.gettempdir()))
-
-
 def quotas(folder: Path) -> QuotaFacts:
     """Asks one of the usual commands for the user's quotas."""
     kind = mount_of(str(folder), _mounts())[1]

@@ -18,12 +18,13 @@ from ..core.commands import TimedRun, find_program
 from ..core.probe import MachineFacts, machine_facts, version_of
 from ..core.site import read_site
 from ..core.workspace import Workspace
+from ..images.runtimes import build_folder
 from ..jobs.situation import Forecast, forecast
 from .containers import ContainerFacts, container_facts
 from .hosts import HostFacts, host_facts
 from .node_view import NodeOptions, NodeView, node_view
 from .shell import ShellFacts, shell_facts
-from .storage import FolderFacts, QuotaFacts, build_folder, folder_facts, quotas
+from .storage import FolderFacts, QuotaFacts, folder_facts, quotas
 
 _READERS = {"slurm": read_slurm, "pbspro": read_pbspro, "torque": read_torque, "lsf": read_lsf}
 # A scheduler that is silent for longer will not take a job either.
@@ -116,7 +117,7 @@ def _folders(workspace: Workspace, more: List[str]) -> Dict[str, FolderFacts]:
     found = {
         "home": folder_facts(Path.home()),
         "workspace": folder_facts(workspace.path, trial=True),
-        "build": folder_facts(build_folder()),
+        "build": folder_facts(build_folder(workspace.path)),
     }
     for text in more:
         path = os.path.expandvars(os.path.expanduser(text))

@@ -31,8 +31,9 @@ def test_what_is_missing_is_told_before_the_build(monkeypatch):
     monkeypatch.setattr(container, "find_program", lambda *names: None)
     with pytest.raises(ModakError, match="neither apptainer nor singularity is on the target"):
         find_runtime("any")
-    with pytest.raises(ModakError, match="singularity is not on the target"):
+    with pytest.raises(ModakError, match="singularity is not on the target") as caught:
         find_runtime("singularity")
+    assert "~/.bashrc" in caught.value.hint  # a site's modules are for jobs alone
 
 
 def test_no_subuid(monkeypatch):

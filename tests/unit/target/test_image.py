@@ -105,7 +105,8 @@ def test_a_failed_build_tells_its_reason(runtime, monkeypatch):
 @pytest.mark.component
 def test_a_full_disk_is_called_so(runtime, monkeypatch):
     monkeypatch.setenv("BREAK", "write: no space left on device")
-    assert make(store_of(runtime, BASE, TOP))["message"] == "the disk is full"
+    status = make(store_of(runtime, BASE, TOP))
+    assert (status["message"], "~/.apptainer/cache" in status["hint"]) == ("the disk is full", True)
 
 
 @pytest.mark.component

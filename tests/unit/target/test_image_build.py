@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -128,6 +130,13 @@ def test_a_package_that_is_not_there_or_not_built_is_told_in_one_line(lines, mes
     error = requirement_error(["Looking in indexes: https://index.example/simple", *lines])
     assert error.message == message
     assert error.hint
+
+
+def test_who_does_not_reach_an_index_is_told_of_settings_that_there_are():
+    lines = ["WARNING: Retrying (Retry(total=0, connect=None)) after connection broken by 'NewConnectionError'",
+             "ERROR: Could not find a version that satisfies the requirement six (from versions: none)"]  # fmt: skip
+    hint = requirement_error(lines).hint
+    assert re.findall(r"\w*_\w+|\w+\.conf", hint) == ["pip_index_url", "pip.conf", "https_proxy"]
 
 
 @given(st.lists(st.text(max_size=60)))

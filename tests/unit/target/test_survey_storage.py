@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modak_ansible.target.survey import storage as survey_storage
-from modak_ansible.target.survey.storage import build_folder, folder_facts, is_network, mount_of, quotas, read_quotas
+from modak_ansible.target.survey.storage import folder_facts, is_network, mount_of, quotas, read_quotas
 
 MOUNTS = """\
 /dev/sda1 / ext4 rw,relatime 0 0
@@ -62,14 +62,6 @@ def test_a_quota_that_is_used_up(tmp_path, monkeypatch):
 
     monkeypatch.setattr(survey_storage.os, "fsync", full)
     assert folder_facts(tmp_path, trial=True)["problem"] == "Disk quota exceeded"
-
-
-def test_where_images_are_built(monkeypatch):
-    for name in ("APPTAINER_TMPDIR", "SINGULARITY_TMPDIR"):
-        monkeypatch.delenv(name, raising=False)
-    assert build_folder().is_dir()
-    monkeypatch.setenv("APPTAINER_TMPDIR", "/somewhere")
-    assert str(build_folder()) == "/somewhere"
 
 
 # As the manual pages of quota(1) and lfs-quota(1) show them.
