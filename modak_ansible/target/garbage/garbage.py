@@ -293,8 +293,7 @@ def _file_size(path: Path) -> int:
 
 def _newest(path: Path) -> float:
     """When anything of a file or a folder was written last."""
-    found = [changed_at(path) or 0.0]
+    found = [path]
     if path.is_dir() and not path.is_symlink():
-        found += [changed_at(Path(folder)) or 0.0 for folder, _, _ in os.walk(path)]
-        found += [changed_at(Path(folder) / name) or 0.0 for folder, _, names in os.walk(path) for name in names]
-    return max(found)
+        found += [Path(folder) / name for folder, _, names in os.walk(path) for name in (".", *names)]
+    return max(changed_at(each) or 0.0 for each in found)

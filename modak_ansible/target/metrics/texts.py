@@ -42,13 +42,11 @@ def lines(file: BinaryIO, most: int, remarks: Remarks) -> Iterator[Point]:
         try:
             found = _decode(line.strip())
         except (ValueError, RecursionError):
+            found = None
+        if not isinstance(found, dict):
             remarks.add("is no JSON object", number)
-            continue
-        point = point_of(found) if isinstance(found, dict) else None
-        if point:
+        elif point := point_of(found):
             yield point
-        elif not isinstance(found, dict):
-            remarks.add("is no JSON object", number)
 
 
 def columns(file: BinaryIO, most: int, remarks: Remarks) -> Iterator[Point]:
