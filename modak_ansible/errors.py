@@ -99,6 +99,10 @@ class LoginRefused(TargetUnreachable):
     """The target lets the user in no more without being asked, or never did."""
 
 
+class NotReached(ModakError):
+    """An address that does not answer where it is asked: another machine may reach it."""
+
+
 class SchedulerAway(ModakError):
     """The target can be reached, and its scheduler does not answer."""
 
@@ -122,6 +126,12 @@ def harmless(text: str) -> str:
     return "".join(
         each if each.isprintable() or each in "\n\t" else each.encode("unicode_escape").decode() for each in text
     )
+
+
+def unwrapped(error: Exception) -> str:
+    """Why another machine could not be asked, without what Python wraps the reason in."""
+    reason = getattr(error, "reason", None) or error
+    return str(getattr(reason, "strerror", None) or reason)
 
 
 def last_line(text: str, otherwise: str = "no reason given") -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import contextmanager, nullcontext
 
-from modak_ansible.errors import ModakError
+from modak_ansible.errors import NotReached
 from modak_ansible.sources import kind_of
 from modak_ansible.sources.reader import Said, read_dataset
 from modak_ansible.target.datasets.fetch import fetch_all
@@ -37,7 +37,7 @@ class Carrier:
 
     def have_fetched(self, source, access=None):
         if not self.reaches:
-            raise ModakError("the target reaches no network")
+            raise NotReached("the target reaches no network")
         place = self.folder / "partial"
         place.mkdir(exist_ok=True, parents=True)
         json.dumps(access)  # it travels so

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Protocol, cast
 from urllib.parse import urlsplit
 
-from modak_ansible.errors import ModakError
+from modak_ansible.errors import ModakError, NotReached
 from modak_ansible.model.dataset import DataFile, DataSource
 
 if TYPE_CHECKING:
@@ -87,7 +87,8 @@ class Carrier(Protocol):
             source: with addresses of its files, or the one that they lie below.
 
         Raises:
-            ModakError: it cannot.
+            NotReached: an address does not answer there.
+            ModakError: it cannot for another reason.
         """
 
     def passing(self) -> AbstractContextManager[str]:
@@ -166,12 +167,12 @@ def target_fetches(source: DataSource, carrier: Carrier, access: Access | None =
     """Has the target fetch a source; says so and tells False where only this machine may reach it.
 
     Raises:
-        ModakError: it fails, and this machine could do no better.
+        ModakError: it fails for another reason, and this machine could do no better.
     """
     try:
         carrier.say(f"fetching {source.location} from the target")
         carrier.have_fetched(source, access)
-    except ModakError as error:
+    except NotReached as error:
         if carrier.is_local or source.location.startswith("file:"):
             raise
         carrier.say(f"{error.message}; fetching it from here")

@@ -14,6 +14,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
+from modak_ansible.errors import unwrapped
 from modak_ansible.model.dataset import DataFile, DataSource
 from modak_ansible.sources.base import SourceProblem, Unreached
 from modak_ansible.sources.listed import Listed, Listing, chosen, missing, nothing_in, root_of
@@ -177,10 +178,8 @@ def _propfind(server: str, url: str, text: str) -> bytes | None:
             return None
         raise _refused(server, url, error) from error
     except OSError as error:
-        reason = getattr(error, "reason", None) or error
-        reason = getattr(reason, "strerror", None) or reason
         hint = "the name of the host, and the network of this machine; or fetch it, and give its path"
-        raise Unreached("dataset-source", f"{text} cannot be asked: {reason}", hint) from error
+        raise Unreached("dataset-source", f"{text} cannot be asked: {unwrapped(error)}", hint) from error
 
 
 def _refused(server: str, url: str, error: HTTPError) -> SourceProblem:

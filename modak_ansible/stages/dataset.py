@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from modak_ansible.errors import ModakError
+from modak_ansible.errors import ModakError, NotReached
 from modak_ansible.model.dataset import DataFile, DataSource
 from modak_ansible.model.quantities import counted, format_size
 from modak_ansible.sources import kind_of
@@ -194,4 +194,5 @@ class _Carrier:
             return
         if answer["status"]["state"] != "failed":
             raise ModakError(f"{what}: it was cut short", hint="deploy again: it goes on where it stopped")
-        raise ModakError(answer["status"]["message"], hint=answer["status"].get("hint", ""))
+        kind = NotReached if answer["status"].get("is_unreached") else ModakError
+        raise kind(answer["status"]["message"], hint=answer["status"].get("hint", ""))

@@ -11,7 +11,7 @@ import traceback
 from pathlib import Path
 from typing import Any, Callable, Iterable, List, TypedDict, cast
 
-from ...errors import ModakError
+from ...errors import ModakError, NotReached
 from .files import Lock, lack_of_room, make_private, mend_of, read_json, tail, write_json
 
 _TAIL = 100  # lines of the log among which one says what is being done
@@ -29,6 +29,7 @@ class Status(TypedDict, total=False):
     message: str
     hint: str
     lacks: str  # the package of which there is no build that goes with the framework's
+    is_unreached: bool  # whether it failed for an address that does not answer there
     told: List[str]  # what somebody should know of how it went
     seconds: float  # since it began, or that it took
     started: float  # in seconds since the epoch
@@ -134,7 +135,8 @@ class Activity:
         try:
             work(self)
         except ModakError as error:
-            self._write(state="failed", message=error.message, hint=error.hint, lacks=getattr(error, "lacks", ""))
+            told = {"lacks": getattr(error, "lacks", ""), "is_unreached": isinstance(error, NotReached)}
+            self._write(state="failed", message=error.message, hint=error.hint, **told)
         except Exception as error:  # noqa: BLE001 - whatever it was must reach the user, who waits elsewhere
             traceback.print_exc()
             self._write(state="failed", message=f"{type(error).__name__}: {error}", hint=f"see {self.log}")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Any, Callable, Iterable, Mapping, NamedTuple
 from urllib.parse import urlsplit
 
-from ...errors import ModakError
+from ...errors import ModakError, NotReached, unwrapped
 from ..core.files import NO_ROOM, open_private, read_text, write_whole
 from ..core.plan import DataFile
 from .listed import GIT, LOGIN, STREAMS, Access, address_of, check, digest_said, etag_of, is_page, is_there
@@ -33,7 +33,8 @@ def fetch_all(files: Iterable[DataFile], location: str, folder: Path, note: Note
         location: the address that they lie below, where they have none of their own.
 
     Raises:
-        ModakError: an address cannot be read, a file has another size, digest or version, or there is no room.
+        NotReached: an address does not answer.
+        ModakError: it cannot be read, a file has another size, digest or version, or there is no room.
     """
     progress = _Progress(note)
     with ThreadPoolExecutor(STREAMS) as pool:
@@ -126,7 +127,8 @@ def fetch(
         version: what the server must call the file; empty where that is not known.
 
     Raises:
-        ModakError: the address cannot be read, has another version, or the disk is full.
+        NotReached: the address does not answer.
+        ModakError: it cannot be read, has another version, or the disk is full.
     """
     asked = _Asked(address, f"{address}?{query}" if query else address, headers or {}, version)
     attempt = 0  # of those in a row that brought nothing
@@ -147,12 +149,10 @@ def fetch(
             number = getattr(error, "errno", None)
             if number in NO_ROOM:
                 raise ModakError(f"{NO_ROOM[number]} at {path.parent}", hint="make room there") from error
-            reason = getattr(error, "reason", None) or error
-            reason = getattr(reason, "strerror", None) or reason
             if path.exists() and path.stat().st_size > before:
                 attempt = 1
-            if isinstance(error, urllib.error.URLError) or attempt == _ATTEMPTS:
-                raise ModakError(f"{address}: {reason}", hint=_NO_WAY) from error
+            if attempt == _ATTEMPTS:
+                raise _given_up(address, error) from error
             time.sleep(attempt)
         else:
             return
@@ -165,6 +165,13 @@ def _wait_of(error: urllib.error.HTTPError, attempt: int) -> float:
 
 
 _NO_WAY = "the address, and the network there and here; or fetch the file yourself, and give its path"
+
+
+def _given_up(address: str, error: Exception) -> ModakError:
+    reason = unwrapped(error)
+    if isinstance(error, (urllib.error.URLError, ConnectionError)):
+        return NotReached(f"{address}: {reason}", hint=_NO_WAY)
+    return ModakError(f"{address}: {reason}", hint=_NO_WAY)
 
 
 def _hint(code: int, said: str) -> str:

@@ -8,10 +8,11 @@ import re
 import ssl
 from http.client import HTTPException
 from typing import Any, Mapping, Optional, Tuple
-from urllib.error import HTTPError, URLError
+from urllib.error import HTTPError
 from urllib.parse import urlencode, urlsplit
 from urllib.request import HTTPRedirectHandler, HTTPSHandler, OpenerDirector, Request, build_opener
 
+from ...errors import unwrapped
 from .logins import Login, registry_of
 
 _SECONDS = 20
@@ -90,8 +91,7 @@ def digest_of_tag(
     except HTTPError as error:
         raise NotTold(f"it answers {error.code}") from error
     except (OSError, HTTPException, ValueError) as error:
-        reason = error.reason if isinstance(error, URLError) else error
-        raise NotTold(str(getattr(reason, "strerror", None) or reason)) from error
+        raise NotTold(unwrapped(error)) from error
     digest = answer.get("Docker-Content-Digest") or ""
     if not _DIGEST.fullmatch(digest):
         raise NotTold("it names no digest")

@@ -19,6 +19,7 @@ class Target:
         self.folder = folder / "part"
         self.wanted = folder / "wanted.json"
         self.sent, self.manifest = [], {}
+        self.is_unreached = True
         self.folder.mkdir(parents=True)
 
     def __call__(self, name, *, action, **arguments):
@@ -30,7 +31,7 @@ class Target:
             self.manifest = json.loads(self.wanted.read_text())
             return {**answer, "dataset": KNOWN, "status": done}
         status = {"state": "failed", "step": "", "seconds": 0, "message": "https://a/x.gz: no route", "hint": ""}
-        return {**answer, "status": status}
+        return {**answer, "status": {**status, "is_unreached": self.is_unreached}}
 
 
 def url(address, **more):
@@ -115,6 +116,19 @@ def test_what_was_fetched_here_goes_when_it_has_been_sent_and_stays_for_the_next
         ensure_dataset(stage)
         assert target.sent == ["x.gz"]
         assert [path for path in downloads.iterdir() if path.is_dir()] == []
+
+
+@pytest.mark.component
+def test_what_failed_there_though_it_was_reached_is_not_fetched_here(make_stage, tmp_path, monkeypatch):
+    monkeypatch.setattr("modak_ansible.target.datasets.fetch.fetch_all", None)
+    monkeypatch.setattr("modak_ansible.stages.dataset._Carrier.is_local", False)
+    target = Target(tmp_path / "data")
+    target.is_unreached = False
+    stage, said = make_stage(target)
+    stage.plan["dataset"]["sources"] = [url("https://a/")]
+    with pytest.raises(ModakError, match="no route"):
+        ensure_dataset(stage)
+    assert not any("fetching it from here" in line for line in said)
 
 
 def test_check_mode_brings_nothing(make_stage):

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from modak_ansible.errors import ModakError
+from modak_ansible.errors import ModakError, NotReached
 from modak_ansible.target.core import background
 from modak_ansible.target.core.background import Activity
 from modak_ansible.target.images.build import NoCompanion
@@ -60,6 +60,16 @@ def test_a_failure_is_told(tmp_path, error, message, lacks):
     activity.start(work)
     status = wait_until_over(activity)
     assert (status["state"], status["message"], status.get("lacks", "")) == ("failed", message, lacks)
+
+
+@pytest.mark.parametrize("kind", [ModakError, NotReached])
+def test_who_waits_is_told_whether_an_address_was_reached(tmp_path, kind):
+    def work(own):
+        raise kind("no data")
+
+    activity = Activity(tmp_path, "work")
+    activity.start(work)
+    assert wait_until_over(activity)["is_unreached"] == (kind is NotReached)
 
 
 def test_a_killed_one_is_known_as_such_and_can_be_started_again(tmp_path):

@@ -9,14 +9,18 @@ import io
 import os
 import tarfile
 import time
+import urllib.error
+from types import SimpleNamespace
 
 import pytest
 from loopback import answering
 
-from modak_ansible.errors import ModakError
+from modak_ansible.errors import ModakError, NotReached
 from modak_ansible.target.core.files import sha256_of, write_json
 from modak_ansible.target.core.workspace import Workspace
 from modak_ansible.target.datasets import dataset as dataset_module
+from modak_ansible.target.datasets import fetch as fetch_module
+from modak_ansible.target.datasets.archive import unpack
 from modak_ansible.target.datasets.dataset import DatasetStore, manifest_of
 from modak_ansible.target.datasets.fetch import fetch
 
@@ -264,12 +268,41 @@ def test_a_file_without_a_checksum_is_gone_on_with_while_it_is_the_same(tmp_path
     assert not (tmp_path / ".a.validator").exists()
 
 
-def test_nobody_listens(tmp_path, server):
+@pytest.fixture
+def waited(monkeypatch):
+    """The seconds that a fetch waits between its attempts, none of which pass."""
+    pauses = []
+    monkeypatch.setattr(fetch_module, "time", SimpleNamespace(sleep=pauses.append, monotonic=time.monotonic))
+    return pauses
+
+
+def test_nobody_listens(tmp_path, server, waited):
     port = server.server_port
     server.shutdown()
     server.server_close()
-    with pytest.raises(ModakError, match="refused"):
+    with pytest.raises(NotReached, match="refused"):
         fetch(f"http://127.0.0.1:{port}/a.gz", tmp_path / "a.gz")
+    assert waited == [1, 2]
+
+
+def test_a_server_that_is_not_reached_once_is_asked_again(tmp_path, server, waited, monkeypatch):
+    true, ways = fetch_module._fetch_once, [urllib.error.URLError("timed out")]
+
+    def once(*arguments, **more):
+        if ways:
+            raise ways.pop()
+        true(*arguments, **more)
+
+    monkeypatch.setattr(fetch_module, "_fetch_once", once)
+    fetch(f"{server.address}/a.gz", tmp_path / "a.gz")
+    assert (tmp_path / "a.gz").read_bytes() == CONTENT
+    assert waited == [1]
+
+
+def test_a_server_that_answers_is_reached(tmp_path, server):
+    with pytest.raises(ModakError, match="404") as raised:
+        fetch(f"{server.address}/none", tmp_path / "a.gz")
+    assert not isinstance(raised.value, NotReached)
 
 
 def staged(store):
@@ -369,6 +402,31 @@ def test_an_archive_is_unpacked_and_its_files_are_the_manifest(store):
     assert not (store.path / "images.tar.gz").exists()
     assert store.description() == known
     assert [path.name for path in store.path.parent.iterdir() if path.name.startswith(".")] == []
+
+
+def test_what_somebody_takes_away_meanwhile_is_missed(store, monkeypatch):
+    """As another front end may, where the file system shares no locks."""
+    packed = tar_of({"images/cat/1.png": b"1", "images/dog/1.png": b"22"})
+    put(store, "images.tar.gz", packed)
+
+    def crossed(path, folder, *arguments):
+        sizes = unpack(path, folder, *arguments)
+        (folder / "images" / "cat" / "1.png").unlink()
+        return sizes
+
+    monkeypatch.setattr(dataset_module, "unpack", crossed)
+    with pytest.raises(ModakError, match=r"1 files with 2 bytes are in .*, where 2 with 3 were unpacked"):
+        store.commit(source_of(files=[entry("images.tar.gz", packed)], unpack="archive"))
+    assert store.description() is None
+
+
+def test_front_ends_unpack_apart(tmp_path, monkeypatch):
+    folders = []
+    for host in ("login1.cluster.example", "login2.cluster.example"):
+        monkeypatch.setattr(dataset_module.os, "uname", lambda host=host: SimpleNamespace(nodename=host))
+        folders.append(store_of(tmp_path)._unpacked.name)
+    assert folders[0] == ".data-123456789012.unpacked.login1_cluster_example.part"
+    assert folders[0] != folders[1]
 
 
 def test_every_packed_file_is_unpacked_where_it_lies(store):
