@@ -15,6 +15,8 @@ from modak_ansible.target.core.files import real_path, sha256_of
 # Files of these kinds are never the training's own.
 _LEFT_OUT_FOLDERS = ("__pycache__", "node_modules")
 _LEFT_OUT_FILES = ("*.pyc", "*.sif", "*.egg-info")
+# What only an environment of packages has in it, whatever it is called: it is of this machine.
+_OF_ENVIRONMENT = ("pyvenv.cfg", "conda-meta")
 # What is said of runs is written beside the script, even while one is being planned; it travels where it is named.
 _LOGS = ("*.log", "nohup.out", "slurm-*.out")
 _BLUEPRINT_FILES = ("service.yaml", "inputs*.yaml", "README.md")
@@ -34,8 +36,8 @@ def code_files(
 ) -> list[SourceFile]:
     """The files that travel with a script; what links lead to travels as if it lay there.
 
-    Hidden files and caches are left out, and logs beside the script unless a pattern names them; in the blueprint's
-    own folder also the blueprint.
+    Hidden files, caches and environments of packages are left out, and logs beside the script unless a pattern names
+    them; in the blueprint's own folder also the blueprint.
 
     Args:
         patterns: which files travel, relative to the folder; None for all.
@@ -97,7 +99,8 @@ class _Walk:
                 continue
             is_data = of_data or lies_there is not None
             if path.is_dir():
-                if path.name not in _LEFT_OUT_FOLDERS and relative not in self._own_folders:
+                is_left_out = path.name in _LEFT_OUT_FOLDERS or relative in self._own_folders
+                if not is_left_out and not any((path / name).exists() for name in _OF_ENVIRONMENT):
                     yield from self._in_folder(path, relative, above, of_data=is_data)
             elif is_data and path.suffix != ".py":
                 continue

@@ -45,6 +45,14 @@ def test_a_log_beside_the_script_travels_where_it_is_named_alone(project):
     assert travelling(project, "train.py", "*.log") == ["deploy.log", "train.py"]
 
 
+def test_an_environment_beside_the_script_stays_whatever_it_is_called(project):
+    for name, mark in (("venv", "pyvenv.cfg"), ("py311", "conda-meta/history")):
+        (project / "src" / name / mark).parent.mkdir(parents=True)
+        (project / "src" / name / mark).write_text("")
+        (project / "src" / name / "python").symlink_to("/usr/bin/env")  # outside of the project
+    assert travelling(project) == ["train.py"]
+
+
 def test_a_link_to_a_folder_of_the_project_is_followed(project):
     link(project, "net", "../lib/net")
     link(project, "again", "net")  # a link to a link
