@@ -89,6 +89,42 @@ def test_what_nobody_can_tell_is_not_judged(configured, words, more):
     assert hydra_of_script(configured, words).problem("seed=1") == ("", "")
 
 
+SMALL = "defaults: [ { model: small } ]\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "words", "missing"),
+    [
+        ({"model/small": "classes: ???\n"}, (), ("key", "model.classes")),
+        ({"model/small": "classes: ???\n", "config": f"{SMALL}model: {{ classes: 10 }}\n"}, (), ()),
+        ({"config": "defaults: [ { optional model: small } ]\nmodel: { width: ??? }\n"}, (), ()),
+        ({"model/large": "# @package _global_\nkey: 1\n"}, ("model=large",), ()),
+    ],
+)
+def test_what_has_a_value_in_any_file_is_not_missing(configured, files, words, missing):
+    for name, text in files.items():
+        (configured.parent / "conf" / f"{name}.yaml").write_text(text)
+    assert hydra_of_script(configured, words).missing == missing
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "word"),
+    [
+        ("net/backbone/vit", "x: 1", "net/backbone=vit"),
+        ("model/small", "defaults: [ /optim@opt: adam ]", "opt.lr=1"),
+        ("lr-scheduler/cosine", "t: 1", "lr-scheduler=cosine"),
+        ("config", "defaults: [ { model@net: small } ]\nkey: ???\n", "net.width=3"),
+    ],
+)
+def test_names_that_groups_make_in_other_ways_are_not_judged(configured, name, text, word):
+    path = configured.parent / "conf" / f"{name}.yaml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    found = hydra_of_script(configured, (word,))
+    assert found.problem(word) == ("", "")
+    assert not found.missing
+
+
 @pytest.mark.parametrize(
     ("words", "outputs"),
     [((), ("outputs",)), (("-m", "lr=1,2"), ("multirun",)), (("hydra.run.dir=a/b",), ("a/b",)),

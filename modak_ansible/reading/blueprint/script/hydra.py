@@ -18,6 +18,9 @@ _HYDRA = re.compile(rb"hydra")
 _MAIN = "hydra.main"
 _OVERRIDE = re.compile(r"([A-Za-z_][\w.@/:-]*)=(.*)", re.DOTALL | re.ASCII)
 _INTERPOLATED = re.compile(r"\$\{[^{}]*\}")
+# A group within another, or one whose keys go elsewhere; hydra's own are its settings.
+_IN_ANOTHER = re.compile(r"^(?!hydra/).*[/@]")
+_OPENING = re.compile(r"@package|^defaults:", re.MULTILINE)
 _OTHER_FILE = ("--config-name", "-cn", "--config-path", "-cp", "--config-dir", "-cd")
 _MULTIRUN = ("-m", "--multirun")
 _MOST_FILES = 500
@@ -90,32 +93,48 @@ def _configured(
     folder: Path, main: dict[str, Any], overrides: dict[str, str], words: Sequence[str], known: Hydra, *, is_open: bool
 ) -> Hydra:
     defaults = main.pop("defaults", None) or []
+    chosen = {**dict(_chosen(defaults)), **overrides}
+    places = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
     is_open |= any(isinstance(default, str) and default != "_self_" for default in defaults)
-    chosen = {key: value for default in defaults if isinstance(default, dict) for key, value in default.items()}
+    is_open |= any(_IN_ANOTHER.search(group) for group in chosen) or any(map(_is_open, places))
     values = dict(_flat(main))
     names, below = set(map(str, main)), {key: set(value) for key, value in main.items() if isinstance(value, dict)}
-    for place in sorted(path for path in folder.iterdir() if path.is_dir() and path.name.isidentifier()):
+    for place in places:
         group = place.name
         files = {path.stem: _read(place, path.name) or {} for path in sorted(place.glob("*.yaml"))[:_MOST_FILES]}
         if not files:
             continue
-        is_open |= any(
-            "@package" in path.read_text(encoding="utf-8", errors="replace") for path in place.glob("*.yaml")
-        )
         names.add(group)
         below.setdefault(group, set()).update(key for file in files.values() for key in file)
-        taken = files.get(str(overrides.get(group, chosen.get(group))), {})
-        values = {**dict(_flat(taken, f"{group}.")), **values}
+        for key, value in _flat(files.get(str(chosen.get(group)), {}), f"{group}."):
+            if values.get(key, MISSING) == MISSING:  # which takes no other file's value away
+                values[key] = value
     values |= overrides
+    missing = sorted(key for key, value in values.items() if value == MISSING and not is_open)
+    texts = {key: str(value) for key, value in values.items() if isinstance(value, str | bool)}
     return Hydra(
         known.folder,
-        values,
+        texts,
         None if is_open else frozenset(names),
         {} if is_open else {key: frozenset(map(str, value)) for key, value in below.items() if value},
-        _outputs(values, words),
-        values.get("hydra.job.chdir", str(known.changes_folder)).lower() == "true",
-        tuple(sorted(key for key, value in values.items() if value == MISSING)),
+        _outputs(texts, words),
+        texts.get("hydra.job.chdir", str(known.changes_folder)).lower() == "true",
+        tuple(missing),
     )
+
+
+def _chosen(defaults: Iterable[Any]) -> Iterator[tuple[str, Any]]:
+    """The groups of a list of defaults, and which file of each is taken."""
+    for default in defaults:
+        for key, value in default.items() if isinstance(default, dict) else ():
+            yield str(key).rpartition(" ")[2], value  # behind "optional" or "override"
+
+
+def _is_open(group: Path) -> bool:
+    """Whether files of a group may put keys elsewhere than below its name, or take others by defaults of their own."""
+    texts = [path.read_text(encoding="utf-8", errors="replace") for path in group.glob("*.yaml") if path.is_file()]
+    is_named_otherwise = bool(texts) and not group.name.isidentifier()
+    return is_named_otherwise or any(map(_OPENING.search, texts)) or any(group.glob("*/*.yaml"))
 
 
 def _main(tree: ast.AST) -> ast.Call | None:
@@ -147,12 +166,12 @@ def _read(folder: Path, name: str) -> dict[str, Any] | None:
     return {} if read is None else read if isinstance(read, dict) else None
 
 
-def _flat(values: Mapping[Any, Any], before: str = "") -> Iterator[tuple[str, str]]:
+def _flat(values: Mapping[Any, Any], before: str = "") -> Iterator[tuple[str, Any]]:
     for key, value in values.items():
         if isinstance(value, dict):
             yield from _flat(value, f"{before}{key}.")
-        elif isinstance(value, str | bool):
-            yield f"{before}{key}", str(value)
+        else:
+            yield f"{before}{key}", value
 
 
 def _outputs(values: Mapping[str, str], words: Iterable[str]) -> tuple[str, ...]:
