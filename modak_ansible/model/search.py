@@ -54,5 +54,7 @@ class Search(Model):
         """What tells this study from others: what is searched, and for what training. More trials go on with it."""
         asked = self.model_dump(exclude={"trials", "prune"})
         trained = application.model_dump(mode="json", exclude={"arguments", "work", "words"})
-        usual = [argument for argument in application.arguments if argument[0] not in {one.name for one in self.over}]
+        varied = {one.name for one in self.over}
+        usual: list[object] = [argument for argument in application.arguments if argument[0] not in varied]
+        usual += [word for word in application.words if word.partition("=")[0] not in varied]  # as hydra has them
         return hashlib.sha256(json.dumps([asked, trained, usual], sort_keys=True).encode()).hexdigest()[:12]

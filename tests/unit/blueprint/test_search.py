@@ -55,6 +55,18 @@ def test_more_trials_are_the_same_study_and_another_script_is_not(blueprint):
     assert len(set(studies)) == 4
 
 
+def test_words_tell_studies_apart_but_for_those_that_vary(blueprint):
+    searched(blueprint, "{ epochs: { from: 1, to: 9 } }")
+    blueprint.replace("        search:", "        words: [ a.csv ]\n        search:")
+    studies = [plan_all(blueprint.service, Inputs())[0].study]
+    studies.append(plan_all(blueprint.replace("a.csv", "b.csv").service, Inputs())[0].study)
+    (blueprint.path / "train/train.py").write_text("import hydra\n@hydra.main()\ndef main(cfg): pass\n")
+    for old, new in (("b.csv", "b.csv"), ("batch-size: 128", "batch-size: 64"), ("default: 2", "default: 3")):
+        studies.append(plan_all(blueprint.replace(old, new).service, Inputs())[0].study)
+    assert len(set(studies)) == 4
+    assert studies[-1] == studies[-2]  # of which the usual value of what is searched is another
+
+
 @pytest.mark.parametrize(
     ("over", "place", "words", "hint"),
     [
