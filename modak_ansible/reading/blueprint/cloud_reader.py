@@ -69,10 +69,7 @@ def _shape(node: Node) -> Shape:
 
 def _problems(node: Node, given: dict[str, Item]) -> Iterator[tuple[Item, str, str, str]]:
     """What is wrong: where, the rule, in what way, and what to do."""
-    for name, rule in _RULES.items():
-        for item in (given[name].elements if given[name].is_list else [given[name]]) if name in given else ():
-            if problem := rule(str(item.value)):
-                yield item, "unsafe-value", problem, ""
+    yield from rules.unsafe(given, _RULES)
     provider = str(given["provider"].value) if "provider" in given else ""
     for name, item in given.items():
         if provider and OF_ONE_PROVIDER.get(name, provider) != provider and item.value:

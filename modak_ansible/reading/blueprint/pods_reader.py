@@ -40,10 +40,7 @@ def with_pods(target: Target, node: Node, mistakes: Mistakes) -> Target:
 
 def _problems(node: Node, given: dict[str, Item]) -> Iterator[tuple[Item, str, str, str]]:
     """What is wrong: where, the rule, in what way, and what to do."""
-    for name, rule in _RULES.items():
-        for item in (given[name].elements if given[name].is_list else [given[name]]) if name in given else ():
-            if problem := rule(str(item.value)):
-                yield item, "unsafe-value", problem, ""
+    yield from rules.unsafe(given, _RULES)
     volumes = [name for name in ("persistent_volume_claim", "host_path") if name in given]
     if len(volumes) != 1:
         message = f"both {volumes[0]} and {volumes[1]} are given" if volumes else f"no volume of {node.name} is named"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 from modak_ansible.errors import Location, nearest
 from modak_ansible.model.target import MACHINES, OF_CLOUDS, Pods, Scheduler, Target
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
-from modak_ansible.reading.blueprint.forms.yaml_tree import Item
+from modak_ansible.reading.blueprint.forms.yaml_tree import Item, entries_of
 from modak_ansible.reading.blueprint.target_reader import TARGET
 from modak_ansible.reading.blueprint.types.definitions import Definitions
 from modak_ansible.reading.blueprint.types.functions import function_name
@@ -188,7 +187,7 @@ def with_targets(root: Item, given: Item, definitions: Definitions, mistakes: Mi
         hint = f"say it below the name of one: {targets[0]}: {{ {first}: ... }}"
         mistakes.add(given.key_location(first), "several-targets", message, hint)
     elif alone:
-        named[targets[0]] = Item(given.location, {**alone, **_entries(named.get(targets[0]))}, keys=given.keys)
+        named[targets[0]] = Item(given.location, {**alone, **entries_of(named.get(targets[0]))}, keys=given.keys)
     for name, words in named.items():
         node = templates.entries[name]
         root = replaced(root, ("topology_template", "node_templates", name), described(node, words, mistakes))
@@ -266,7 +265,7 @@ def _of_no_machine(node: Item, given: frozenset[str] | None = None) -> Item:
         left = {}
         for name, entry in capabilities.entries.items():
             values = entry.get("properties")
-            inner = {key: value for key, value in _entries(values).items() if is_kept(value)}
+            inner = {key: value for key, value in entries_of(values).items() if is_kept(value)}
             if name not in _CAPABILITIES:
                 left[name] = entry
             elif values and inner:
@@ -279,7 +278,7 @@ def _with_literals(node: Item, own: Item) -> Item:
     """A node template with what another says of the machine by values that no input gives."""
     sections = [("properties",), *(("capabilities", name, "properties") for name in _CAPABILITIES)]
     for path in sections:
-        for name, value in _entries(own.get(*path)).items():
+        for name, value in entries_of(own.get(*path)).items():
             if function_name(value) is None:
                 node = replaced(node, (*path, name), value)
     return node
@@ -302,10 +301,6 @@ def _is_target(node: Item, definitions: Definitions) -> bool:
 def _type(node: Item) -> str:
     kind = node.get("type")
     return str(kind.value) if kind else ""
-
-
-def _entries(item: Item | None) -> Mapping[str, Item]:
-    return item.entries if item else {}
 
 
 def _used_inputs(root: Item) -> set[str]:

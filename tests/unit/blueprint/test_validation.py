@@ -355,6 +355,17 @@ def test_functions_are_resolved(blueprint):
     assert found.requests[0].application.arguments == (("epochs", "5"), ("copy", "alice"), ("third", "b"))
 
 
+def test_a_property_by_default_and_one_of_a_capability_have_values_too(blueprint):
+    paths = {"default": "cluster, container_runtime", "given": "cluster, scratch, path", "theirs": "cluster, scratch, sharing"}
+    copies = (f"{name}: {{ get_property: [ {path} ] }}" for name, path in paths.items())
+    blueprint.replace("batch-size: 128", "\n          ".join(copies))
+    mistakes = Mistakes()
+    found = read_blueprint(blueprint.service, Inputs(), mistakes)
+    mistakes.raise_if_any()
+    values = {"default": "any", "given": "/scratch", "theirs": "shared"}
+    assert dict(found.requests[0].application.arguments[1:]) == values
+
+
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.text(max_size=40), key=st.sampled_from(["username", "walltime", "script", "framework", "name"]))
 def test_any_text_anywhere_is_taken_or_refused_with_a_place(blueprint, text, key):

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import PurePosixPath
+
+from modak_ansible.reading.blueprint.forms.yaml_tree import Item
 
 _NAME = r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,62}"
 _INTERFACE = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,14}"
@@ -39,6 +42,16 @@ def _is(pattern: str, text: str) -> bool:
 def shown(text: str) -> str:
     """A text on one line, for a message."""
     return text if text.isprintable() and len(text) <= 60 else repr(text[:57] + "..." if len(text) > 60 else text)
+
+
+def unsafe(
+    given: Mapping[str, Item], rules: Mapping[str, Callable[[str], str]]
+) -> Iterator[tuple[Item, str, str, str]]:
+    """What some values, or those in lists, may not be by rules of their names: where, the rule, in what way, a hint."""
+    for name, rule in rules.items():
+        for item in (given[name].elements if given[name].is_list else [given[name]]) if name in given else ():
+            if problem := rule(str(item.value)):
+                yield item, "unsafe-value", problem, ""
 
 
 def name_problem(text: str) -> str:

@@ -76,3 +76,8 @@ def item_from(value: Any, location: Location) -> Item:
     if isinstance(value, list):
         return Item(location, [item_from(each, location) for each in value])
     return Item(location, value, "" if value is None else str(value))
+
+
+def entries_of(item: Item | None) -> Mapping[str, Item]:
+    """The members of a mapping; empty for anything else, and for nothing."""
+    return item.entries if item else {}

@@ -80,6 +80,12 @@ class Definitions:
                 merged.update(element.entries)
         return merged
 
+    def of_capability(self, node_type: str, name: str) -> dict[str, Item]:
+        """The properties of a capability that a node type has."""
+        definition = self.members("node_types", node_type, "capabilities").get(name)
+        kind = definition.get("type") if definition and definition.is_map else definition
+        return self.members("capability_types", str(kind.value) if kind else "", "properties")
+
     def is_known_type(self, name: str) -> bool:
         """Whether a property may be of this type."""
         return name in _SCALARS or name in self.types["data_types"]

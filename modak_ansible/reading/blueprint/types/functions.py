@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from modak_ansible.errors import nearest
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.forms.yaml_tree import Item, item_from
+from modak_ansible.reading.blueprint.types.definitions import Definitions
 
 FUNCTIONS = ("get_input", "get_property", "get_attribute", "get_artifact", "concat", "join", "token")
 _MAX_DEPTH = 20
@@ -31,12 +32,14 @@ class Evaluator:
         inputs: the value of every input that has one.
         templates: the node templates by name.
         mistakes: collects what cannot be resolved.
+        definitions: the types, which have defaults.
     """
 
     inputs: dict[str, Item]
     templates: dict[str, Item]
     declared: set[str]
     mistakes: Mistakes
+    definitions: Definitions
     _values: int = field(default=0, init=False)
     _characters: int = field(default=0, init=False)
 
@@ -99,13 +102,26 @@ class Evaluator:
                 argument.location, "function", f"there is no node {parts[0]}", nearest(parts[0], self.templates)
             )
             return None
-        value = self.templates[owner].get("properties", *parts[1:])
+        value = self._given(self.templates[owner], parts[1:])
         if value is None:
             given = self.templates[owner].get("properties")
             hint = nearest(parts[1], given.entries if given else [])
             self.mistakes.add(argument.location, "function", f"{owner} gives no property {'.'.join(parts[1:])}", hint)
             return None
         return self.resolve(value, owner, depth + 1)
+
+    def _given(self, template: Item, path: list[str]) -> Item | None:
+        """The value of a property, or of a capability's: as a template gives it, or its type's default."""
+        kind, (name, *inner) = str(said.value) if (said := template.get("type")) else "", path
+        own = template.get("properties"), self.definitions.members("node_types", kind, "properties"), path
+        other = template.get("capabilities", name, "properties"), self.definitions.of_capability(kind, name), inner
+        for given, members, parts in (own, other) if inner else (own,):
+            value = given.get(*parts) if given else None
+            schema = members.get(parts[0])
+            value = value or (schema.get("default", *parts[1:]) if schema else None)
+            if value:
+                return value
+        return None
 
     def _text(self, name: str, argument: Item, node: str | None, depth: int) -> Item | None:
         resolved = self.resolve(Item(argument.location, argument.elements), node, depth + 1)

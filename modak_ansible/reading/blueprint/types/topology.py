@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from modak_ansible.errors import Location, nearest
 from modak_ansible.reading.blueprint.forms import text_rules as rules
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
-from modak_ansible.reading.blueprint.forms.yaml_tree import Item
+from modak_ansible.reading.blueprint.forms.yaml_tree import Item, entries_of
 from modak_ansible.reading.blueprint.types.definitions import Definitions
 from modak_ansible.reading.blueprint.types.functions import Evaluator, function_name
 from modak_ansible.reading.blueprint.types.values import ValueChecker, describe, is_required
@@ -83,18 +82,18 @@ def note_shapes(root: Item, mistakes: Mistakes) -> None:
         given = root.get("topology_template", section)
         if given is not None and given.value is not None and not given.is_map:
             mistakes.add(given.location, "wrong-type", f"{section} must be a mapping", f"{section}: {{ NAME: {hint} }}")
-        for name, each in _entries(given).items():
+        for name, each in entries_of(given).items():
             if not each.is_map:
                 message = f"{name} in {section} must be a mapping"
                 mistakes.add(each.location, "wrong-type", message, f"{name}: {hint}")
-    for name, node in _entries(root.get("topology_template", "node_templates")).items():
+    for name, node in entries_of(root.get("topology_template", "node_templates")).items():
         for section in ("properties", "attributes", "capabilities"):
             given = node.get(section)
             if given is not None and given.value is not None and not given.is_map:
                 hint = "site: { properties: ... }" if section == "capabilities" else "NAME: VALUE"
                 message = f"the {section} of {name} must be a mapping"
                 mistakes.add(given.location, "wrong-type", message, f"{section}: {{ {hint} }}")
-        for key, capability in _entries(node.get("capabilities")).items():
+        for key, capability in entries_of(node.get("capabilities")).items():
             place, properties = node.entries["capabilities"].key_location(key), capability.get("properties")
             if properties is None:
                 hint = f"{key}: {{ properties: {{ NAME: VALUE }} }}, or leave it out"
@@ -102,10 +101,6 @@ def note_shapes(root: Item, mistakes: Mistakes) -> None:
             elif not properties.is_map:
                 message = f"the properties of the capability {key} must be a mapping"
                 mistakes.add(properties.location, "wrong-type", message, "properties: { NAME: VALUE }")
-
-
-def _entries(item: Item | None) -> Mapping[str, Item]:
-    return item.entries if item else {}
 
 
 class _Reader:
@@ -129,7 +124,7 @@ class _Reader:
         inputs = self._read_inputs(given_inputs)
         declared = self._topology_item.get("inputs")
         names = set(declared.entries) if declared else set()
-        evaluator = Evaluator(inputs, self._templates, names, self._mistakes)
+        evaluator = Evaluator(inputs, self._templates, names, self._mistakes, self._definitions)
         nodes = {}
         for name, item in self._templates.items():
             if problem := rules.node_name_problem(name):
@@ -264,9 +259,8 @@ class _Reader:
                 self._mistakes.add(
                     place, "unknown-capability", f"{node.name} has no capability {key}", nearest(key, definitions)
                 )
-        for key, definition in definitions.items():
-            kind = definition.get("type") if definition.is_map else definition
-            members = self._definitions.members("capability_types", str(kind.value) if kind else "", "properties")
+        for key in definitions:
+            members = self._definitions.of_capability(node.type, key)
             assigned = given.get(key, "properties") if given else None
             if assigned is not None:
                 node.capabilities[key] = self._resolve(assigned, members, node, evaluator, f"{node.name}.{key}", True)
