@@ -25,7 +25,7 @@ from modak_ansible.planning.this_machine import as_known_here
 from modak_ansible.planning.tracing import key_of, known_needs
 from modak_ansible.reading.blueprint.forms.mistakes import NOT_KEPT, Mistakes
 from modak_ansible.reading.blueprint.reader import Blueprint, Inputs, read_blueprint
-from modak_ansible.reading.blueprint.script.options import check_arguments
+from modak_ansible.reading.blueprint.script.arguments import check_arguments
 from modak_ansible.reading.blueprint.types.parser_check import check_with_tosca_parser, note_what_tosca_parser_finds
 from modak_ansible.reading.requests.recognise import is_request, is_script
 from modak_ansible.store.lists.refusals import known_refusals

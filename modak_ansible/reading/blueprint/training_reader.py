@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import json
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -120,7 +121,8 @@ class TrainingReader:
     def _at(self, request: Request, point: Mapping[str, str | bool]) -> Request:
         application, given = request.application, self._property("work")
         arguments = with_point(application.arguments, point)
-        work = work_of(given.plain() if given else {}, application.workload, arguments)
+        names_of = partial(self._folders.names_of, self._folder / application.folder / application.script)
+        work = work_of(given.plain() if given else {}, application.workload, arguments, names_of)
         application = application.model_copy(update={"arguments": arguments, "work": work})
         return request.model_copy(update={"training": point_name(self._node.name, point), "application": application})
 
@@ -163,10 +165,10 @@ class TrainingReader:
         name_of_script = PurePosixPath(str(self._node.properties["script"].value)).name
         beside: list[SourceFile] = []
         if self._property("files") is None and framework.value != "any":  # which has a script for each framework
-            given = [str(value) for _, value in (*arguments, *environment)]
+            given = [str(value) for _, value in (*arguments, *environment)] + words
             code, beside = counting(here, name_of_script, code, [*given, *self._swept(), *before, *after])
         workload = self._folders.workload(here, self._mistakes)
-        work = self._property("work")
+        work, names_of = self._property("work"), partial(self._folders.names_of, here / name_of_script)
         application = Application(
             name=name,
             framework=str(framework.value),
@@ -181,7 +183,7 @@ class TrainingReader:
             pre_execution=tuple(before),
             post_execution=tuple(after),
             outputs=tuple(outputs),
-            work=work_of(work.plain() if work else {}, workload, arguments),
+            work=work_of(work.plain() if work else {}, workload, arguments, names_of),
             workload=workload,
             distributed_training=bool((said := self._property("distributed_training")) and said.value),
             distributed=self._distributed(),
@@ -199,11 +201,11 @@ class TrainingReader:
         return Distributed(**said.plain())
 
     def _swept(self) -> list[str]:
-        """The values that arguments take in a sweep."""
-        section = self._property("sweep")
-        return [
-            str(element.value) for item in (section.entries.values() if section else ()) for element in item.elements
-        ]
+        """The values that arguments take in a sweep, or among the choices of a search."""
+        search = self._property("search")
+        sections = [self._property("sweep"), search.get("over") if search else None]
+        items = [item for section in sections if section for item in section.entries.values()]
+        return [str(element.value) for item in items for element in item.elements]
 
     def _script(self, datasets: Sequence[Dataset]) -> tuple[PurePosixPath, list[SourceFile]] | None:
         item = self._property("script")

@@ -24,14 +24,14 @@ def arguments_of(words: Sequence[str], declared: Sequence[Option]) -> tuple[dict
         if is_given:
             if len(bare) == 1:  # of which = is the value's first letter
                 return {}, list(words)
-            _add(found, bare, value)
+            _add(found, bare, value, option)
             continue
         takes = option.takes_value if option else None
         follows = bool(left) and (not left[0].startswith("-") or _is_number(left[0]))
         if takes is False or (takes is None and not follows):
-            _add(found, bare, True)
+            _add(found, bare, True, option)
         elif follows:
-            _add(found, bare, left.pop(0))
+            _add(found, bare, left.pop(0), option)
         else:
             return {}, list(words)
     if any(isinstance(value, list) and True in value for value in found.values()):
@@ -50,8 +50,8 @@ def given_as(name: str, value: str = "") -> list[str]:
     return [f"{name}{value or '...'}"] if name.endswith("=") else [value or name.upper()]
 
 
-def _add(found: dict[str, Any], name: str, value: Any) -> None:
-    if name not in found:
+def _add(found: dict[str, Any], name: str, value: Any, option: Option | None) -> None:
+    if name not in found or (option and option.keeps_last):
         found[name] = value
     else:
         before = found[name]

@@ -19,7 +19,7 @@ from modak_ansible.model.scaled import Scale
 from modak_ansible.model.target import Scheduler, Target
 from modak_ansible.reading.blueprint.forms.forms import FieldProblem
 from modak_ansible.reading.blueprint.forms.forms import Path as FieldPath
-from modak_ansible.reading.blueprint.script.folder import work_of
+from modak_ansible.reading.blueprint.script.folder import ScriptFolders, work_of
 from modak_ansible.reading.requests.application.code import Code, code_of
 from modak_ansible.reading.requests.application.data import Data, program_data, samples_of, training_data
 from modak_ansible.reading.requests.application.hpc import build_of, program_framework, program_of_form, with_library
@@ -181,7 +181,8 @@ class Mapper:
             "type": config.type, "parameters": config.parameters, "layers": config.layers, "samples": count,
             "sample_bytes": each,
         }  # fmt: skip
-        return work_of(given, code.workload, code.arguments)
+        names_of = partial(ScriptFolders().names_of, self._file.parent / code.folder / code.script)
+        return work_of(given, code.workload, code.arguments, names_of)
 
     def _application(
         self, framework: str, image: GivenImage | None, code: Code, data: Data, work: Work, shape: ProcessLayout

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from modak_ansible.planning.service import plan_blueprint
+from modak_ansible.planning.service import plan_all, plan_blueprint
 from modak_ansible.reading.blueprint.files import code_files
 from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.reading.blueprint.script.counting import counting
@@ -99,6 +99,18 @@ def test_only_a_change_of_what_counts_is_another_training(blueprint):
     assert [file.path for file in plan.beside] == ["evaluate.py", "more.py"]
     (folder / "helpers.py").write_text("x = 2\n")
     assert digest_of(blueprint) != first
+
+
+@pytest.mark.parametrize(
+    "more",
+    ["words: [ table.csv ]", "search: { trials: 3, objective: loss, over: { batch-size: [ 128, table.csv ] } }"],
+)
+def test_words_and_the_choices_of_a_search_name_files_too(blueprint, more):
+    (blueprint.path / "train" / "table.csv").write_text("1\n")
+    (blueprint.path / "train" / "other.csv").write_text("1\n")
+    blueprint.replace("batch-size: 128", f"batch-size: 128\n        {more}")
+    (planned,) = plan_all(blueprint.service, Inputs())
+    assert [file.path for file in planned.plan.beside] == ["other.csv"]
 
 
 def test_files_that_are_named_all_count(blueprint):

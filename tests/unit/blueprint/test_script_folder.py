@@ -37,6 +37,16 @@ def test_arguments_tell_the_work_when_nobody_else_does(blueprint):
     assert (work.epochs, work.batch_size, work.workload, work.parameters) == (2, 128, "", None)
 
 
+@pytest.mark.parametrize("argument", ["e: 50", "epoch: 50", "n: 50", "epochs: 50.0"])
+def test_epochs_are_known_by_whatever_name_they_are_given(blueprint, argument):
+    (blueprint.path / "train" / "train.py").write_text(
+        "import argparse\np = argparse.ArgumentParser()\np.add_argument('-e', '--epochs')\n"
+        "p.add_argument('-n', dest='epochs')\np.add_argument('--batch-size')\np.parse_args()\n"
+    )
+    blueprint.replace("epochs: { get_input: epochs }", argument)
+    assert application(blueprint).work.epochs == 50
+
+
 def test_workload_yaml_tells_more(blueprint):
     (blueprint.path / "train" / "workload.yaml").write_text(WORKLOAD)
     made = application(blueprint)

@@ -398,7 +398,7 @@ def test_options_of_commands_are_those_of_one_of_them(blueprint, words, said):
     ("declared", "number"),
     [
         ({"--epochs": 3}, 3), ({"--num-epochs": 4, "--warmup-epochs": 1}, 4), ({"--batch-size": 3}, None), ({"--epochs": None}, None),
-        ({"--epochs": 3, "--save-every-epochs": 2}, 3), ({"--epochs": 3, "--pretrain-epochs": 8}, None),
+        ({"--epochs": 3.0}, 3), ({"--epochs": 3, "--save-every-epochs": 2}, 3), ({"--epochs": 3, "--pretrain-epochs": 8}, None),
     ],
 )  # fmt: skip
 def test_the_epochs_of_a_script_are_known_where_its_source_says_one_number(tmp_path, declared, number):
@@ -421,3 +421,62 @@ def test_a_parser_s_name_may_stand_for_something_else_within_a_comprehension(blu
     source = f"import argparse\np = argparse.ArgumentParser()\np.add_argument('--lr')\np.parse_args()\nx = {other}\n"
     mistakes, _ = check(blueprint, source, "rl: 1")
     assert bool(mistakes) == certain
+
+
+SCORES = """\
+import argparse
+def add(p): p.add_argument("--checkpoint", required=True)
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--checkpoint", required=True)
+    parser.parse_args()
+"""
+GUARD = "if __name__ == '__main__':\n    main()\n"
+
+
+@pytest.mark.parametrize(
+    ("more", "guard", "needed"),
+    [
+        ("p = argparse.ArgumentParser()\np.parse_args()\n", "", []),
+        ("p = argparse.ArgumentParser()\nevaluate.add(p)\np.parse_args()\n", "", ["--checkpoint"]),
+        ("evaluate.main()\n", "", ["--checkpoint"]),
+        ("evaluate.score()\n", GUARD, []),
+    ],
+)
+def test_what_an_imported_script_needs_is_not_needed_of_the_script(tmp_path, more, guard, needed):
+    options = script(tmp_path, f"import argparse\nimport evaluate\n{more}", evaluate=SCORES + guard)
+    assert list(options.missing([])) == needed
+    assert options.problem("checkpoint", "x") == ("", "")
+
+
+def test_an_option_that_is_declared_twice_is_one(tmp_path):
+    text = """\
+import argparse, sys
+p = argparse.ArgumentParser()
+if sys.platform == "linux":
+    p.add_argument("--device", choices=["cpu", "cuda"], required=True)
+else:
+    p.add_argument("--device", choices=["cpu", "mps"], required=True)
+p.add_argument("--device-id")
+p.parse_args()
+"""
+    options = script(tmp_path, text)
+    assert options.problem("device", "mps") == ("", "")
+    assert options.problem("devic", "cuda")[0] == "cannot tell whether --devic is --device or --device-id"
+    assert options.problem("device", "tpu")[0] == "does not know tpu for --device"
+    assert list(options.missing([])) == ["--device"]
+
+
+@pytest.mark.parametrize(
+    ("declared", "hint"),
+    [
+        ("nargs='+', type=int", 'words: [ --layers, "64", "32" ]'),
+        ("type=int", "give it one; sweep: { layers: [ ... ] } trains with each"),
+        ("action='append'", ""),
+        ("action='extend', nargs='+'", ""),
+    ],
+)
+def test_of_several_values_the_last_alone_would_count(blueprint, declared, hint):
+    source = f"import argparse\np = argparse.ArgumentParser()\np.add_argument('--layers', {declared})\np.parse_args()\n"
+    said = f"service.yaml:40:19: argument: train.py keeps only the last of 2 values for --layers ({hint})"
+    assert check(blueprint, source, "layers: [ 64, 32 ]") == [[said] if hint else [], []]

@@ -85,3 +85,8 @@ def test_what_is_missing_is_given_as_the_script_takes_it():
     assert given_as("db=", "mysql") == ["db=mysql"]  # of hydra's, in one word
     assert given_as("data", "a.csv") == ["a.csv"]
     assert [given_as(name) for name in ("--lr", "db=", "data")] == [["--lr", "..."], ["db=..."], ["DATA"]]
+
+
+def test_of_an_option_that_does_not_repeat_the_last_value_counts_as_it_does_for_argparse():
+    option = Option(("--lr",), True, "float", keeps_last=True)
+    assert arguments_of(["--lr", "1", "--lr=2"], [option]) == ({"lr": "2"}, [])

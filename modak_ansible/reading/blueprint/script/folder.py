@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,8 @@ from modak_ansible.reading.blueprint.forms.kept_tree import read_kept_yaml
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.forms.yaml_tree import Item
 from modak_ansible.reading.blueprint.script.hydra import takes_overrides
+from modak_ansible.reading.blueprint.script.option import EPOCHS, whole
+from modak_ansible.reading.blueprint.script.options import Options, options_of
 from modak_ansible.reading.blueprint.script.syntax import nodes_of, syntax_of
 
 WORKLOAD_FILE = "workload.yaml"
@@ -26,9 +28,9 @@ _RUNTIME = "modak_runtime"
 # Libraries whose trainers run the loop, and tell the runtime what a line in the script would.
 _TRAINERS = {"transformers", "lightning", "pytorch_lightning", "trl"}
 _TRAINS = re.compile(rb"Trainer\b|\bLightningCLI\b")
-EPOCHS = ("epochs", "num_epochs", "n_epochs", "max_epochs", "num_train_epochs")
 # Options by which scripts are told what they compute, with _ for -.
 _ARGUMENTS = {"epochs": EPOCHS, "batch_size": ("batch_size",), "samples": ("images", "limit")}
+_KNOWN = {name for names in _ARGUMENTS.values() for name in names}
 
 
 class ScriptFolders:
@@ -39,6 +41,7 @@ class ScriptFolders:
         self._workloads: dict[Path, Workload | None] = {}
         self._prepares: dict[Path, bool] = {}
         self._overrides: dict[Path, bool] = {}
+        self._options: dict[Path, Options | None] = {}
 
     def files(
         self, folder: Path, patterns: list[str] | None, *, top: Path, data: Mapping[Path, bool]
@@ -61,6 +64,14 @@ class ScriptFolders:
         if script not in self._overrides:
             self._overrides[script] = takes_overrides(script)
         return self._overrides[script]
+
+    def names_of(self, script: Path, name: str) -> frozenset[str]:
+        """All names of the option that a name of a script's command line stands for, such as its letter."""
+        if script not in self._options:
+            self._options[script] = options_of(script)
+        options = self._options[script]
+        found = [each.plain_names for each in options.meant(name)] if options else []
+        return frozenset.intersection(*found) if found else frozenset()
 
     def prepares(self, folder: Path, code: Iterable[SourceFile]) -> bool:
         """Whether one of the files imports the runtime, to call prepare, or trains with a trainer that is reached."""
@@ -126,8 +137,15 @@ def _note(root: Item, error: Exception, mistakes: Mistakes) -> None:
         mistakes.add(place.location, "workload", f"{name}: {what}", hint)
 
 
-def work_of(given: Mapping[str, Any], workload: Workload | None, arguments: Iterable[tuple[str, str | bool]]) -> Work:
-    """What a training computes: as the user says, else as its arguments say, else as workload.yaml says."""
+def work_of(
+    given: Mapping[str, Any], workload: Workload | None, arguments: Iterable[tuple[str, str | bool]],
+    names_of: Callable[[str], Iterable[str]] = lambda name: (),  # noqa: ARG005
+) -> Work:  # fmt: skip
+    """What a training computes: as the user says, else as its arguments say, else as workload.yaml says.
+
+    Args:
+        names_of: an option's name gives all that it has, with _ for -.
+    """
     facts: dict[str, Any] = {}
     if workload is not None:
         facts = {
@@ -135,10 +153,13 @@ def work_of(given: Mapping[str, Any], workload: Workload | None, arguments: Iter
             "parameters": workload.parameters,
             "gflop_per_sample": workload.gflop_per_image,
         }
-    said = {name.replace("-", "_"): value for name, value in arguments}
+    said: dict[str, str | bool] = {}
+    for name, value in arguments:
+        plain = name.replace("-", "_")
+        said |= dict.fromkeys((plain,) if plain in _KNOWN else (plain, *names_of(name)), value)
     for fact, options in _ARGUMENTS.items():
         values = [said[option] for option in options if option in said]
-        if values and isinstance(values[0], str) and values[0].isascii() and values[0].isdigit() and int(values[0]):
-            facts[fact] = int(values[0])
+        if values and (number := whole(values[0])):
+            facts[fact] = number
     facts.update({name: value for name, value in given.items() if value not in (None, "")})
     return Work(**facts)

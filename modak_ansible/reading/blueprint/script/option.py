@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import Any, NamedTuple
+
+# Those by which scripts are told how many epochs they train, with _ for -.
+EPOCHS = ("epochs", "num_epochs", "n_epochs", "max_epochs", "num_train_epochs")
 
 
 class Option(NamedTuple):
@@ -14,6 +18,14 @@ class Option(NamedTuple):
     is_required: bool = False  # whether the script does not start without it
     default: Any = None  # what it is where nobody gives it; None where that is not known, or nothing
     held_by: str = ""  # the name under which the script has its value; empty for that of its longest name
+    keeps_last: bool = False  # whether of several that are given only the last one counts, for certain
+    nargs: Any = None  # how many values one takes, as argparse has it; None for a single one
+
+    @property
+    def plain_names(self) -> frozenset[str]:
+        """Its names as a script's variables have them: without dashes before, and with _ for -."""
+        names = {*self.names, self.held_by} - {""}
+        return frozenset(name.lstrip("-").replace("-", "_") for name in names)
 
 
 def literal(node: ast.expr | None) -> Any:
@@ -22,3 +34,9 @@ def literal(node: ast.expr | None) -> Any:
         return ast.literal_eval(node) if node is not None else None
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return None
+
+
+def whole(value: object) -> int | None:
+    """The whole number that an option is, be it written as 3.0; None for anything else."""
+    matched = re.fullmatch(r"(\d{1,18})(\.0*)?", str(value), re.ASCII)
+    return int(matched[1]) if matched else None

@@ -5,23 +5,13 @@ from __future__ import annotations
 import ast
 import difflib
 import re
-from collections.abc import Callable, Iterable, Iterator
-from itertools import takewhile
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from modak_ansible.errors import NEAR, nearest
-from modak_ansible.model.application import Application
-from modak_ansible.model.request import Request
-from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
-from modak_ansible.reading.blueprint.forms.text_rules import option_problem
-from modak_ansible.reading.blueprint.reader import Blueprint
-from modak_ansible.reading.blueprint.script.folder import EPOCHS
-from modak_ansible.reading.blueprint.script.hydra import Hydra, hydra_of_script
-from modak_ansible.reading.blueprint.script.option import Option
-from modak_ansible.reading.blueprint.script.paths import path_slips
+from modak_ansible.errors import nearest
+from modak_ansible.reading.blueprint.script.option import EPOCHS, Option, whole
 from modak_ansible.reading.blueprint.script.source import ScriptSource, source_of
-from modak_ansible.reading.blueprint.script.starting import start_problem
 from modak_ansible.reading.blueprint.script.syntax import syntax_of
 
 _MAX_BYTES = 2**20
@@ -52,19 +42,33 @@ class Options(NamedTuple):
         if value is False:
             return "", ""
         written = _written(name)
-        found = self._meant(written)
+        found = self.meant(name)
         if not found:
             return self.unknown(name)
         if len(found) > 1 and self.has_commands:
             return "", ""
-        if len(found) > 1:
-            names = sorted(known for each in found for known in each.names if known.startswith(written))
+        # what both arms of an if declare, or two files, has one name
+        begun = [{known for known in each.names if known.startswith(written)} for each in found]
+        if not set.intersection(*begun):
+            names = sorted(set.union(*begun))
             return f"cannot tell whether {written} is {' or '.join(names)}", "write it in full"
-        return _value_problem(found[0], written, value)
+        problems = [_value_problem(each, written, value) for each in found]
+        return next((each for each in problems if not each[0]), problems[0])
+
+    def repeated(self, name: str, values: Sequence[str | bool]) -> tuple[str, str]:
+        """What becomes of several values of one name, and a hint; empty where the script takes them all, or may."""
+        found = self.meant(name)
+        if len(values) == 1 or not found or not all(each.keeps_last for each in found):
+            return "", ""
+        problem = f"keeps only the last of {len(values)} values for {_written(name)}"
+        if found[0].nargs in (None, "?"):
+            return problem, f"give it one; sweep: {{ {name}: [ ... ] }} trains with each"
+        listed = ", ".join(f'"{value}"' for value in values)
+        return problem, f"words: [ {_written(name)}, {listed} ]"
 
     def unknown(self, name: str) -> tuple[str, str]:
         """What is to be said of a name that no option has, and a hint; empty where one has it, or may have it."""
-        if self._meant(_written(name)):
+        if self.meant(name):
             return "", ""
         if self.has_more and not self._is_slip(name):
             return "", ""
@@ -75,14 +79,13 @@ class Options(NamedTuple):
         places."""
         if self.has_commands:
             return
-        given = [each for name in names for each in self._meant(_written(name))]
-        for each in self.declared:
-            if each.is_required and each not in given:
-                yield max(each.names, key=len)
-        yield from self.places
+        given = [each for name in names for each in self.meant(name)]
+        needed = [max(each.names, key=len) for each in self.declared if each.is_required and each not in given]
+        yield from dict.fromkeys((*needed, *self.places))
 
-    def _meant(self, written: str) -> list[Option]:
-        """The option of a name, or all that the name is the beginning of."""
+    def meant(self, name: str) -> list[Option]:
+        """The options of a name without dashes, or all that it is the beginning of."""
+        written = _written(name)
         exact = [each for each in self.declared if written in each.names]
         if exact or not self.abbreviates or not written.startswith("--"):
             return exact
@@ -113,7 +116,7 @@ def options_of(script: Path, switches: Iterable[str] | None = None) -> Options |
         return None
     library = library_options(found.values())
     if library:
-        besides = (option for source in found.values() for option in source.options)
+        besides = _taken([*found.values()])
         abbreviates = any(source.parsed for source in found.values())  # its parser is one of argparse's
         return Options((*library, *besides, Option(("-h", "--help"), False)), False, abbreviates, has_more=True)
     makes_names = any(script_source.makes_names for script_source in found.values())
@@ -129,7 +132,7 @@ def options_of(script: Path, switches: Iterable[str] | None = None) -> Options |
         return None
     named = [Option((f"--{switch.replace('_', '-')}",)) for switch in (switches or ())] if makes_names else []
     declared = (
-        *(option for script_source in found.values() for option in script_source.options),
+        *_taken([*found.values()]),
         *named,
         Option(("-h", "--help"), False),
     )
@@ -147,16 +150,26 @@ def default_epochs(script: Path) -> int | None:
     """The default of the option of a script that says how many epochs it trains; None where it has no number, or where
     another option says how many another loop trains."""
     options = options_of(script)
-    named = {
-        name.lstrip("-").replace("-", "_"): option
-        for option in (options.declared if options else ())
-        for name in option.names
-    }
+    named = {name: option for option in (options.declared if options else ()) for name in option.plain_names}
     found = [option for name, option in named.items() if name in EPOCHS]
     others = [name for name in named if name.endswith("epochs") and name not in EPOCHS]
     if not found or any(not _AMONG_EPOCHS.search(name) for name in others):
         return None
-    return int(found[0].default) if str(found[0].default).isdecimal() else None
+    return whole(found[0].default)
+
+
+def _taken(sources: Sequence[ScriptSource]) -> Iterator[Option]:
+    """The options of a script and of the files that it imports.
+
+    A file that is a script, too, needs its own where it is started itself; so does any other where the script has a
+    parser of its own, and hands it to nobody.
+    """
+    first, *others = sources
+    has_own = first.makes_parsers and first.parses and not first.handed_to
+    yield from first.options
+    for other in others:
+        is_needed = not (has_own or other.is_script)
+        yield from (each._replace(is_required=each.is_required and is_needed) for each in other.options)
 
 
 def _needed(source: ScriptSource) -> tuple[str, ...]:
@@ -169,95 +182,6 @@ def library_options(sources: Iterable[ScriptSource]) -> list[Option]:
     parsed = {name for source in sources for name in source.parsed}
     fields = [each for source in sources for name, own in source.classes.items() if name in parsed for each in own]
     return [*(flag for source in sources for flag in source.flags), *fields]
-
-
-def check_arguments(blueprint: Blueprint, mistakes: Mistakes, warnings: Mistakes) -> None:
-    """Notes the arguments that a training's script would end at; where its source leaves a doubt, as a warning."""
-    known: dict[Path, Options | None] = {}
-    for request in blueprint.requests:
-        application = request.application
-        if not application.script or application.framework == "any":  # a workload names the script of each framework
-            continue
-        script = blueprint.folder / application.folder / application.script
-        if script not in known:
-            known[script] = options_of(script, _switches(application))
-        options, places = known[script], blueprint.places.get(request.training, {})
-        if found := start_problem(script, application.words, has_more=bool(application.arguments)):
-            place = places.get("words" if found.is_of_words else "script") or blueprint.place(
-                request.training, "script"
-            )
-            mistakes.add(place, "script", f"{application.script} {found.problem}", found.hint)
-        _check_paths(script, request, blueprint, warnings)
-        if hydra := hydra_of_script(script, application.words):
-            _check_overrides(hydra, request, blueprint, mistakes)
-            continue
-        if options is None:
-            continue
-        into, certainty = (mistakes, "") if options.are_all else (warnings, ", as far as its source shows")
-        for name in _options_in(application.words):
-            problem, hint = options.unknown(name)
-            if problem:
-                place = places.get("words") or blueprint.place(request.training, "arguments")
-                into.add(place, "argument", f"{application.script} {problem}{certainty}", hint)
-        for name, value in application.arguments:
-            problem, hint = options.problem(name, value)
-            about = f"sweep.{name}" if f"sweep.{name}" in places and "no option" not in problem else f"arguments.{name}"
-            if problem:
-                place = places.get(about) or blueprint.place(request.training, "arguments")
-                into.add(place, "argument", f"{application.script} {problem}{certainty}", hint)
-        if options.are_all and not application.words and application.workload is None:
-            _check_missing(options, request, blueprint, mistakes)
-
-
-def _check_missing(options: Options, request: Request, blueprint: Blueprint, mistakes: Mistakes) -> None:
-    """Notes what a training's script does not start without."""
-    application, place = request.application, blueprint.place(request.training, "arguments")
-    for name in options.missing(name for name, value in application.arguments if value is not False):
-        message = f"{application.script} does not start without {name}"
-        if name.startswith("-"):
-            mistakes.add(place, "argument", message, f"{name.lstrip('-')}: its value")
-        else:
-            mistakes.add(place, "argument", message, f"words: [ {name.upper()} ]")
-
-
-def _check_paths(script: Path, request: Request, blueprint: Blueprint, warnings: Mistakes) -> None:
-    """Notes paths that look like slips; what a script makes of them nobody knows."""
-    application, places = request.application, blueprint.places.get(request.training, {})
-    for slip in path_slips(script.parent, application.arguments, application.words, application.outputs):
-        place = places.get(f"arguments.{slip.option}") or places.get("words")
-        message = f"{slip.path}, which {application.script} is given, is not there"
-        warnings.add(
-            place or blueprint.place(request.training, "arguments"), "argument", message, f"{NEAR}{slip.meant}?"
-        )
-
-
-def _check_overrides(hydra: Hydra, request: Request, blueprint: Blueprint, mistakes: Mistakes) -> None:
-    """Notes what hydra does not know, or misses, of a training's words."""
-    application, places = request.application, blueprint.places.get(request.training, {})
-    for word in application.words:
-        problem, hint = hydra.problem(word)
-        place = places.get(f"arguments.{word.partition('=')[0]}") or places.get("words")
-        if problem:
-            place = place or blueprint.place(request.training, "arguments")
-            mistakes.add(place, "argument", f"{application.script} {problem}", hint)
-    for name in hydra.missing:
-        message = f"{application.script} does not start without {name}"
-        mistakes.add(blueprint.place(request.training, "arguments"), "argument", message, f'words: [ "{name}=VALUE" ]')
-
-
-def _options_in(words: Iterable[str]) -> Iterator[str]:
-    """The names of the long options among the words of a command line, up to ``--``."""
-    for word in takewhile(lambda each: each != "--", words):
-        name = word[2:].partition("=")[0]
-        if word.startswith("--") and not option_problem(name):
-            yield name
-
-
-def _switches(application: Application) -> set[str] | None:
-    """The switches that workload.yaml names, where the script is one of its own."""
-    scripts = application.workload.scripts if application.workload else ()
-    own = [script for script in scripts if script.script == application.script]
-    return {name for each in own for name in each.switches} if own else None
 
 
 def _sources(script: Path) -> dict[str, ScriptSource]:

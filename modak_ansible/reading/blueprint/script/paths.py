@@ -9,7 +9,9 @@ from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-OF_OUTPUT = re.compile(r"(^|_)(out|output|save|saved|checkpoint|ckpt|log|logs|result|results|export|cache)(_|$)")
+OF_OUTPUT = re.compile(
+    r"(^|_)(out|outputs?|saved?|checkpoints?|ckpts?|logs?|results?|runs?|work|tb|tensorboard|export|cache)(_?dir)?(_|$)"
+)
 _ALIKE = 0.8  # as difflib counts it
 _MOST_LETTERS, _MOST_BESIDE = 200, 1000
 

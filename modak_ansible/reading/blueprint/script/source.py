@@ -26,8 +26,6 @@ _GROUPS = ("add_argument_group", "add_mutually_exclusive_group", "add_subparsers
 _ALONE = ("store_true", "store_false", "store_const", "append_const", "count", "help", "version")
 _CLICK_PLAIN = ("argument", "help_option", "version_option", "pass_context", "pass_obj")
 
-_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -44,6 +42,7 @@ class ScriptSource:
         abbreviates: whether its parsers take the beginning of a name for it.
         handed_to: the modules whose code gets a parser, and may add to it; empty for code that nobody knows.
         makes_names: whether options get their names at run time.
+        is_script: whether it is a script of its own where it is started itself, and not imported.
         is_dynamic: whether options may be declared in ways that are not seen.
         has_commands: whether a word names one of several commands, and options may be another's.
         is_doubtful: whether the options that are seen may not be those of the script's own command line.
@@ -63,6 +62,7 @@ class ScriptSource:
         self.abbreviates = True
         self.handed_to: set[str] = set()
         self.makes_names = False
+        self.is_script = any(isinstance(each, ast.If) and "__name__" in ast.unparse(each.test) for each in tree.body)
         self.is_dynamic = False
         self.is_doubtful = False
         self.has_commands = False
@@ -202,7 +202,9 @@ class ScriptSource:
             return False
         within: ast.AST | None = node
         while within is not None:
-            if any(name.id == node.id for target in _targets_within(within) for name in _names_in(target)):
+            loops: list[ast.comprehension] = getattr(within, "generators", [])
+            targets = [each for loop in loops for each in ast.walk(loop.target)]
+            if any(isinstance(each, ast.Name) and each.id == node.id for each in targets):
                 return False
             if isinstance(within, ast.Lambda) and node.id in {argument.arg for argument in within.args.args}:
                 return False
@@ -316,7 +318,7 @@ class ScriptSource:
         required = literal(given.get("required")) is True and not {"default", "envvar", "prompt"} & set(given)
         held_by = next((word for word in words if not word.startswith("-")), "").partition("/")[0]
         default = _text_of(given.get("default"))
-        return Option(names, takes_value, kind, is_required=required, default=default, held_by=held_by)
+        return Option(names, takes_value, kind, None, bool(required), default, held_by, keeps_last=takes_value is True)
 
     def _of_typer(self, function: Function) -> Iterator[Option | None]:
         """The options of a function; None for what may declare others."""
@@ -410,7 +412,8 @@ def _argument(call: ast.Call) -> Option | None:
     known = tuple(choices) if isinstance(choices, list | tuple) else None
     if not names[0].startswith("-"):
         required = action is None and ("nargs" not in given or literal(given["nargs"]) == "+")
-    return Option(names, None if "nargs" in given else True, name, known, required, default, held_by)
+    takes, keeps_last = None if "nargs" in given else True, action is None or literal(action) == "store"
+    return Option(names, takes, name, known, required, default, held_by, keeps_last, literal(given.get("nargs")))
 
 
 def _is_dataclass(node: ast.ClassDef) -> bool:
@@ -434,11 +437,3 @@ def _text_of(node: ast.expr | None) -> Any:
     if isinstance(node, ast.Call) and len(node.args) == 1 and not node.keywords:
         node = node.args[0]
     return literal(node)
-
-
-def _targets_within(node: ast.AST) -> list[ast.expr]:
-    return [each.target for each in node.generators] if isinstance(node, _COMPREHENSIONS) else []
-
-
-def _names_in(target: ast.expr) -> list[ast.Name]:
-    return [each for each in ast.walk(target) if isinstance(each, ast.Name)]

@@ -1,0 +1,120 @@
+"""Whether a training's script takes the arguments and words that a blueprint gives it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import takewhile
+from pathlib import Path
+
+from modak_ansible.errors import NEAR
+from modak_ansible.model.application import Application
+from modak_ansible.model.request import Request
+from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
+from modak_ansible.reading.blueprint.forms.text_rules import option_problem
+from modak_ansible.reading.blueprint.reader import Blueprint
+from modak_ansible.reading.blueprint.script.hydra import Hydra, hydra_of_script
+from modak_ansible.reading.blueprint.script.options import Options, options_of
+from modak_ansible.reading.blueprint.script.paths import path_slips
+from modak_ansible.reading.blueprint.script.starting import start_problem
+
+
+def check_arguments(blueprint: Blueprint, mistakes: Mistakes, warnings: Mistakes) -> None:
+    """Notes the arguments that a training's script would end at; where its source leaves a doubt, as a warning."""
+    known: dict[Path, Options | None] = {}
+    for request in blueprint.requests:
+        application = request.application
+        if not application.script or application.framework == "any":  # a workload names the script of each framework
+            continue
+        script = blueprint.folder / application.folder / application.script
+        if script not in known:
+            known[script] = options_of(script, _switches(application))
+        options, places = known[script], blueprint.places.get(request.training, {})
+        if found := start_problem(script, application.words, has_more=bool(application.arguments)):
+            place = places.get("words" if found.is_of_words else "script") or blueprint.place(
+                request.training, "script"
+            )
+            mistakes.add(place, "script", f"{application.script} {found.problem}", found.hint)
+        _check_paths(script, request, blueprint, warnings)
+        if hydra := hydra_of_script(script, application.words):
+            _check_overrides(hydra, request, blueprint, mistakes)
+            continue
+        if options is None:
+            continue
+        _check_options(options, request, blueprint, mistakes if options.are_all else warnings)
+        if options.are_all and not application.words and application.workload is None:
+            _check_missing(options, request, blueprint, mistakes)
+
+
+def _check_options(options: Options, request: Request, blueprint: Blueprint, into: Mistakes) -> None:
+    """Notes what a script's options have against a training's words and arguments."""
+    application, places = request.application, blueprint.places.get(request.training, {})
+    certainty = "" if options.are_all else ", as far as its source shows"
+    usual = blueprint.place(request.training, "arguments")
+    given: dict[str, list[str | bool]] = {}
+    for name in _options_in(application.words):
+        problem, hint = options.unknown(name)
+        if problem:
+            into.add(places.get("words") or usual, "argument", f"{application.script} {problem}{certainty}", hint)
+    for name, value in application.arguments:
+        problem, hint = options.problem(name, value)
+        about = f"sweep.{name}" if f"sweep.{name}" in places and "no option" not in problem else f"arguments.{name}"
+        if problem:
+            into.add(places.get(about) or usual, "argument", f"{application.script} {problem}{certainty}", hint)
+        elif value is not False:
+            given.setdefault(name, []).append(value)
+    for name, values in given.items():
+        problem, hint = options.repeated(name, values)
+        if problem:
+            place = places.get(f"arguments.{name}") or usual
+            into.add(place, "argument", f"{application.script} {problem}{certainty}", hint)
+
+
+def _check_missing(options: Options, request: Request, blueprint: Blueprint, mistakes: Mistakes) -> None:
+    """Notes what a training's script does not start without."""
+    application, place = request.application, blueprint.place(request.training, "arguments")
+    for name in options.missing(name for name, value in application.arguments if value is not False):
+        message = f"{application.script} does not start without {name}"
+        if name.startswith("-"):
+            mistakes.add(place, "argument", message, f"{name.lstrip('-')}: its value")
+        else:
+            mistakes.add(place, "argument", message, f"words: [ {name.upper()} ]")
+
+
+def _check_paths(script: Path, request: Request, blueprint: Blueprint, warnings: Mistakes) -> None:
+    """Notes paths that look like slips; what a script makes of them nobody knows."""
+    application, places = request.application, blueprint.places.get(request.training, {})
+    for slip in path_slips(script.parent, application.arguments, application.words, application.outputs):
+        place = places.get(f"arguments.{slip.option}") or places.get("words")
+        message = f"{slip.path}, which {application.script} is given, is not there"
+        warnings.add(
+            place or blueprint.place(request.training, "arguments"), "argument", message, f"{NEAR}{slip.meant}?"
+        )
+
+
+def _check_overrides(hydra: Hydra, request: Request, blueprint: Blueprint, mistakes: Mistakes) -> None:
+    """Notes what hydra does not know, or misses, of a training's words."""
+    application, places = request.application, blueprint.places.get(request.training, {})
+    for word in application.words:
+        problem, hint = hydra.problem(word)
+        place = places.get(f"arguments.{word.partition('=')[0]}") or places.get("words")
+        if problem:
+            place = place or blueprint.place(request.training, "arguments")
+            mistakes.add(place, "argument", f"{application.script} {problem}", hint)
+    for name in hydra.missing:
+        message = f"{application.script} does not start without {name}"
+        mistakes.add(blueprint.place(request.training, "arguments"), "argument", message, f'words: [ "{name}=VALUE" ]')
+
+
+def _options_in(words: Iterable[str]) -> Iterator[str]:
+    """The names of the long options among the words of a command line, up to ``--``."""
+    for word in takewhile(lambda each: each != "--", words):
+        name = word[2:].partition("=")[0]
+        if word.startswith("--") and not option_problem(name):
+            yield name
+
+
+def _switches(application: Application) -> set[str] | None:
+    """The switches that workload.yaml names, where the script is one of its own."""
+    scripts = application.workload.scripts if application.workload else ()
+    own = [script for script in scripts if script.script == application.script]
+    return {name for each in own for name in each.switches} if own else None
