@@ -55,8 +55,11 @@ def read_by(
     found: dict[Path, Read] = {}
     for name, value in options.items():
         path = folder / expanded(value) if _is_path(value) else None
-        if path and path.exists() and not OF_OUTPUT.search(name.replace("-", "_")):
-            found.setdefault(path, Read(path, below(value), name))
+        inside = below(value)
+        if not path or not path.exists() or OF_OUTPUT.search(name.replace("-", "_")):
+            continue
+        if not (path.is_dir() and inside in outputs):  # what earlier runs wrote; a file may be gone on with
+            found.setdefault(path, Read(path, inside, name))
     held = {name.replace("-", "_"): value for name, value in options.items()}
     for name, tree in trees.items():
         texts = Texts(tree, held, name)

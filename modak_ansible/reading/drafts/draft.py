@@ -34,7 +34,7 @@ from modak_ansible.reading.drafts.data import (
 from modak_ansible.reading.drafts.imports import read_code
 from modak_ansible.reading.drafts.installed import Installed, environment_folders
 from modak_ansible.reading.drafts.outputs import downloads, outputs_of
-from modak_ansible.reading.drafts.packages import PYTHON, frameworks_of, requirements_of
+from modak_ansible.reading.drafts.packages import PYTHON, frameworks_of, python_of, requirements_of
 from modak_ansible.reading.drafts.pins import pins_of
 from modak_ansible.reading.drafts.texts import ANY, below, replaced
 from modak_ansible.reading.drafts.words import arguments_of
@@ -146,7 +146,8 @@ class _Drafting:
         roots = (project_root(here), package_of(here).parent if (here / "__init__.py").is_file() else here)
         above = [parent for parent in here.parents if any(parent.is_relative_to(root) for root in roots)]
         folders = [here, *above]
-        project, installed = pins_of(folders, self._code.script), Installed(environment_folders(folders))
+        project = pins_of(folders, self._code.script, python_of(self.draft.framework))
+        installed = Installed(environment_folders(folders))
         found = requirements_of(self._code, self.draft.framework, project, installed, folders)
         self.draft.requirements, self.draft.version, self.draft.entry = found.lines, found.version, found.entry
         self.draft.notes += found.notes
@@ -271,7 +272,7 @@ class _Drafting:
         inside = read.inside
         if not inside:
             return bool(read.word or self._hydra or not self.draft.words)
-        is_written = any(output.startswith(f"{inside}/") for output in self.draft.outputs)
+        is_written = any(output == inside or output.startswith(f"{inside}/") for output in self.draft.outputs)
         return not is_written and not mount_problem(inside) and is_much(read.path)
 
     def _dataset(self, place: Path, source: str = "", mount_as: str = "", option: str = "") -> str:

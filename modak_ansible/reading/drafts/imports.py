@@ -12,6 +12,8 @@ from pathlib import Path, PurePosixPath
 
 from modak_ansible.errors import INVALID_BLUEPRINT, Location, ModakError, UsageError
 from modak_ansible.reading.blueprint.forms.text_rules import script_problem
+from modak_ansible.reading.blueprint.script.syntax import last_name, syntax_of
+from modak_ansible.reading.drafts.texts import ANY, Texts, below
 from modak_ansible.store.project import no_script, project_root
 
 # What travels with every job.
@@ -42,6 +44,7 @@ class Imported:
     name: str  # in full, as it is written
     place: str  # the file, as its path below the script's folder, and the line
     is_optional: bool  # whether the script goes on without it
+    extras: frozenset[str] = frozenset()  # of its package, without which it does not do what it is imported for
 
 
 @dataclass
@@ -83,7 +86,7 @@ def read_code(script: Path) -> Code:
     script = Path(os.path.normpath(script))
     root = project_root(script.parent.resolve())
     code = Code(script)
-    waiting = [script]
+    waiting, bases = [script], [script.parent]
     while waiting and len(code.trees) < _MOST_FILES:
         path = waiting.pop()
         if path in code.trees:
@@ -91,14 +94,18 @@ def read_code(script: Path) -> Code:
         code.trees[path] = tree = _parsed(path)
         if path == script and all(isinstance(each, ast.Expr | ast.Pass) and _is_idle(each) for each in tree.body):
             raise BrokenScript(f"{script} has nothing that would run", hint="give the script that trains")
-        for module, level, is_optional in _imports_of(tree):
-            base = path.parent.joinpath(*[".."] * (level - 1)) if level else script.parent
-            own = [Path(os.path.normpath(found)) for found in _own_files(base, module.split(".") if module else [])]
+        calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.args]
+        texts = Texts(tree, {}, path.relative_to(script.parent).as_posix())
+        bases += [script.parent / folder for folder in _searched(calls, texts)]
+        found = [*_imports_of(tree), *_while_running(calls, texts)]
+        for module, level, is_optional in found:
+            above = [path.parent.joinpath(*[".."] * (level - 1))] if level else bases
+            own = next(filter(None, (_files_of(base, module, script.parent) for base in above)), [])
             # what a link beside the script leads to travels, if it is of the project
-            below = [each for each in own if each.is_relative_to(script.parent)]
-            inside = [each for each in below if each.resolve().is_relative_to(root)]
+            under = [each for each in own if each.is_relative_to(script.parent)]
+            inside = [each for each in under if each.resolve().is_relative_to(root)]
             waiting += inside
-            if not level and not inside:
+            if not level and not inside and not any(has_code(base / module.partition(".")[0]) for base in bases):
                 _note(code, module, path, tree, is_optional)
     return code
 
@@ -109,7 +116,7 @@ def _is_idle(node: ast.stmt) -> bool:
 
 def _note(code: Code, name: str, path: Path, tree: ast.Module, is_optional: bool) -> None:
     first = name.partition(".")[0]
-    if first in sys.stdlib_module_names or has_code(code.folder / first):
+    if first in sys.stdlib_module_names or not first.isidentifier():
         return
     code.dotted.add(name)
     if first in _OURS:
@@ -178,11 +185,41 @@ def _imports_of(tree: ast.Module) -> Iterator[tuple[str, int, bool]]:
             waiting += [(each, is_optional) for each in ast.iter_child_nodes(node)]
 
 
+def _searched(calls: list[ast.Call], texts: Texts) -> Iterator[str]:
+    """The folders below the script's that a file has Python look for modules in."""
+    for call in calls:
+        is_told = last_name(call.func) in ("append", "insert") and ast.unparse(call.func).startswith("sys.path.")
+        if is_told and (folder := below(texts.of(call.args[-1]) or "")):
+            yield folder
+
+
+def _while_running(calls: list[ast.Call], texts: Texts) -> Iterator[tuple[str, int, bool]]:
+    """The modules that are imported by a text, as those of _imports_of; ANY stands for what is not known of a name."""
+    for call in calls:
+        text = texts.of(call.args[0]) if last_name(call.func) in ("import_module", "__import__") else None
+        if text:
+            given = {keyword.arg: keyword.value for keyword in call.keywords}
+            package = texts.of(call.args[1] if len(call.args) > 1 else given.get("package"))
+            text = f"{package}{text}" if package and text.startswith(".") else text
+            name = text.lstrip(".")
+            yield name, len(text) - len(name), True
+
+
 def _names(node: ast.expr | None) -> list[str]:
     if node is None:
         return [""]
     parts = node.elts if isinstance(node, ast.Tuple) else [node]
     return [ast.unparse(part).rpartition(".")[2] for part in parts]
+
+
+def _files_of(base: Path, module: str, top: Path) -> list[Path]:
+    """The files below a folder that an import may run: of a name that is known in part all of the package, which is not
+    the script's own folder."""
+    if ANY not in module:
+        return [Path(os.path.normpath(each)) for each in _own_files(base, module.split(".") if module else [])]
+    package = base.joinpath(*module.partition(ANY)[0].split(".")[:-1])
+    found = sorted(package.rglob("*.py")) if package != top else ()
+    return [Path(os.path.normpath(each)) for each in found if syntax_of(each)]
 
 
 def _own_files(base: Path, parts: list[str]) -> list[Path]:

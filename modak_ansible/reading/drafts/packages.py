@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import os
 import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from modak_ansible.catalogue.entry import satisfies
 from modak_ansible.catalogue.locks import lock_of, package_of
 from modak_ansible.errors import ModakError
 from modak_ansible.reading.blueprint.forms.text_rules import requirement_problem
+from modak_ansible.reading.blueprint.script.source import source_of
 from modak_ansible.reading.blueprint.script.starting import start_hint
 from modak_ansible.reading.blueprint.script.syntax import last_name
 from modak_ansible.reading.drafts.imports import Code, Imported, has_code
@@ -74,6 +75,7 @@ def requirements_of(
 ) -> Requirements:
     """The packages that a script and its own files import, but for what the framework's image has; the project's own
     code may lie in the folders."""
+    project = replace(project, asked=_without_screen(project.asked))
     pins, found = project.asked, Requirements(notes=list(project.notes))
     entry = _bringing(framework, code, found) or _entry(
         framework, pins, installed, found, _backend_of(code) if framework == "keras" else ""
@@ -141,19 +143,29 @@ def _wanted(code: Code, project: Pins, installed: Installed, found: Requirements
     wanted: dict[str, Imported] = {}
     for module, imported in sorted(code.modules.items()):
         for package in _packages_of(module, imported, code, project.asked, installed, found):
-            if not imported.is_optional or package in project.asked or installed.version(package):
+            if not imported.is_optional or package in project.asked or _version(package, installed):
                 wanted.setdefault(package, imported)
-    for name, packages in _table()["needed"].items():
-        if name in code.dotted or name in code.modules:
-            for package in packages:
-                wanted.setdefault(package, Imported(name, name, is_optional=False))
-    for module, calls in _table()["called"].items():
-        nodes = [node for tree in code.trees.values() for node in ast.walk(tree)] if module in code.modules else []
-        for name in sorted({node.attr for node in nodes if isinstance(node, ast.Attribute)} & calls.keys()):
-            wanted.setdefault(calls[name], Imported(f"{module}.{name}", f"{module}.{name}", is_optional=False))
-    for name in project.inline:
+    for name, package in _needed(code):
+        needed = Requirement(package)
+        known = wanted.get(needed.name) or Imported(name, name, is_optional=False)
+        wanted[needed.name] = replace(known, extras=known.extras | needed.extras)
+    for name in map(_headless, project.inline):
         wanted.setdefault(name, Imported(name, code.script.name, is_optional=False))
     return wanted
+
+
+def _needed(code: Code) -> Iterator[tuple[str, str]]:
+    """What is used of modules that ask for another package only then, and that package."""
+    nodes = [node for tree in code.trees.values() for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
+    used = {name for tree in code.trees.values() for name in source_of(tree).used}
+    used = code.dotted.union(code.modules, (name for name in used if name.partition(".")[0] in code.modules))
+    for name, packages in _table()["needed"].items():
+        yield from ((name, package) for package in packages if name in used)
+    for module, calls in _table()["called"].items():
+        if module in code.modules:
+            imported = {name.rpartition(".")[2] for name in code.dotted if name.startswith(f"{module}.")}
+            called = imported.union(node.attr for node in nodes) & calls.keys()
+            yield from ((f"{module}.{name}", calls[name]) for name in sorted(called))
 
 
 def _packages_of(
@@ -171,10 +183,34 @@ def _packages_of(
 
 
 def _package_of(module: str, pins: dict[str, Pin], installed: Installed) -> str:
-    known = installed.package_of(module) or _table()["packages"].get(module, "")
+    known = _headless(installed.package_of(module) or _table()["packages"].get(module, ""))
+    kinds = _table()["headless"].values()
+    if known in kinds and known not in pins:
+        known = next((kind for kind in kinds if kind in pins), known)
     if not known or (known not in pins and canonicalize_name(module) in pins):
         known = canonicalize_name(module)
     return str(known)
+
+
+def _headless(package: str) -> str:
+    """The package that does the same where nothing has a screen, or the libraries for one, as an image has not."""
+    return str(_table()["headless"].get(package, package))
+
+
+def _without_screen(pins: dict[str, Pin]) -> dict[str, Pin]:
+    """What is asked for, with the versions that are asked of what needs a screen."""
+    found = dict(pins)
+    for name, headless in _table()["headless"].items():
+        if name in found:
+            pin = found.pop(name)
+            found.setdefault(headless, Pin(Requirement(f"{headless}{pin.requirement.specifier}"), pin.source))
+    return found
+
+
+def _version(package: str, installed: Installed) -> str:
+    """The version that is installed here, be it of what needs a screen."""
+    others = (name for name, headless in _table()["headless"].items() if headless == package)
+    return next(filter(None, map(installed.version, (package, *others))), "")
 
 
 def _is_of_framework(package: str, framework: str = "") -> bool:
@@ -204,13 +240,15 @@ def _backend_of(code: Code) -> str:
 
 def _line(package: str, imported: Imported, pins: dict[str, Pin], installed: Installed) -> tuple[str, str]:
     """A line of requirements.txt, and where it comes from."""
-    pin, version = pins.get(package), installed.version(package)
+    pin, version = pins.get(package), _version(package, installed)
+    made = Requirement(package)
+    made.extras = {*imported.extras, *(pin.requirement.extras if pin else ())}
     if pin and (pin.requirement.specifier or not version):
-        return plain(pin.requirement), pin.source
-    extras = f"[{','.join(sorted(pin.requirement.extras))}]" if pin and pin.requirement.extras else ""
+        made.name, made.specifier = pin.requirement.name, pin.requirement.specifier
+        return plain(made), pin.source
     if version:
-        return f"{package}{extras}=={version}", "as installed here"
-    return package, f"imported in {imported.place}; not installed here, so that its newest version is taken"
+        return f"{plain(made)}=={version}", "as installed here"
+    return plain(made), f"imported in {imported.place}; not installed here, so that its newest version is taken"
 
 
 def _add(line: str, reason: str, entry: Entry | None, found: Requirements) -> None:
@@ -239,6 +277,17 @@ def _add(line: str, reason: str, entry: Entry | None, found: Requirements) -> No
     found.reasons.append(reason)
 
 
+def _builds(framework: str) -> list[Entry]:
+    """Those of a framework of which one is taken, the newest first."""
+    return [each for each in load_catalogue().of_framework(framework) if each.origin == "pip" and not each.accelerator]
+
+
+def python_of(framework: str) -> str:
+    """The version of Python in a framework's newest image; empty where that is not known."""
+    base = next((each.base for each in _builds(framework)), "")
+    return load_catalogue().bases[base].python if base else ""
+
+
 def _entry(
     framework: str, pins: dict[str, Pin], installed: Installed, found: Requirements, backend: str = ""
 ) -> Entry | None:
@@ -248,7 +297,7 @@ def _entry(
     Args:
         backend: what Keras computes with, as the script says it; any without it.
     """
-    known = [each for each in load_catalogue().of_framework(framework) if each.origin == "pip" and not each.accelerator]
+    known = _builds(framework)
     having = [each for each in known if each.environment.get(_BACKEND) == backend]
     if having:
         found.entry = "" if having[0] is known[0] else having[0].name

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from packaging.markers import Marker
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
@@ -50,6 +51,12 @@ class Pins:
     elsewhere: dict[str, Elsewhere] = field(default_factory=dict)
     inline: list[str] = field(default_factory=list)  # the names of what the script itself asks for
     notes: list[str] = field(default_factory=list)  # what is asked for and cannot be followed
+    python: str = ""  # of the images, as major.minor; empty for the one of this machine
+
+    def is_met(self, marker: Marker) -> bool:
+        """Whether something is asked for in an image, and not on another system, or for another Python."""
+        version = {"python_version": self.python, "python_full_version": f"{self.python}.0"} if self.python else {}
+        return marker.evaluate({"sys_platform": "linux", "platform_system": "Linux", "os_name": "posix", **version})
 
     def add(self, line: str, source: str, folder: Path) -> str:
         """Takes what a line of requirements.txt says, and gives the name of the package that it asks for; empty where
@@ -64,7 +71,7 @@ class Pins:
             return ""
         try:
             requirement = Requirement(line)
-            is_met = not requirement.marker or requirement.marker.evaluate()
+            is_met = not requirement.marker or self.is_met(requirement.marker)
         except InvalidRequirement:
             if "://" in line or line.startswith((".", "/", "~")) or _FILES.search(words[0]):
                 return self._from(line, words[0], source, folder)
@@ -104,14 +111,17 @@ class Pins:
             self.notes.append(text)
 
 
-def pins_of(folders: list[Path], script: Path | None = None) -> Pins:
+def pins_of(folders: list[Path], script: Path | None = None, python: str = "") -> Pins:
     """What a script and the files in some folders ask for.
 
     What stands in the script goes first, then a lock, then requirements.txt, conda's environment.yml, and
     pyproject.toml; of each kind the file in the first of the folders counts. A file that cannot be read asks for
     nothing, and is told.
+
+    Args:
+        python: the version of the images' Python, for which alone something may be asked; this one's without it.
     """
-    found = Pins()
+    found = Pins(python=python)
     files = [(path, read) for names, read in _KINDS if (path := _first(folders, names))]
     for path, read in [(script, _inline), *files] if script else files:
         try:
@@ -148,13 +158,25 @@ def _inline(path: Path, _: Pins) -> Iterator[str]:
         yield from tomllib.loads("\n".join(line[2:] for line in lines)).get("dependencies", [])
 
 
-def _lock(path: Path, _: Pins) -> Iterator[str]:
+def _lock(path: Path, pins: Pins) -> Iterator[str]:
     """uv's and Poetry's: a table for each package."""
     for package in tomllib.loads(path.read_text(encoding="utf-8")).get("package", []):
+        if not _is_for_images(package, pins):
+            continue
         if place := _own_place(package.get("source", {})):
             yield f"{package['name']} @ {place}"
         elif package.get("version"):
             yield f"{package['name']}=={str(package['version']).partition('+')[0]}"
+
+
+def _is_for_images(package: Mapping[str, Any], pins: Pins) -> bool:
+    """Whether one of a lock's versions of a package is that of the images; it is where nobody can tell."""
+    said = package.get("resolution-markers") or package.get("markers") or []
+    markers = said if isinstance(said, list) else [*said.values()] if isinstance(said, dict) else [said]
+    try:
+        return not markers or any(pins.is_met(Marker(marker)) for marker in markers)
+    except (ValueError, KeyError):  # of an extra, or of what is no marker
+        return True
 
 
 def _own_place(source: Mapping[str, Any]) -> str:

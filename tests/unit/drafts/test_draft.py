@@ -414,6 +414,63 @@ def test_what_a_package_asks_for_when_it_is_called(project, call, package):
     assert names == {"pandas", *([package] if package else [])}
 
 
+@pytest.mark.parametrize(
+    ("text", "package"),
+    [
+        ("import torch\ntorch.onnx.export(1, 2, 'a.onnx')", "onnxscript"), ("import torch\nx.export()", ""),
+        ("from pandas import read_parquet", "pyarrow"),
+        ("import torch\nfrom torchvision import datasets as sets\nsets.SVHN('x')", "scipy"),
+        ("from sklearn.datasets import fetch_openml", "pandas"),
+        ("import xgboost as xgb\nxgb.XGBClassifier()", "scikit-learn"),
+        ("from lightgbm import LGBMRegressor", "scikit-learn"),
+        ("from lightning.pytorch.cli import LightningCLI", "jsonargparse[jsonnet,signatures]"),
+        ("import lightning.pytorch as pl\npl.loggers.TensorBoardLogger('x')", "tensorboard"),
+        ("import torch\ntransformers = 1\nprint(transformers)", ""),
+    ],
+)  # fmt: skip
+def test_what_a_package_asks_for_when_a_part_of_it_is_used(project, text, package):
+    (project / "plain.py").write_text(f"{text}\n")
+    own = {"pandas", "torchvision", "scikit-learn", "xgboost", "lightgbm", "lightning"} - {package}
+    assert set(draft_of(project / "plain.py").requirements) - own == ({package} if package else set())
+
+
+def test_extras_that_are_needed_go_with_the_version_that_is_asked_for(project):
+    (project / "requirements.txt").write_text("jsonargparse[urls]==4.40\n")
+    (project / "plain.py").write_text("import jsonargparse\nfrom lightning.pytorch.cli import LightningCLI\n")
+    assert "jsonargparse[jsonnet,signatures,urls]==4.40" in draft_of(project / "plain.py").requirements
+
+
+@pytest.mark.parametrize(
+    ("asked", "there", "line"),
+    [
+        ("", "opencv-python", "opencv-python-headless==4.9.0.80"), ("", "", "opencv-python-headless"),
+        ("opencv-contrib-python==4.8.0.76", "", "opencv-contrib-python-headless==4.8.0.76"),
+        ("opencv-python", "opencv-python", "opencv-python-headless==4.9.0.80"),
+        ("", "opencv-contrib-python", "opencv-contrib-python-headless==4.9.0.80"),
+    ],
+)  # fmt: skip
+def test_what_needs_a_screen_has_another_in_its_place(project, environment, asked, there, line):
+    (project / "requirements.txt").write_text(f"{asked}\n")
+    if there:
+        install(environment, there, "4.9.0.80", ["cv2"])
+    (project / "plain.py").write_text("try:\n    import cv2\nexcept ImportError:\n    pass\n")
+    draft = draft_of(project / "plain.py")
+    assert draft.requirements == ([line] if asked or there else [])
+    assert not any("opencv" in note for note in draft.notes)
+
+
+@pytest.mark.parametrize("option", ["logdir", "work_dir", "place"])
+def test_what_earlier_runs_wrote_is_no_data(project, option):
+    (project / "earlier").mkdir()
+    (project / "earlier" / "events.1").write_bytes(b"0" * (20 * 10**6 + 1))
+    (project / "plain.py").write_text(
+        "import argparse\nfrom torch.utils.tensorboard import SummaryWriter\np = argparse.ArgumentParser()\n"
+        f"p.add_argument('--{option}', default='earlier')\nargs = p.parse_args()\nSummaryWriter(args.{option})\n"
+    )
+    draft = draft_of(project / "plain.py")
+    assert (draft.data, draft.files, draft.outputs) == ([], ["plain.py"], ["earlier"])
+
+
 def test_what_an_imported_module_reads_beside_itself_travels(project):
     (project / "pkg" / "deep").mkdir(parents=True)
     for name in ("pkg/a.txt", "pkg/deep/b.txt", "pkg/deep/c.txt", "pkg/__init__.py", "pkg/deep/__init__.py", "a.txt"):

@@ -121,3 +121,42 @@ def test_whatever_is_in_a_file_it_is_read_or_refused(tmp_path_factory, text):
         read_code(script)
     except ModakError as error:
         assert error.message
+
+
+@pytest.mark.parametrize(
+    ("call", "files"),
+    [
+        ("import_module('models.' + name)", ["models/deep/large.py", "models/small.py"]),
+        ("import_module(f'models.{name}')", ["models/deep/large.py", "models/small.py"]),
+        ("import_module(f'.{name}', package='models.deep')", ["models/deep/large.py"]),
+        ("import_module('models.small')", ["models/small.py"]),
+        ("import_module(name)", []),
+        ("import_module('.' + name, __package__)", []),
+    ],
+)
+def test_what_a_script_imports_by_a_name_of_its_own_making_is_brought(tmp_path, call, files):
+    script = written(
+        tmp_path,
+        train=f"import importlib\nname = input()\nimportlib.{call}\n",
+        models__small="import yaml\n",
+        models__deep__large="import yaml\n",
+        models__broken="print 'Python 2'\n",
+        other="",
+    )
+    code = read_code(script)
+    assert code.files == [*files, "train.py"]
+    assert list(code.modules) == (["yaml"] if files else [])
+
+
+@pytest.mark.parametrize("folder", ["'lib'", "os.path.join(os.path.dirname(__file__), 'lib')", "str(HERE / 'lib')"])
+def test_a_folder_that_a_script_has_python_look_in_holds_its_own(tmp_path, folder):
+    script = written(
+        tmp_path,
+        train="import os, sys\nfrom pathlib import Path\nHERE = Path(__file__).parent\n"
+        f"sys.path.append({folder})\nsys.path.insert(0, '..')\nimport nets\n",
+        lib__nets="import blocks, tqdm\n",
+        lib__blocks="",
+    )
+    code = read_code(script)
+    assert code.files == ["lib/blocks.py", "lib/nets.py", "train.py"]
+    assert list(code.modules) == ["tqdm"]

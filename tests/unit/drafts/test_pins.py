@@ -133,3 +133,24 @@ def test_a_byte_order_mark_says_how_it_is_written(tmp_path, encoding):
     (tmp_path / "requirements.txt").write_text("einops==0.8\n", encoding=encoding)
     found = pins_of([tmp_path])
     assert (str(found.asked["einops"].requirement), found.notes) == ("einops==0.8", [])
+
+
+@pytest.mark.parametrize(("python", "version"), [("3.13", "2.1"), ("3.11", "1.26.4")])
+def test_of_a_lock_with_forks_the_version_for_the_image_counts(tmp_path, python, version):
+    (tmp_path / "uv.lock").write_text(
+        "".join(
+            f'[[package]]\nname = "numpy"\nversion = "{number}"\nresolution-markers = {markers}\n'
+            for number, markers in (
+                ("2.2", ["sys_platform == 'darwin'"]),
+                ("1.26.4", ["sys_platform == 'win32'", "python_full_version < '3.12'"]),
+                ("2.1", ["python_full_version >= '3.12' and sys_platform == 'linux'"]),
+            )
+        )
+    )
+    assert plain(pins_of([tmp_path], python=python).asked["numpy"].requirement) == f"numpy=={version}"
+    (tmp_path / "uv.lock").unlink()
+    (tmp_path / "poetry.lock").write_text(
+        '[[package]]\nname = "numpy"\nversion = "1.0"\nmarkers = "sys_platform == \\"win32\\""\n'
+        '[[package]]\nname = "numpy"\nversion = "3.0"\nmarkers = { main = "no marker" }\n'
+    )
+    assert plain(pins_of([tmp_path], python=python).asked["numpy"].requirement) == "numpy==3.0"
