@@ -217,9 +217,9 @@ def _files_of(base: Path, module: str, top: Path) -> list[Path]:
     the script's own folder."""
     if ANY not in module:
         return [Path(os.path.normpath(each)) for each in _own_files(base, module.split(".") if module else [])]
-    package = base.joinpath(*module.partition(ANY)[0].split(".")[:-1])
-    found = sorted(package.rglob("*.py")) if package != top else ()
-    return [Path(os.path.normpath(each)) for each in found if syntax_of(each)]
+    package = Path(os.path.normpath(base.joinpath(*module.partition(ANY)[0].split(".")[:-1])))
+    found = sorted(package.rglob("*.py")) if package != top and package.is_relative_to(top) else ()
+    return [each for each in found if syntax_of(each)]
 
 
 def _own_files(base: Path, parts: list[str]) -> list[Path]:

@@ -160,3 +160,11 @@ def test_a_folder_that_a_script_has_python_look_in_holds_its_own(tmp_path, folde
     code = read_code(script)
     assert code.files == ["lib/blocks.py", "lib/nets.py", "train.py"]
     assert list(code.modules) == ["tqdm"]
+
+
+def test_a_package_that_imports_its_parts_by_their_names_brings_itself_alone(tmp_path):
+    script = written(tmp_path, train="import parts.some\n", parts__some="", parts__more="", other="")
+    some = tmp_path / "parts" / "some.py"
+    for dots, brought in ((".", ["parts/more.py"]), ("..", [])):
+        some.write_text(f"import importlib\nimportlib.import_module('{dots}' + input(), __package__)\n")
+        assert read_code(script).files == [*brought, "parts/some.py", "train.py"]
