@@ -356,7 +356,11 @@ def test_functions_are_resolved(blueprint):
 
 
 def test_a_property_by_default_and_one_of_a_capability_have_values_too(blueprint):
-    paths = {"default": "cluster, container_runtime", "given": "cluster, scratch, path", "theirs": "cluster, scratch, sharing"}
+    paths = {
+        "default": "cluster, container_runtime",
+        "given": "cluster, scratch, path",
+        "theirs": "cluster, scratch, sharing",
+    }
     copies = (f"{name}: {{ get_property: [ {path} ] }}" for name, path in paths.items())
     blueprint.replace("batch-size: 128", "\n          ".join(copies))
     mistakes = Mistakes()
