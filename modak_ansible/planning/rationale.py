@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from modak_ansible.model.measured.prediction import Gain, Interval, Prediction
 from modak_ansible.model.plan import Candidate, Choice, Rejected
-from modak_ansible.optimisations.base import NUMERICS, Optimisation, Option
+from modak_ansible.optimisations.base import NUMERICS, CannotPlan, Optimisation, Option
 from modak_ansible.planning.comparison import UNKNOWN, Weighing
 from modak_ansible.planning.configurations import IMAGE, MOVES, Configuration, Configurations
 
 _NEAREST = 4
+_ALONE = UNKNOWN.model_copy(update={"why": "what else is planned cannot be had beside it"})
 
 
 class Teller:
@@ -35,7 +36,7 @@ class Teller:
         self._best = best
         self._stock = stock
         self._builds = {configuration.build: configuration for configuration in found}
-        self._changed: dict[tuple[str, str], Configuration] = {}
+        self._changed: dict[tuple[str, str], Configuration | None] = {}
 
     # --- choices
 
@@ -51,7 +52,8 @@ class Teller:
         options, taken = best.options[name], best.option(name)
         gain = None
         if name != IMAGE and taken.value != options[0].value:
-            gain = self._weighing.gain(self._with(optimisation, options[0].value), best)
+            stock = self._with(optimisation, options[0].value)
+            gain = self._weighing.gain(stock, best) if stock else None
         known = gain if gain and gain.known else None
         return Choice(
             name=name,
@@ -91,7 +93,8 @@ class Teller:
             other = self._builds.get(option.value)
             return self._weighing.gain(self._best, other) if other else None
         if not option.why_not:
-            return self._weighing.gain(self._best, self._with(optimisation, option.value))
+            changed = self._with(optimisation, option.value)
+            return self._weighing.gain(self._best, changed) if changed else _ALONE
         asked, model = optimisation.otherwise(self._best.draft, option.value), self._weighing.model
         return model.gain(self._best.question, asked) if model and asked else None
 
@@ -113,13 +116,16 @@ class Teller:
             return gain.apart
         return "faster, and not what is asked for" if gain.is_faster() else "no difference that is more than noise"
 
-    def _with(self, optimisation: Optimisation, value: str) -> Configuration:
-        """What was chosen, with another value of one optimisation, whether or not it may be taken."""
+    def _with(self, optimisation: Optimisation, value: str) -> Configuration | None:
+        """What was chosen, with another value of one optimisation, whether or not it may be taken; None where nothing
+        can be planned with it, as where a training fits in no way into memory."""
         key = (optimisation.name, value)
         if key not in self._changed:
-            self._changed[key] = self._configurations.exactly(
-                self._best.build, {**self._best.values, optimisation.name: value}
-            )
+            wanted = {**self._best.values, optimisation.name: value}
+            try:
+                self._changed[key] = self._configurations.exactly(self._best.build, wanted)
+            except CannotPlan:
+                self._changed[key] = None
         return self._changed[key]
 
     # --- candidates
@@ -130,8 +136,10 @@ class Teller:
         others = [build for build in self._builds.values() if build is not best]
         for optimisation in self._configurations.optimisations:
             for option in best.options.get(optimisation.name, ()):
-                if not option.why_not and option.value != best.values[optimisation.name]:
-                    others.append(self._with(optimisation, option.value))
+                if option.why_not or option.value == best.values[optimisation.name]:
+                    continue
+                if other := self._with(optimisation, option.value):
+                    others.append(other)
         gains = [(self._weighing.gain(best, other), other) for other in others]
         near = [(gain, each) for gain, each in gains if gain.known and not each.draft.is_alike(self._stock.draft)]
         near.sort(key=lambda each: -each[0].ratio.middle)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import combinations
 
 from modak_ansible.model.tuning import TuningCandidate
+from modak_ansible.optimisations.base import CannotPlan, Draft
 from modak_ansible.planning.job import environment_of
 from modak_ansible.planning.search import Chosen, Configuration
 
@@ -33,13 +35,17 @@ def candidates(chosen: Chosen) -> tuple[TuningCandidate, ...]:
     singles = _singles(chosen)
     alone: dict[Change, int] = {}  # the places of those that differ in one optimisation
     for change, each in ((None, plain), *singles) if is_worth_it else singles:
-        if len(kept) < MOST and not any(_runs_alike(each, other) for other in kept):
+        if len(kept) == MOST:
+            break
+        if not any(_runs_alike(each, other) for other in kept):
             if change:
                 alone[change] = len(kept)
             kept.append(each)
     parts: list[tuple[str, ...]] = [()] * len(kept)
     for changes, each in _combined(chosen, list(alone)):
-        if len(kept) < LISTED and not any(_runs_alike(each, other) for other in kept):
+        if len(kept) == LISTED:
+            break
+        if not any(_runs_alike(each, other) for other in kept):
             kept.append(each)
             parts.append(tuple(f"c{alone[change]}" for change in changes))
     return tuple(
@@ -60,10 +66,10 @@ def _singles(chosen: Chosen) -> list[tuple[Change, Configuration]]:
     found = []
     for name, options in chosen.free.items():
         for option in options:
-            configuration = chosen.settle({**chosen.best.values, name: option.value})
-            if configuration.values.get(name) == option.value != chosen.best.values[name] and _is_open(
-                chosen, configuration
-            ):
+            configuration = _settled(chosen, {name: option.value})
+            if configuration is None or configuration.values.get(name) != option.value:
+                continue
+            if option.value != chosen.best.values[name] and _is_open(chosen, configuration):
                 found.append(((name, option.value), configuration))
     return sorted(found, key=lambda single: -_promise(chosen, single[1]))  # stable
 
@@ -73,10 +79,19 @@ def _combined(chosen: Chosen, singles: list[Change]) -> Iterator[tuple[tuple[Cha
     for size in range(2, len(singles) + 1):
         for changes in combinations(singles, size):
             wanted = dict(changes)
-            configuration = chosen.settle({**chosen.best.values, **wanted})
-            is_whole = len(wanted) == size and all(configuration.values.get(name) == value for name, value in changes)
+            if len(wanted) < size or not (configuration := _settled(chosen, wanted)):
+                continue
+            is_whole = all(configuration.values.get(name) == value for name, value in changes)
             if is_whole and _is_open(chosen, configuration):
                 yield changes, configuration
+
+
+def _settled(chosen: Chosen, changes: Mapping[str, str]) -> Configuration | None:
+    """The chosen configuration with other values; None where nothing can be planned beside them."""
+    try:
+        return chosen.settle({**chosen.best.values, **changes})
+    except CannotPlan:
+        return None
 
 
 def _is_open(chosen: Chosen, configuration: Configuration) -> bool:
@@ -101,8 +116,9 @@ def _runs_alike(one: Configuration, other: Configuration) -> bool:
 def _candidate(
     chosen: Chosen, configuration: Configuration, number: int, *, may_win: bool, parts: tuple[str, ...] = ()
 ) -> TuningCandidate:
-    draft = configuration.draft
-    own, samples = chosen.draft.question().work.batch_size, draft.question().work.batch_size
+    # what is chosen may be shared by trainings whose arguments and environment differ
+    draft = replace(configuration.draft, request=chosen.draft.request)
+    own, samples = _samples(chosen.draft), _samples(draft)
     return TuningCandidate(
         name=f"c{number}",
         title=_title(chosen, configuration) if number else "the plan's choice",
@@ -115,7 +131,7 @@ def _candidate(
         may_win=may_win,
         parts=parts,
         is_stock=_runs_alike(configuration, chosen.stock),
-        total_steps=_total_steps(configuration),
+        total_steps=_total_steps(draft),
         work_per_step=samples / own if own and samples else 1.0,
     )
 
@@ -127,8 +143,14 @@ def _title(chosen: Chosen, configuration: Configuration) -> str:
     return f"stock: {words}" if configuration is chosen.stock else words
 
 
-def _total_steps(configuration: Configuration) -> int | None:
-    work = configuration.draft.question().work
-    if not (work.epochs and work.samples and work.batch_size):
+def _samples(draft: Draft) -> int | None:
+    """Of a step of the optimiser, which may come after several batches."""
+    batch = draft.question().work.batch_size
+    return batch and batch * int(draft.settings.get("accumulation", 1))
+
+
+def _total_steps(draft: Draft) -> int | None:
+    work, samples = draft.request.application.work, _samples(draft)
+    if not (work.epochs and work.samples and samples):
         return None
-    return work.epochs * math.ceil(work.samples / work.batch_size)
+    return work.epochs * math.ceil(work.samples / samples)

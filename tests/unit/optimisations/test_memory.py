@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 
 import pytest
+from measured import Measured
 from traced import GIB, MIB, need
 
 from modak_ansible.model.distributed import Distributed
 from modak_ansible.model.measured.need import TracedLoop
 from modak_ansible.optimisations.base import CannotPlan
 from modak_ansible.optimisations.computation.memory import planned_memory
+from modak_ansible.planning.plan import make_plan
 
 from .conftest import matter, why_not
 
@@ -216,3 +218,14 @@ def test_a_pytorch_that_cannot_share_out_parameters_is_not_asked_to(draft):
     builds = {each.value: each.why_not for each in matter("image").options(made)}
     assert builds["pytorch-2.13-cpu"] == ""
     assert "cannot share out parameters" in builds["pytorch-1.4-pip"]
+
+
+@pytest.mark.parametrize("tunes", [False, True])
+def test_a_plan_goes_on_where_a_value_of_another_matter_would_leave_no_way_to_fit(draft, tunes):
+    """A compiled model is neither computed again nor out of core."""
+    made = traced(draft, 1000 * MIB, numerics="reassociation", autotuning=tunes)
+    plan = make_plan(made.request, model=Measured())
+    chosen = {each.name: each for each in plan.choices}
+    assert (chosen["memory"].value, chosen["compiler"].value) == ("out-of-core", "none")
+    (inductor,) = [each for each in chosen["compiler"].rejected if each.value == "inductor"]
+    assert inductor.reason == "what else is planned cannot be had beside it"

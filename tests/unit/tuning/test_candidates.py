@@ -240,3 +240,23 @@ def test_where_stock_cannot_be_compared_the_plan_says_why_and_goes_on(tuned_plan
 def test_a_choice_that_is_stock_has_nothing_to_be_compared_with():
     configuration = SimpleNamespace(draft=SimpleNamespace(environment={}, arguments=(), choices={}))
     assert against_stock(SimpleNamespace(best=configuration, stock=configuration)) == ()
+
+
+def test_trainings_that_share_what_is_chosen_try_it_as_they_are_themselves(tuned_request):
+    first, shared = tuned_request(), {}
+    own = {"arguments": (*first.application.arguments, ("lr", "0.5")), "environment": (("SEED", "7"),)}
+    second = first.model_copy(update={"application": first.application.model_copy(update=own)})
+    make_plan(first, shared=shared)
+    made = make_plan(second, shared=shared)
+    assert len(shared) == 1
+    assert {dict(each.arguments)["lr"] for each in made.tuning.candidates} == {"0.5"}
+    assert {dict(each.environment)["SEED"] for each in made.tuning.candidates} == {"7"}
+    assert made == make_plan(second)
+
+
+def test_halves_of_a_batch_are_one_step_of_the_optimiser(tuned_plan):
+    made = tuned_plan(Measured(), application={"prepares": True}, numerics="any", batch_size="any")
+    whole, halves = (
+        next(each for each in made.tuning.candidates if each.values["batch_size"] == size) for size in ("keep", "64x2")
+    )
+    assert (halves.total_steps, halves.work_per_step) == (whole.total_steps, 1.0)
