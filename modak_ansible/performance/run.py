@@ -69,8 +69,8 @@ class Runs:
     def _work(self, question: Question) -> Work:
         """The question's own facts, and those of the workload of the same name for what it leaves open."""
         work = question.work
-        known = self._workloads.get(work.workload)
-        changes: dict[str, object] = {}
+        known = self._workloads.get(work.name) if work.name else None
+        changes: dict[str, object] = {} if work.name == work.workload else {"workload": work.name}
         if known is not None:
             for name in ("gflop_per_sample", "operators", "parameters", "layers", "sample_bytes", "batch_size"):
                 if not getattr(work, name) and getattr(known, name):

@@ -46,6 +46,13 @@ class Work(Model):
     )
     batch_size: int | None = Field(default=None, ge=1, description="samples a step, of one process")
 
+    @property
+    def name(self) -> str:
+        """The workload's; of a script that has none, one by what a sample takes; empty where nobody knows that."""
+        if self.workload or not self.gflop_per_sample:
+            return self.workload
+        return f"a work of {self.gflop_per_sample!r} GFLOP a sample"
+
     def over_ideal(self, balance: float | None, rates: Rates) -> float | None:
         """A step's time by its operators' rooflines (Williams, 2009) over that of its work at the machine's peak.
 

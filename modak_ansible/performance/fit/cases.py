@@ -103,7 +103,8 @@ def work_of(record: Record, works: Mapping[str, Work]) -> Work:
         }
     elif steps is not None:
         measured = {"parameters": steps.parameters, "samples": steps.samples, "batch_size": steps.batch_size}
-    return known.model_copy(update={**said, **{name: value for name, value in measured.items() if value}})
+    found = known.model_copy(update={**said, **{name: value for name, value in measured.items() if value}})
+    return found if found.workload else found.model_copy(update={"workload": found.name})
 
 
 def _case(record: Record, works: Mapping[str, Work], machines: Mapping[str, Machine]) -> Case | None:

@@ -15,6 +15,7 @@ from synthetic_records import measured, record, training
 from modak_ansible.errors import ModakError
 from modak_ansible.model.measured.prediction import Question
 from modak_ansible.model.measured.record import Steps
+from modak_ansible.model.measured.work import Work
 from modak_ansible.performance.fit.calibration import _quantile
 from modak_ansible.performance.fit.cases import Case, cases
 from modak_ansible.performance.fit.fitting import digest, fit, fit_cases
@@ -226,3 +227,17 @@ fitting.fit_cases([SimpleNamespace(answers={"step": 1.0})] * 100, (), {}, names=
 def test_it_sums_in_one_thread_though_nothing_was_imported_before():
     done = subprocess.run([sys.executable, "-c", _THREADS], stderr=subprocess.PIPE, text=True, check=False)
     assert done.stderr.strip() == "{1}"
+
+
+def test_scripts_without_a_workload_are_told_apart_by_what_a_sample_takes():
+    def job(gflop, parameters):
+        steps = Steps(count=50, median_seconds=0.5, batch_size=128, parameters=parameters)
+        return record(ENTRY, suite="jobs", workload="", steps=steps, work=Work(gflop_per_sample=gflop))
+
+    stored = fit([*Truth(1).records(), job(0.2, 1000), job(0.3, 2000)], WORKS)
+    assert "" not in stored.workloads
+    runs = PerformanceModel(stored).runs
+    works = [runs.of(question("middle", work=Work(gflop_per_sample=gflop))) for gflop in (0.2, 0.3, 0.4, None)]
+    assert [run.work.parameters for run in works] == [1000, 2000, None, None]
+    assert len({run.facts.workload for run in works}) == 4
+    assert works[-1].work == Work()
