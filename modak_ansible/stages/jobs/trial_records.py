@@ -51,8 +51,9 @@ def _record(
     tried = Plan.model_validate(as_trained(plan, candidate))
     said = {"hostname": report.hostname, **trial.report, "steps": trial.steps}
     record = record_of(tried, {**job, "state": "COMPLETED"}, said, None)
-    batch = candidate["settings"].get("batch_size")
-    work = record.work.model_copy(update={"batch_size": int(batch)}) if batch else record.work
+    settings = candidate["settings"]
+    batch = int(settings.get("batch_size", 0)) * int(settings.get("accumulation", 1))  # of a step of the optimiser
+    work = record.work.model_copy(update={"batch_size": batch}) if batch else record.work
     failed = {"outcome": "failed", "reason": trial.reason} if trial.reason else {}
     return record.model_copy(
         update={

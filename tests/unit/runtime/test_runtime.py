@@ -331,3 +331,37 @@ def test_what_a_script_logs_is_kept_a_line_a_moment(tmp_path):
     done = python("-c", "import modak_runtime as m\nm.log(loss='much')", **where)
     assert "ValueError" in done.stderr
     assert python("-c", "import modak_runtime as m\nm.log(loss='much')").returncode == 0
+
+
+class Batches:
+    """Counts as PyTorch's own iterator does."""
+
+    _num_yielded = 0
+
+
+@pytest.mark.parametrize(
+    ("read", "samples"),
+    [
+        ([4, 8, 12, 16], 4 * 32),
+        ([5, 9, 13, 17], 4 * 32),  # one ahead
+        ([1, 2, 3, 4], 32),
+        ([1, 1, 2, 2, 3, 3], 32),  # two optimisers
+        ([2, 4, 6, 9, 12, 15], 32),  # not always as many
+    ],
+)
+def test_a_step_has_the_samples_of_all_batches_whose_gradients_it_adds_up(monkeypatch, read, samples):
+    clock, batches = Clock(monkeypatch), Batches()
+
+    class DataLoader:
+        dataset, batch_size = range(1024), 32
+
+        def __iter__(self):
+            return batches
+
+    steps = Steps(Report("", {}))
+    loader_imported(types.SimpleNamespace(DataLoader=DataLoader), steps)
+    DataLoader().__iter__()
+    for batches._num_yielded in read:
+        clock.now += 20.0
+        steps.step()
+    assert steps.as_dict()["batch_size"] == samples

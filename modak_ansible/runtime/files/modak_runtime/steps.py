@@ -29,6 +29,7 @@ class Steps:
 
     def __init__(self, report, limit=0, seconds=0.0):
         self.count, self.batch_size, self.samples, self.parameters = 0, None, None, None
+        self.batches = None  # gives what a loop has its batches from, while that is there
         self.synchronise = None  # waits until an accelerator has done all that it was given
         self._report, self._limit = report, limit
         self.progress = Progress(report)
@@ -36,6 +37,7 @@ class Steps:
         self._loop = None  # when the loop of the first steps began
         self._first = self._last = self._next_look = self._next_write = 0.0
         self._intervals, self._stride = [], 1
+        self._before, self._passes = 0, None  # steps before this loop; batches of a step, 0 where they are not the same
         self._is_trial = bool(limit or seconds)
         self._neighbours = _neighbours() if self._is_trial else None  # its steps alone are over too soon to tell
         if seconds:
@@ -48,6 +50,7 @@ class Steps:
     def loop_begins(self, batch_size=None, samples=None, batches=None):
         """Takes that a loop over so many batches begins; the last one before the first step is the training's."""
         self.progress.loops.begins(self.count, batches)
+        self._before = self.count
         if not self.count:
             self._loop = time.perf_counter()
             self.batch_size, self.samples = batch_size, samples
@@ -67,6 +70,7 @@ class Steps:
     def _seldom(self, now, steps):
         if self.count == steps:
             self._first, self._neighbours = now, self._neighbours or _neighbours()
+        self._look_at_passes()
         if self.count >= self._limit > 0:
             self._end_trial()
         self._next_look = now + self.tell()
@@ -74,6 +78,15 @@ class Steps:
             self._next_write = now + (_FIRST_WRITE if self.count == steps else _WRITE)
             self._thin_out()
             self._report.write()
+
+    def _look_at_passes(self):
+        """Notes how many batches each step has had, as PyTorch itself counts them; some read one ahead."""
+        steps = self.count - self._before
+        read = getattr(self.batches and self.batches(), "_num_yielded", 0)
+        if read and steps > 2:
+            passes, ahead = divmod(read, steps)
+            found = passes if ahead < 2 else 0
+            self._passes = found if self._passes in (None, found) else 0
 
     def tell(self):
         """Writes how far the training is; gives the seconds until that is to be done again."""
@@ -97,7 +110,7 @@ class Steps:
             "p90_seconds": _rounded(_quantile(ordered, 0.9)) if many else None,
             "all_seconds": _rounded(self._last - self._first) if self.count else None,
             "total_seconds": _rounded(time.perf_counter() - self._began),
-            "batch_size": self.batch_size,
+            "batch_size": self.batch_size and self.batch_size * (self._passes or 1),
             "samples": self.samples,
             "parameters": self.parameters,
             "foreign_cores": self._neighbours.foreign_cores() if self._neighbours else None,

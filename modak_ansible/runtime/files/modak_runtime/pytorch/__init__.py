@@ -6,6 +6,7 @@ The module ``torch`` is handed in: it is there when this is imported, and this n
 import functools
 import os
 import sys
+import weakref
 
 from modak_runtime.pytorch import fused
 from modak_runtime.pytorch.model import prepare as prepare_model
@@ -43,9 +44,13 @@ def loader_imported(module, steps):
     @functools.wraps(original)
     def __iter__(self):
         torch = sys.modules.get("torch")
-        if torch is None or torch.is_grad_enabled():  # else it is a validation, perhaps in the midst of an epoch
-            steps.loop_begins(self.batch_size, length_of(self.dataset), length_of(self))
-        return original(self)
+        if torch is not None and not torch.is_grad_enabled():  # a validation, perhaps in the midst of an epoch
+            return original(self)
+        steps.loop_begins(self.batch_size, length_of(self.dataset), length_of(self))
+        batches = original(self)
+        # no more than that: processes that read end with it
+        steps.batches = weakref.ref(batches) if hasattr(batches, "_num_yielded") else None
+        return batches
 
     module.DataLoader.__iter__ = __iter__
 
