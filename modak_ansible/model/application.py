@@ -1,5 +1,6 @@
 """What is trained, with what resources, and how it may be optimised."""
 
+import hashlib
 from typing import Self
 
 from pydantic import Field
@@ -67,6 +68,12 @@ class Application(Model):
     def is_training(self) -> bool:
         """Whether a script runs in a framework, and not a program of another kind."""
         return bool(self.framework and self.script)
+
+    @property
+    def program(self) -> str:
+        """A digest of all that a program is told: the same one with another problem does another work."""
+        told = self.model_dump_json(include={"command", "words", "arguments"})
+        return hashlib.sha256(told.encode()).hexdigest()[:12]
 
 
 # What a request for the choice of an image alone would run in it.

@@ -14,8 +14,9 @@ if TYPE_CHECKING:  # planning reads no records, and what they are made of takes 
     from modak_ansible.model.measured.record import Record
 
 RUN = "run"  # the measure of a program's whole time
+PROGRAM = "program"  # by which such a measure tells what ran; earlier versions did not say it
 
-_Key = tuple[str, str, str, tuple[tuple[str, str], ...]]
+_Key = tuple[str, str, str, str, tuple[tuple[str, str], ...]]
 
 
 def series(records: Iterable[Record]) -> tuple[Series, ...]:
@@ -26,14 +27,22 @@ def series(records: Iterable[Record]) -> tuple[Series, ...]:
             continue
         key = (
             record.workload or record.group,
+            _program(record),
             machine_name(record),
             record.entry,
             tuple(sorted(record.settings.items())),
         )
         found.setdefault(key, []).extend(_runs(record))
     return tuple(
-        Series(name=name, machine=machine, entry=entry, settings=dict(settings), runs=tuple(sorted(runs)))
-        for (name, machine, entry, settings), runs in sorted(found.items())
+        Series(
+            name=name,
+            program=program,
+            machine=machine,
+            entry=entry,
+            settings=dict(settings),
+            runs=tuple(sorted(runs)),
+        )
+        for (name, program, machine, entry, settings), runs in sorted(found.items())
         if len({processes for processes, _ in runs}) > 1
     )
 
@@ -43,12 +52,17 @@ def runs_for(request: Request, known: Sequence[Series]) -> tuple[Run, ...]:
     application, processor = request.application, request.target.processor
     here = processor.model and called(processor.model, processor.architecture)
     name = application.name if application.hpc else application.work.workload or request.training
-    mine = [series for series in known if series.name == name]
+    mine = [series for series in known if series.name == name and series.program in ("", application.program)]
+    mine = [series for series in mine if series.program] or mine
     machines = {each.machine for each in mine}
     if here or len(machines) > 1:
         mine = [each for each in mine if each.machine == here]
     most = max(mine, key=lambda each: len({processes for processes, _ in each.runs}), default=None)
     return tuple(Run(*run) for run in most.runs) if most else ()
+
+
+def _program(record: Record) -> str:
+    return next((str(each.about[PROGRAM]) for each in record.measures if PROGRAM in each.about), "")
 
 
 def _runs(record: Record) -> list[tuple[int, float]]:

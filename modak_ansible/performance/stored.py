@@ -82,6 +82,7 @@ class Series(Model):
     """Runs of one program in one configuration on one machine."""
 
     name: str = Field(description="of the workload, the program or the training")
+    program: str = Field(default="", description="digest of what the program is told; empty of trainings")
     machine: str
     entry: str = ""
     settings: dict[str, str] = {}

@@ -147,6 +147,7 @@ def program_record(plan: Plan, job: JobNote) -> Record:
     about: dict[str, str | int | float] = {
         "processes": plan.job.layout.processes,
         "threads": plan.job.layout.threads_of_process,
+        "program": plan.application.program,
     }
     run = Measure(name="run", unit="s", samples=(round(ended - began, 1),), about=about)
     return record.model_copy(update={"measures": (run,)})

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from synthetic_records import measured, record, training
 
+from modak_ansible.model.application import Application
+from modak_ansible.model.hpc import HpcApplication
+from modak_ansible.model.target import Target
 from modak_ansible.performance.scaling import Run
-from modak_ansible.performance.series import RUN, series
+from modak_ansible.performance.series import RUN, runs_for, series
+from modak_ansible.planning.service import request_of
+from modak_ansible.reading.blueprint.reader import Inputs
 
 
 def ran(processes, seconds, **changes):
@@ -37,3 +42,29 @@ def test_trainings_count_by_the_time_of_a_sample():
     ]
     (found,) = series(runs)
     assert {Run(*run) for run in found.runs} == {Run(1, 0.01), Run(2, 0.005)}
+
+
+def solver(size, processes, seconds):
+    told = {"program": Application(name="solver", script="", framework="", words=("-s", size)).program} if size else {}
+    return measured("openmpi-mpi4py", RUN, "s", [seconds], processes=processes, threads=1, **told).model_copy(
+        update={"workload": "solver"}
+    )
+
+
+def test_each_problem_of_a_program_has_a_law_of_its_own(blueprint):
+    known = series([solver("30", 1, 10.0), solver("30", 2, 6.0), solver("60", 1, 80.0), solver("60", 2, 41.0)])
+    assert [each.runs for each in known] in ([((1, 10.0), (2, 6.0)), ((1, 80.0), (2, 41.0))],
+                                             [((1, 80.0), (2, 41.0)), ((1, 10.0), (2, 6.0))])  # fmt: skip
+    asked = request_of(blueprint.service, Inputs())
+    place = Target(name="here", scheduler=asked.target.scheduler)
+
+    def runs(size, known):
+        hpc = HpcApplication(parallelisation="mpi")
+        program = Application(name="solver", script="", framework="", words=("-s", size), hpc=hpc)
+        return runs_for(asked.model_copy(update={"application": program, "target": place}), known)
+
+    assert runs("60", known) == (Run(1, 80.0), Run(2, 41.0))
+    assert runs("90", known) == ()
+    before = series([solver("", 1, 12.0), solver("", 2, 7.0)])  # earlier versions did not say what they told it
+    assert runs("90", before) == (Run(1, 12.0), Run(2, 7.0))
+    assert runs("60", (*before, *known)) == (Run(1, 80.0), Run(2, 41.0))

@@ -183,7 +183,7 @@ def test_a_parallel_program_leaves_the_time_of_its_run(plan):
     assert (record.outcome, record.workload, record.suite) == ("measured", "solver", "jobs")
     (measure,) = record.measures
     assert (measure.name, measure.unit, measure.samples) == ("run", "s", (42.0,))
-    assert measure.about == {"processes": 8, "threads": 3}
+    assert measure.about == {"processes": 8, "threads": 3, "program": application.program}
     assert program_record(program, JOB).outcome == "failed"
     failed = program_record(program, {**JOB, "state": "TIMEOUT", "ended": JOB["started"] + 42.0})
     assert (failed.outcome, failed.measures) == ("failed", ())
