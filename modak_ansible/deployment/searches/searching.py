@@ -284,7 +284,9 @@ class _Searching:
         """Takes what a trial has come to; tells whether it is to be cancelled for that."""
         value = {**progress, **(progress.get("numbers") or {})}.get(self._search.objective)
         curves = [curve for trial in self._study.trials if trial.is_over and (curve := self._curve(trial))]
-        by = curves[0].by if curves else "step"
+        if not curves:  # what the others' places are, steps or epochs, is known once one has ended
+            return False
+        by = curves[0].by
         place = progress.get(by)
         if value is None or place is None or trial.pruned:
             return False

@@ -14,7 +14,7 @@ from modak_ansible.deployment.comparison import compare
 from modak_ansible.deployment.run import Deployed
 from modak_ansible.deployment.searches import searching
 from modak_ansible.deployment.searches.kept import SearchStore, searches_of, shown
-from modak_ansible.deployment.searches.study import behind_median
+from modak_ansible.deployment.searches.study import Study, behind_median
 from modak_ansible.deployment.status import Entry, rows_of
 from modak_ansible.errors import JobFailed, TimeIsOver, UsageError
 from modak_ansible.planning.service import plan_all, plan_trials
@@ -57,7 +57,7 @@ class Cluster:
 
     def __init__(self, monkeypatch):
         self.jobs, self.calls, self.kill_at, self.cancelled = {}, 0, None, []
-        self.forget_results, self.broken = False, set()
+        self.forget_results, self.broken, self.by = False, set(), "step"
         monkeypatch.setattr(searching, "plan_trials", trials_once)
         for name in ("deploy", "ask_targets", "run_playbook", "fetch_results"):
             monkeypatch.setattr(searching, name, self.step(getattr(self, name)))
@@ -110,7 +110,7 @@ class Cluster:
                 numbers = {"val_loss": self.curve(entry.known)[looks - 1]} if looks else {}
                 entry.answer = {
                     "situation": self.situation(entry.name), "there": bool(job),
-                    "progress": {"step": looks, "numbers": numbers},
+                    "progress": {"step": 100 * looks, self.by: looks, "numbers": numbers},
                 }  # fmt: skip
                 if job:
                     Record(entry.known.folder).note_job(self.situation(entry.name))
@@ -132,9 +132,9 @@ class Cluster:
         for store in stores:
             (store.folder / "results").mkdir(exist_ok=True)
             looks = self.jobs[store.name]["looks"]
-            lines = [{"step": n, "val_loss": value} for n, value in enumerate(self.curve(store)[:looks], 1)]
+            lines = [{self.by: n, "val_loss": value} for n, value in enumerate(self.curve(store)[:looks], 1)]
             name = "other" if self.forget_results else "val_loss"
-            text = "".join(json.dumps({"step": each["step"], name: each["val_loss"]}) + "\n" for each in lines)
+            text = "".join(json.dumps({self.by: each[self.by], name: each["val_loss"]}) + "\n" for each in lines)
             (store.folder / "results/metrics.jsonl").write_text(text)
             (store.folder / "results/manifest.json").write_text(
                 '{"files": [{"path": "metrics.jsonl", "size": 1, "sha256": ""}]}'
@@ -193,6 +193,14 @@ def test_trials_are_deployments_and_the_bad_ones_are_pruned(asked, cluster):
     assert shown(search).startswith(
         f"search training: 12 of 12 trials ({12 - len(pruned)} completed, {len(pruned)} pruned)"
     )
+
+
+def test_places_of_two_kinds_are_not_compared(asked, cluster, monkeypatch):
+    """Steps until a trial has ended, and then the epochs that its curve turned out to have."""
+    cluster.by, places = "epoch", []
+    monkeypatch.setattr(Study, "report", lambda _self, _trial, place, _value: places.append(place))
+    run(asked, cluster)
+    assert set(places) == {1, 2}
 
 
 def test_an_ended_search_changes_nothing_and_more_trials_go_on(asked, cluster):
