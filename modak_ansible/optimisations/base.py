@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import ClassVar, Literal, NamedTuple, TypedDict
 
+from modak_ansible.allocation.nodes import node_cores, node_memory
 from modak_ansible.allocation.ranks import Ranks, ranks_of
 from modak_ansible.catalogue import Catalogue, Entry
 from modak_ansible.errors import CannotPlan as CannotPlan  # noqa: PLC0414 - a part of this interface
@@ -93,15 +94,12 @@ class Draft:
     @property
     def node_cores(self) -> int | None:
         """Cores of a node, by the partition or else by the target."""
-        if self.partition and self.partition.cores:
-            return self.partition.cores
-        return self.request.target.processor.cores
+        return node_cores(self.request.target, self.partition)
 
     @property
     def node_memory(self) -> int | None:
         """Bytes that the job has on a node: what it asks for, or else all of a node's."""
-        known = self.partition.memory if self.partition else None
-        return self.request.resources.memory or known or self.request.target.processor.memory
+        return self.request.resources.memory or node_memory(self.request.target, self.partition)
 
     def is_alike(self, other: Draft) -> bool:
         """Whether the performance model sees no difference between this draft and another of the same request."""

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from math import inf
 from typing import NamedTuple, Protocol
 
+from modak_ansible.allocation.nodes import node_cores, node_memory
 from modak_ansible.errors import CannotPlan
-from modak_ansible.model.application import Resources
 from modak_ansible.model.job_options import ONE_PROCESS
 from modak_ansible.model.measured.prediction import Prediction, Question
 from modak_ansible.model.process_layout import ProcessLayout
@@ -244,12 +244,9 @@ def _limits(request: Request, asked: Shape, threads: int, *, is_threaded: bool) 
 
 def _memory(request: Request) -> int | None:
     """Bytes that a job may have of a node."""
-    partition = request.target.partition(request.resources.partition)
-    there = partition.memory if partition and partition.memory else request.target.processor.memory
+    there = node_memory(request.target, request.target.partition(request.resources.partition))
     return request.resources.memory or there
 
 
 def _cores(request: Request) -> int | None:
-    resources: Resources = request.resources
-    partition = request.target.partition(resources.partition)
-    return partition.cores if partition and partition.cores else request.target.processor.cores
+    return node_cores(request.target, request.target.partition(request.resources.partition))
