@@ -21,6 +21,8 @@ from modak_ansible.model.request import Request
 from modak_ansible.model.scaled import PlannedScale, Scale, Scaled
 from modak_ansible.optimisations.base import CannotPlan, Draft
 from modak_ansible.optimisations.computation.memory import planned_memory
+from modak_ansible.optimisations.job.image import collision_of
+from modak_ansible.optimisations.sums import SumsOptimisation
 from modak_ansible.performance.scaled import scaled_program, scaled_training, with_shape
 from modak_ansible.performance.scaling import Run
 from modak_ansible.planning.costs.money import planned_cost
@@ -157,16 +159,10 @@ def _check_requirements(draft: Draft) -> None:
     Raises:
         CannotPlan: a package that the user asks for does not go with the build that was chosen.
     """
-    asked = draft.request.application.requirements
-    if draft.entry is None or not asked:
-        return
-    from modak_ansible.catalogue.companions import collision  # noqa: PLC0415 - packaging is slow to import, and few ask for packages
-
-    base = draft.catalogue.bases.get(draft.entry.base)
-    for number, line in enumerate(asked):
-        found = collision(draft.entry, line, base.python if base else "")
-        if found:
-            raise CannotPlan(f"requirements_txt.{number}", found.message, found.hint)
+    found = collision_of(draft.entry, draft) if draft.entry else None
+    if found:
+        number, problem = found
+        raise CannotPlan(f"requirements_txt.{number}", problem.message, problem.hint)
 
 
 # --- nodes and processes

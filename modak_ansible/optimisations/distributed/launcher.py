@@ -11,7 +11,7 @@ from typing import NamedTuple
 from modak_ansible.allocation.ranks import Ranks, ranks_of
 from modak_ansible.model.hpc import STOCK_MPI, HpcApplication
 from modak_ansible.model.target import Scheduler
-from modak_ansible.optimisations.base import CannotPlan, Default, Draft, Optimisation, Option
+from modak_ansible.optimisations.base import CannotPlan, Draft, Optimisation, Option
 from modak_ansible.schedulers.containers import CONTAINER_RUNTIMES
 from modak_ansible.schedulers.script import Launch
 from modak_ansible.schedulers.script import Ranks as TrainingRanks
@@ -46,10 +46,6 @@ class Launcher(Optimisation):
             return ()
         launching = launching_of(draft)
         return (Option(launching.value, launching.reason),)
-
-    def default(self, draft: Draft) -> Default | None:
-        launching = launching_of(draft)
-        return Default(launching.value, launching.reason)
 
     def apply(self, draft: Draft, value: str) -> None:  # noqa: ARG002 - there is one
         draft.environment.update(launching_of(draft).environment)

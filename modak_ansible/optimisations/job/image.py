@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import archspec.cpu
 
@@ -19,6 +20,9 @@ from modak_ansible.model.measured.workload import WorkloadScript
 from modak_ansible.model.request import GivenImage, Request
 from modak_ansible.optimisations.base import CannotPlan, Draft, Optimisation, Option
 from modak_ansible.optimisations.properties import Property
+
+if TYPE_CHECKING:
+    from modak_ansible.catalogue.companions import Collision
 
 # Who asks for nothing in particular gets what the framework's own project publishes.
 _ORIGINS = ("pip", "hub", "opt-build", "given")
@@ -358,7 +362,7 @@ def _newer_of_its_kind(entry: Entry, draft: Draft) -> Entry | None:
             if kind(each) == kind(entry)
             and (not each.untried or _is_off(each, draft))
             and not _why_not(each, draft)
-            and not _collides(each, draft)
+            and not collision_of(each, draft)
         ),
         None,
     )
@@ -373,29 +377,29 @@ def _has_smaller_wheels(draft: Draft, entry: Entry) -> bool:
     """Whether the framework's own wheels for processors alone serve, in a release of today where none is asked for."""
     others = (each for each in draft.catalogue.of_framework(entry.framework) if each.origin == entry.origin)
     return any(
-        not (each.accelerator or _why_not(each, draft) or _why_not_unasked(each, draft) or _collides(each, draft))
+        not (each.accelerator or _why_not(each, draft) or _why_not_unasked(each, draft) or collision_of(each, draft))
         for each in others
     )
 
 
-def _collides(entry: Entry, draft: Draft) -> str:
-    """Why a package that is asked for does not go with a build; empty where nothing is known against it."""
+def collision_of(entry: Entry, draft: Draft) -> tuple[int, Collision] | None:
+    """The first package that is asked for and does not go with a build, by its number, and why."""
     lines = draft.request.application.requirements
     if not lines:
-        return ""
+        return None
     from modak_ansible.catalogue.companions import collision  # noqa: PLC0415 - packaging is slow to import, and few ask for packages
 
     base = draft.catalogue.bases.get(entry.base)
-    found = (collision(entry, line, base.python if base else "") for line in lines)
-    return next((each.message for each in found if each), "")
+    found = ((number, collision(entry, line, base.python if base else "")) for number, line in enumerate(lines))
+    return next(((number, problem) for number, problem in found if problem), None)
 
 
 def _without_collisions(fitting: list[Entry], draft: Draft) -> tuple[list[Entry], list[Option]]:
     """The builds that the packages go with, and why not the others; all of them where they go with none."""
-    reasons = {entry.name: _collides(entry, draft) for entry in fitting}
+    reasons = {entry.name: collision_of(entry, draft) for entry in fitting}
     if all(reasons.values()):
         return fitting, []
-    colliding = [Option(name, why_not=reason) for name, reason in reasons.items() if reason]
+    colliding = [Option(name, why_not=found[1].message) for name, found in reasons.items() if found]
     return [entry for entry in fitting if not reasons[entry.name]], colliding
 
 
