@@ -114,6 +114,7 @@ class Draft:
         """What the performance model is asked about this draft."""
         request, entry = self.request, self.entry
         target, resources = request.target, request.resources
+        accelerator = target.accelerator
         work = request.application.work
         if "batch_size" in self.settings:
             work = work.model_copy(update={"batch_size": int(self.settings["batch_size"])})
@@ -136,16 +137,10 @@ class Draft:
             threads=self.threads,
             nodes=self.layout.nodes,
             processes_per_node=self.layout.processes_per_node,
-            **self._between(),
-            accelerator=(target.accelerator.vendor or "") if resources.accelerators else "",
+            **between(request, self.layout, self.settings),
+            accelerator=(accelerator.model or accelerator.vendor or "accelerator") if resources.accelerators else "",
             dataset_bytes=request.data_bytes,
         )
-
-    def _between(self) -> Between:
-        found = between(self.request, self.layout)
-        if self.settings.get("large_batch", "none") != "none":
-            found["shares_batch"] = False
-        return found
 
 
 class Between(TypedDict):
@@ -159,10 +154,13 @@ class Between(TypedDict):
     split: Split | None
 
 
-def between(request: Request, layout: ProcessLayout, ranks: Ranks | None = None) -> Between:
+def between(
+    request: Request, layout: ProcessLayout, settings: Mapping[str, str], ranks: Ranks | None = None
+) -> Between:
     """What the performance model is told of the processes of a layout.
 
     Args:
+        settings: of the training; with a large batch each process has all of the script's own.
         ranks: how they are one training, where that is not to be as the request has it.
 
     Raises:
@@ -170,10 +168,11 @@ def between(request: Request, layout: ProcessLayout, ranks: Ranks | None = None)
     """
     ranks = ranks or ranks_of(request, layout)
     network = request.target.network if ranks and ranks.strategy != "none" else None
+    is_large = settings.get("large_batch", "none") != "none"
     return {
         "latency": network.latency if network else None,
         "bandwidth": network.bandwidth if network else None,
-        "shares_batch": ranks is not None and ranks.is_prepared and not ranks.is_alike,
+        "shares_batch": not is_large and ranks is not None and ranks.is_prepared and not ranks.is_alike,
         "gathers": ranks is not None and ranks.shares_out and not ranks.is_alike,
         "copies": ranks.mesh.copies if ranks and ranks.mesh and ranks.shares_out else 1,
         "split": split_of(request.need, layout.processes, ranks.strategy) if ranks and ranks.is_alike else None,

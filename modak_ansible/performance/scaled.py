@@ -80,7 +80,7 @@ def scaled_training(
     try:
         said = request.application.distributed
         several = layout._replace(nodes=(said.degree if said else None) or 2)
-        question = question.model_copy(update=dict(between(request, several)))
+        question = question.model_copy(update=dict(between(request, several, question.settings)))
     except CannotPlan as error:
         return stays._replace(why_not=error.message)
     limits = _limits(request, asked, threads, is_threaded=False)
@@ -131,7 +131,7 @@ def _with(question: Question, request: Request, layout: ProcessLayout, shape: Sh
         CannotPlan: so many cannot be.
     """
     there = layout._replace(nodes=shape.nodes, processes_per_node=shape.processes_per_node)
-    return _of(question, shape).model_copy(update=dict(between(request, there)))
+    return _of(question, shape).model_copy(update=dict(between(request, there, question.settings)))
 
 
 def _measured(question: Question, model: Predictor) -> tuple[Question, str]:

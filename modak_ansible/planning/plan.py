@@ -8,6 +8,7 @@ from modak_ansible.allocation.allocate import JobAllocation, allocate
 from modak_ansible.allocation.limits import limit_problems
 from modak_ansible.catalogue import Catalogue, load_catalogue
 from modak_ansible.errors import nearest
+from modak_ansible.model.measured.prediction import Question
 from modak_ansible.model.measured.refusal import Refusal
 from modak_ansible.model.plan import (
     UNSIGNED,
@@ -19,6 +20,7 @@ from modak_ansible.model.plan import (
 )
 from modak_ansible.model.request import Request
 from modak_ansible.model.scaled import PlannedScale, Scale, Scaled
+from modak_ansible.optimisations import optimisations
 from modak_ansible.optimisations.base import CannotPlan, Draft
 from modak_ansible.optimisations.computation.memory import planned_memory
 from modak_ansible.optimisations.job.image import collision_of
@@ -84,13 +86,15 @@ def plan_for(
         draft = Draft(request, catalogue, tuple(refusals), allocation.partition, allocation.layout, scaled=scaled)
         return choose(draft, model, shared)
 
-    chosen = chosen_for(allocation, scaled)
-    if allocation.asked.scale and scaled is None and model is not None:
+    weighing = model if allocation.asked.scale and scaled is None else None
+    chosen = chosen_for(_without_sums(allocation) if weighing else allocation, scaled)
+    if weighing:
         # How a training scales depends on what a step takes, and so on all that was chosen for it: first for one
         # process, and then for several, whose sums are chosen too.
         for _ in range(2):
+            question = _with_sums(chosen.draft.question(), allocation.request)
             scaled = scaled_training(
-                allocation.request, allocation.layout, chosen.draft.question(), model, _runs(allocation, model)
+                allocation.request, allocation.layout, question, weighing, _runs(allocation, model)
             )
             if scaled is None:
                 break
@@ -184,6 +188,27 @@ def _runs(allocation: JobAllocation, model: PerformanceModel | None) -> tuple[Ru
 
 def _with(allocation: JobAllocation, scaled: Scaled) -> JobAllocation:
     return allocate(with_shape(allocation.asked, scaled)) if scaled.is_changed else allocation
+
+
+def _sums(request: Request) -> dict[str, str]:
+    """What is asked of the sums between processes."""
+    asked, fields = request.optimisation, type(request.optimisation).model_fields
+    names = [each.name for each in optimisations() if isinstance(each, SumsOptimisation)]
+    return {name: value for name in names if (value := getattr(asked, name)) != fields[name].default}
+
+
+def _without_sums(allocation: JobAllocation) -> JobAllocation:
+    """Where there is one process as yet: without what is asked of the sums between several."""
+    request, fields = allocation.request, type(allocation.request.optimisation).model_fields
+    if allocation.layout.processes > 1:
+        return allocation
+    unasked = request.optimisation.model_copy(update={name: fields[name].default for name in _sums(request)})
+    return allocation._replace(request=request.model_copy(update={"optimisation": unasked}))
+
+
+def _with_sums(question: Question, request: Request) -> Question:
+    """The question of a training whose processes sum as it is asked for."""
+    return question.model_copy(update={"settings": {**question.settings, **_sums(request)}})
 
 
 def _planned_scale(asked: Scale | None, scaled: Scaled | None) -> PlannedScale | None:

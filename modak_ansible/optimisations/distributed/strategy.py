@@ -37,7 +37,7 @@ class Strategy(Optimisation):
         ranks, mesh = ranks_of(draft.request, draft.layout), mesh_of(value, draft.layout.processes)
         if ranks is None or mesh is None or draft.settings.get("large_batch", "none") != "none":
             return None
-        other = between(draft.request, draft.layout, ranks.by(mesh, ""))
+        other = between(draft.request, draft.layout, draft.settings, ranks.by(mesh, ""))
         return draft.question().model_copy(update=dict(other))
 
     def why_other(self, other: str, taken: str, draft: Draft) -> str:  # noqa: ARG002

@@ -140,3 +140,14 @@ def test_several_nodes_that_are_asked_for_are_predicted(model):
     chosen = next(each for each in plan.candidates if each.chosen)
     assert chosen.prediction.known
     assert chosen.prediction.parts["waiting"].high > 0
+
+
+@pytest.mark.parametrize("wish", [{"gradient_compression": "bf16"}, {"large_batch": "linear", "local_sgd": "none"}])
+def test_what_is_asked_of_sums_is_weighed_and_kept_where_one_process_is_asked_for(model, wish):
+    plain = request(minimal_efficiency=0.01, objective="time")
+    asked = plain.model_copy(update={"optimisation": Optimisation(numerics="any", **wish)})
+    plan = make_plan(asked, model=model)
+    assert plan.job.nodes > 1
+    assert wish.items() <= {each.name: each.value for each in plan.choices}.items()
+    found = {point.nodes: point.seconds for point in plan.scale.curve}
+    assert found[plan.job.nodes] == next(each for each in plan.candidates if each.chosen).prediction.seconds
