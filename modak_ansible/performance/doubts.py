@@ -93,7 +93,8 @@ class Coverage:
 
     def _place(self, run: Run, question: Question) -> list[str]:
         if question.accelerator and run.machine is None:
-            return [f"no record of a {question.accelerator}"]
+            n = "n" if question.accelerator[0] in "aeiouAEIOU" else ""
+            return [f"no record of a{n} {question.accelerator}"]
         return []
 
     def _switch(self, run: Run, name: str, value: str, unknown: list[str], counts: list[int]) -> None:

@@ -236,7 +236,7 @@ class PerformanceModel:
 
     def _of_wholes(self, before: list[Part], after: list[Part]) -> Interval:
         """Ratio of whole times: to first order the logarithm of a sum is the sum of its parts', by their shares."""
-        old, new = sum(part.seconds for part in before), sum(part.seconds for part in after)
+        old, new = _total(before), _total(after)
         ends = {part.name: part for part in after}
         variance = 0.0
         for one in before:
@@ -249,7 +249,10 @@ class PerformanceModel:
             if abs(share - other_share) < _ALIKE * max(share, other_share):
                 share = other_share = max(share, other_share)
             variance += one.regression.variance_between(one.vector, other.vector, share, other_share)
-        return _interval(old / new, sqrt(variance))
+        # how long ranks wait is a law's: it may be off for both runs in the same way
+        ratios = [old / new, *(_total(before, end) / _total(after, end) for end in ("low", "high"))]
+        least, most = (_interval(each, sqrt(variance)) for each in (min(ratios), max(ratios)))
+        return Interval(middle=old / new, low=least.low, high=most.high)
 
     def _of_steps(self, one: Run, other: Run) -> Interval:
         """Ratio of steady steps for each sample."""
@@ -280,6 +283,11 @@ def _staging_seconds(run: Run, question: Question) -> float | None:
     storage = run.machine.storage
     read, write = storage.get("home", {}).get("read"), storage.get("scratch", {}).get("write")
     return question.dataset_bytes / parts / 1e6 / min(read, write) if read and write else None
+
+
+def _total(parts: list[Part], end: str = "middle") -> float:
+    """Seconds of all parts, with those that come from a law at one end of their interval."""
+    return sum(getattr(part.interval, end) if part.interval else part.seconds for part in parts)
 
 
 def _interval(middle: float, deviation: float) -> Interval:

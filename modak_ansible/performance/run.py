@@ -60,7 +60,9 @@ class Runs:
         steps = None
         if work.epochs and work.samples and batch:
             sharing = 1 if question.split else processes  # who split layers have the same batches
-            whole = work.samples / (batch * sharing)
+            # the last of a batch that is shared out may have fewer samples, or none
+            size = work.batch_size if question.shares_batch else batch * sharing
+            whole = work.samples / (size or batch)
             # what is evaluated each process sees, and it is the forward pass, a third of a step's computing
             evaluated = (work.evaluated or 0) / (3 * batch)
             steps = work.epochs * (max(1.0, whole if sharing == 1 else ceil(whole)) + evaluated)
@@ -84,9 +86,10 @@ class Runs:
         """The machine of the records that is meant, and its name where nobody can tell whether it is the same."""
         if question.accelerator:  # a target may know its vendor alone
             word = question.accelerator.lower()
-            called = [machine for name, machine in self._machines.items() if word in name.lower()]
+            called = [each for each in self._machines.values() if each.is_accelerator and word in each.name.lower()]
             return (called[0], "") if len(called) == 1 else (None, "")
-        named = [machine for machine in self._machines.values() if _may_be_called(machine, question)]
+        processors = [machine for machine in self._machines.values() if not machine.is_accelerator]
+        named = [machine for machine in processors if _may_be_called(machine, question)]
         same = {machine.name: is_same(machine, question) for machine in named}
         for machine in sorted(named, key=lambda each: _difference(each, question)):
             if same[machine.name]:
@@ -96,7 +99,7 @@ class Runs:
             return maybe[0], maybe[0].name
         if question.processor:
             return None, ""
-        like = [machine for machine in self._machines.values() if machine.architecture == question.architecture]
+        like = [machine for machine in processors if machine.architecture == question.architecture]
         return (like[0], like[0].name) if len(like) == 1 else (None, "")
 
     def _stranger(self, question: Question) -> str:

@@ -77,6 +77,11 @@ class Machine(Model):
     cores: int | None = None
     day: str = Field(default="", description="of the newest training there, as 2026-11-26; empty where there is none")
 
+    @property
+    def is_accelerator(self) -> bool:
+        """Whether it is called by what computes beside its processor: a processor's name has its architecture."""
+        return bool(self.architecture) and self.name == self.processor
+
 
 class Series(Model):
     """Runs of one program in one configuration on one machine."""

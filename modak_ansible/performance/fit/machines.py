@@ -44,21 +44,23 @@ def machines(records: Iterable[Record]) -> tuple[Machine, ...]:
 
 def peak_for(machine: Machine, threads: int) -> float | None:
     """GFLOP/s of so many threads: as measured, or in proportion from the nearest number of them."""
-    return _for_threads(machine.peaks, threads)
+    return _for_threads(machine, machine.peaks, threads)
 
 
 def bandwidth_for(machine: Machine, threads: int) -> float | None:
     """GB/s of so many threads, in the same way."""
-    return _for_threads(machine.bandwidths, threads)
+    return _for_threads(machine, machine.bandwidths, threads)
 
 
 def rates_of(machine: Machine, threads: int, precision: str) -> Rates | None:
     """How fast so many threads compute in a number format, over their peak; None where nobody measured products."""
     peak = peak_for(machine, threads)
-    products = peak if precision == SINGLE else _for_threads(machine.rates.get(f"{precision} products", {}), threads)
+    products = (
+        peak if precision == SINGLE else _for_threads(machine, machine.rates.get(f"{precision} products", {}), threads)
+    )
     if not peak or not products:
         return None
-    convolutions = _for_threads(machine.rates.get(f"{precision} convolutions", {}), threads)
+    convolutions = _for_threads(machine, machine.rates.get(f"{precision} convolutions", {}), threads)
     return Rates(products / peak, convolutions / peak) if convolutions else Rates.usual(products / peak)
 
 
@@ -68,11 +70,12 @@ def balance_of(machine: Machine, threads: int) -> float | None:
     return peak / bandwidth if peak and bandwidth else None
 
 
-def _for_threads(values: dict[int, float], threads: int) -> float | None:
+def _for_threads(machine: Machine, values: dict[int, float], threads: int) -> float | None:
+    """By threads of the processor; an accelerator computes as fast with any of them."""
     if not values:
         return None
     nearest = min(values, key=lambda value: (abs(value - threads), value))
-    return values[nearest] * threads / nearest
+    return values[nearest] if machine.is_accelerator else values[nearest] * threads / nearest
 
 
 def _machine(name: str, records: list[Record]) -> Machine:

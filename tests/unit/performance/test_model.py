@@ -16,7 +16,8 @@ from modak_ansible.performance.doubts import STRANGER
 from modak_ansible.performance.explaining import explain
 from modak_ansible.performance.model import SHIPPED
 from modak_ansible.performance.regression import Vector
-from modak_ansible.performance.run import is_same
+from modak_ansible.performance.run import Runs, is_same
+from modak_ansible.performance.stored import Machine
 
 PLACE = {"processor": "AMD EPYC", "architecture": "x86_64_v4", "threads": 1, "cores": 1, "node_cores": 2}
 PYTORCH = {"framework": "pytorch", "version": "2.13.0", "entry": "pytorch-2.13-cpu", **PLACE}
@@ -374,3 +375,37 @@ def test_layers_that_are_split_share_out_their_compute_and_wait_for_sums_of_acti
     assert together["waiting"].middle == pytest.approx(steps * waits, rel=0.01)
     untraced = model.predict(question(nodes=4, split=Split(), **NETWORK))
     assert any("no trace tells what ranks send that share out layers" in doubt for doubt in untraced.doubts)
+
+
+@pytest.mark.parametrize(("batch", "nodes", "steps"), [(512, 3, 118), (4, 8, 15_000), (512, 4, 118)])
+def test_an_epoch_of_ranks_that_share_a_batch_has_as_many_steps_as_that_of_one(model, batch, nodes, steps):
+    work = Work(workload="mnist_cnn", samples=60_000, epochs=1, batch_size=batch)
+    assert model.runs.of(question(work=work, nodes=nodes, shares_batch=True, **NETWORK)).steps == steps
+
+
+def test_a_gain_is_as_unsure_as_what_ranks_wait_for_each_other(model):
+    asked = (question(**NETWORK), question(nodes=4, **NETWORK))
+    found = model.gain(*asked).ratio
+    before, after = (model.predict(each).parts for each in asked)
+
+    def seconds(parts, end):
+        return sum(getattr(part, end if name == "waiting" else "middle") for name, part in parts.items())
+
+    bounds = [seconds(before, end) / seconds(after, end) for end in ("low", "high")]
+    assert found.low < min(bounds) < found.middle < max(bounds) < found.high
+
+
+A100 = Machine(name="NVIDIA A100", processor="NVIDIA A100", architecture="zen3", peaks={1: 19_500.0})
+EPYC = Machine(name="AMD EPYC (zen3)", processor="AMD EPYC", architecture="zen3", peaks={1: 100.0})
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "machine"),
+    [("amd", None), ("NVIDIA V100", None), ("accelerator", None), ("nvidia", A100), ("NVIDIA A100", A100)],
+)
+def test_an_accelerator_is_one_of_the_records_and_no_processor(accelerator, machine):
+    runs = Runs({}, (A100, EPYC))
+    found = runs.of(question(accelerator=accelerator, threads=8))
+    assert found.machine == machine
+    assert found.peak == (19_500.0 if machine else None)
+    assert runs.of(question(processor="", architecture="zen3")).machine == EPYC
