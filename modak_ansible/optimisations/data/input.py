@@ -51,9 +51,11 @@ class Input(CodeOptimisation):
     def why_not(self, draft: Draft, value: str) -> str:
         if value != "memory":
             return ""
-        needed, there = _bytes(draft), draft.request.resources.memory or draft.request.target.processor.memory
-        if needed and there and needed > _SHARE * there:
-            return "the samples are more than a quarter of the node's memory"
+        needed, there = _bytes(draft), draft.node_memory
+        each = draft.layout.processes_per_node  # in any order: each process comes to keep all
+        if needed and there and needed * each > _SHARE * there:
+            several = f" of {each} processes" if each > 1 else ""
+            return f"the samples{several} are more than a quarter of the node's memory"
         return ""
 
 

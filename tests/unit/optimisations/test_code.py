@@ -9,6 +9,7 @@ from modak_ansible.errors import CannotPlan
 from modak_ansible.model.distributed import Distributed
 from modak_ansible.model.measured.need import Operator
 from modak_ansible.model.measured.workload import Workload, WorkloadScript
+from modak_ansible.model.target import Accelerator, Partition
 from modak_ansible.planning.plan import make_plan
 
 from .conftest import matter, values, why_not
@@ -193,6 +194,19 @@ def test_samples_that_do_not_fit_are_not_kept(draft):
     assert values(options("input", draft(application=PREPARES))) == ["stock", "memory"]
 
 
+def test_samples_are_kept_by_each_process_of_a_node_of_the_partition(draft):
+    work = draft().request.application.work.model_copy(update={"samples": 1000, "sample_bytes": 10**6})
+    made = draft(application={**PREPARES, "work": work}, resources={"memory": None}, processor={"memory": 8 * 10**9})
+    for memory, processes, reason in (
+        (None, 1, ""),
+        (None, 3, "the samples of 3 processes are more than a quarter of the node's memory"),
+        (10**9, 1, "the samples are more than a quarter of the node's memory"),
+    ):
+        made.partition = Partition(name="batch", memory=memory)
+        made.layout = made.layout._replace(processes_per_node=processes)
+        assert why_not(options("input", made), "memory") == reason
+
+
 def test_stock_input_is_the_switchs_first_value(draft):
     made = draft(application=SWITCHED, input="stock")
     assert matter("input").wish(made) == "memory"
@@ -359,3 +373,13 @@ def test_other_frameworks_have_no_fused_steps(draft):
     assert values(options("optimizer_step", found)) == ["default"]
     assert why_not(options("optimizer_step", found), "fused") == "keras has its own"
     assert matter("optimizer_step").default(found) is None
+
+
+@pytest.mark.parametrize(
+    ("there", "called"),
+    [({"vendor": "nvidia", "model": "NVIDIA A100"}, "NVIDIA A100"), ({"vendor": "amd"}, "amd"), ({}, "accelerator")],
+)
+def test_an_accelerator_is_asked_for_by_what_is_known_of_it(draft, there, called):
+    place = {"accelerator": Accelerator(count=1, **there)}
+    assert draft(resources={"accelerators": 1}, target=place).question().accelerator == called
+    assert draft(target=place).question().accelerator == ""
