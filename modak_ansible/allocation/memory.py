@@ -1,4 +1,4 @@
-"""How much memory of its node each process of a training has. Pure."""
+"""How much memory of its node, or of its accelerator, each process of a training has. Pure."""
 
 from __future__ import annotations
 
@@ -21,6 +21,10 @@ def limit_of(request: Request, partition: Partition | None, layout: ProcessLayou
     share = layout.processes_per_node
     each = f", for {share} processes" if share > 1 else ""
     asked, target = request.resources.memory, request.target
+    accelerators, memory = request.resources.accelerators, target.accelerator.memory
+    if accelerators and memory:
+        bytes_ = memory * accelerators // max(share, accelerators)
+        return Limit(bytes_, f"an accelerator of {target.name}{each if share > accelerators else ''}")
     if asked:
         return Limit(asked // share, f"what is asked for a node{each}")
     if partition and partition.memory:

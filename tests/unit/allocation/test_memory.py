@@ -10,7 +10,7 @@ from traced import GIB, MIB, need
 from modak_ansible.allocation.memory import limit_of
 from modak_ansible.model.measured.need import Operator, TracedLoop, TracedRank, peak_of, split_of
 from modak_ansible.model.process_layout import ProcessLayout
-from modak_ansible.model.target import Partition
+from modak_ansible.model.target import Accelerator, Partition
 from modak_ansible.planning.service import request_of
 from modak_ansible.reading.blueprint.reader import Inputs
 
@@ -201,3 +201,17 @@ def test_a_process_has_its_part_of_what_is_asked_for_or_of_the_node(
     asked = request_.model_copy(update={"resources": resources, "target": target})
     found = limit_of(asked, Partition(name="batch", memory=partition), ProcessLayout(1, processes, 1))
     assert found == (size, words)
+
+
+@pytest.mark.parametrize(("processes", "bytes_"), [(1, 16 * GIB), (4, 16 * GIB), (8, 8 * GIB)])
+def test_on_accelerators_their_own_memory_is_the_limit(request_, processes, bytes_):
+    there = Accelerator(count=4, memory=16 * GIB)
+    asked = request_.model_copy(
+        update={
+            "target": request_.target.model_copy(update={"accelerator": there}),
+            "resources": request_.resources.model_copy(update={"accelerators": 4, "memory": 500 * GIB}),
+        }
+    )
+    found = limit_of(asked, None, ProcessLayout(1, processes))
+    assert found.bytes == bytes_
+    assert found.reason.startswith(f"an accelerator of {request_.target.name}")
