@@ -225,7 +225,7 @@ def _body(out: list[str], given: Given) -> None:
         out += ["# shellcheck disable=SC2016 # a dollar in a user's own value is only a dollar\ncommand=(\n"]
         if (given['container'] and (not given['enters_first'])):
             out += [str(given['enter']())]
-        out += ['    env\n    PYTHONNOUSERSITE=1\n    PYTHONUNBUFFERED=1\n    MODAK_LAUNCHED="$(date +%s.%N)"\n']
+        out += ['    env\n    PYTHONNOUSERSITE=1\n    PYTHONUNBUFFERED=1\n    PYTHONHASHSEED="${PYTHONHASHSEED:-0}"\n    MODAK_LAUNCHED="$(date +%s.%N)"\n']
         if (not given['ranks']):
             out += ['    MODAK_METRICS="$deployment/metrics.json"\n']
         if (given['runtime'] and (not given['ranks'])):

@@ -80,6 +80,7 @@ command=(
     env
     PYTHONNOUSERSITE=1
     PYTHONUNBUFFERED=1
+    PYTHONHASHSEED="${PYTHONHASHSEED:-0}"
     MODAK_LAUNCHED="$(date +%s.%N)"
     MODAK_METRICS="$deployment/metrics.json"
     OMP_NUM_THREADS=2

@@ -69,6 +69,7 @@ command=(
     env
     PYTHONNOUSERSITE=1
     PYTHONUNBUFFERED=1
+    PYTHONHASHSEED="${PYTHONHASHSEED:-0}"
     MODAK_LAUNCHED="$(date +%s.%N)"
     MODAK_DATASET="$dataset"
     python3

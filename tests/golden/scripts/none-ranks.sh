@@ -67,6 +67,7 @@ command=(
     env
     PYTHONNOUSERSITE=1
     PYTHONUNBUFFERED=1
+    PYTHONHASHSEED="${PYTHONHASHSEED:-0}"
     MODAK_LAUNCHED="$(date +%s.%N)"
     sh -c 'export PYTHONPATH="$0${PYTHONPATH:+:$PYTHONPATH}"; exec "$@"' "$deployment/runtime"
     /opt/venv/bin/python

@@ -129,6 +129,7 @@ command=(
     env
     PYTHONNOUSERSITE=1
     PYTHONUNBUFFERED=1
+    PYTHONHASHSEED="${PYTHONHASHSEED:-0}"
     MODAK_LAUNCHED="$(date +%s.%N)"
     MODAK_METRICS="$deployment/metrics.json"
     MODAK_APPLIED="$deployment/applied.json"
