@@ -240,6 +240,35 @@ def test_an_interrupted_training_is_the_same_as_one_at_one_go(tmp_path, stops):
     assert train(tmp_path) == whole
 
 
+class Optimizer(Learner):
+    """Adds up what it is given, and steps with every third batch, as one of PyTorch tells of it."""
+
+    def __init__(self):
+        super().__init__()
+        self.hooks, self.sum = [], []
+
+    def register_step_post_hook(self, hook):
+        self.hooks.append(hook)
+
+    def learn(self, batch):
+        self.sum.append(batch)
+        if len(self.sum) == 3:
+            super().learn(self.sum)
+            self.sum = []
+            for hook in self.hooks:
+                hook(self, (), {})
+
+
+@pytest.mark.parametrize("after", [1, 2, 3, 4, 8])
+def test_what_a_script_adds_up_is_not_lost(tmp_path, monkeypatch, after):
+    monkeypatch.setattr(sys.modules[__name__], "Learner", Optimizer)
+    whole = train(None)
+    with pytest.raises(SystemExit):
+        train(tmp_path, after)
+    (tmp_path / "stop").unlink()
+    assert train(tmp_path) == whole
+
+
 @pytest.mark.component
 def test_one_that_is_killed_goes_on_from_what_was_saved_last(tmp_path):
     child = os.fork()

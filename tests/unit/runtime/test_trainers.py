@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
 import sys
+import time
+import types
 
 import pytest
 
@@ -122,3 +125,48 @@ def test_the_trainer_s_last_checkpoint_is_found_again_while_it_is_there(tmp_path
     (saved / "trainer_state.json").write_text("{}")
     assert transformers_trainer._last(str(tmp_path / "ck")) == str(saved)
     assert transformers_trainer._last(str(tmp_path / "none")) == ""
+
+
+def test_each_training_of_a_script_has_checkpoints_of_its_own(job, monkeypatch):
+    monkeypatch.setattr(common, "_TRAININGS", itertools.count(1))
+    folders = []
+    for _ in range(3):
+        ending = Ending()
+        ending.begins()
+        folders.append(ending.folder)
+    assert folders == [str(job / "ck"), str(job / "ck/training-2"), str(job / "ck/training-3")]
+    ending.begins()  # of the same trainer
+    assert ending.folder == str(job / "ck/training-4")
+
+
+@pytest.mark.component
+def test_a_forked_child_ends_at_a_signal_that_its_parent_waits_with(job, monkeypatch):
+    monkeypatch.syspath_prepend(FILES)
+    Ending().begins()
+    ours, childs = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(childs, b"1")  # a signal before Python is ready in it is lost
+        time.sleep(60)
+        os._exit(0)
+    os.read(ours, 1)
+    os.kill(child, signal.SIGTERM)
+    assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGTERM
+
+
+def test_of_checkpoints_that_only_the_job_asked_for_two_stay(job, tmp_path):
+    made = transformers_trainer._callback(object)(None, types.SimpleNamespace(progress=types.SimpleNamespace()))
+    arguments = types.SimpleNamespace(output_dir=str(tmp_path / "out"), max_steps=0)
+    for step in range(1, 8):
+        (tmp_path / f"out/checkpoint-{step}").mkdir(parents=True)
+        state = types.SimpleNamespace(
+            global_step=step, max_steps=9, epoch=0.1, num_train_epochs=1,
+            best_model_checkpoint=str(tmp_path / "out/checkpoint-2"),
+        )  # fmt: skip
+        control = types.SimpleNamespace(should_save=step == 3)  # the script's own
+        made.ending.is_due = lambda: True
+        made.on_step_end(arguments, state, control)
+        assert control.should_save
+        made.on_save(arguments, state, control)
+    kept = sorted(path.name for path in (tmp_path / "out").iterdir())
+    assert kept == ["checkpoint-2", "checkpoint-3", "checkpoint-6", "checkpoint-7"]

@@ -98,8 +98,8 @@ class Progress:
     def step_ends(self, steps=1):
         """Takes that a step has ended, or several; only for a loop that is not over batches."""
         self.step += steps
-        if self._steps.is_over():
-            self._look()
+        self._steps.batch_ends()
+        self._look()
 
     def epoch_ends(self, epoch):
         """Takes that an epoch of such a number has ended, of a loop that epochs does not count."""
@@ -170,7 +170,7 @@ class Progress:
 
     def _look(self):
         """Saves when it is time, and ends when it is asked; nowhere within what would not go on from here."""
-        if not self._crew.is_whole():
+        if not (self._crew.is_whole() and self._steps.is_whole):
             return
         asked, is_due = self._crew.agreed(self._asked(), time.monotonic() >= self._next_save)
         if asked:
@@ -220,12 +220,15 @@ class Progress:
 class Steps:
     """Whether an optimiser has stepped: between two of its steps a script may add up gradients, which nobody keeps.
 
+    Attributes:
+        is_whole: whether it stepped with the last batch; at the beginning, too.
+
     Args:
         parts: of a training; where none is an optimiser of PyTorch that tells of its steps, each batch is one.
     """
 
     def __init__(self, parts):
-        self._follows, self._stepped = False, False
+        self.is_whole, self._follows, self._stepped = True, False, False
         for each in parts:
             try:
                 each.register_step_post_hook(self._steps)
@@ -233,9 +236,8 @@ class Steps:
                 continue
             self._follows = True
 
-    def is_over(self):
-        stepped, self._stepped = self._stepped, False
-        return stepped or not self._follows
+    def batch_ends(self):
+        self.is_whole, self._stepped = self._stepped or not self._follows, False
 
     def _steps(self, *_arguments):
         self._stepped = True
