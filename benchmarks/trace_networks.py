@@ -33,6 +33,10 @@ NETWORKS = {
         for name, network in networks.NETWORKS.items()
         for model, size in [name.split("-")]
     },
+    "architectures": {
+        f"{model}-small": (["--model", model, "--epochs", "1", "--images", "128"], 32)
+        for model in ("encoder", "decoder", "vit", "rows")  # of lora the trace would see what it learns before
+    },
 }
 
 

@@ -178,14 +178,20 @@ class _Maker:
         spreads: Mapping[str, Spreads] | None,
         models: dict[str, PerformanceModel],
     ) -> Iterable[Predicted]:
-        """Fits the model once without every key's runs, and predicts their configurations."""
+        """Fits the model once without every key's runs, and predicts their configurations.
+
+        Where machines are left out, it is those of works that ran elsewhere: others would be left out twice.
+        """
         for left in dict.fromkeys(map(key, self._found)):
-            model = self._fitted([each for each in self._found if key(each) != left], spreads)
+            kept = [each for each in self._found if key(each) != left]
+            model = self._fitted(kept, spreads)
             if model is None:
                 continue
             models[str(left)] = model
+            there = {each.facts.workload for each in kept}
             for members in _by_configuration(each for each in self._found if key(each) == left).values():
-                yield _predicted(kind, members, model)
+                if kind != "machines" or members[0].facts.workload in there:
+                    yield _predicted(kind, members, model)
 
     def _fitted(self, kept: Sequence[Case], spreads: Mapping[str, Spreads] | None) -> PerformanceModel | None:
         if not kept:
