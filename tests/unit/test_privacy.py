@@ -204,9 +204,9 @@ def test_eval_and_exec_are_ruffs_to_find(root):
 
 @pytest.mark.parametrize("text", ["\x1b]52;c;cm0gLXJm\x07", "\x1b[2J", "\x9b31m", "\u202egnp.exe", "a\rb", "\0"])
 def test_a_message_gives_a_terminal_no_orders(text, capsys):
-    from modak_ansible.commands.main import _show
+    from modak_ansible.commands.main import _failed
 
-    _show(f"about {text}\nand more")
+    _failed(f"about {text}\nand more", 1)
     said = capsys.readouterr().err
     assert said.endswith("\nand more\n")
     assert said.replace("\n", "").isprintable()

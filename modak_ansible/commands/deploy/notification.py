@@ -59,8 +59,8 @@ class Ending:
             try:
                 self.junit.parent.mkdir(parents=True, exist_ok=True)
                 write_whole(self.junit, junit_xml(self._read(), error, seconds))
-            except OSError as problem:  # how the deployment ended is what counts
-                self.problem = f"--junit {self.junit}: {problem.strerror}"
+            except OSError as reason:  # how the deployment ended is what counts
+                self.problem = f"--junit {self.junit}: {reason.strerror}"
         if self._command and not isinstance(error, KeyboardInterrupt):
             problem = run_command(self._command, facts_of(self._read(), error, seconds))
             self.problem = self.problem or problem

@@ -155,21 +155,20 @@ def _submitted(planned: Planned) -> DeploymentStore:
     from modak_ansible.deployment.run import plans_of
     from modak_ansible.store.deployment import DeploymentStore
 
-    console = Console(highlight=False)
     entry = living(planned)
     if entry is not None:
         if entry.problem:
             raise TargetUnreachable(entry.problem)
-        console.print(f"back to {entry.name}", markup=False, soft_wrap=True)
+        typer.echo(f"back to {entry.name}")
         if entry.name != planned.plan.deployment:
             typer.echo(f"note: it is of an earlier plan; modak cancel {entry.name} ends it", err=True)
         return entry.known
     plan = planned.plan
-    console.print(f"{plan.name} on {plan.target.name}{whose_testbed(planned)}", markup=False, soft_wrap=True)
+    typer.echo(f"{plan.name} on {plan.target.name}{whose_testbed(planned)}")
     store = DeploymentStore(planned.save())
     record = store.record_now()
     ran = record.get("job") and not record.get("undeployed")
-    with StageDisplay(console) as display:
+    with StageDisplay(Console(highlight=False)) as display:
         run_playbook("resume" if ran else "deploy", {**plans_of([store]), "job_wait": False}, display)
     return DeploymentStore(store.folder)
 

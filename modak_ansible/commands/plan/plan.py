@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -19,12 +18,8 @@ from modak_ansible.commands.options import (
     takes,
     without_collecting,
 )
-from modak_ansible.errors import Mistake
 from modak_ansible.reading.blueprint.forms.mistakes import NOT_KEPT
 from modak_ansible.store.project import find_blueprint
-
-if TYPE_CHECKING:
-    from modak_ansible.model.plan import Plan
 
 EXAMPLES = "Example: modak plan mnist-pytorch-slurm --input epochs=4 --explain"
 
@@ -86,7 +81,8 @@ def command(
         for line in [*draw(plan, planned.state, plot), f"wrote {plot}"]:
             typer.echo(line, err=as_json)
     if as_json:
-        print_plan(plan, warnings)
+        warned = {"warnings": as_data(warnings)} if warnings else {}
+        print_json({**plan.model_dump(mode="json"), **warned})
         return
     from modak_ansible.commands.plan.table import plan_table
     from modak_ansible.planning.costs.energy import predicted_energy
@@ -104,12 +100,6 @@ def command(
         from modak_ansible.commands.plan.explanation import plan_texts
 
         typer.echo(plan_texts(plan))
-
-
-def print_plan(plan: Plan, warnings: Sequence[Mistake]) -> None:
-    """A plan as JSON, with the warnings of its request where there are any."""
-    warned = {"warnings": as_data(warnings)} if warnings else {}
-    print_json({**plan.model_dump(mode="json"), **warned})
 
 
 def _width() -> int:

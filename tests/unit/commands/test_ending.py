@@ -14,6 +14,7 @@ from planned_once import planned_once
 from modak_ansible.commands.deploy.junit import junit_xml
 from modak_ansible.commands.deploy.notification import Ending, facts_of, run_command
 from modak_ansible.errors import JobFailed, ModakError, TimeIsOver, UsageError
+from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.record import NOT_RUN
 from modak_ansible.target.core.files import write_json
 
@@ -182,3 +183,25 @@ def test_a_time_limit_is_an_error_of_its_own(planned):
 def test_any_message_makes_xml(message):
     root = Xml.fromstring(junit_xml([], ModakError(message), 1.0).split("\n", 1)[1])
     assert root.find("testsuite").get("errors") == "1"
+
+
+def test_a_report_that_cannot_be_written_does_not_hide_how_it_ended(tmp_path):
+    (tmp_path / "file").touch()
+    ending = Ending(junit=tmp_path / "file" / "a.xml")
+    with pytest.raises(JobFailed), ending:
+        raise JobFailed("job 12 ended as TIMEOUT")
+    assert ending.problem.startswith(f"--junit {tmp_path}/file/a.xml: ")
+
+
+def test_a_report_that_is_a_folder_is_refused_before_anything_runs(tmp_path):
+    with pytest.raises(UsageError, match="is a folder"):
+        Ending(junit=tmp_path)
+
+
+def test_trials_of_a_search_are_told_of(planned, tmp_path):
+    plan, folder = planned
+    write_json(folder / "state.json", record())
+    with Ending(junit=tmp_path / "a.xml", stores=lambda: [DeploymentStore(folder)]):
+        pass
+    suites = Xml.parse(tmp_path / "a.xml").getroot()
+    assert [suite.get("name") for suite in suites] == [plan.deployment]

@@ -10,7 +10,7 @@ import pytest
 from planned_once import planned_once
 from typer.testing import CliRunner
 
-from modak_ansible.commands.admin.garbage import known_targets
+from modak_ansible.commands.admin.garbage import Collection, known_targets
 from modak_ansible.commands.main import application
 from modak_ansible.deployment import playbook as deployment
 from modak_ansible.deployment.playbook import PlaybookError, PlaybookRun
@@ -65,6 +65,13 @@ def test_a_target_is_asked_once_however_often_it_was_deployed_to(deployed, targe
     assert target[0][1]["gc_older_than"] == 86400.0
     for words in ("cluster (frontend.example): /w", "pytorch (abc)", "1.0 GB", "3 d", "1 stay: used by x"):
         assert words in done.output
+
+
+def test_two_accounts_of_a_host_are_two_targets(project, target):
+    planned_once(project.service).save()
+    planned_once(project.replace("username: alice", "username: bob").service).save()
+    found = Collection.of_project(project.path, (), Inputs(), 0.0, here=False)
+    assert len(found.targets) == 2
 
 
 def test_only_what_was_shown_is_removed(deployed, target):

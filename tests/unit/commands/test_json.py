@@ -116,3 +116,27 @@ def test_what_is_printed_parses_and_is_nothing_else(words, monkeypatch, capsys, 
     assert isinstance(found, dict | list)
     assert bool(ended.value.code) == (name in IN_ERROR | DIFFERS)
     assert ("error" in found) == (name in IN_ERROR)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "is_json"),
+    [
+        (["plan", "x", "--json", "--no-such-option"], 2, True),
+        (["plan", "--json"], 2, True),
+        (["plan", "no-such-blueprint", "--json"], 2, True),
+        (["plan", "no-such-blueprint"], 2, False),
+        (["deploy", "no-such-script.py", "--", "--json"], 2, False),
+    ],
+)
+def test_a_mistake_is_json_where_that_is_asked_for(monkeypatch, tmp_path, capsys, words, code, is_json):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["modak", *words])
+    with pytest.raises(SystemExit) as ended:
+        main.run()
+    printed = capsys.readouterr()
+    assert ended.value.code == code
+    assert printed.err.startswith("error: ")
+    assert bool(printed.out) == is_json
+    if is_json:
+        (line,) = printed.out.splitlines()
+        assert json.loads(line)["exit_code"] == code

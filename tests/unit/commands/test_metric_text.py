@@ -63,3 +63,8 @@ def test_followed_it_ends_with_what_came_between_two_looks(folder, monkeypatch):
     shown = []
     assert of_metrics(DeploymentStore(folder), Since(lines=1), follow=True, show=shown.append) == []
     assert shown == ["step 2  loss 1.5  lr 0.1", "now: step 3  loss 1", "step 3  loss 1", "step 4  loss 0.5"]
+
+
+@pytest.mark.parametrize("lines", [2, 3, 100])
+def test_more_lines_than_there_are_is_all_of_them(folder, lines):
+    assert len(of_metrics(DeploymentStore(folder), Since(lines=lines), follow=False, show=print)) == 2

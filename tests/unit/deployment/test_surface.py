@@ -58,6 +58,8 @@ def test_what_is_planned_is_deployed_and_told(tmp_path, monkeypatch, runs):
     assert how["wait"] is False and how["deadline"] is not None
     assert (row["deployment"], row["state"]) == (planned[0].plan.deployment, "NONE")
     assert modak.status(ask=False) == [row]
+    with pytest.raises(modak.ModakError, match="--training goes with a blueprint"):
+        modak.status(training="train", ask=False)
 
 
 def test_trainings_are_compared_and_exported(tmp_path, monkeypatch):

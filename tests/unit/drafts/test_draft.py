@@ -20,7 +20,8 @@ from modak_ansible.reading.blueprint.inputs import Inputs
 from modak_ansible.reading.drafts.draft import Data, draft_of, name_of
 from modak_ansible.reading.drafts.outputs import outputs_of
 from modak_ansible.reading.drafts.text import flow, text_of
-from modak_ansible.store.targets import target_file
+from modak_ansible.store.project import shipped
+from modak_ansible.store.targets import target_file, targets_folder
 
 TORCH = """\
 import argparse
@@ -333,6 +334,24 @@ def test_init_writes_a_blueprint_that_is_valid_and_says_what_is_there(project, m
     assert (project / "service.yaml").read_text() == text
     assert "written over" in run("init", "plain.py", "--on", "testbed", "--yes", "--force").output
     assert "testbed is a target already" in run("init", "plain.py", "--target", "testbed", "--yes").output
+
+
+def test_init_takes_no_target_for_another_host(project, monkeypatch):
+    monkeypatch.chdir(project)
+    targets = targets_folder()
+    targets.mkdir(parents=True, exist_ok=True)
+    known = (shipped("tosca") / "known" / "testbed.yaml").read_text()
+    (targets / "login.yaml").write_text(known.replace("frontend: testbed", "frontend: login.hpc1.example"))
+    refused = run("init", "train.py", "--target", "alice@login.hpc2.example", "--yes")
+    assert "the target login is login.hpc1.example, not login.hpc2.example" in str(refused.exception)
+    assert not (project / "service.yaml").exists()
+
+
+def test_init_writes_nothing_with_a_walltime_that_is_none(project, monkeypatch):
+    monkeypatch.chdir(project)
+    refused = run("init", "train.py", "--on", "testbed", "--walltime", "2h", "--yes", "--", "--name", "x")
+    assert "--walltime: '2h' is not a wall time" in str(refused.exception)
+    assert not (project / "service.yaml").exists()
 
 
 def test_init_asks_what_a_script_does_not_tell(project, monkeypatch):

@@ -152,7 +152,7 @@ def test_each_image_is_looked_into_once_and_then_planned_with(mine, monkeypatch)
     mine.replace("script: train/train.py", "script: train/train.py\n        sweep: { epochs: [ 1, 2 ] }")
     asked = []
 
-    def run_playbook(name, variables, listener):
+    def run_playbook(name, variables, listener, deadline=None):
         asked.append((name, variables["image_inside"]))
         note_image(mine.path / ".modak", SEEN)
 

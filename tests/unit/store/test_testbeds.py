@@ -132,6 +132,17 @@ def test_that_of_another_project_is_stopped_only_where_it_is_named(start, elsewh
 
 
 @pytest.mark.component
+def test_one_that_was_only_used_is_given_up_and_not_stopped(start, elsewhere, capsys):
+    folder = start("a")
+    testbeds.note(folder)
+    command.use(folder.parent.parent)
+    command.down(purge=True)
+    assert not (elsewhere / ".modak" / "testbed").is_symlink()
+    assert (folder / "state.json").is_file()
+    assert f"modak testbed down --of {folder.parent.parent}" in capsys.readouterr().out
+
+
+@pytest.mark.component
 def test_what_has_ended_or_was_never_one_is_not_found(start, elsewhere, state_home):
     folder = start("a")
     testbeds.note(folder)

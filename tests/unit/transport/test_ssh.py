@@ -215,3 +215,8 @@ def test_a_folder_of_sockets_is_no_link(monkeypatch):
         (Path(short) / f"modak-{os.getuid()}").symlink_to(Path(short) / "private")
         with pytest.raises(UsageError, match="is not private to you"):
             control_folder()
+
+
+def test_a_runtime_folder_that_is_gone_is_not_used(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "gone"))
+    assert control_folder().parent == Path(tempfile.gettempdir())
