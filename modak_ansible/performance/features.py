@@ -176,16 +176,11 @@ def configuration_words(facts: Facts) -> str:
     return f"{' '.join(filter(None, words))} in {facts.workload} on {facts.machine}"
 
 
-def farthest(facts: Facts, counts: Mapping[str, int]) -> str:
-    """Which matter of a run is not among the measured ones, as ``calibration`` names it; empty where it ran itself."""
-    for kind, name in (
-        ("machines", f"machine {facts.machine}"),
-        ("workloads", f"workload {facts.workload}"),
-        ("configurations", configuration_words(facts)),
-    ):
-        if name not in counts:
-            return kind
-    return ""
+def unmeasured(facts: Facts, counts: Mapping[str, int]) -> list[str]:
+    """Which matters of a run are not among the measured ones, as ``calibration`` names them; none where it ran."""
+    matters = {"machines": f"machine {facts.machine}", "workloads": f"workload {facts.workload}"}
+    found = [kind for kind, name in matters.items() if name not in counts]
+    return found or (["configurations"] if configuration_words(facts) not in counts else [])
 
 
 def waiting(facts: Facts) -> Feature:

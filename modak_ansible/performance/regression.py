@@ -7,7 +7,7 @@ from math import fsum
 from typing import NamedTuple
 
 from modak_ansible.errors import ModakError
-from modak_ansible.performance.features import DAY, Facts, Feature, farthest, usual_group
+from modak_ansible.performance.features import DAY, Facts, Feature, unmeasured, usual_group
 from modak_ansible.performance.stored import AGAIN, UNIT, Part
 
 
@@ -81,9 +81,10 @@ class Regression:
     def variance_of_run(self, vector: Vector, facts: Facts) -> float:
         """Of that logarithm in a new run on a day on record, as wide as it must be where nothing like it was."""
         factors = self.part.calibration
-        kind = farthest(facts, self.counts) if factors else ""
+        kinds = unmeasured(facts, self.counts) if factors else []
         # too few machines are on record to say how wide: as wide as for work, and no narrower than the prior
-        factor = factors.get(kind) or (max(1.0, factors.get("workloads", 1.0)) if kind else 1.0)
+        usual = max(1.0, factors.get("workloads", 1.0))
+        factor = max((factors.get(kind, usual) for kind in kinds), default=1.0)
         return factor**2 * (self.variance(vector) + self.noise(facts.framework))
 
     @property

@@ -7,7 +7,7 @@ its groups' configurations lie in their interval. It is found from the very trai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import accumulate
 from statistics import median
 from typing import Any
@@ -44,12 +44,19 @@ def calibration(members: Sequence[Case], answers: Any, matrix: Any, passing: Any
             groups.setdefault(key(member), []).append(place)
         if len(groups) < _LEAST_GROUPS:
             continue
-        scores = [_scores(members, answers, shared, inverse, own, gone) for gone in groups.values()]
-        found[kind] = _quantile(scores) / SIGMAS
+        scores = [_scores(members, answers, shared, inverse, own, gone, kind) for gone in groups.values()]
+        found[kind] = _quantile(list(filter(None, scores))) / SIGMAS
     return found
 
 
-def _scores(members: Sequence[Case], answers: Any, shared: Any, inverse: Any, own: Any, gone: Any) -> list[float]:
+def left_out_once(kind: str, workload: str, others: Iterable[Case]) -> bool:
+    """Whether a machine's work ran elsewhere, too: else it is the work, and not the machine alone, that is unknown."""
+    return kind != "machines" or any(each.facts.workload == workload for each in others)
+
+
+def _scores(
+    members: Sequence[Case], answers: Any, shared: Any, inverse: Any, own: Any, gone: Sequence[int], kind: str
+) -> list[float]:
     """Errors of a group's configurations, in standard deviations of a run, where the group was left out."""
     import numpy as np  # noqa: PLC0415
 
@@ -60,11 +67,14 @@ def _scores(members: Sequence[Case], answers: Any, shared: Any, inverse: Any, ow
     mean = weights @ answers
     variance = own[gone] + np.diag(shared)[gone] - np.einsum("ij,ij->i", weights, known)
     configurations: dict[Hashable, list[int]] = {}
+    left = set(gone)
+    others = [each for place, each in enumerate(members) if place not in left]
     for number, place in enumerate(gone):
         configurations.setdefault(configuration_of(members[place]), []).append(number)
     return [
         abs(median(answers[gone[run]] for run in runs) - mean[runs[0]]) / variance[runs[0]] ** 0.5
         for runs in configurations.values()
+        if left_out_once(kind, members[gone[runs[0]]].facts.workload, others)
     ]
 
 

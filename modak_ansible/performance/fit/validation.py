@@ -17,7 +17,7 @@ from statistics import fmean, median, stdev
 from modak_ansible.model.measured.prediction import SIGMAS, Question
 from modak_ansible.model.measured.record import Record
 from modak_ansible.model.measured.work import Work
-from modak_ansible.performance.fit.calibration import LEFT_OUT
+from modak_ansible.performance.fit.calibration import LEFT_OUT, left_out_once
 from modak_ansible.performance.fit.cases import Case, cases, configuration_of, label_of
 from modak_ansible.performance.fit.fitting import Spreads, fit_cases, spreads_of
 from modak_ansible.performance.fit.machines import machines
@@ -188,9 +188,8 @@ class _Maker:
             if model is None:
                 continue
             models[str(left)] = model
-            there = {each.facts.workload for each in kept}
             for members in _by_configuration(each for each in self._found if key(each) == left).values():
-                if kind != "machines" or members[0].facts.workload in there:
+                if left_out_once(kind, members[0].facts.workload, kept):
                     yield _predicted(kind, members, model)
 
     def _fitted(self, kept: Sequence[Case], spreads: Mapping[str, Spreads] | None) -> PerformanceModel | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
@@ -16,7 +17,8 @@ from modak_ansible.errors import ModakError
 from modak_ansible.model.measured.prediction import Question
 from modak_ansible.model.measured.record import Steps
 from modak_ansible.model.measured.work import Work
-from modak_ansible.performance.fit.calibration import _quantile
+from modak_ansible.performance.features import Facts, configuration_words, unmeasured
+from modak_ansible.performance.fit.calibration import _quantile, left_out_once
 from modak_ansible.performance.fit.cases import Case, cases
 from modak_ansible.performance.fit.fitting import digest, fit, fit_cases
 from modak_ansible.performance.fit.machines import machines
@@ -241,3 +243,21 @@ def test_scripts_without_a_workload_are_told_apart_by_what_a_sample_takes():
     assert [run.work.parameters for run in works] == [1000, 2000, None, None]
     assert len({run.facts.workload for run in works}) == 4
     assert works[-1].work == Work()
+
+
+def test_a_run_may_be_new_in_two_ways():
+    facts = Facts(framework="pytorch", entry="e", workload="w", switches={}, machine="m")
+    known = {"machine m": 1, "workload w": 1}
+    assert unmeasured(facts, {}) == ["machines", "workloads"]
+    assert unmeasured(facts, {"machine m": 1}) == ["workloads"]
+    assert unmeasured(facts, known) == ["configurations"]
+    assert unmeasured(facts, known | {configuration_words(facts): 1}) == []
+
+
+def test_a_work_that_ran_on_one_machine_alone_says_nothing_of_machines():
+    def case(workload):
+        return SimpleNamespace(facts=SimpleNamespace(workload=workload))
+
+    assert left_out_once("machines", "a", [case("b"), case("a")])
+    assert not left_out_once("machines", "a", [case("b")])
+    assert left_out_once("workloads", "a", [case("b")])
