@@ -13,7 +13,7 @@ STUB = "modak_ansible/runtime/stub/modak_runtime.py"
 SHARED = ("ansible.cfg", "benchmarks", "playbooks", "tosca")
 LEFT_OUT = (
     "__pycache__", "blueprints/*/playbooks", "blueprints/*/types", "targets/types",
-    "benchmarks/figures", "benchmarks/memory",
+    "benchmarks/figures", "benchmarks/memory", "benchmarks/tuning", "benchmarks/records/*/*", "benchmarks/*.md", "benchmarks/*.py",
 )  # fmt: skip
 
 
@@ -21,8 +21,8 @@ class CustomBuildHook(BuildHookInterface):
     """Lists every file of the shared folders, those behind links too; an editable install needs none of them.
 
     The playbooks that a blueprint links are for opera, which works in a checkout or with what modak package makes; the
-    types that it links are built in, and there once; the figures of findings.md are for readers, of the docs, and so is
-    what was measured of memory, which nothing reads but the scripts beside it.
+    types that it links are built in, and there once; what is for readers of a checkout stays there:
+    figures and pages, scripts that no workload has, and records that no model is fitted to.
     """
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:

@@ -103,8 +103,12 @@ class Apptainer:
         return str(image)
 
     def pull(self, source: str, image: Path, name: str) -> List[str]:  # noqa: ARG002
-        """The command that has an image of a registry in a file."""
-        return [self._program, "pull", "--disable-cache", str(image), source]
+        """The command that has an image of a registry in a file.
+
+        One of a registry of containers is made of its layers, each time another file: the cache keeps that one.
+        """
+        options = [] if source.startswith("docker://") else ["--disable-cache"]
+        return [self._program, "pull", *options, str(image), source]
 
     def push(self, image: Path, address: str) -> List[str]:
         return [self._program, "push", "--allow-unsigned", str(image), address]

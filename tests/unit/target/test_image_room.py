@@ -62,14 +62,14 @@ def test_the_libraries_of_an_accelerator_need_more_room(changes, needed):
 
 
 @pytest.mark.component
-def test_a_pull_works_where_a_build_does_and_fills_no_cache(runtime, temporary, monkeypatch):
+def test_a_pull_works_where_a_build_does(runtime, temporary, monkeypatch):
     program = runtime / "bin" / "apptainer"
     told = 'echo "$APPTAINER_TMPDIR $*" >> "$CALLS.told"; '
     program.write_text(program.read_text().replace("pull) ", f"pull) {told}"))
     temporary.f_flag = os.ST_NOEXEC
     assert make(store_of(runtime, HUB))["state"] == "done"
     scratch = runtime / "w" / "images" / ".hub.part"
-    told = f"{scratch} pull --disable-cache {scratch}/image.sif docker://acme/torch:1"
+    told = f"{scratch} pull {scratch}/image.sif docker://acme/torch:1"
     assert (runtime / "calls.told").read_text() == f"{told}\n"
 
 
