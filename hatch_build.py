@@ -13,7 +13,8 @@ STUB = "modak_ansible/runtime/stub/modak_runtime.py"
 SHARED = ("ansible.cfg", "benchmarks", "playbooks", "tosca")
 LEFT_OUT = (
     "__pycache__", "blueprints/*/playbooks", "blueprints/*/types", "targets/types",
-    "benchmarks/figures", "benchmarks/memory", "benchmarks/tuning", "benchmarks/records/*/*", "benchmarks/*.md", "benchmarks/*.py",
+    "benchmarks/figures", "benchmarks/memory", "benchmarks/tuning", "benchmarks/records/*/*",
+    "benchmarks/*.md", "benchmarks/*.py",
 )  # fmt: skip
 
 
@@ -51,6 +52,6 @@ class CustomBuildHook(BuildHookInterface):
 
 
 def _files(path: Path) -> list[Path]:
-    if not path.is_dir():
-        return [path]
-    return [] if any(map(path.match, LEFT_OUT)) else [file for each in sorted(path.iterdir()) for file in _files(each)]
+    if any(map(path.match, LEFT_OUT)):
+        return []
+    return [file for each in sorted(path.iterdir()) for file in _files(each)] if path.is_dir() else [path]

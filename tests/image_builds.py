@@ -17,7 +17,7 @@ APPTAINER = """#!/bin/bash
 # takes Apptainer's place: notes what it is asked, and makes a file where an image would be
 case "$1" in
     --version) echo "apptainer version 1.4.5" ;;
-    pull) echo "pull $4" >> "$CALLS"; sleep "${PAUSE:-0}"; echo pulled > "$3" ;;
+    pull) [ "$2" != --disable-cache ] || shift; echo "pull $3" >> "$CALLS"; sleep "${PAUSE:-0}"; echo pulled > "$2" ;;
     build)
         [ "$2" = --help ] && { echo "  -B, --bind stringArray"; echo "  -T, --notest"
                              echo "      --disable-cache"; echo "      --mksquashfs-args string"; exit 0; }
