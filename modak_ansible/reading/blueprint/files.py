@@ -90,7 +90,8 @@ class _Walk:
     def _below(self, folder: Path, above: tuple[Path, ...], *, of_data: bool = False) -> Iterator[Path]:
         """The files of a folder that travel; ``above`` are the folders that it was reached through and itself, by
         where they really are, and of data only code does."""
-        for path in sorted(folder.iterdir()):
+        # listed where it really is: the kernel follows forty links at most, and at times fewer
+        for path in sorted(folder / each.name for each in above[-1].iterdir()):
             relative = path.relative_to(self._folder).as_posix()
             if path.name.startswith(".") or any(fnmatch(path.name, pattern) for pattern in _LEFT_OUT_FILES):
                 continue
