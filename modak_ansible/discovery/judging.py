@@ -19,6 +19,7 @@ from modak_ansible.schedulers.cluster import ClusterFacts
 from modak_ansible.schedulers.known import SCHEDULERS
 from modak_ansible.store.deployments import glance
 from modak_ansible.store.forecasts import accuracy_of, machine_of, told_of, words_of_start
+from modak_ansible.target.core.probe import NO_SCHEDULER
 from modak_ansible.target.survey.survey import SurveyFacts
 
 _SLOW_SECONDS = 5
@@ -82,11 +83,7 @@ def _scheduler_findings(aim: Aim, facts: SurveyFacts, cluster: ClusterFacts | No
     title = SCHEDULERS[name].title
     if facts["missing"]:
         seen = f"{title} is not on {host}: {', '.join(facts['missing'])} not found"
-        todo = (
-            "check the type of the target, or load the scheduler's module in ~/.bashrc there, above its test for "
-            "interactive shells"
-        )
-        yield missing("scheduler", seen, todo)
+        yield missing("scheduler", seen, NO_SCHEDULER)
         return
     if facts["objection"]:
         yield missing(

@@ -173,13 +173,14 @@ def _surveyed(host: str, *, is_quiet: bool) -> str:
     from modak_ansible.discovery.written import Files
     from modak_ansible.store.targets import known_targets, new_target, own_targets
 
-    name = host.rpartition("@")[2].partition(".")[0]
+    address = host.rpartition("@")[2]
+    name = address.partition(".")[0]
     known = known_targets() if host == name else own_targets()
     if name in known:
-        address = target_of_file(known[name]).address
-        if "." in host and address != host.rpartition("@")[2]:
+        other = target_of_file(known[name]).address
+        if "." in host and other != address:
             hint = f"--on {name} takes that; modak discover {host} --save NAME keeps this one"
-            raise UsageError(f"the target {name} is {address}, not {host.rpartition('@')[2]}", hint=hint)
+            raise UsageError(f"the target {name} is {other}, not {address}", hint=hint)
         typer.echo(f"{name} is a target already: {known[name]}", err=True)
         return name
     files = Files(str(new_target(name)), name=name)

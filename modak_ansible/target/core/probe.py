@@ -17,6 +17,11 @@ from .files import free_bytes, lack_of_room
 from .processor import cpuinfo, processor_name
 from .workspace import Workspace
 
+NO_SCHEDULER = (
+    "check the type of the target, or load the scheduler's module in ~/.bashrc there, above its test for "
+    "interactive shells"
+)
+
 _SMALLEST = 200 * 10**6
 _ELSEWHERE = "make room there, or give the target another workspace"
 
@@ -56,8 +61,7 @@ def probe(workspace: Workspace, scheduler: str, container_runtime: str, *, creat
     if missing:
         raise ModakError(
             f"{titles.title} is not on {socket.gethostname()}: {', '.join(missing)} not found",
-            hint="check the type of the target, or load the scheduler's module in ~/.bashrc there, above its test for "
-            "interactive shells",
+            hint=NO_SCHEDULER,
         )
     if create:
         workspace.create()

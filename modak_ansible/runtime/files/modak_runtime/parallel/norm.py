@@ -1,24 +1,22 @@
 """Batch normalisation over the whole batch, whose parts lie in several ranks: as one process would normalise it."""
 
 import functools
-import types
+
+from modak_runtime.pytorch.model import replace_forward
 
 
 def share(torch, ranks, model):
     """Has every BatchNorm of a model take its means over all ranks while it learns; a SyncBatchNorm does so itself."""
     kinds = torch.nn.modules.batchnorm
     for module in model.modules():
-        if isinstance(module, kinds._BatchNorm) and not isinstance(module, kinds.SyncBatchNorm):
-            _replace_forward(torch, ranks, module)
+        is_plain = not hasattr(module.forward, "__func__")  # a function that the script put there itself
+        if isinstance(module, kinds._BatchNorm) and not (is_plain or isinstance(module, kinds.SyncBatchNorm)):
+            replace_forward(module, functools.partial(_shared, torch, ranks))
 
 
-def _replace_forward(torch, ranks, module):
-    original, function = module.forward, _function(torch, ranks)
-    inner = getattr(original, "__func__", None)
-    if inner is None:  # a plain function that the script put there itself
-        return
+def _shared(torch, ranks, inner):
+    function = _function(torch, ranks)
 
-    @functools.wraps(inner)
     def forward(self, values):
         if not (self.training and torch.is_grad_enabled()) or ranks.is_apart():
             return inner(self, values)
@@ -26,10 +24,8 @@ def _replace_forward(torch, ranks, module):
         return _learn(torch, function, self, values)
 
     compiler = getattr(torch, "compiler", None)
-    if hasattr(compiler, "disable"):  # compiled code cannot wait for others
-        forward = compiler.disable(forward)
-    forward.__name__ = "forward"  # by which a pickle finds the class's own, and needs nothing of ours
-    module.forward = types.MethodType(forward, module)
+    # compiled code cannot wait for others
+    return compiler.disable(forward) if hasattr(compiler, "disable") else forward
 
 
 def _learn(torch, function, module, values):
