@@ -43,6 +43,7 @@ FACTS: dict[str, Any] = {
     "forecast": None,
     "objection": "",
     "node": None,
+    "gpus": [],
     "hosts": [],
 }  # fmt: skip
 NODE: dict[str, Any] = {

@@ -90,7 +90,7 @@ def describe(aim: Aim, survey: Survey, peaks: dict[str, Value] | None = None) ->
         "image_base": _image_base(facts),
         **_runtime(facts),
         **_processor(facts, node, is_open),
-        **_accelerators(node, is_open),
+        **_accelerators(facts, node, is_open),
         **(peaks or {}),
     }
     return Description(
@@ -250,14 +250,15 @@ def _known_processor(machine: str, cpuinfo: dict[str, str], source: str) -> dict
     }
 
 
-def _accelerators(node: NodeView | None, partitions: Sequence[PartitionFacts]) -> dict[str, Value]:
+def _accelerators(facts: SurveyFacts, node: NodeView | None, partitions: Sequence[PartitionFacts]) -> dict[str, Value]:
     kinds = [kind for partition in partitions for kind in partition.kinds if kind.accelerators]
-    seen = [_gpu(text) for text in node["gpus"]] if node else []
+    seen = [_gpu(text) for text in (node["gpus"] if node else facts["gpus"])]
     if not kinds and not seen:
         return {}
     named = sorted({name for kind in kinds for name, _ in kind.accelerators if name})
     model, memory = seen[0] if seen else (named[0] if len(named) == 1 else None, None)
-    source = f"nvidia-smi on {node['host']}" if seen and node else "the scheduler's own names for them"
+    source = f"nvidia-smi on {node['host']}" if node else "nvidia-smi"
+    source = source if seen else "the scheduler's own names for them"
     if len(named) > 1:
         source += f"; there are several: {', '.join(named)}"
     found = {
@@ -269,9 +270,9 @@ def _accelerators(node: NodeView | None, partitions: Sequence[PartitionFacts]) -
 
 
 def _gpu(text: str) -> tuple[str, int | None]:
-    """Model and bytes of a line of nvidia-smi, such as ``NVIDIA H200, 143771 MiB``."""
+    """Model and bytes of a line of nvidia-smi, such as ``NVIDIA H200, 143771 MiB``; the unit may be missing."""
     model, _, memory = text.partition(",")
-    number = re.match(r"\s*(\d{1,9}) MiB", memory, re.ASCII)
+    number = re.match(r"\s*(\d{1,9})( MiB)?$", memory, re.ASCII)
     return model.strip(), int(number.group(1)) * 2**20 if number else None
 
 

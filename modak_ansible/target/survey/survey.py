@@ -25,6 +25,7 @@ from .hosts import HostFacts, host_facts
 from .node_view import NodeOptions, NodeView, node_view
 from .shell import ShellFacts, shell_facts
 from .storage import FolderFacts, QuotaFacts, folder_facts, quotas
+from .usage import gpus_here
 
 _READERS = {"slurm": read_slurm, "pbspro": read_pbspro, "torque": read_torque, "lsf": read_lsf}
 # A scheduler that is silent for longer will not take a job either.
@@ -57,6 +58,7 @@ class SurveyFacts(TypedDict):
     forecast: Optional[Forecast]  # None where nobody says when a job would begin
     objection: str  # why that job would not be taken; empty where nobody says
     node: Optional[NodeView]  # None where none was asked
+    gpus: List[str]  # of this machine, where no scheduler has others: name, MiB
     hosts: List[HostFacts]
 
 
@@ -81,6 +83,7 @@ def survey(wanted: SurveyOptions) -> SurveyFacts:
         "forecast": _forecast(scheduler, wanted["directives"]) if cluster else None,
         "objection": _objection(scheduler, wanted["directives"]),
         "node": node_view(workspace, scheduler, wanted, wanted["patience"]) if wanted["node"] and cluster else None,
+        "gpus": gpus_here() if scheduler == "none" else [],
         "hosts": host_facts(wanted["hosts"], workspace, containers["runtime"]),
     }
 

@@ -267,6 +267,11 @@ def _sum(found: Dict[int, Process]) -> int:
     return sum(each.stat.ticks + each.stat.ended for each in found.values())
 
 
+def gpus_here() -> List[str]:
+    """Each NVIDIA accelerator of this machine as nvidia-smi names it, with its MiB: ``NVIDIA H200, 143771``."""
+    return [line.strip() for line in _nvidia("--query-gpu=name,memory.total").splitlines() if line.strip()]
+
+
 def _gpus(pids: Set[int]) -> List[Dict[str, Any]]:
     applications = _nvidia("--query-compute-apps=pid,gpu_uuid,used_memory")
     return parse_gpus(_nvidia(f"--query-gpu={','.join(_GPUS)}"), applications, pids) if applications else []

@@ -130,6 +130,15 @@ def test_a_plain_host():
     assert (found.value("cores"), found.value("memory")) == (8, 64 * 2**30)
     assert found.value("architecture") == "skylake_avx512"
     assert found.unknown == ()
+    assert "accelerators" not in found.values
+
+
+def test_accelerators_of_a_plain_host_are_its_own():
+    facts = surveyed(cluster=None, gpus=["NVIDIA H100 80GB HBM3, 81559", "NVIDIA H100 80GB HBM3, 81559"])
+    found = describe(bare("host"), facts)
+    assert (found.value("accelerators"), found.value("vendor")) == (2, "nvidia")
+    assert found.value("accelerator") == "NVIDIA H100 80GB HBM3"
+    assert found.value("accelerator_memory") == 81559 * 2**20
 
 
 def test_peaks_are_kept():
