@@ -22,7 +22,7 @@ def limit_of(request: Request, partition: Partition | None, layout: ProcessLayou
     each = f", for {share} processes" if share > 1 else ""
     asked, target = request.resources.memory, request.target
     accelerators, memory = request.resources.accelerators, target.accelerator.memory
-    if accelerators and memory:
+    if accelerators and memory and (request.need is None or request.need.place == "accelerator"):
         bytes_ = memory * accelerators // max(share, accelerators)
         return Limit(bytes_, f"an accelerator of {target.name}{each if share > accelerators else ''}")
     if asked:

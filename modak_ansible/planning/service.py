@@ -270,7 +270,8 @@ def _check(
 def _known_here(request: Request, testbed: Path, images: tuple[SeenImage, ...], needs: Mapping[str, Need]) -> Request:
     update: dict[str, object] = {"target": as_known_here(request.target, testbed)}
     if needs and (need := needs.get(key_of(request))):
-        update["need"] = need
+        is_elsewhere = request.resources.accelerators and request.target.accelerator.memory
+        update["need"] = need.on_accelerator() if is_elsewhere else need
         work = request.application.work
         if work.gflop_per_sample is None and need.gflop_per_sample:  # no record and no user says more than the script
             counted = {

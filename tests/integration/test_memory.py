@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,22 @@ for (batch,) in loader:
 """
 
 
+# Its samples are put together by threads.
+OF_THREADS = """
+import torch
+from torch.utils.data import DataLoader, Dataset
+class Ones(Dataset):
+    def __len__(self):
+        return 256
+    def __getitem__(self, index):
+        return torch.ones(4096)
+model = torch.nn.Linear(4096, 8)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for batch in DataLoader(Ones(), 64):
+    optimizer.zero_grad()
+    model(batch).sum().backward()
+    optimizer.step()
+"""
 # One weight is used again and again, or an LSTM has a sequence.
 OF_LAYER = """
 import torch
@@ -202,6 +219,18 @@ def test_what_fake_tensors_know_nothing_of_is_counted(
     need = need_from(tmp_path, "key", "layer")
     assert need is not None
     assert need.loops[0].tensors[1] / (1 << 20) == pytest.approx(mib, rel=0.02)
+
+
+def test_threads_of_the_script_hold_nothing_up(pytorch_python: str, tmp_path: Path) -> None:
+    """A product in a copy of a process that had threads of OpenMP waited for them, and nothing was known of it."""
+    script = tmp_path / "threads.py"
+    script.write_text(OF_THREADS)
+    began = time.monotonic()
+    run(pytorch_python, tmp_path, script=script, MODAK_TRACE="memory", OMP_NUM_THREADS="2")
+    assert time.monotonic() - began < 50  # it gave up after 60 s
+    need = need_from(tmp_path, "key", "threads")
+    assert need is not None
+    assert need.loops[0].accelerator is None
 
 
 def test_what_is_computed_again_is_the_same_to_the_bit(pytorch_python: str, tmp_path: Path) -> None:

@@ -79,9 +79,19 @@ def _text(need: Need) -> str:
     return (
         f"{need.training} needs {format_peak(peak_of(need))} in one process, as it is: {listed}, "
         "and the rest for a batch.\n"
-        f"{_as_ranks(need)}{_length(need)}{_computed(need)}\n"
+        f"{_on_accelerator(need)}{_as_ranks(need)}{_length(need)}{_computed(need)}\n"
         "Plans that follow know it."
     )
+
+
+def _on_accelerator(need: Need) -> str:
+    from modak_ansible.model.measured.need import format_peak, peak_of
+    from modak_ansible.model.quantities import format_size
+
+    if need.accelerator is None:
+        return ""
+    base = format_size(need.accelerator.base)
+    return f"Of an accelerator it takes {format_peak(peak_of(need.on_accelerator()))}, {base} of it for the driver.\n"
 
 
 def _as_ranks(need: Need) -> str:

@@ -6,6 +6,7 @@ them.
 """
 
 from collections.abc import Iterable
+from typing import Literal
 
 from pydantic import Field
 
@@ -23,6 +24,17 @@ _LOW_OF_RANK, _HIGH_OF_RANK = 0.85, 1.3
 _NO_BYTES = 64  # beyond every power of two in FLOP a byte
 
 
+# Of what an accelerator's allocator reserves, for one process (benchmarks/memory/accelerator.jsonl).
+_LOW_OF_ACCELERATOR, _HIGH_OF_ACCELERATOR = 0.9, 1.15
+
+
+class TracedMemory(Model):
+    """Most bytes of a loop's tensors at a time, and of what the allocator has, by what batches were divided by."""
+
+    tensors: dict[int, int]
+    peaks: dict[int, int]
+
+
 class TracedLoop(Model):
     """A loop of the script over batches."""
 
@@ -31,6 +43,7 @@ class TracedLoop(Model):
     steps: int  # of optimisers; none in a loop that evaluates
     tensors: dict[int, int]  # most bytes that are in use at a time, by what the batch was divided by
     peaks: dict[int, int]  # the same with what the allocator keeps besides
+    accelerator: TracedMemory | None = None  # the same of an accelerator's memory
 
 
 class TracedBlocks(Model):
@@ -87,6 +100,13 @@ class TracedRank(Model):
     loops: tuple[TracedLoop, ...]
 
 
+class TracedAccelerator(Model):
+    """What a process takes of an accelerator's memory besides its loops; bytes."""
+
+    base: int = Field(description="of the driver and libraries, outside of the allocator")
+    setup: int = Field(description="reserved at most before the first batch")
+
+
 class Need(Model):
     """What the one process of a training takes; all sizes in bytes."""
 
@@ -118,6 +138,25 @@ class Need(Model):
     framework: int = Field(description="resident when the framework is imported")
     script: int = Field(description="resident besides, by what the script imports and reads before it trains")
     computing: int = Field(description="resident besides, when libraries have computed for the first time")
+    accelerator: TracedAccelerator | None = Field(default=None, description="None where the script used none")
+    place: Literal["host", "accelerator"] = Field(default="host", description="whose memory the sizes are of")
+
+    def on_accelerator(self) -> "Need":
+        """The same training's need of the accelerator's memory; of the host's where it uses no accelerator."""
+        if self.accelerator is None:
+            return self
+        update = {
+            "place": "accelerator",
+            "loops": tuple(
+                loop.model_copy(update=loop.accelerator.model_dump()) for loop in self.loops if loop.accelerator
+            ),
+            "setup": self.accelerator.setup,
+            "framework": self.accelerator.base,
+            "script": 0,
+            "computing": 0,
+            "traced": (),  # ranks are traced with gloo, which copies through the host
+        }
+        return self.model_copy(update=update)
 
     @property
     def samples(self) -> int:
@@ -198,7 +237,11 @@ def peak_of(
         tensors = 0.0  # in files, of which the kernel keeps what there is room for
     elif strategy == "ddp" and ranks > 1:
         tensors += need.parameters  # their gradients as they travel; of what does not learn yet, too
-    return _around(need.base + tensors, _LOW, _HIGH if ranks == 1 else _HIGH_OF_SEVERAL)
+    if ranks > 1:
+        return _around(need.base + tensors, _LOW, _HIGH_OF_SEVERAL)
+    if need.place == "accelerator":
+        return _around(need.base + tensors, _LOW_OF_ACCELERATOR, _HIGH_OF_ACCELERATOR)
+    return _around(need.base + tensors, _LOW, _HIGH)
 
 
 def _held(need: Need, mesh: Mesh) -> float:

@@ -8,7 +8,16 @@ from hypothesis import strategies as st
 from traced import GIB, MIB, need
 
 from modak_ansible.allocation.memory import limit_of
-from modak_ansible.model.measured.need import Operator, TracedLoop, TracedRank, peak_of, split_of
+from modak_ansible.model.measured.need import (
+    Need,
+    Operator,
+    TracedAccelerator,
+    TracedLoop,
+    TracedMemory,
+    TracedRank,
+    peak_of,
+    split_of,
+)
 from modak_ansible.model.process_layout import ProcessLayout
 from modak_ansible.model.target import Accelerator, Partition
 from modak_ansible.planning.service import request_of
@@ -176,6 +185,37 @@ def test_another_batch_needs_more_or_less():
 def test_more_samples_never_need_less(one, other):
     less, more = sorted((one, other))
     assert peak_of(need(), batch=max(1, int(64 * less))).middle <= peak_of(need(), batch=max(1, int(64 * more))).middle
+
+
+def on_accelerator() -> Need:
+    """Of a script that keeps little on the host, and most on an accelerator."""
+    host = need()
+    loops = [each.model_copy(update={"accelerator": TracedMemory(tensors={1: 900 * MIB}, peaks={1: 1000 * MIB})})
+             for each in host.loops]  # fmt: skip
+    there = TracedAccelerator(base=500 * MIB, setup=200 * MIB)
+    return host.model_copy(update={"loops": tuple(loops), "accelerator": there})
+
+
+def test_an_accelerators_memory_has_a_need_of_its_own():
+    found = on_accelerator()
+    assert peak_of(found) == peak_of(need())
+    there = peak_of(found.on_accelerator())
+    assert there.middle == (500 + 1000) * MIB
+    assert there.high / there.middle < peak_of(found).high / peak_of(found).middle
+    assert need().on_accelerator() == need()
+
+
+def test_who_uses_no_accelerator_has_the_hosts_memory(request_):
+    update = {
+        "target": request_.target.model_copy(update={"accelerator": Accelerator(count=1, memory=16 * GIB)}),
+        "resources": request_.resources.model_copy(update={"accelerators": 1, "memory": 500 * GIB}),
+    }
+    asked = request_.model_copy(update=update)
+    limits = [
+        limit_of(asked.model_copy(update={"need": each}), None, ProcessLayout(1, 1, 1, 1))
+        for each in (None, on_accelerator().on_accelerator(), need())
+    ]
+    assert [limit.bytes if limit else 0 for limit in limits] == [16 * GIB, 16 * GIB, 500 * GIB]
 
 
 def test_intervals_hold_what_was_found_around_predictions():

@@ -3,6 +3,10 @@
 Whole numbers of processors are real where they are few: places, lengths and orders say which shapes tensors have.
 """
 
+import importlib
+
+from modak_runtime.memory import recurrent
+
 _FEW = 1 << 20  # elements
 
 
@@ -51,12 +55,18 @@ def ledger(torch, trace):
             if func in compared:
                 return False
             adds_in_place = _adds_in_place(torch, func, args)
+            taken = trace.asked(func, args, kwargs)
             found = _whole_numbers(torch, func, args, kwargs)
+            if found is None and taken is not None:
+                found = recurrent.of_cudnn(torch, func, args, taken["given"])
             if found is None:
-                found = _with_workspace(func, args, func(*args, **kwargs))
+                found = recurrent.of_processor(func, args, func(*args, **kwargs))
             if adds_in_place:
                 trace.takes_over(args[0], found)
-            trace.made(func.overloadpacket.__name__, leaves(found), _room(torch, func, args, found))
+            room = _room(torch, func, args, found) if taken is None else [taken["transient"]] * bool(taken["transient"])
+            # the weights of cuDNN's layers are there already
+            made = found[:4] if func is torch.ops.aten._cudnn_rnn.default else found
+            trace.made(func.overloadpacket.__name__, leaves(made), room)
             trace.ran(func, args, kwargs, found)
             return found
 
@@ -119,24 +129,9 @@ def _room(torch, func, args, found):
     if func.overloadpacket.__name__ in ("mkldnn_rnn_layer", "mkldnn_rnn_layer_backward"):
         is_backward = "backward" in func.overloadpacket.__name__
         packed = 3 if is_backward else 1  # of both gradients, too
-        more = [4 * _of_states(args)] if is_backward else []
+        more = [4 * recurrent.of_states(args)] if is_backward else []
         return [each.numel() * each.element_size() for each in args[1:3]] * packed + more
     return []
-
-
-def _with_workspace(func, args, found):
-    """What oneDNN's LSTM gives, with what it keeps for its backward pass, for which a fake one gives an empty tensor.
-
-    It asks for 15 times its states, and writes to five of them, and in the backward pass to four more, as was seen.
-    """
-    if func.overloadpacket.__name__ != "mkldnn_rnn_layer" or not args[-1]:  # it does not train
-        return found
-    return (*found[:3], found[3].new_empty(5 * _of_states(args)))
-
-
-def _of_states(args):
-    """Bytes of an LSTM's states at all places of a batch."""
-    return args[0].shape[0] * args[0].shape[1] * args[2].shape[1] * args[0].element_size()
 
 
 def _blocked(torch, images):
@@ -188,6 +183,16 @@ def look_at_no_numbers(torch):
     FakeTensor.numpy = array
     FakeTensor.__array__ = lambda self, dtype=None, **_options: array(self).astype(dtype) if dtype else array(self)
     torch.save = lambda *_arguments, **_options: None
+
+
+def take_foreach():
+    """Lets optimisers take all parameters at once, as they do on accelerators: they look at the kind of tensors."""
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    for name in ("torch.optim.optimizer", "torch.utils._foreach_utils"):
+        kinds = getattr(importlib.import_module(name), "_foreach_supported_types", None)
+        if kinds is not None and FakeTensor not in kinds:
+            kinds.append(FakeTensor)
 
 
 def let_modules_move(torch, mode):

@@ -1,10 +1,11 @@
-"""What a process keeps resident of what is asked of malloc: another process asks the C library for the same.
+"""What an allocator keeps of what is asked of it; of malloc, another process asks the C library for the same.
 
 How malloc lays blocks out, which ones it maps for themselves, and what goes back, is up to the C library that the
 training will have, and depends on all that was asked before. So a trace notes what is asked and given back, and
 ``replayed`` does the same where nothing else is, and touches none of it.
 """
 
+import functools
 import os
 import subprocess
 import sys
@@ -18,11 +19,21 @@ _REPLAYS = 3  # small objects are of other sizes in each: where they lie is luck
 
 
 class Heap:
-    """What was asked of malloc, in order."""
+    """What was asked of an allocator, in order.
 
-    def __init__(self):
+    Args:
+        replays: functions that give, of such events, the most bytes under each label, the middle of which counts;
+            without any malloc is asked for the same.
+    """
+
+    def __init__(self, *replays):
+        self._replays = replays or tuple(functools.partial(_replayed, seed=seed) for seed in range(_REPLAYS))
         self._events, self._labels = array("q"), []
         self._begins, self._ends = [], {}  # of blocks: how many labels there were when it was taken, and given back
+
+    @property
+    def is_used(self):
+        return bool(self._begins)
 
     def allocate(self, size):
         """Takes so many bytes; what comes back is for release."""
@@ -60,7 +71,7 @@ class Heap:
         found = {}
         for share in {share for _, share in self._labels}:
             events = self._without_shares_but(share)
-            replays = [_replayed(events, seed) for seed in range(_REPLAYS)]
+            replays = [replay(events) for replay in self._replays]
             for number, (loop, its) in enumerate(self._labels):
                 peaks = sorted(replay[number] for replay in replays if number in replay)
                 if its == share and peaks:

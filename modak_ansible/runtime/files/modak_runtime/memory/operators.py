@@ -1,6 +1,6 @@
 """What a step of a training computes, operator by operator: shapes, formats, FLOP and bytes, without numbers."""
 
-_STILL = {"_unsafe_view", "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}  # move nothing
+STILL = {"_unsafe_view", "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}  # move nothing
 _NAMED = 4  # tensors that are named by their shapes; of longer lists the numbers are summed up
 
 
@@ -20,7 +20,7 @@ class Table:
         """Notes an operator that has run in a batch that was divided by ``share``."""
         self._shares.add(share)
         name = func.overloadpacket.__name__
-        if getattr(func, "is_view", False) or name in _STILL:
+        if getattr(func, "is_view", False) or name in STILL:
             return
         leaves = self._torch.utils._pytree.tree_leaves
         given, made = self._tensors(leaves((args, kwargs))), self._tensors(leaves(found))

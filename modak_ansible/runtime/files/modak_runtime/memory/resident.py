@@ -1,11 +1,11 @@
 """What a process takes besides its tensors: what it has imported, and what libraries take when they first compute."""
 
 import contextlib
-import json
 import os
 import signal
 
 from modak_runtime.malloc import return_what_is_freed, trim
+from modak_runtime.memory.copies import Copy, from_copy
 
 _LARGEST, _PATIENCE = 1 << 28, 60  # numbers in matrices that are multiplied; seconds for all of them
 
@@ -47,16 +47,20 @@ def first_times(torch, prepare, known):
     return from_copy(lambda: _first_times(torch, prepare, known)) or {}
 
 
-def packed(torch, products):
-    """Bytes besides, of what libraries pack matrices into and keep: a copy of this process multiplies such as these.
+def packing(torch):
+    """A copy of this process that is asked, later, what libraries pack matrices into and keep: bytes.
+
+    Made before this one has any threads: those of OpenMP do not outlive a fork, and a product would wait for them.
+    """
+    return Copy(lambda products: _packed(torch, products))
+
+
+def _packed(torch, products):
+    """Bytes besides, of matrices such as these.
 
     Args:
         products: rows, inner places and columns of matrices, and their type.
     """
-    return from_copy(lambda: _packed(torch, products)) or 0
-
-
-def _packed(torch, products):
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.alarm(_PATIENCE)  # whose signal ends it: then nothing is known
     return_what_is_freed()
@@ -66,24 +70,6 @@ def _packed(torch, products):
         if rows * inner + inner * columns + rows * columns <= _LARGEST:
             torch.mm(torch.zeros(rows, inner, dtype=kind), torch.zeros(inner, columns, dtype=kind))
     return max(0, resident() - before)
-
-
-def from_copy(act):
-    """What a function gives in a copy of this process, as plain things; None where that failed."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if not child:
-        try:
-            os.close(reading)
-            with os.fdopen(writing, "w") as told:
-                json.dump(act(), told)
-        finally:
-            os._exit(0)
-    os.close(writing)
-    with os.fdopen(reading) as told:
-        said = told.read()
-    os.waitpid(child, 0)
-    return json.loads(said) if said else None
 
 
 def _first_times(torch, prepare, known):

@@ -13,11 +13,11 @@ import sys
 import weakref
 
 from modak_runtime.malloc import SMALLEST
-from modak_runtime.memory import fake, world
+from modak_runtime.memory import accelerator, cached, fake, world
 from modak_runtime.memory.blocks import repeated
 from modak_runtime.memory.heap import Heap
-from modak_runtime.memory.operators import Table
-from modak_runtime.memory.resident import file_pages, first_times, import_optimisers, packed, resident, small_step
+from modak_runtime.memory.operators import STILL, Table
+from modak_runtime.memory.resident import file_pages, first_times, import_optimisers, packing, resident, small_step
 from modak_runtime.ranks import is_parallel
 
 _SHARES = (1, 1, 2, 2, 8, 8)  # what batches are divided by: what grows with them is found from these
@@ -25,6 +25,7 @@ _WHOLE = (1, 1, 1)  # those of a rank
 _PATIENCE = 64  # batches in which a loop that trains makes its first step
 _RANKS = (2, 3, 4, 6, 8, 12, 16, 32, 64)  # for which stages are looked at
 _OWN_STEPS = 4  # of a loop over something that is no loader
+_MULTIPLY = {"mm", "addmm", "bmm", "baddbmm"}
 _PRODUCTS = {"mm": 0, "addmm": 1}  # where the first matrix is among their arguments
 _numbers = itertools.count()  # of loops
 
@@ -32,6 +33,7 @@ _numbers = itertools.count()  # of loops
 def imported(torch, report, steps):
     """Begins, as soon as PyTorch is imported."""
     import_optimisers(torch)
+    device, libraries = accelerator.find(torch), packing(torch)
     framework = resident()
     known = file_pages()
     tells, ranks = world.ask()
@@ -40,7 +42,7 @@ def imported(torch, report, steps):
     mode = fake.made()
     with mode:  # much is imported when it is first used
         small_step(torch, torch.nn.Conv2d(1, 2, 3), 2, 1, 4, 4)
-    trace = Trace(torch, report, steps, mode, framework, first)
+    trace = Trace(torch, report, steps, mode, framework, first, libraries, device)
     trace.tells, trace.ranks = tells, ranks
     hooks = torch.nn.modules.module
     optimizers = sys.modules["torch.optim.optimizer"]  # torch.optim itself hides it
@@ -48,6 +50,7 @@ def imported(torch, report, steps):
     hooks.register_module_forward_pre_hook(trace.module_begins)
     hooks.register_module_forward_hook(trace.module_ended)
     fake.look_at_no_numbers(torch)
+    fake.take_foreach()
     fake.let_modules_move(torch, mode)
     fake.give_batches(torch, trace.batches)
     fake.follow_sizes(torch, trace)
@@ -69,25 +72,28 @@ class Trace:
         mode: makes tensors fake.
         framework: bytes that were resident before.
         first: bytes that libraries take when they compute for the first time, by what names of operators have in them.
+        libraries: a copy that tells what they pack matrices into and keep.
+        device: the accelerator that the script could use; None without one.
 
     Attributes:
         tells: where what a rank has found is told; None where this is the script's own process.
         ranks: what was told by ranks.
     """
 
-    def __init__(self, torch, report, steps, mode, framework, first):
+    def __init__(self, torch, report, steps, mode, framework, first, libraries, device):
         self._torch, self._report, self._steps, self._mode = torch, report, steps, mode
         self.tells, self.ranks = None, []
         self._shares = _WHOLE if is_parallel() else _SHARES
         self._first, self._framework, self._tracing, self._script = (
             first, framework, resident() - framework, None
         )  # fmt: skip
-        self._live, self._now, self._heap = {}, 0, Heap()
+        self._live, self._host, self._device = {}, _Place("host", Heap()), _Place("device", Heap(cached.peaks))
+        self._libraries, self._accelerator = libraries, device
         self._loops, self._loop, self._share, self._trained = [], _loop(), 1, set()
         self._making = self._loop  # of the model, whole, before ranks have parts of it
         self._kinds, self._is_complete = set(), False
         self._optimizers, self._roots, self._kept, self._open = {}, [], {}, []
-        self._table, self._products = Table(torch), {}
+        self._table, self._products, self._held = Table(torch), {}, []
 
     # --- tensors
 
@@ -100,21 +106,43 @@ class Trace:
             room: bytes of what it has needed while it computed, each.
         """
         self._kinds.add(name)
-        self._heap.at(self._loop["number"], self._share)
-        makes = any(isinstance(each, self._torch.Tensor) for each in tensors)  # it is no question
-        self._heap.ran(saves=makes and name != "detach" and self._torch.is_grad_enabled())
-        for each in tensors:
+        for each in (self._host, self._device):
+            each.heap.at(self._loop["number"], self._share)
+        made = [each for each in tensors if isinstance(each, self._torch.Tensor)]  # none: it is a question
+        self._host.heap.ran(saves=bool(made) and name != "detach" and self._torch.is_grad_enabled())
+        for each in made:
             self._take(each)
-        for each in [self._heap.allocate(size) for size in room]:
-            self._heap.release(each)
-        alive = self._loop["alive"]
-        alive[self._share] = max(alive.get(self._share, 0), self._now + sum(room))
+        place = self._place_of(made)
+        if place is self._device and name in _MULTIPLY and self._accelerator and not self._held:
+            self._held = [place.heap.allocate(size) for size in self._accelerator.held]
+        for each in [place.heap.allocate(size) for size in room]:
+            place.heap.release(each)
+        for each in (self._host, self._device):
+            alive = self._loop["alive"].setdefault(each.name, {})
+            alive[self._share] = max(alive.get(self._share, 0), each.now + (sum(room) if each is place else 0))
+
+    def asked(self, func, args, kwargs):
+        """What an operator really takes and gives on an accelerator, in bytes; None of one on the host."""
+        leaves = self._torch.utils._pytree.tree_leaves((args, kwargs))
+        devices = [each.device if isinstance(each, self._torch.Tensor) else each for each in leaves]
+        if not any(isinstance(each, self._torch.device) and each.type == "cuda" for each in devices):
+            return None
+        is_still = getattr(func, "is_view", False) or func.overloadpacket.__name__ in STILL
+        if is_still or not self._accelerator:
+            return accelerator.NOTHING
+        return self._accelerator.asked(func, args, kwargs)
+
+    def _place_of(self, tensors):
+        """Where an operator computes: on an accelerator if one of its tensors lies there."""
+        return self._device if any(each.device.type == "cuda" for each in tensors) else self._host
 
     def ran(self, func, args, kwargs, found):
         """Notes what an operator has computed."""
         self._table.ran(func, args, kwargs, found, self._share)
         if self._share == 1 and func.overloadpacket.__name__ in _PRODUCTS:
             one, other = args[_PRODUCTS[func.overloadpacket.__name__] :][:2]
+            if self._place_of([one]) is self._device:
+                return
             self._products[(*one.shape, other.shape[1], one.dtype)] = None
 
     def _take(self, tensor):
@@ -127,51 +155,51 @@ class Trace:
             return
         key, size = storage._cdata, storage.nbytes()
         if key not in self._live:
-            reference = weakref.ref(storage, functools.partial(self._given_back, key))
-            self._live[key] = reference, size, self._heap.allocate(size)
-            self._now += size
+            reference, place = weakref.ref(storage, functools.partial(self._given_back, key)), self._place_of([tensor])
+            self._live[key] = reference, size, place, place.heap.allocate(size)
+            place.now += size
 
     def takes_over(self, one, other):
         """Takes that a tensor lies in another one's memory, which nobody else has."""
         key, storage = one.untyped_storage()._cdata, other.untyped_storage()
         if key in self._live and storage._cdata not in self._live:
-            _, size, place = self._live.pop(key)
+            _, *block = self._live.pop(key)
             reference = weakref.ref(storage, functools.partial(self._given_back, storage._cdata))
-            self._live[storage._cdata] = reference, size, place
+            self._live[storage._cdata] = reference, *block
 
     def resized(self, storage):
         """Takes that the memory behind a tensor has another size, such as none while it is not needed."""
         key = storage._cdata
         if key not in self._live:
             return
-        reference, before, place = self._live[key]
+        reference, before, place, number = self._live[key]
         size = storage.nbytes()
         if size == before:
             return
-        self._heap.release(place)
-        self._live[key] = reference, size, self._heap.allocate(size)
-        self._now += size - before
+        place.heap.release(number)
+        self._live[key] = reference, size, place, place.heap.allocate(size)
+        place.now += size - before
 
     def borrow(self, size):
         """Takes so many bytes that belong to no tensor; what comes back is for give_back."""
-        place = self._heap.allocate(size) if size else None
-        self._now += size
+        number = self._host.heap.allocate(size) if size else None
+        self._host.now += size
         self.made("", (), ())
-        return place
+        return number
 
-    def give_back(self, size, place):
-        self._now -= size
-        if place is not None:
-            self._heap.release(place)
+    def give_back(self, size, number):
+        self._host.now -= size
+        if number is not None:
+            self._host.heap.release(number)
 
     def returns_what_is_freed(self):
         """Takes that large blocks go back at once from now on."""
-        self._heap.return_from(SMALLEST)
+        self._host.heap.return_from(SMALLEST)
 
     def _given_back(self, key, _reference):
-        _, size, place = self._live.pop(key)
-        self._now -= size
-        self._heap.release(place)
+        _, size, place, number = self._live.pop(key)
+        place.now -= size
+        place.heap.release(number)
 
     # --- batches
 
@@ -240,7 +268,7 @@ class Trace:
                 self._script = max(0, resident() - self._framework - self._tracing)
             if not any(root() is module for root in self._roots):
                 self._roots.append(weakref.ref(module))
-        self._open.append((module, self._now))
+        self._open.append((module, self._host.now + self._device.now))
 
     def module_ended(self, module, _inputs, outputs):
         while self._open:
@@ -250,7 +278,7 @@ class Trace:
             if self._torch.is_grad_enabled() and self._share == 1:
                 leaves = self._torch.utils._pytree.tree_leaves(outputs)
                 made = sum(_size(each) for each in leaves if isinstance(each, self._torch.Tensor))
-                self._kept[id(module)] = self._now - before, made
+                self._kept[id(module)] = self._host.now + self._device.now - before, made
             return
 
     # --- the end
@@ -280,14 +308,14 @@ class Trace:
             "script": self._script or 0,
         }  # fmt: skip
 
-    def _of_loops(self, peaks):
+    def _of_loops(self):
         return [
             {
                 "rows": loop["rows"],
                 "batches": loop["batches"],
                 "steps": loop["steps"],
-                "tensors": {str(share): alive for share, alive in sorted(loop["alive"].items())},
-                "peaks": {str(share): _peak(loop, share, peaks) for share in sorted(loop["alive"])},
+                **self._host.of(loop),
+                "accelerator": self._device.of(loop) if self._device.heap.is_used else None,
             }
             for loop in self._loops
             if loop["alive"]
@@ -323,13 +351,43 @@ class Trace:
         self._is_complete = True
         if self._report.memory is not None:
             self._report.memory.update(operators=self._table.as_list(), batches=self._table.batches)
-            peaks = self._heap.peaks()  # of all loops: those that evaluate come behind the one that trains
-            self._report.memory.update(loops=self._of_loops(peaks), setup=_peak(self._making, 1, peaks))
+            device = self._accelerator
+            self._report.memory.update(loops=self._of_loops(), setup=self._host.peak(self._making, 1))
+            if device and self._device.heap.is_used:
+                setup = self._device.peak(self._making, 1)
+                self._report.memory["accelerator"] = {"base": device.base, "setup": setup}
             first = [size for kind, size in self._first.items() if any(kind in name for name in self._kinds)]
-            self._report.memory["computing"] = sum(first) + packed(self._torch, self._products)
+            self._report.memory["computing"] = sum(first) + (self._libraries.ask([*self._products]) or 0)
             self._report.memory["traced"] = self.ranks
         if self.tells is not None and self._report.memory is not None:
             world.tell(self.tells, self._report.memory)
+
+
+class _Place:
+    """The memory of the host, or of an accelerator.
+
+    Attributes:
+        now: bytes of the tensors that lie there.
+    """
+
+    def __init__(self, name, heap):
+        self.name, self.heap, self.now = name, heap, 0
+
+    def of(self, loop):
+        """The most bytes of tensors in a loop, and of what the allocator has, by what batches were divided by."""
+        alive = loop["alive"].get(self.name, {})
+        return {
+            "tensors": {str(share): alive[share] for share in sorted(alive)},
+            "peaks": {str(share): self.peak(loop, share) for share in sorted(alive)},
+        }
+
+    def peak(self, loop, share):
+        """The most that the allocator had in a loop; what was in use where nobody could tell."""
+        return self._peaks.get((loop["number"], share), loop["alive"].get(self.name, {}).get(share, 0))
+
+    @functools.cached_property
+    def _peaks(self):
+        return self.heap.peaks()  # of all loops, at the end: those that evaluate come behind the one that trains
 
 
 def _loop():
@@ -342,11 +400,6 @@ def _length(loader):
         return len(loader)
     except (TypeError, NotImplementedError):
         return 0
-
-
-def _peak(loop, share, peaks):
-    """Most bytes that were resident in a loop; what was in use where nobody could tell."""
-    return peaks.get((loop["number"], share), loop["alive"].get(share, 0))
 
 
 def _size(tensor):

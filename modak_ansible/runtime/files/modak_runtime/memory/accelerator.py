@@ -1,0 +1,112 @@
+"""An accelerator, asked what operators really take there besides their tensors.
+
+The traced process computes nothing there. A copy of it, made before CUDA begins, runs each operator once with the same
+shapes: libraries choose their workspaces by shapes, formats and device, and no rule is known.
+"""
+
+import pickle
+
+from modak_runtime.memory.copies import Copy
+
+NOTHING = {"transient": 0, "given": []}
+_LARGEST = 0.8  # of what is free, for the tensors of one operator
+
+
+class Accelerator:
+    """NVIDIA's device that this process would use.
+
+    Attributes:
+        base: bytes that the driver and libraries take outside of the allocator.
+        held: bytes that libraries keep in the allocator, one size for each of their handles.
+    """
+
+    def __init__(self, torch, copy, base, held):
+        self._torch, self._copy, self._known, self.base, self.held = torch, copy, {}, base, held
+
+    def asked(self, func, args, kwargs):
+        """Bytes that an operator takes while it computes, beside what it is given, and of what it gives, each.
+
+        NOTHING where it cannot run alone.
+        """
+        pytree = self._torch.utils._pytree
+        leaves, form = pytree.tree_flatten((args, kwargs))
+        told = [_told(self._torch, each) for each in leaves]
+        try:
+            question = pickle.dumps((str(func), told, pytree.treespec_dumps(form)))
+        except (TypeError, AttributeError, pickle.PicklingError, NotImplementedError):  # a script's own objects
+            return NOTHING
+        if question not in self._known:
+            self._known[question] = self._copy.ask(question) or NOTHING
+        return self._known[question]
+
+
+def find(torch):
+    """The accelerator; None without one. To be called before anything of CUDA has begun in this process."""
+    if not torch.backends.cuda.is_built() or torch.cuda.is_initialized():
+        return None
+
+    def answer(question=None):
+        return _taken(torch, *pickle.loads(question)) if question else _first(torch)  # noqa: S301 - of the original
+
+    copy = Copy(answer)
+    found = copy.ask()
+    if found is None:
+        copy.end()
+        return None
+    return Accelerator(torch, copy, **found)
+
+
+def _told(torch, leaf):
+    """A tensor as what makes one like it; what else there is as it is."""
+    if isinstance(leaf, torch.Tensor):
+        return "tensor", tuple(leaf.shape), leaf.stride(), leaf.dtype, leaf.device.type
+    return "other", leaf
+
+
+def _first(torch):
+    """What is taken before any tensor, once what trainings use has computed; None without a device."""
+    if not torch.cuda.is_available():
+        return None
+    nn = torch.nn
+    model = nn.Sequential(nn.Conv2d(4, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(288, 64)).cuda()
+    optimizer = torch.optim.AdamW(model.parameters())
+    model(torch.zeros(8, 4, 8, 8, device="cuda")).sum().backward()
+    optimizer.step()
+    del model, optimizer
+    kept = torch.cuda.memory_allocated()  # cuBLAS keeps a workspace for the thread of each pass
+    free, total = torch.cuda.mem_get_info()
+    return {"base": total - free - torch.cuda.memory_reserved(), "held": [kept // 2] * 2}
+
+
+def _taken(torch, name, told, form):
+    """Bytes that were allocated at most, less those of what the operator is given and gives; and the latter."""
+    pytree, cuda = torch.utils._pytree, torch.cuda
+    cuda.empty_cache()
+    if sum(map(_room, told)) > _LARGEST * cuda.mem_get_info()[0]:
+        return None
+    args, kwargs = pytree.tree_unflatten([_made(torch, each) for each in told], pytree.treespec_loads(form))
+    function = torch.ops
+    for part in name.split("."):
+        function = getattr(function, part)
+    before = cuda.memory_allocated()
+    cuda.reset_peak_memory_stats()
+    with torch.no_grad():
+        found = function(*args, **kwargs)
+    cuda.synchronize()
+    peak, after = cuda.max_memory_allocated(), cuda.memory_allocated()
+    given = [each.untyped_storage().nbytes() for each in pytree.tree_leaves(found) if isinstance(each, torch.Tensor)]
+    return {"transient": max(0, peak - max(before, after)), "given": given}
+
+
+def _room(told):
+    if told[0] != "tensor":
+        return 0
+    _, shape, stride, dtype, _ = told
+    return dtype.itemsize * (1 + sum((size - 1) * step for size, step in zip(shape, stride) if size))
+
+
+def _made(torch, told):
+    if told[0] != "tensor":
+        return told[1]
+    _, shape, stride, dtype, device = told
+    return torch.empty_strided(shape, stride, dtype=dtype, device=device).zero_()

@@ -1,0 +1,39 @@
+"""Recurrent layers of oneDNN and cuDNN: what fake tensors do not know of them."""
+
+
+def of_processor(func, args, found):
+    """What oneDNN's LSTM gives, with what it keeps for its backward pass, for which a fake one gives an empty tensor.
+
+    It asks for 15 times its states, and writes to five of them, and in the backward pass to four more, as was seen.
+    """
+    if func.overloadpacket.__name__ != "mkldnn_rnn_layer" or not args[-1]:  # it does not train
+        return found
+    return (*found[:3], found[3].new_empty(5 * of_states(args)))
+
+
+def of_states(args):
+    """Bytes of an LSTM's states at all places of a batch."""
+    return args[0].shape[0] * args[0].shape[1] * args[2].shape[1] * args[0].element_size()
+
+
+def of_cudnn(torch, func, args, sizes):
+    """What cuDNN's layers give; None of any other operator.
+
+    Fake ones have nothing for the backward pass: no numbers that cuDNN keeps, no weights in one piece, and no operator.
+
+    Args:
+        sizes: bytes of what the operator really gives, each; empty where nobody knows.
+    """
+    if func is torch.ops.aten._cudnn_init_dropout_state.default:
+        return torch.empty(sizes[0] if sizes else 0, dtype=torch.uint8, device="cuda")
+    if func is torch.ops.aten._cudnn_rnn.default:
+        output, hidden, cells, kept, weights = func(*args)
+        kept = args[0].new_empty(sizes[3] if len(sizes) > 3 else 0, dtype=torch.uint8)
+        if weights is None:  # a module's own are views of one piece, which counts as these
+            weights = args[0].new_empty(sum(each.numel() for each in args[1]))
+        return output, hidden, cells, kept, weights
+    if func is torch.ops.aten._cudnn_rnn_backward.default:
+        given, weights, _, _, hidden, cells = args[:6]
+        alike = torch.empty_like
+        return alike(given), alike(hidden), None if cells is None else alike(cells), [alike(each) for each in weights]
+    return None
