@@ -15,7 +15,7 @@ from recorder import Recorder, Workload
 from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
-SWITCHES = {"compiler": ("none", "inductor"), "precision": ("fp32", "bf16"), "matmul": ("default", "onednn")}
+SWITCHES = {"compiler": ("none", "inductor"), "precision": ("fp32", "tf32", "bf16"), "matmul": ("default", "onednn")}
 LEARNT = 0.95  # of the loss of a guess, which a few tested samples can undercut by chance
 MODELS = ("encoder", "decoder", "lora", "vit", "graph", "rows")
 
@@ -60,6 +60,11 @@ def loss_of(scores, labels, reduction="mean"):
     return functional.cross_entropy(scores.float().flatten(0, -2), labels.flatten(), reduction=reduction)
 
 
+def on(device, *arrays):
+    """Tensors there, where they stay."""
+    return [torch.from_numpy(array).to(device) for array in arrays]
+
+
 def work(model, samples, labels):
     """GFLOP of a training step for each sample of these, as PyTorch counts them; a graph is computed as a whole."""
     model.train()
@@ -69,44 +74,54 @@ def work(model, samples, labels):
     return counter.get_total_flops() / len(samples) / 1e9
 
 
-def configure(arguments):
+def configure(arguments, device):
     """Sets what holds for the whole process; refuses what makes no sense here."""
-    given = arguments.switches
-    if given["compiler"] == "inductor" and not shutil.which(os.environ.get("CXX", "g++")):
+    given, is_gpu = arguments.switches, device.type == "cuda"
+    if given["precision"] == "tf32" and not is_gpu:
+        refuse("precision", "tf32", "an NVIDIA GPU computes so, and there is none")
+    if given["matmul"] == "onednn" and is_gpu:
+        refuse("matmul", "onednn", "it is for processors")
+    if given["compiler"] == "inductor" and not is_gpu and not shutil.which(os.environ.get("CXX", "g++")):
         refuse("compiler", "inductor", "it needs a C++ compiler, and there is none here")
     if given["precision"] == "bf16" and arguments.model == "graph":
         refuse("precision", "bf16", "sparse matrices are multiplied in fp32")
     torch.set_num_threads(arguments.threads)
     torch.manual_seed(arguments.seed)
+    if is_gpu:
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = given["precision"] == "tf32"
     if given["matmul"] == "onednn":
         multiply_by_onednn()
 
 
-def pretrain(arguments, model, task):
+def pretrain(arguments, device, model, task):
     """Half an epoch as a decoder, so that there is something to adapt; it counts as loading."""
     optimizer = torch.optim.AdamW(model.parameters(), arguments.learning_rate)
-    samples, labels = torch.from_numpy(task.samples), torch.from_numpy(task.labels)
+    samples, labels = on(device, task.samples, task.labels)
     for numbers in batches(len(samples) // 2, arguments.batch_size, arguments.seed, 99):
         optimizer.zero_grad()
         loss_of(model(samples[numbers]), labels[numbers]).backward()
         optimizer.step()
-    return networks.adapt(model)
+    return networks.adapt(model).to(device)
 
 
 def main():
     """Trains and measures, as the command line asks."""
     arguments = parse_arguments()
-    configure(arguments)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    is_gpu = device.type == "cuda"
+    configure(arguments, device)
     workload = Workload("architectures", "%s (%s)" % (arguments.model, arguments.size), None)
-    recorder = Recorder(workload, arguments, "PyTorch", [("torch", torch.__version__)])
+    versions, synchronise = [("torch", str(torch.__version__))], torch.cuda.synchronize if is_gpu else None
+    recorder = Recorder(workload, arguments, "PyTorch", versions, synchronise, is_gpu)
     with recorder.timed("load_data"):
         try:
             task, model = prepared(arguments)
         except DataError as error:
             give_up(2, str(error))
+        model.to(device)
         if arguments.model == "lora":
-            model = pretrain(arguments, model, task)
-        samples, labels, test_samples, test_labels = (torch.from_numpy(array) for array in task[:4])
+            model = pretrain(arguments, device, model, task)
+        samples, labels, test_samples, test_labels = on(device, *task[:4])
     few = min(arguments.batch_size, len(samples))
     recorder.metrics["network"] = {
         "name": "%s-%s" % (arguments.model, arguments.size),
@@ -119,7 +134,7 @@ def main():
     computed = torch.compile(model) if arguments.switches["compiler"] == "inductor" else model
 
     def scores(x):
-        with torch.autocast("cpu", torch.bfloat16, enabled=arguments.switches["precision"] == "bf16"):
+        with torch.autocast(device.type, torch.bfloat16, enabled=arguments.switches["precision"] == "bf16"):
             return computed(x)
 
     trained, tested = len(samples), len(test_samples)

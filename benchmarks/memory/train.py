@@ -553,16 +553,18 @@ def main():
     parser.add_argument("--optimizer", default="", choices=("", *OPTIMIZERS))
     parser.add_argument("--steps", type=int, default=4)
     parser.add_argument("--batch-size", type=int, default=0)
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     options = parser.parse_args()
     torch.manual_seed(0)
     make, sample, batch, optimizer = MODELS[options.model]
     batch = options.batch_size or batch
-    model = make()
+    model = make().to(options.device)
     learns = [each for each in model.parameters() if each.requires_grad]
     optimizer = OPTIMIZERS[options.optimizer or optimizer](learns)
     loader = DataLoader(Samples(sample, options.steps * batch), batch)
     model, optimizer, loader = modak_runtime.prepare(model, optimizer, loader)
-    for step, (x, y) in enumerate(loader):
+    for step, samples in enumerate(loader):
+        x, y = (each.to(options.device) for each in samples)
         optimizer.zero_grad()
         loss = functional.cross_entropy(model(x), y.flatten() if options.model in OF_WORDS else y)
         loss.backward()
@@ -570,6 +572,9 @@ def main():
         print(f"step {step}: loss {loss.item():.4f}", flush=True)
     if not math.isfinite(loss.item()):
         sys.exit("it diverged")
+    if options.device == "cuda":
+        cuda = torch.cuda
+        print(f"peaks: {cuda.max_memory_allocated()} allocated, {cuda.max_memory_reserved()} reserved, bytes")
 
 
 if __name__ == "__main__":
