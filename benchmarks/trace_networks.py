@@ -16,7 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from modak_ansible.model.measured.need import Operator, by_intensity
+from modak_ansible.model.measured.need import Operator, traced_work
 from modak_ansible.runtime import FILES
 
 HERE = Path(__file__).resolve().parent
@@ -71,20 +71,21 @@ def traced(python: str, folder: Path, words: list[str]) -> list[Operator]:
 
 
 def main() -> None:
-    """Traces all of them; what stands before ``operators`` in a workload.yaml stays as it is."""
+    """Traces all of them; what stands before ``traced`` in a workload.yaml stays as it is."""
     for workload, trained in NETWORKS.items():
         path = HERE / workload / "workload.yaml"
         lines = []
         for network, (words, images) in trained.items():
-            rows = by_intensity(traced(sys.argv[1], path.parent, words), images)
-            lines.append(f"  {network}: {json.dumps(rows)}\n")
-            print(network, f"{len(rows)} kinds of operators")
+            work = traced_work(traced(sys.argv[1], path.parent, words), images)
+            told = work.model_dump(mode="json", exclude_unset=True)
+            lines.append(f"  {network}: {json.dumps(told)}\n")
+            print(network, f"{len(work.operators)} kinds of operators in {work.calls} calls")
         text = path.read_text(encoding="utf-8").partition("# GFLOP")[0]
         note = (
-            "# GFLOP, GB and GFLOP of convolutions of a step for each image, of operators with like FLOP a byte:\n"
-            "# by trace_networks.py\n"
+            "# GFLOP, GB and GFLOP of convolutions of a step for each image, of operators with like FLOP a byte;\n"
+            "# a step's calls; and the seconds of kernels beyond their rooflines for each image: by trace_networks.py\n"
         )
-        path.write_text(f"{text}{note}operators:\n{''.join(lines)}", encoding="utf-8")
+        path.write_text(f"{text}{note}traced:\n{''.join(lines)}", encoding="utf-8")
 
 
 if __name__ == "__main__":

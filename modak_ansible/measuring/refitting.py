@@ -49,18 +49,19 @@ def works() -> dict[str, Work]:
     """What the trainings of benchmarks/ compute, by workload."""
     trainings = {name: each for name, each in load_workloads().items() if each.kind == "training"}
     networks = {
-        f"{name}/{network}": Work(workload=f"{name}/{network}", operators=operators)
+        f"{name}/{network}": traced.model_copy(update={"workload": f"{name}/{network}"})
         for name, workload in trainings.items()
-        for network, operators in workload.operators.items()
+        for network, traced in workload.traced.items()
     }
     return networks | {
-        name: Work(
-            workload=name,
-            gflop_per_sample=workload.gflop_per_image,
-            operators=workload.operators.get(name, ()),
-            parameters=workload.parameters,
-            layers=workload.layers,
-            sample_bytes=workload.bytes_per_image,
+        name: workload.traced.get(name, Work()).model_copy(
+            update={
+                "workload": name,
+                "gflop_per_sample": workload.gflop_per_image,
+                "parameters": workload.parameters,
+                "layers": workload.layers,
+                "sample_bytes": workload.bytes_per_image,
+            }
         )
         for name, workload in trainings.items()
     }

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from modak_ansible.model.measured.work import Rates, Work
 
-FEATURES = 12  # of this list; a model that was fitted with another one is not read
+FEATURES = 13  # of this list; a model that was fitted with another one is not read
 
 DAY = "day"  # the group of what all runs of a machine's day have in common
 _OF = ": "
@@ -24,7 +24,6 @@ Feature = tuple[str, str, float]
 
 _STEP_GFLOP = 10.0  # a step of middling work: what coefficients of log(work) are centred on
 _PARAMETERS_A_GFLOP = 1e5
-_LAYERS_A_GFLOP = 1.0
 _BYTES_A_GFLOP = 1e5
 _FLOP_A_BYTE = 5.0
 _OVER_IDEAL = 1.6
@@ -42,11 +41,11 @@ class Facts(NamedTuple):
     step_gflop: float | None = None  # GFLOP of one step of one process; None where it is not known
     parameters: int | None = None
     threads: int | None = None  # of one process
-    layers: int | None = None
     step_bytes: float | None = None  # of the samples of such a step
     # FLOP that the machine does in the time in which it moves a byte; None where nobody measured it
     balance: float | None = None
-    # a step's time by its operators' rooflines over that of its work at the peak; None where nobody traced them
+    # a step's time by its operators' rooflines, and what they take besides, over that of its work at the peak; None
+    # where nobody traced them
     over_ideal: float | None = None
     version: str = ""  # of the framework, major and minor; empty where it is not known
     # speed of the machine's products in the number format of the run over single precision, of which the roofline is
@@ -54,19 +53,24 @@ class Facts(NamedTuple):
     format_gain: float | None = 1.0
     day: str = ""  # of a run on record, the newest of its machine's of another one; empty where there is none
 
-    def of_work(self, work: Work, batch: int | None, rates: Rates | None) -> Facts:
+    def of_work(self, work: Work, batch: int | None, rates: Rates | None, peak: float | None) -> Facts:
         """The run with what is known of its work, ``batch`` samples of which are a step of one process.
 
         Args:
             rates: the machine's speeds in the number format of the run; None where nobody measured them.
+            peak: GFLOP/s of the processor's threads; None where it is not known, and of an accelerator, which computes
+                while its process calls the next operators.
         """
+        step_gflop = work.gflop_per_sample * batch if work.gflop_per_sample and batch else None
+        over_ideal = work.over_ideal(self.balance, rates or Rates.usual())
+        if over_ideal and peak and step_gflop and batch:
+            over_ideal += work.seconds_beside(batch, self.threads or 1) * peak / step_gflop
         return self._replace(
             workload=work.workload,
-            step_gflop=work.gflop_per_sample * batch if work.gflop_per_sample and batch else None,
+            step_gflop=step_gflop,
             parameters=work.parameters,
-            layers=work.layers,
             step_bytes=work.sample_bytes * batch if work.sample_bytes and batch else None,
-            over_ideal=work.over_ideal(self.balance, rates or Rates.usual()),
+            over_ideal=over_ideal,
             version=short_version(self.version),
             format_gain=rates.products if rates else None,
         )
@@ -110,7 +114,6 @@ def step_features(facts: Facts) -> list[Feature]:
         found += [("size", "log(step work)", size), ("framework and size", f"{framework} log(step work)", size)]
         for fact, amount, usual in (
             ("parameters", facts.parameters, _PARAMETERS_A_GFLOP),
-            ("layers", facts.layers, _LAYERS_A_GFLOP),
             ("bytes", facts.step_bytes, _BYTES_A_GFLOP),
         ):
             if amount:

@@ -17,6 +17,17 @@ from modak_ansible.performance.stored import Machine
 
 # Between peaks of a core as they are measured at different hours and with others beside them.
 _ALIKE_PEAKS = 1.5
+# What a work of one name has in common.
+_OF_WORKLOAD = (
+    "gflop_per_sample",
+    "operators",
+    "calls",
+    "kernel_seconds",
+    "parameters",
+    "layers",
+    "sample_bytes",
+    "batch_size",
+)
 
 
 class Run(NamedTuple):
@@ -44,6 +55,7 @@ class Runs:
         batch = work.batch_size
         if batch and question.shares_batch:
             batch = ceil(batch / processes)
+        peak = _peak(question, machine, threads)
         facts = Facts(
             framework=question.framework,
             entry=question.entry,
@@ -55,8 +67,7 @@ class Runs:
             balance=_balance(question, machine, threads),
             version=question.version,
             day=machine.day if machine and not peak_of else "",
-        ).of_work(work, batch, _rates(question, machine, threads))
-        peak = _peak(question, machine, threads)
+        ).of_work(work, batch, _rates(question, machine, threads), None if question.accelerator else peak)
         steps = None
         if work.epochs and work.samples and batch:
             sharing = 1 if question.split else processes  # who split layers have the same batches
@@ -74,7 +85,7 @@ class Runs:
         known = self._workloads.get(work.name) if work.name else None
         changes: dict[str, object] = {} if work.name == work.workload else {"workload": work.name}
         if known is not None:
-            for name in ("gflop_per_sample", "operators", "parameters", "layers", "sample_bytes", "batch_size"):
+            for name in _OF_WORKLOAD:
                 if not getattr(work, name) and getattr(known, name):
                     changes[name] = getattr(known, name)
         batch = _number(question.settings.get("batch_size"))

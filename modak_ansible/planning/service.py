@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from modak_ansible.allocation.allocate import allocate
 from modak_ansible.allocation.limits import limit_problems
 from modak_ansible.errors import Mistake, ModakError, UsageError, nearest
-from modak_ansible.model.measured.need import Need, by_intensity
+from modak_ansible.model.measured.need import Need, traced_work
 from modak_ansible.model.measured.refusal import Refusal
 from modak_ansible.model.measured.seen_image import SeenImage
 from modak_ansible.model.plan import UNSIGNED, Note, Plan, digest_of
@@ -276,7 +276,7 @@ def _known_here(request: Request, testbed: Path, images: tuple[SeenImage, ...], 
         if work.gflop_per_sample is None and need.gflop_per_sample:  # no record and no user says more than the script
             counted = {
                 "gflop_per_sample": need.gflop_per_sample,
-                "operators": by_intensity(need.operators or (), need.samples),
+                **traced_work(need.operators or (), need.samples).model_dump(exclude_unset=True),
                 "batch_size": work.batch_size or need.samples,
                 "samples": work.samples or need.samples_of_epoch,
                 "epochs": work.epochs or need.epochs,

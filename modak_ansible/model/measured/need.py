@@ -13,7 +13,7 @@ from pydantic import Field
 from modak_ansible.model.base import Model
 from modak_ansible.model.distributed import PIECES, Mesh, mesh_of
 from modak_ansible.model.measured.prediction import Interval, Split
-from modak_ansible.model.measured.work import Operators
+from modak_ansible.model.measured.work import Operators, Work
 from modak_ansible.model.quantities import format_size
 
 # How far measured peaks were below and above predicted ones at most: of one process, where no run of these records was
@@ -22,6 +22,16 @@ _LOW, _LOW_OF_PARTS, _HIGH, _HIGH_OF_SEVERAL = 0.8, 0.8, 1.3, 1.55
 # The same where a rank itself was traced.
 _LOW_OF_RANK, _HIGH_OF_RANK = 0.85, 1.3
 _NO_BYTES = 64  # beyond every power of two in FLOP a byte
+# Seconds that PyTorch's kernels take beyond their rooflines for each GB, and for each GFLOP: one by one on a core of a
+# Zen 4 with 118 GFLOP/s and 25 GB/s, where batch-norm reads and writes 3.6 GB/s and attention computes 45 GFLOP/s.
+# Pooling moves 1.2 GB/s, and 10 in channels_last: what it takes is left to that switch.
+_BEYOND = {
+    "native_batch_norm": (0.24, 0.0),
+    "gelu": (0.023, 0.0),
+    "gelu_backward": (0.037, 0.0),
+    "_scaled_dot_product_flash_attention_for_cpu": (0.0, 0.0137),
+    "_scaled_dot_product_flash_attention_for_cpu_backward": (0.0, 0.0165),
+}
 
 
 # Of what an accelerator's allocator reserves, for one process (benchmarks/memory/accelerator.jsonl).
@@ -87,6 +97,20 @@ def by_intensity(operators: Iterable[Operator], samples: int) -> Operators:
         found[place] = flop + operator.flop, size + operator.bytes, convolutions
     sums = (found[place] for place in sorted(found))
     return tuple((part(flop), part(size), part(convolutions)) for flop, size, convolutions in sums)
+
+
+def traced_work(operators: Iterable[Operator], samples: int) -> Work:
+    """What a step of so many samples computes and moves, and what it takes besides, by its operators."""
+    every = tuple(operators)
+    beyond = 0.0
+    for operator in every:
+        of_gigabyte, of_gflop = _BEYOND.get(operator.name, (0.0, 0.0))
+        beyond += (operator.bytes * of_gigabyte + operator.flop * of_gflop) / 1e9
+    return Work(
+        operators=by_intensity(every, samples),
+        calls=sum(operator.count for operator in every),
+        kernel_seconds=float(f"{beyond / samples:.4g}"),
+    )
 
 
 class TracedRank(Model):

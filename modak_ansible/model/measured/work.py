@@ -10,6 +10,11 @@ from modak_ansible.model.base import Model
 # GFLOP, GB read and written, and the GFLOP of convolutions among the first where they are told apart
 Operators = tuple[tuple[float, float] | tuple[float, float, float], ...]
 
+# Seconds that a call of an operator takes whatever it computes: dispatch, autograd, Python's part of an optimiser. On a
+# Zen 4 a call takes 2.2 to 2.7 us in an optimiser's step, and 5 to 14 in whole steps of networks of four to eight
+# channels; of 1, 2, 3, 5 and 8 us the benchmarks' records find 2 and 3 the most probable.
+_CALL = 3e-6
+
 
 class Rates(NamedTuple):
     """How fast a machine computes in a number format over its peak, the fastest product in float32."""
@@ -37,6 +42,10 @@ class Work(Model):
         default=(),
         description="of a step for each sample: GFLOP, GB read and written, and the GFLOP of convolutions among them, "
         "of operators with like FLOP a byte",
+    )
+    calls: int | None = Field(default=None, ge=0, description="of operators in a step, whatever its samples")
+    kernel_seconds: float = Field(
+        default=0.0, ge=0, description="of a step for each sample: what kernels take on a core beyond their rooflines"
     )
     sample_bytes: int | None = Field(default=None, ge=1, description="bytes of one sample as the network gets it")
     samples: int | None = Field(default=None, ge=1, description="training samples of an epoch")
@@ -68,6 +77,13 @@ class Work(Model):
         if not ideal or not balance:
             return None
         return fsum(max(_arithmetic(each, rates), each[1] * balance) for each in self.operators) / ideal
+
+    def seconds_beside(self, batch: int, threads: int) -> float:
+        """What a step of so many samples takes on a processor beside its operators' rooflines, as far as it is known.
+
+        The calls follow each other, however many threads compute.
+        """
+        return (self.calls or 0) * _CALL + self.kernel_seconds * batch / threads
 
 
 def _arithmetic(operator: tuple[float, ...], rates: Rates) -> float:

@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from modak_ansible.model.base import Model
-from modak_ansible.model.measured.work import Operators
+from modak_ansible.model.measured.work import Work
 
 
 class WorkloadScript(Model):
@@ -34,8 +34,6 @@ class Workload(Model):
     layers: int | None = Field(default=None, ge=1, description="that multiply: convolutions, dense ones, attentions")
     bytes_per_image: int | None = Field(default=None, ge=1, description="of a sample as the network gets it")
     scripts: tuple[WorkloadScript, ...]
-    operators: dict[str, Operators] = Field(
-        default={},
-        description="by network: GFLOP, GB and GFLOP of convolutions of a step for each image, of operators with like "
-        "FLOP a byte; written by benchmarks/trace_networks.py",
+    traced: dict[str, Work] = Field(
+        default={}, description="by network, what a trace tells of its work; written by benchmarks/trace_networks.py"
     )

@@ -86,12 +86,13 @@ def work_of(record: Record, works: Mapping[str, Work]) -> Work:
     if result is not None and result.network is not None:
         network = result.network
         name = f"{record.workload}/{network.name}"
-        known = Work(
-            workload=name,
-            operators=works[name].operators if name in works else (),
-            gflop_per_sample=network.gflop_per_image,
-            sample_bytes=network.bytes_per_image,
-            layers=network.layers,
+        known = works.get(name, Work()).model_copy(
+            update={
+                "workload": name,
+                "gflop_per_sample": network.gflop_per_image,
+                "sample_bytes": network.bytes_per_image,
+                "layers": network.layers,
+            }
         )
     measured: dict[str, int | None] = {}
     if result is not None:
@@ -128,7 +129,12 @@ def _case(record: Record, works: Mapping[str, Work], machines: Mapping[str, Mach
         balance=balance_of(machine, threads),
         version=record.version,
         day=day_of(record),
-    ).of_work(work, work.batch_size, rates_of(machine, threads, record.settings.get("precision", SINGLE)))
+    ).of_work(
+        work,
+        work.batch_size,
+        rates_of(machine, threads, record.settings.get("precision", SINGLE)),
+        None if machine.is_accelerator else peak,
+    )
     gflop = work.gflop_per_sample * work.batch_size
     answers = {"step": log(times.step * peak / gflop)}
     answers.update({name: log(seconds) for name, seconds in times.parts.items() if seconds > 0})

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modak_ansible.model.measured.need import Operator, by_intensity
+from modak_ansible.model.measured.need import Operator, by_intensity, traced_work
 from modak_ansible.model.measured.work import Rates, Work
 
 SINGLE = Rates.usual()
@@ -44,6 +44,39 @@ def test_a_trace_tells_convolutions_apart() -> None:
 @pytest.mark.parametrize("operators", [(), ((0.0, 3.0),)])
 def test_without_work_there_is_no_ideal(operators: tuple[tuple[float, float], ...]) -> None:
     assert Work(operators=operators).over_ideal(5.0, SINGLE) is None
+
+
+def test_a_trace_counts_the_calls_of_a_step_whatever_its_samples() -> None:
+    operators = [
+        Operator(name=name, shapes=(), format="float32", count=count, flop=8 * 10**9, bytes=10**9)
+        for name, count in (("mm", 3), ("add_", 20))
+    ]
+    assert traced_work(operators, 2).calls == traced_work(operators, 8).calls == 23
+    assert traced_work(operators, 2).operators == by_intensity(operators, 2)
+    assert traced_work(operators, 2).kernel_seconds == 0.0  # each is as fast as its roofline
+
+
+def test_some_kernels_are_slower_than_the_machine() -> None:
+    """Batch-norm as to what it moves, attention as to what it computes."""
+
+    def seconds(name: str, flop: int, size: int) -> float:
+        operator = Operator(name=name, shapes=(), format="float32", count=1, flop=flop, bytes=size)
+        return traced_work([operator], 10).kernel_seconds
+
+    norm = seconds("native_batch_norm", 0, 10**9)
+    assert norm > 0
+    assert seconds("native_batch_norm", 0, 2 * 10**9) == pytest.approx(2 * norm)
+    attention = "_scaled_dot_product_flash_attention_for_cpu"
+    assert seconds(attention, 10**9, 10**8) == seconds(attention, 10**9, 10**9) > 0
+
+
+def test_calls_take_time_for_a_step_and_slow_kernels_for_each_sample() -> None:
+    work = Work(calls=1000, kernel_seconds=1e-4)
+    calls = Work(calls=1000).seconds_beside(32, 1)
+    assert calls == Work(calls=1000).seconds_beside(64, 4) > 0
+    assert work.seconds_beside(32, 1) == pytest.approx(calls + 32e-4)
+    assert work.seconds_beside(32, 4) == pytest.approx(calls + 8e-4)  # a kernel's rows are shared out among threads
+    assert Work().seconds_beside(32, 1) == 0.0  # as of records from before
 
 
 @given(OPERATORS, st.floats(0.1, 1000))

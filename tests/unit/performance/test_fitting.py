@@ -19,7 +19,7 @@ from modak_ansible.model.measured.record import Steps
 from modak_ansible.model.measured.work import Work
 from modak_ansible.performance.features import Facts, configuration_words, unmeasured
 from modak_ansible.performance.fit.calibration import _quantile, left_out_once
-from modak_ansible.performance.fit.cases import Case, cases
+from modak_ansible.performance.fit.cases import Case, cases, work_of
 from modak_ansible.performance.fit.fitting import digest, fit, fit_cases
 from modak_ansible.performance.fit.machines import machines
 from modak_ansible.performance.model import PerformanceModel
@@ -243,6 +243,25 @@ def test_scripts_without_a_workload_are_told_apart_by_what_a_sample_takes():
     assert [run.work.parameters for run in works] == [1000, 2000, None, None]
     assert len({run.facts.workload for run in works}) == 4
     assert works[-1].work == Work()
+
+
+def test_a_recorded_network_has_what_its_trace_told():
+    """Records say nothing of calls: those from before nobody counted them count as others."""
+    traced = Work(operators=((0.1, 0.01),), calls=233, kernel_seconds=1e-6)
+    network = {"name": "rows", "gflop_per_image": 0.2, "layers": 7}
+    works = {"w": Work(workload="w"), "w/rows": traced}
+    found = [
+        work_of(record(ENTRY, workload="w", training=training(100.0, network={**network, "name": name})), works)
+        for name in ("rows", "others")
+    ]
+    assert [(each.workload, each.gflop_per_sample, each.layers) for each in found] == [
+        ("w/rows", 0.2, 7),
+        ("w/others", 0.2, 7),
+    ]
+    assert [(each.operators, each.calls, each.kernel_seconds) for each in found] == [
+        (traced.operators, 233, 1e-6),
+        ((), None, 0.0),
+    ]
 
 
 def test_a_run_may_be_new_in_two_ways():

@@ -228,6 +228,28 @@ def test_a_number_format_gains_what_the_machine_has_units_for(model, work):
     assert "nobody measured" not in quick.why + slow.why
 
 
+def test_many_calls_make_a_small_step_slower_and_hardly_a_large_one(model):
+    """As the layers of a network on a table, which wait for their calls."""
+
+    def ratio(gflop):
+        work = Work(workload="mine", gflop_per_sample=gflop, operators=((gflop, gflop / 100),), batch_size=32)
+        few, many = (work.model_copy(update={"calls": calls}) for calls in (10, 1000))
+        return model.step_seconds(model.runs.of(question(work=many))) / model.step_seconds(
+            model.runs.of(question(work=few))
+        )
+
+    assert ratio(0.001) > 2
+    assert 1 < ratio(1.0) < 1.02
+
+
+def test_an_accelerator_computes_while_its_process_calls(model):
+    work = Work(workload="mine", gflop_per_sample=0.001, operators=((0.001, 1e-5),), batch_size=32, calls=1000)
+    there = {"accelerator": "NVIDIA A100", "peak_gflops": 19_500.0, "memory_bandwidth": 1555.0}
+    alone = work.model_copy(update={"calls": None})
+    with_calls, without = (model.runs.of(question(work=each, **there)).facts for each in (work, alone))
+    assert with_calls.over_ideal == without.over_ideal is not None
+
+
 def test_another_machine_is_less_sure(model):
     here = model.gain(question(), question(settings={"precision": "bf16"})).ratio
     there = {"processor": "Other Processor", "peak_gflops": 400.0, "peak_gflops_bf16": 800.0}

@@ -122,6 +122,7 @@ def test_what_a_trace_counted_is_the_work_of_who_says_nothing(blueprint):
     told = plan_blueprint(blueprint.service, Inputs()).plan.application.work
     assert (told.gflop_per_sample, told.batch_size) == (2.0, 128)
     assert told.operators == ((2.0, 7.813e-12, 0.0),)
+    assert (told.calls, told.kernel_seconds) == (1, 0.0)
     assert (told.samples, told.epochs) == (6000, 2)  # as the blueprint says
 
 
