@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from modak_ansible.catalogue import load_catalogue
+from modak_ansible.catalogue.accelerated import accelerated
 from modak_ansible.errors import nearest
 from modak_ansible.model.application import Application, Checkpoint, Optimisation, Resources, SourceFile
 from modak_ansible.model.dataset import Dataset
@@ -136,10 +136,10 @@ class TrainingReader:
             self._warnings.add(self._node.properties["script"].location, "not-used", words, hint)
 
     def _has_build(self, request: Request) -> bool:
-        """Whether there is an image of the framework for the target's accelerators."""
-        application, vendor = request.application, request.target.accelerator.vendor
+        """Whether there is a build of the framework, or the one that is asked for, for the target's accelerators."""
+        application, entry = request.application, request.optimisation.entry
         is_own = request.image is not None
-        return is_own or bool(load_catalogue().accelerated(application.framework, application.version, vendor))
+        return is_own or bool(accelerated(application.framework, application.version, request.target, entry))
 
     def _at(self, request: Request, point: Mapping[str, str | bool]) -> Request:
         application, given = request.application, self._property("work")

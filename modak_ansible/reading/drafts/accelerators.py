@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from modak_ansible.catalogue import Entry, load_catalogue
-from modak_ansible.catalogue.processor import family_of
+from modak_ansible.catalogue import Entry
+from modak_ansible.catalogue.accelerated import accelerated
 from modak_ansible.model.target import Target
 from modak_ansible.reading.drafts.draft import Draft
 
@@ -55,7 +55,8 @@ def _unasked(draft: Draft, target: Target) -> list[str]:
         return []
     if has is None:
         words = f"{draft.use}, and {draft.target or target.name} does not say whether it has accelerators"
-        return [f"{words}: {OPTION} asks for some of each node"] if draft.use.is_said else []
+        is_open = draft.use.is_said and _builds(draft, target)
+        return [f"{words}: {OPTION} asks for some of each node"] if is_open else []
     of = f" of {target.accelerator.vendor}" if target.accelerator.vendor else ""
     build = draft.entry or f"{draft.framework} {draft.version}".rstrip()
     return [f"{draft.use}, and no build of {build} is for accelerators{of} here: it trains on processors"]
@@ -69,13 +70,5 @@ def _has(target: Target) -> bool | None:
 
 
 def _builds(draft: Draft, target: Target) -> list[Entry]:
-    """The builds for its accelerators that can serve, the newest first; none where the script needs another one."""
-    if draft.entry:
-        return []
-    found = load_catalogue().accelerated(draft.framework, draft.version, target.accelerator.vendor)
-    family = family_of(target.processor.architecture)
-    return [
-        each
-        for each in found
-        if not family.isdisjoint(each.architectures) and (not each.source or target.image_base == "docker")
-    ]
+    """Those for its accelerators, the newest first; none where the script needs another one."""
+    return accelerated(draft.framework, draft.version, target, draft.entry)

@@ -492,5 +492,7 @@ def test_a_script_that_uses_an_accelerator_which_nobody_asks_for_is_told_how(blu
     (only,) = told()
     assert f"not-used: train.py:{line} has 'cuda', and the job asks for no accelerator of cluster's" in only
     assert "(resources: { accelerators: 1 }, or 0 where none is wanted)" in only
-    blueprint.replace("cores_per_process: 4", "accelerators: 0")
+    blueprint.replace("numerics: same", "entry: pytorch-2.13-cpu")  # which could use none
+    assert told() == []
+    blueprint.replace("entry: pytorch-2.13-cpu", "numerics: same").replace("cores_per_process: 4", "accelerators: 0")
     assert told() == []

@@ -18,7 +18,7 @@ from modak_ansible.store.targets import target_file
 
 USES = 'import torch\ndevice = "cuda" if torch.cuda.is_available() else "cpu"\n'
 RANKS = f"{USES}torch.distributed.init_process_group()\n"
-HEAD = "scheduler: slurm\nfrontend: login.example\nimage_base: debootstrap\n"
+HEAD = "scheduler: slurm\nfrontend: login.example\n"
 HAS = "accelerator: { vendor: nvidia, count: 4 }\n"
 PARTED = f"""partitions:
   - {{ name: batch, nodes: 4, cores: 16, accelerators: 0 }}
@@ -104,9 +104,9 @@ def test_a_build_that_nobody_has_tried_is_asked_for_by_its_name(at, said, monkey
     done = at(USES, HAS, "--yes")
     assert said()["optimisation"] == {"entry": ENTRY}
     assert f"{ENTRY} is taken, which nobody has tried yet" in done.output
-    tried = [each.model_copy(update={"untried": ""}) for each in accelerators.load_catalogue().entries]
-    known = accelerators.load_catalogue().model_copy(update={"entries": tuple(tried)})
-    monkeypatch.setattr(accelerators, "load_catalogue", lambda: known)
+    tried = [each.model_copy(update={"untried": ""}) for each in load_catalogue().entries]
+    known = load_catalogue().model_copy(update={"entries": tuple(tried)})
+    monkeypatch.setattr("modak_ansible.catalogue.accelerated.load_catalogue", lambda: known)
     at(USES, HAS, "--yes", "--force")
     assert "optimisation" not in said()
 
@@ -144,6 +144,17 @@ def test_a_framework_without_such_a_build_is_told(at, said):
     assert "train.py:2 has keras, and no build of keras is for accelerators of nvidia here: it trains on" in done.output
     done = at("import tensorflow as tf\ntf.constant(1)\n", HAS.replace("nvidia", "amd"), "--yes", "--force")
     assert "no build of tensorflow is for accelerators of amd here" in done.output
+
+
+def test_what_can_serve_there_counts(at, said):
+    """NVIDIA's wheels are for x86-64, and AMD's image comes from a hub."""
+    arm = at(USES, f"{HAS}architecture: aarch64\n", "--yes")
+    assert "resources" not in said()
+    assert "no build of pytorch is for accelerators of nvidia here" in arm.output
+    amd = HAS.replace("nvidia", "amd")
+    assert "accelerators of amd here" in at(USES, amd, "--yes").output
+    at(USES, f"{amd}".replace("accel", "image_base: docker\naccel"), "--yes", "--force")
+    assert "rocm" in said()["optimisation"]["entry"]
 
 
 @pytest.mark.parametrize("words", [("--on", "testbed"), ("--on", "local"), ()])
