@@ -104,13 +104,13 @@ def _count_problems(job: JobAllocation) -> Iterator[CannotPlan]:
 def _accelerator_problems(request: Request, partition: Partition | None) -> Iterator[CannotPlan]:
     """More accelerators than a node has; where none are described, how to describe them is the cure."""
     target, asked = request.target, request.resources.accelerators
-    there = _accelerators(request, partition)
+    there = target.accelerators_in(partition)
     if asked <= there:
         return
     unit = "1 accelerator a node is" if asked == 1 else f"{asked} accelerators a node are"
     where = _where(request, partition)
     others = [
-        each.name for each in target.partitions if each is not partition and _accelerators(request, each) >= asked
+        each.name for each in target.partitions if each is not partition and target.accelerators_in(each) >= asked
     ]
     if others:
         hint = f"partition: {others[0]} has them"
@@ -122,11 +122,6 @@ def _accelerator_problems(request: Request, partition: Partition | None) -> Iter
         hint = f"where it has them, describe them: {described}"
     has = f"has {there}" if there else "describes none"
     yield CannotPlan("resources.accelerators", f"{unit} asked for, and {where} {has}", hint)
-
-
-def _accelerators(request: Request, partition: Partition | None) -> int:
-    own = partition.accelerators if partition else None
-    return request.target.accelerator.count if own is None else own
 
 
 def _limit_problems(request: Request, partition: Partition | None) -> Iterator[CannotPlan]:

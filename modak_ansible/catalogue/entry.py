@@ -166,6 +166,11 @@ class Catalogue(Model):
         found = [entry for entry in self.entries if entry.framework == framework]
         return sorted(found, key=lambda entry: (version_from(entry.version), entry.name), reverse=True)
 
+    def accelerated(self, framework: str, version: str = "", vendor: str | None = None) -> list[Entry]:
+        """Those for accelerators, of one maker or of any."""
+        found = [each for each in self.of_framework(framework) if each.accelerator and satisfies(each.version, version)]
+        return [each for each in found if vendor in (None, each.accelerator)]
+
 
 @cache
 def version_from(text: str) -> Version:

@@ -38,6 +38,12 @@ Processes = Annotated[
     int | None,
     typer.Option("--processes-per-node", min=1, metavar="N", help="Of a script alone: in how many processes of each."),
 ]
+Accelerators = Annotated[
+    int | None,
+    typer.Option(
+        "--accelerators", min=0, metavar="N", help="Of a script alone: on how many accelerators of each; 0 for none."
+    ),
+]
 InputsFile = Annotated[
     Path | None, typer.Option("--inputs", "-i", help="A YAML file with values for the inputs, or a target file.")
 ]
@@ -112,6 +118,7 @@ class PlanOptions(NamedTuple):
     words: Words = None
     nodes: Nodes = None
     processes: Processes = None
+    accelerators: Accelerators = None
     inputs: InputsFile = None
     value: InputValues = None
     training: Training = None
@@ -134,7 +141,9 @@ class PlanOptions(NamedTuple):
                 raise UsageError(f"--input {text} is not NAME=VALUE", hint="such as --input epochs=4")
             pairs.append((name, value))
         targets, words = target_file(self.on) if self.on else None, tuple(self.words or ())
-        return Inputs(self.inputs, tuple(pairs), targets, self.strict, words, self.nodes, self.processes)
+        return Inputs(
+            self.inputs, tuple(pairs), targets, self.strict, words, self.nodes, self.processes, self.accelerators
+        )
 
     @property
     def restated(self) -> str:
@@ -148,6 +157,7 @@ class PlanOptions(NamedTuple):
         words += ["--strict"] if self.strict else []
         words += ["--nodes", str(self.nodes)] if self.nodes else []
         words += ["--processes-per-node", str(self.processes)] if self.processes else []
+        words += ["--accelerators", str(self.accelerators)] if self.accelerators is not None else []
         words += ["--", *self.words] if self.words else []
         return shlex.join(words)
 

@@ -75,6 +75,11 @@ class Accelerator(Model):
     count: int = 0
     memory: int | None = Field(default=None, description="bytes of one accelerator")
 
+    @property
+    def is_told(self) -> bool:
+        """Whether somebody says how many there are, be it none."""
+        return "count" in self.model_fields_set
+
 
 class Storage(Model):
     """A place for files on the target."""
@@ -322,6 +327,20 @@ class Target(Model):
     def machines(self) -> int:
         """How many are made for it; 0 for what is there."""
         return 0 if self.cloud is None else self.cloud.machines or 1
+
+    @property
+    def has_accelerators(self) -> bool | None:
+        """Whether some node has any; None where nobody says."""
+        if any(map(self.accelerators_in, self.partitions or (None,))):
+            return True
+        partitions = [each.accelerators for each in self.partitions]
+        is_told = self.accelerator.is_told or (partitions and None not in partitions)
+        return False if is_told else None
+
+    def accelerators_in(self, partition: Partition | None) -> int:
+        """Those of a node of a partition, or of any node where it is not known which."""
+        own = partition.accelerators if partition else None
+        return self.accelerator.count if own is None else own
 
     def partition(self, name: str | None) -> Partition | None:
         """The partition of that name; without one the site's, the default, or the first; None when none is known."""

@@ -298,9 +298,10 @@ def read(path: Path, inputs: Inputs, mistakes: Mistakes) -> Blueprint | None:
     if inputs.words:
         hint = "a blueprint has them under arguments; --input gives its inputs values"
         raise UsageError(f"options behind -- are a script's, and {path} is none", hint=hint)
-    if inputs.nodes or inputs.processes_per_node:
+    if inputs.nodes or inputs.processes_per_node or inputs.accelerators is not None:
         hint = "a blueprint has them under resources, a request under job_options"
-        raise UsageError(f"--nodes and --processes-per-node are for a script alone, and {path} is none", hint=hint)
+        message = f"--nodes, --processes-per-node and --accelerators are for a script alone, and {path} is none"
+        raise UsageError(message, hint=hint)
     if not is_request(path):
         return read_blueprint(path, inputs, mistakes)
     from modak_ansible.reading.requests.reader import read_request  # noqa: PLC0415 - its many forms take a moment

@@ -30,7 +30,7 @@ class AtTimeLimit(StrEnum):
     UNDEPLOY = "undeploy"
 
 
-@takes("blueprint", "words", "nodes", "processes", "inputs", "value", "training", "on", "strict")
+@takes("blueprint", "words", "nodes", "processes", "accelerators", "inputs", "value", "training", "on", "strict")
 def command(
     asked: PlanOptions,
     as_json: Json = False,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 EXAMPLES = "Example: modak diff mnist-pytorch-slurm --input epochs=4"
 
 
-@takes("blueprint", "words", "inputs", "value", "training", "on", "nodes", "processes", "strict")
+@takes("blueprint", "words", "inputs", "value", "training", "on", "nodes", "processes", "accelerators", "strict")
 def command(
     asked: PlanOptions,
     as_json: Json = False,

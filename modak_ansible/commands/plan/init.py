@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from modak_ansible.commands import completion as completing
-from modak_ansible.commands.options import Json, Nodes, Processes, Words, as_data, print_json, show_warnings
+from modak_ansible.commands.options import (
+    Accelerators,
+    Json,
+    Nodes,
+    Processes,
+    Words,
+    as_data,
+    print_json,
+    show_warnings,
+)
 from modak_ansible.errors import INVALID_BLUEPRINT, UsageError
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.inputs import Inputs
@@ -18,6 +28,7 @@ from modak_ansible.store.testbeds import running
 from modak_ansible.target.core.files import expanded, write_whole
 
 if TYPE_CHECKING:
+    from modak_ansible.model.target import Target
     from modak_ansible.reading.drafts.draft import Draft
 
 EXAMPLES = "Example: modak init train.py --on mycluster; and to deploy it without a blueprint: modak deploy train.py"
@@ -52,6 +63,7 @@ def command(
     walltime: Annotated[str, typer.Option(metavar="TIME", help="The longest that it may run, as 02:00:00.")] = "",
     nodes: Nodes = None,
     processes: Processes = None,
+    accelerators: Accelerators = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing, and take what would be proposed.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Write over a blueprint that is there and says else.")] = False,
     as_json: Json = False,
@@ -61,6 +73,7 @@ def command(
     Nothing of the script is run. What the source does not tell is asked; -- is followed by options that the script is
     to be started with.
     """
+    from modak_ansible.reading.drafts import accelerators as accelerating
     from modak_ansible.reading.drafts.draft import draft_of
     from modak_ansible.reading.drafts.text import text_of
     from modak_ansible.reading.drafts.words import given_as
@@ -76,6 +89,7 @@ def command(
         draft = draft_of(path, words or (), folder=folder, framework=chosen)
     given = _surveyed(target, is_quiet=as_json) if target else on
     draft.target = given or answers.choice("Where does it run", _likely_targets(), "--on NAME")
+    there = _place(draft)
     draft.walltime = walltime or answers.walltime("How long may it run, at most", draft.walltime, "--walltime TIME")
     if wrong := _what_is_wrong(draft.walltime):  # before a blueprint says it
         raise UsageError(f"--walltime: {wrong}")
@@ -87,13 +101,16 @@ def command(
     for name in draft.unsaid if answers.asks else ():
         where = answers.text(f"Where is the data for --{name}? A path here, or nothing if it needs none", "", "")
         more += [f"--{name}", where] if where.strip() else []
+    draft.nodes, draft.processes_per_node = nodes or 1, processes or 1
+    if accelerators is None and (proposed := accelerating.proposed(draft, there)):
+        question = f"On how many accelerators of each node is it trained ({draft.use})"
+        accelerators = answers.number(question, proposed, accelerating.OPTION)
     answers.check()
     if more:
         redrafted = draft_of(path, [*(words or ()), *more], folder=folder, framework=draft.framework)
-        redrafted.target, redrafted.walltime = draft.target, draft.walltime
-        draft = redrafted
-    draft.nodes, draft.processes_per_node = nodes or 1, processes or 1
-    _place(draft)
+        kept = ("target", "target_type", "target_properties", "walltime", "nodes", "processes_per_node")
+        draft = replace(redrafted, **{name: getattr(draft, name) for name in kept})
+    accelerating.ask_for(draft, there, accelerators)
     written = _write(text_of(draft), folder, force=force)
     _report(draft, folder, written, as_json=as_json)
 
@@ -116,6 +133,9 @@ class _Answers:
 
     def walltime(self, question: str, proposed: str, option: str) -> str:
         return self._answer(question, proposed, option, lambda each: not _what_is_wrong(each))
+
+    def number(self, question: str, proposed: int, option: str) -> int:
+        return int(self._answer(question, str(proposed), option, lambda each: each.isascii() and each.isdigit()))
 
     def choice(self, question: str, proposed: list[str], option: str) -> str:
         """One of some names, of which the first is proposed."""
@@ -193,8 +213,8 @@ def _surveyed(host: str, *, is_quiet: bool) -> str:
     return name
 
 
-def _place(draft: Draft) -> None:
-    """Gives the target's node its type.
+def _place(draft: Draft) -> Target:
+    """Gives the target's node its type; the target.
 
     Raises:
         UsageError: there is no such target.
@@ -209,6 +229,7 @@ def _place(draft: Draft) -> None:
         draft.target = str(file.absolute())
     target = target_of_file(file)
     draft.target_type, draft.target_properties = type_of(target), needed_properties(target)
+    return target
 
 
 def _write(text: str, folder: Path, *, force: bool) -> str:

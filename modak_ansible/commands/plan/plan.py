@@ -27,7 +27,7 @@ EXAMPLES = "Example: modak plan mnist-pytorch-slurm --input epochs=4 --explain"
 _WIDTH = 100
 
 
-@takes("blueprint", "words", "nodes", "processes", "inputs", "value", "training", "on", "strict")
+@takes("blueprint", "words", "nodes", "processes", "accelerators", "inputs", "value", "training", "on", "strict")
 def command(
     asked: PlanOptions,
     output: Annotated[

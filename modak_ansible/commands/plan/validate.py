@@ -21,7 +21,7 @@ from modak_ansible.store.project import find_blueprint
 EXAMPLES = "Example: modak validate tosca/blueprints/mnist-pytorch-slurm -i site.yaml"
 
 
-@takes("blueprint", "words", "inputs", "value", "on", "nodes", "processes", "strict")
+@takes("blueprint", "words", "inputs", "value", "on", "nodes", "processes", "accelerators", "strict")
 def command(
     asked: PlanOptions,
     as_json: Json = False,

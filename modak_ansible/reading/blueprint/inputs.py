@@ -18,5 +18,6 @@ class Inputs(NamedTuple):
     # nodes, processes_per_node: of such a script; None for one
     nodes: int | None = None
     processes_per_node: int | None = None
+    accelerators: int | None = None  # of each node, for such a script; None where nobody says it
     # of a training's search the trials that are meant: the training's name, and values of arguments
     points: tuple[tuple[str, Mapping[str, str | bool]], ...] = ()

@@ -95,7 +95,7 @@ class _TargetReader:
             image_base=self._value("image_base") or "debootstrap",
             partitions=tuple(self._partitions()),
             processor=Processor(**self._capability("processor", {"memory": parse_size})),
-            accelerator=Accelerator(**self._capability("accelerator", {"memory": parse_size})),
+            accelerator=self._accelerator(),
             home=self._storage("home", "shared"),
             scratch=self._storage("scratch", "node-local"),
             network=self._network(),
@@ -190,6 +190,13 @@ class _TargetReader:
         architecture = self._node.capabilities.get(name, {}).get("architecture")
         self._check(architecture, rules.name_problem)
         return values
+
+    def _accelerator(self) -> Accelerator:
+        """Its count is left to the model where nobody says it, so that none is told from not known."""
+        values = self._capability("accelerator", {"memory": parse_size})
+        if self._node.item.get("capabilities", "accelerator", "properties", "count") is None:
+            values.pop("count", None)
+        return Accelerator(**values)
 
     def _storage(self, name: str, sharing: str) -> Storage | None:
         given = self._node.capabilities.get(name, {})

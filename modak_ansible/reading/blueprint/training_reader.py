@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from modak_ansible.catalogue.accelerated import accelerated
 from modak_ansible.errors import nearest
 from modak_ansible.model.application import Application, Checkpoint, Optimisation, Resources, SourceFile
 from modak_ansible.model.dataset import Dataset
@@ -23,6 +24,7 @@ from modak_ansible.reading.blueprint.forms import text_rules as rules
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.forms.secret_rules import note_secret
 from modak_ansible.reading.blueprint.forms.yaml_tree import Item
+from modak_ansible.reading.blueprint.script.accelerators import use_in
 from modak_ansible.reading.blueprint.script.counting import counting
 from modak_ansible.reading.blueprint.script.folder import ScriptFolders, work_of
 from modak_ansible.reading.blueprint.script.parallelism import parallelism_of
@@ -104,6 +106,7 @@ class TrainingReader:
             words = f"parallel is said of {self._node.name}, which is one training: it has neither a sweep nor a search"
             self._warnings.add(parallel.location, "not-used", words, "leave it out, or add a sweep")
         self._warn_of_gpus(request)
+        self._warn_of_accelerators(request)
         points = trials if search else list(points_of(axes)) if axes else ()
         found = [self._at(request, point) for point in points] or [request.model_copy(update={"search": search})]
         application = request.application
@@ -117,6 +120,26 @@ class TrainingReader:
         if gres and not asked and any(each.startswith("gpu") for each in request.job_options.gres):
             words = "gres asks for GPUs that no plan reckons with: it would be made for processors alone"
             self._warnings.add(gres.location, "contradiction", words, "give request_gpus a number in its place")
+
+    def _warn_of_accelerators(self, request: Request) -> None:
+        """Where the target has some and the script uses one, and nobody says how many, be it none."""
+        application, target = request.application, request.target
+        is_told = request.resources.accelerators or request.job_options.request_gpus is not None
+        own = self._node.item.get("properties", "resources", "accelerators")
+        if not target.has_accelerators or is_told or own is not None or not self._has_build(request):
+            return
+        given = [*application.arguments, *(("", word) for word in application.words)]
+        use = use_in(self._folder / application.folder, application.files, application.framework, given)
+        if use:
+            words = f"{use}, and the job asks for no accelerator of {target.name}'s"
+            hint = "resources: { accelerators: 1 }, or 0 where none is wanted"
+            self._warnings.add(self._node.properties["script"].location, "not-used", words, hint)
+
+    def _has_build(self, request: Request) -> bool:
+        """Whether there is a build of the framework, or the one that is asked for, for the target's accelerators."""
+        application, entry = request.application, request.optimisation.entry
+        is_own = request.image is not None
+        return is_own or bool(accelerated(application.framework, application.version, request.target, entry))
 
     def _at(self, request: Request, point: Mapping[str, str | bool]) -> Request:
         application, given = request.application, self._property("work")

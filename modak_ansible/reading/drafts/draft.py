@@ -16,6 +16,7 @@ from typing import Any
 import yaml
 
 from modak_ansible.errors import UsageError
+from modak_ansible.reading.blueprint.script.accelerators import Use, use_of
 from modak_ansible.reading.blueprint.script.hydra import hydra_of
 from modak_ansible.reading.blueprint.script.option import Option
 from modak_ansible.reading.blueprint.script.options import library_options, options_of
@@ -81,6 +82,9 @@ class Draft:
     # nodes, processes_per_node: in how many places it is trained
     nodes: int = 1
     processes_per_node: int = 1
+    accelerators: int | None = None  # of each node; 0 where somebody wants none, None where nobody says it
+    partition: str = ""  # where others than the usual one have them
+    use: Use | None = None  # what in the script uses one
     found: list[tuple[str, str]] = field(default_factory=list)  # what was found, and where, in pairs for people
     notes: list[str] = field(default_factory=list)  # what somebody should know
     missing: list[str] = field(default_factory=list)  # what the script does not start without: see given_as
@@ -123,6 +127,8 @@ class _Drafting:
         self._outputs()
         self._data()
         self._missing()
+        given = [*self.draft.arguments.items(), *(("", word) for word in self.draft.words)]
+        self.draft.use = use_of(self._trees, self.draft.framework, given)
 
     def _say(self, what: str, text: str) -> None:
         self.draft.found.append((what, text))

@@ -21,9 +21,9 @@ from modak_ansible.catalogue.entry import satisfies
 from modak_ansible.catalogue.locks import lock_of, package_of
 from modak_ansible.errors import ModakError
 from modak_ansible.reading.blueprint.forms.text_rules import requirement_problem
+from modak_ansible.reading.blueprint.script.environment import said_of
 from modak_ansible.reading.blueprint.script.source import source_of
 from modak_ansible.reading.blueprint.script.starting import start_hint
-from modak_ansible.reading.blueprint.script.syntax import last_name
 from modak_ansible.reading.drafts.imports import Code, Imported, has_code
 from modak_ansible.reading.drafts.installed import Installed
 from modak_ansible.reading.drafts.pins import Pin, Pins, plain
@@ -221,21 +221,8 @@ def _is_of_framework(package: str, framework: str = "") -> bool:
 
 def _backend_of(code: Code) -> str:
     """What a script has Keras compute with, where it says it itself; empty where it leaves it open."""
-    found = ""
-    for node in (node for tree in code.trees.values() for node in ast.walk(tree)):
-        pairs: list[tuple[ast.AST | None, ast.AST]] = []
-        if isinstance(node, ast.Assign):
-            pairs = [(target.slice, node.value) for target in node.targets if isinstance(target, ast.Subscript)]
-        elif isinstance(node, ast.Dict):
-            pairs = list(zip(node.keys, node.values, strict=True))
-        elif isinstance(node, ast.Call) and last_name(node.func) in ("setdefault", "putenv"):
-            pairs = [(node.args[0], node.args[1])] if len(node.args) > 1 else []
-        elif isinstance(node, ast.keyword):
-            pairs = [(ast.Constant(node.arg), node.value)]
-        for name, value in pairs:
-            if isinstance(name, ast.Constant) and name.value == _BACKEND and isinstance(value, ast.Constant):
-                found = found or str(value.value)
-    return found
+    told = (said_of(tree, _BACKEND) for tree in code.trees.values())
+    return next(filter(None, told), "")
 
 
 def _line(package: str, imported: Imported, pins: dict[str, Pin], installed: Installed) -> tuple[str, str]:

@@ -41,6 +41,11 @@ def text_of(draft: Draft) -> str:
     lines += ["    training:", "      type: modak.nodes.Training", "      properties:"]
     script = draft.script.absolute().relative_to(draft.folder.absolute()).as_posix()
     places = {"nodes": draft.nodes, "processes_per_node": draft.processes_per_node}
+    resources: dict[str, Any] = {name: count for name, count in places.items() if count > 1}
+    if draft.accelerators is not None:
+        resources["accelerators"] = draft.accelerators
+    if draft.partition:
+        resources["partition"] = draft.partition
     values: dict[str, Any] = {
         "framework": draft.framework,
         "version": draft.version,
@@ -52,7 +57,7 @@ def text_of(draft: Draft) -> str:
         "requirements_txt": draft.requirements,
         "outputs": draft.outputs,
         "walltime": draft.walltime,
-        "resources": {name: count for name, count in places.items() if count > 1},
+        "resources": resources,
     }
     lines += [f"        {name}: {flow(value)}" for name, value in values.items() if value or name == "walltime"]
     lines.append(f"      requirements: {flow([host, *({'dataset': node} for node in nodes)])}")

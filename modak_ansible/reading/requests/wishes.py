@@ -100,7 +100,7 @@ class Wishes:
 
     def _untried(self, framework: str, version: str) -> dict[str, str | int]:
         """The build for the accelerator, where there is none that anybody has tried: it has to be asked for by name."""
-        fitting = [entry for entry in self._entries(framework, version) if entry.accelerator == self._accelerator()]
+        fitting = self._catalogue.accelerated(framework, version, self._accelerator())
         if not fitting or not all(each.untried for each in fitting):
             return {}
         words = f"{fitting[0].name} is taken, which nobody has tried yet"

@@ -473,3 +473,26 @@ def test_an_input_that_is_a_string_is_taken_as_it_is_written(blueprint):
     assert check(blueprint, limit="00:50:00") == []
     (plan,) = check_blueprint(blueprint.service, Inputs(None, (("limit", "00:50:00"),)), Mistakes())
     assert plan.job.walltime == 3000
+
+
+def test_a_script_that_uses_an_accelerator_which_nobody_asks_for_is_told_how(blueprint):
+    """Only where the target has some, and until somebody says how many, be it none."""
+    script = blueprint.path / "train" / "train.py"
+    script.write_text(script.read_text() + 'if False:\n    place = "cuda"\n')
+    line = len(script.read_text().splitlines())
+
+    def told():
+        mistakes, warnings = Mistakes(), Mistakes()
+        check_blueprint(blueprint.service, Inputs(), mistakes, warnings)
+        assert not list(mistakes)
+        return [str(each) for each in warnings if "accelerator" in each.message]
+
+    assert told() == []
+    blueprint.replace("name: batch,", "name: batch, accelerators: 4,")
+    (only,) = told()
+    assert f"not-used: train.py:{line} has 'cuda', and the job asks for no accelerator of cluster's" in only
+    assert "(resources: { accelerators: 1 }, or 0 where none is wanted)" in only
+    blueprint.replace("numerics: same", "entry: pytorch-2.13-cpu")  # which could use none
+    assert told() == []
+    blueprint.replace("entry: pytorch-2.13-cpu", "numerics: same").replace("cores_per_process: 4", "accelerators: 0")
+    assert told() == []

@@ -18,6 +18,7 @@ def test_a_command_is_restated_with_all_that_was_given():
     assert PlanOptions("mine").restated == "mine"
     said = PlanOptions("train.py", ["--lr", "1"], nodes=2, processes=3, on="box").restated
     assert said == "train.py --on box --nodes 2 --processes-per-node 3 -- --lr 1"
+    assert PlanOptions("train.py", accelerators=0).restated == "train.py --accelerators 0"
 
 
 @given(st.text(min_size=1), st.lists(st.text()))

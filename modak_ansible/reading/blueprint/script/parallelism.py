@@ -12,14 +12,18 @@ from modak_ansible.model.distributed import Parallelism
 from modak_ansible.reading.blueprint.script.source import ScriptSource, source_of
 from modak_ansible.reading.blueprint.script.syntax import syntax_of
 
-# Full names of what makes one training of several processes: by the variables of torchrun or the scheduler's own.
-_RANKS = re.compile(
-    r"torch\.distributed(\.\w+)*\.(init_process_group|init_device_mesh)"
-    r"|accelerate(\.\w+)*\.(Accelerator|PartialState)"
+# Full names of what runs the loop of a training, or places its parts, whatever machine it is on.
+TRAINERS = (
+    r"accelerate(\.\w+)*\.(Accelerator|PartialState)"
     r"|(transformers|trl|sentence_transformers|setfit)(\.\w+)*\.\w*Trainer"
     r"|(lightning|pytorch_lightning|lightning_fabric)(\.\w+)*\.(Trainer|Fabric|LightningCLI)"
-    r"|deepspeed\.(initialize|init_distributed)"
     r"|composer(\.\w+)*\.Trainer"
+)
+# Full names of what makes one training of several processes: by the variables of torchrun or the scheduler's own.
+_RANKS = re.compile(
+    rf"{TRAINERS}"
+    r"|torch\.distributed(\.\w+)*\.(init_process_group|init_device_mesh)"
+    r"|deepspeed\.(initialize|init_distributed)"
     r"|ignite\.distributed\.(Parallel|initialize)"
     r"|jax\.distributed\.initialize"
     r"|tensorflow\.distribute\.cluster_resolver\.SlurmClusterResolver"

@@ -85,6 +85,10 @@ class ScriptSource:
         self._makers: set[str] = set()  # functions that give back a parser that they make
         self._read()
 
+    def calls(self) -> Iterator[tuple[str, ast.Call]]:
+        """What it calls, by full names, which are empty for what is no dotted name."""
+        return ((self._name(call.func), call) for call in self._calls)
+
     def numbers_at(self, name: str) -> dict[str, int]:
         """What the calls of a full name are given by keyword as plain numbers; of several calls, the last one's."""
         given = [keyword for call in self._calls if self._name(call.func) == name for keyword in call.keywords]

@@ -1,0 +1,74 @@
+"""Whether a draft asks for accelerators: as somebody says, else where its script uses one and its target has some."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from modak_ansible.catalogue import Entry
+from modak_ansible.catalogue.accelerated import accelerated
+from modak_ansible.model.target import Target
+from modak_ansible.reading.drafts.draft import Draft
+
+OPTION = "--accelerators N"
+# What there is on a machine whose accelerators a driver serves.
+_DRIVERS = ("/proc/driver/nvidia/version", "/dev/kfd")
+
+
+def proposed(draft: Draft, target: Target) -> int:
+    """How many of each node to ask for where nobody says it: one for each process; 0 where there is nothing to ask."""
+    if draft.use is None or not _has(target) or not _builds(draft, target):
+        return 0
+    most = max(map(target.accelerators_in, target.partitions or (None,)))
+    return min(draft.processes_per_node, most)
+
+
+def ask_for(draft: Draft, target: Target, count: int | None) -> None:
+    """Has a draft ask for so many of each node; 0 asks for none.
+
+    Args:
+        count: None where nobody says it and nothing is proposed: then it is told what somebody should know.
+    """
+    if count is None:
+        draft.notes += _unasked(draft, target)
+        return
+    draft.accelerators = count
+    if not count:
+        return
+    said = f"{count} on each node" + (f": {draft.use}" if draft.use else "")
+    having = [each for each in target.partitions if target.accelerators_in(each) >= count]
+    if len(having) == 1 and target.partition(None) not in having:
+        draft.partition = having[0].name
+        said += f"; only the partition {draft.partition} has them"
+    draft.found.append(("accelerators", said))
+    if not target.accelerator.vendor:
+        words = f"{draft.target or target.name} does not say who makes its accelerators"
+        draft.notes.append(f"{words}, by which a container reaches them: accelerator: {{ vendor: nvidia }}, or amd")
+    builds = _builds(draft, target)
+    if builds and all(each.untried for each in builds):  # which are taken where they are asked for by name
+        draft.entry = builds[0].name
+        draft.notes.append(f"{draft.entry} is taken, which nobody has tried yet: {builds[0].untried}")
+
+
+def _unasked(draft: Draft, target: Target) -> list[str]:
+    has = _has(target)
+    if draft.use is None or has is False:
+        return []
+    if has is None:
+        words = f"{draft.use}, and {draft.target or target.name} does not say whether it has accelerators"
+        is_open = draft.use.is_said and _builds(draft, target)
+        return [f"{words}: {OPTION} asks for some of each node"] if is_open else []
+    of = f" of {target.accelerator.vendor}" if target.accelerator.vendor else ""
+    build = draft.entry or f"{draft.framework} {draft.version}".rstrip()
+    return [f"{draft.use}, and no build of {build} is for accelerators{of} here: it trains on processors"]
+
+
+def _has(target: Target) -> bool | None:
+    """Whether it has some, by its description, or as is seen here where it is this machine; None where nobody knows."""
+    told = target.has_accelerators
+    is_without = told is None and target.is_this_machine and not any(Path(each).exists() for each in _DRIVERS)
+    return False if is_without else told
+
+
+def _builds(draft: Draft, target: Target) -> list[Entry]:
+    """Those for its accelerators, the newest first; none where the script needs another one."""
+    return accelerated(draft.framework, draft.version, target, draft.entry)
