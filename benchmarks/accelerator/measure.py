@@ -23,6 +23,7 @@ sys.path[:0] = [str(BENCHMARKS.parent / "modak_ansible" / "runtime" / "files")]
 sys.path[:0] = [str(BENCHMARKS / name) for name in ("resnet50", "architectures")]
 
 import networks  # noqa: E402
+import pytorch as resnet50  # noqa: E402
 import torch  # noqa: E402
 from modak_runtime.energy import Nvml  # noqa: E402
 from modak_runtime.pytorch import prepare  # noqa: E402
@@ -54,7 +55,7 @@ class Variant:
         torch.manual_seed(1)
         batch = BATCH[network] // (8 if small else 1)
         if network == "resnet50":
-            model, self.x = _resnet50(), torch.rand(batch, 3, 224, 224)
+            model, self.x = resnet50.Network(CLASSES), torch.rand(batch, 3, 224, 224)
             self.y = torch.randint(CLASSES, (batch,))
         else:
             size = networks.SIZES["decoder"]["small" if small else "base"]
@@ -95,12 +96,6 @@ class Variant:
         if nvml:
             self.joules.append((sum(nvml.joules().values()) - joules) / steps)
             self.peak = torch.cuda.max_memory_allocated() - before  # beside what the others keep
-
-
-def _resnet50() -> torch.nn.Module:
-    import pytorch  # of benchmarks/resnet50, which has a module of that name as others have
-
-    return pytorch.Network(CLASSES)
 
 
 def _flags() -> tuple[bool, bool]:
