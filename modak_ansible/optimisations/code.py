@@ -15,6 +15,9 @@ from modak_ansible.model.application import Application
 from modak_ansible.optimisations.base import Draft, Numerics, Optimisation, Option, why_unseen
 
 OLDEST_PYTHON = (3, 8)  # that the runtime can act in
+# GFLOP of a step: both networks that were measured on an accelerator have more (benchmarks/accelerator), and what
+# takes its time in calls gains nothing.
+_LARGE_STEP = 1000.0
 _OLDEST_KERAS = "2.6"  # TensorFlow's, that the runtime knows
 
 NO_PREPARE = "the script calls no prepare; one line would let it: see docs/prepare.md"
@@ -53,6 +56,16 @@ def python_of(draft: Draft) -> tuple[int, ...] | None:
 def is_at_least(draft: Draft, version: str) -> bool:
     """Whether the build that was chosen has this version of its framework, or a later one."""
     return draft.entry is not None and version_from(draft.entry.version) >= version_from(version)
+
+
+def fills_accelerator(draft: Draft, optimisation: CodeOptimisation, value: str) -> bool:
+    """Whether a value can be taken, by steps on NVIDIA's accelerators as large as those that were measured."""
+    request, work = draft.request, draft.request.application.work
+    if not request.resources.accelerators or request.target.accelerator.vendor != "nvidia":
+        return False
+    gflop = (work.gflop_per_sample or 0.0) * (work.batch_size or 0) / draft.layout.processes
+    is_large = framework_of(draft) == "pytorch" and gflop >= _LARGE_STEP
+    return is_large and any(each.value == value and not each.why_not for each in optimisation.options(draft))
 
 
 class CodeOptimisation(Optimisation):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from modak_ansible.optimisations.base import Draft
-from modak_ansible.optimisations.code import CodeOptimisation, framework_of, is_at_least
+from modak_ansible.optimisations.base import Default, Draft
+from modak_ansible.optimisations.code import CodeOptimisation, fills_accelerator, framework_of, is_at_least
 from modak_ansible.optimisations.properties import Property
 
 _LAST = "channels_last"
@@ -27,6 +27,12 @@ class MemoryFormat(CodeOptimisation):
         if framework in ("tensorflow", "keras"):
             return (_LAST, "contiguous")
         return self.property_values() if framework in ("pytorch", "mxnet", "cntk") else ()
+
+    def default(self, draft: Draft) -> Default | None:
+        is_seen = draft.request.need is not None and not _has_no_images(draft)
+        if draft.request.optimisation.numerics == "same" or not is_seen or not fills_accelerator(draft, self, _LAST):
+            return None
+        return Default(_LAST, "convolutions on an H100 were 1.3 times faster with it, and 1.7 times in bf16")
 
     def why_not(self, draft: Draft, value: str) -> str:
         framework = framework_of(draft)

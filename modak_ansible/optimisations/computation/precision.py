@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import archspec.cpu
 
-from modak_ansible.optimisations.base import Draft
-from modak_ansible.optimisations.code import CodeOptimisation, framework_of, is_at_least, switch_of
+from modak_ansible.optimisations.base import Default, Draft
+from modak_ansible.optimisations.code import CodeOptimisation, fills_accelerator, framework_of, is_at_least, switch_of
 from modak_ansible.optimisations.properties import Property
 
 # What archspec calls units that multiply in bf16.
@@ -29,6 +29,12 @@ class Precision(CodeOptimisation):
 
     def values(self, draft: Draft) -> tuple[str, ...]:  # noqa: ARG002 - the same for all
         return self.property_values()
+
+    def default(self, draft: Draft) -> Default | None:
+        if draft.request.optimisation.numerics != "any" or not fills_accelerator(draft, self, "bf16"):
+            return None
+        reason = "on an H100 networks with steps of teraflops trained 1.2 to 4.9 times faster"
+        return Default("bf16", f"{self.reasons['bf16']}; {reason}")
 
     def why_not(self, draft: Draft, value: str) -> str:
         if value == "fp32":

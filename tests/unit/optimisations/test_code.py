@@ -187,6 +187,36 @@ def test_formats_of_accelerators(draft):
     assert all(option.numerics == "any" for option in options("precision", gpu)[1:])
 
 
+@pytest.mark.parametrize(
+    ("gflop", "vendor", "numerics", "operator", "taken"),
+    [
+        (24.0, "nvidia", "any", "convolution", ("bf16", "channels_last")),
+        (24.0, "nvidia", "reassociation", "convolution", (None, "channels_last")),
+        (24.0, "nvidia", "any", "mm", ("bf16", None)),
+        (24.0, "nvidia", "same", "convolution", (None, None)),
+        (24.0, "amd", "any", "convolution", (None, None)),
+        (1.0, "nvidia", "any", "convolution", (None, None)),
+        (None, "nvidia", "any", "convolution", (None, None)),
+    ],
+)  # fmt: skip
+def test_large_steps_on_an_accelerator_take_what_was_fast_there(draft, gflop, vendor, numerics, operator, taken):
+    work = draft().request.application.work.model_copy(update={"gflop_per_sample": gflop, "batch_size": 96})
+    made = draft(
+        "pytorch-2.13-cuda", application={**PREPARES, "work": work}, resources={"accelerators": 1},
+        target={"accelerator": Accelerator(count=1, vendor=vendor)}, numerics=numerics,
+    )  # fmt: skip
+    seen = Operator(name=operator, shapes=((96, 3, 8, 8),), format="float32", count=1, flop=1, bytes=1)
+    made.request = made.request.model_copy(update={"need": need().model_copy(update={"operators": (seen,)})})
+    found = [matter(name).default(made) for name in ("precision", "memory_format")]
+    assert tuple(each and each.value for each in found) == taken
+
+
+def test_large_steps_on_a_processor_are_left_to_records(draft):
+    work = draft().request.application.work.model_copy(update={"gflop_per_sample": 24.0, "batch_size": 96})
+    made = draft(application={**PREPARES, "work": work}, numerics="any")
+    assert matter("precision").default(made) is None
+
+
 def test_samples_that_do_not_fit_are_not_kept(draft):
     large = {"work": draft().request.application.work.model_copy(update={"samples": 10**6, "sample_bytes": 10**5})}
     made = draft(application={**PREPARES, **large}, resources={"memory": 16 * 10**9})

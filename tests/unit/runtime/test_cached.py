@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
+from modak_ansible.runtime import FILES
+
+sys.path.insert(0, str(FILES))
+
 from modak_runtime.memory import cached
 from modak_runtime.memory.cached import Cache
 from modak_runtime.memory.heap import Heap
+
+sys.path.remove(str(FILES))
 
 KIB, MIB = 1 << 10, 1 << 20
 
