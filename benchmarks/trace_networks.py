@@ -78,7 +78,9 @@ def main() -> None:
         for network, (words, images) in trained.items():
             work = traced_work(traced(sys.argv[1], path.parent, words), images)
             told = work.model_dump(mode="json", exclude_unset=True)
-            lines.append(f"  {network}: {json.dumps(told)}\n")
+            rows = told.pop("operators")
+            lines += [f"  {network}:\n", "    operators:\n", *(f"      - {json.dumps(row)}\n" for row in rows)]
+            lines += [f"    {name}: {json.dumps(value)}\n" for name, value in told.items()]
             print(network, f"{len(work.operators)} kinds of operators in {work.calls} calls")
         text = path.read_text(encoding="utf-8").partition("# GFLOP")[0]
         note = (

@@ -156,7 +156,7 @@ def _entry(name: str, value: Any, source: str) -> str:
 
 
 def _commented(text: str, source: str) -> str:
-    return f"{text:<{_WIDTH}}# {_one_line(source)}"
+    return f"{text:<{_WIDTH - 1}} # {_one_line(source)}"  # YAML wants a space before it
 
 
 def _unknown(found: Description) -> Iterable[str]:

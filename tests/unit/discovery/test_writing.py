@@ -117,6 +117,14 @@ def test_every_value_says_where_it_comes_from():
                 assert "# " in line, line
 
 
+def test_a_comment_stands_apart_from_what_is_long():
+    """A space goes before it in YAML, which not every reader insists on."""
+    long = {**NODE, "cpuinfo": {**NODE["cpuinfo"], "model name": "Intel(R) Xeon(R) Processor family 6 model 207"}}
+    lines = inputs_text(described(node=long), DATE).splitlines()
+    assert any("model 207" in line for line in lines)
+    assert not [line for line in lines if re.search(r"\S#", line)]
+
+
 @pytest.mark.parametrize("write", [inputs_text, template_text])
 def test_what_is_not_known_is_a_comment_and_said_once(write):
     found = described(dataclasses.replace(CLUSTER, unknown=("sacctmgr: timed out",)), node=None)
