@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from modak_ansible.model.quantities import format_size
 from modak_ansible.stages.base import Outcome, Stage
+from modak_ansible.transport.rsync import require_rsync
 
 # The fact of a target that names deployments there whose job has completed.
 COMPLETED = "modak_completed"
@@ -16,8 +17,9 @@ def probe_target(stage: Stage, deployments: Sequence[str] = ()) -> Outcome:
 
     Raises:
         TargetUnreachable: it cannot be entered.
-        ModakError: the scheduler is missing, or the disk is full.
+        ModakError: the scheduler or rsync is missing, or the disk is full.
     """
+    require_rsync()
     plan = stage.plan
     answer = stage.call(
         "modak_probe",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 import subprocess
 import tempfile
 import time
@@ -85,6 +86,19 @@ def _quoted(connection: Connection, path: str) -> str:
     return path if connection.is_local else shlex.quote(path)
 
 
+def require_rsync() -> None:
+    """
+    Raises:
+        ModakError: this machine has none.
+    """
+    if shutil.which("rsync") is None:
+        raise _missing()
+
+
+def _missing() -> ModakError:
+    return ModakError("rsync is not installed on this machine", hint="install rsync")
+
+
 class _Broken(Exception):
     """The connection broke on the way; the message is rsync's last word."""
 
@@ -114,7 +128,7 @@ def _run(command: list[str], errors: IO[bytes], say: Say, listed: bytes | None) 
             stderr=errors,
         )
     except FileNotFoundError:
-        raise ModakError("rsync is not installed on this machine", hint="install rsync") from None
+        raise _missing() from None
     with process:
         try:
             if process.stdin and listed is not None:

@@ -221,6 +221,13 @@ def test_what_fake_tensors_know_nothing_of_is_counted(
     assert need.loops[0].tensors[1] / (1 << 20) == pytest.approx(mib, rel=0.02)
 
 
+def test_a_copy_of_the_process_tells_what_operators_take(pytorch_python: str, tmp_path: Path) -> None:
+    found = run(pytorch_python, tmp_path, script=SCRIPT.with_name("accelerator.py"))
+    assert found["base"] == 1
+    assert [each["given"] for each in found["taken"]] == [[1152], [1536, 432, 16], [3072], [1536, 432], [], [], []]
+    assert [each["transient"] for each in found["taken"]] == [100] * 5 + [0, 0]
+
+
 def test_threads_of_the_script_hold_nothing_up(pytorch_python: str, tmp_path: Path) -> None:
     """A product in a copy of a process that had threads of OpenMP waited for them, and nothing was known of it."""
     script = tmp_path / "threads.py"

@@ -4,7 +4,7 @@ The traced process computes nothing there. A copy of it, made before CUDA begins
 shapes: libraries choose their workspaces by shapes, formats and device, and no rule is known.
 """
 
-import pickle
+import json
 
 from modak_runtime.memory.copies import Copy
 
@@ -32,8 +32,8 @@ class Accelerator:
         leaves, form = pytree.tree_flatten((args, kwargs))
         told = [_told(self._torch, each) for each in leaves]
         try:
-            question = pickle.dumps((str(func), told, pytree.treespec_dumps(form)))
-        except (TypeError, AttributeError, pickle.PicklingError, NotImplementedError):  # a script's own objects
+            question = json.dumps((str(func), told, pytree.treespec_dumps(form)))
+        except (TypeError, ValueError, NotImplementedError):  # a script's own objects
             return NOTHING
         if question not in self._known:
             self._known[question] = self._copy.ask(question) or NOTHING
@@ -46,7 +46,7 @@ def find(torch):
         return None
 
     def answer(question=None):
-        return _taken(torch, *pickle.loads(question)) if question else _first(torch)  # noqa: S301 - of the original
+        return _taken(torch, *json.loads(question)) if question else _first(torch)
 
     copy = Copy(answer)
     found = copy.ask()
@@ -59,8 +59,17 @@ def find(torch):
 def _told(torch, leaf):
     """A tensor as what makes one like it; what else there is as it is."""
     if isinstance(leaf, torch.Tensor):
-        return "tensor", tuple(leaf.shape), leaf.stride(), leaf.dtype, leaf.device.type
-    return "other", leaf
+        return "tensor", list(leaf.shape), list(leaf.stride()), _name(leaf.dtype), leaf.device.type
+    if isinstance(leaf, torch.device):
+        return "device", str(leaf)
+    if isinstance(leaf, (torch.dtype, torch.layout, torch.memory_format)):
+        return "named", _name(leaf)
+    return "plain", leaf
+
+
+def _name(thing):
+    """What PyTorch calls a dtype, a layout or a memory format among its own names."""
+    return str(thing).rpartition(".")[2]
 
 
 def _first(torch):
@@ -82,7 +91,7 @@ def _taken(torch, name, told, form):
     """Bytes that were allocated at most, less those of what the operator is given and gives; and the latter."""
     pytree, cuda = torch.utils._pytree, torch.cuda
     cuda.empty_cache()
-    if sum(map(_room, told)) > _LARGEST * cuda.mem_get_info()[0]:
+    if sum(_room(torch, each) for each in told) > _LARGEST * cuda.mem_get_info()[0]:
         return None
     args, kwargs = pytree.tree_unflatten([_made(torch, each) for each in told], pytree.treespec_loads(form))
     function = torch.ops
@@ -98,15 +107,18 @@ def _taken(torch, name, told, form):
     return {"transient": max(0, peak - max(before, after)), "given": given}
 
 
-def _room(told):
+def _room(torch, told):
     if told[0] != "tensor":
         return 0
     _, shape, stride, dtype, _ = told
-    return dtype.itemsize * (1 + sum((size - 1) * step for size, step in zip(shape, stride) if size))
+    return getattr(torch, dtype).itemsize * (1 + sum((size - 1) * step for size, step in zip(shape, stride) if size))
 
 
 def _made(torch, told):
-    if told[0] != "tensor":
-        return told[1]
-    _, shape, stride, dtype, device = told
-    return torch.empty_strided(shape, stride, dtype=dtype, device=device).zero_()
+    kind, *about = told
+    if kind == "tensor":
+        shape, stride, dtype, device = about
+        return torch.empty_strided(shape, stride, dtype=getattr(torch, dtype), device=device).zero_()
+    if kind == "device":
+        return torch.device(about[0])
+    return getattr(torch, about[0]) if kind == "named" else about[0]

@@ -1,14 +1,14 @@
 """Copies of this process that compute for it: what is imported, begun or kept there is not here."""
 
+import json
 import os
-import pickle
 
 
 class Copy:
     """A copy that answers questions until its original ends; it is made at once, and so knows no later threads.
 
     Args:
-        answer: a function that it answers with, of plain things.
+        answer: a function that it answers with; what it takes and gives is JSON.
     """
 
     def __init__(self, answer):
@@ -24,15 +24,15 @@ class Copy:
                 os._exit(0)
         os.close(questions)
         os.close(answers)
-        self._hears = os.fdopen(self._hears, "rb")
+        self._hears = os.fdopen(self._hears)
 
     def ask(self, *question):
         """What it answers; None where it failed, or has ended."""
         try:
-            with os.fdopen(os.dup(self._asks), "wb") as pipe:
-                pickle.dump(question, pipe)
-            return pickle.load(self._hears)  # noqa: S301 - of the copy
-        except (OSError, EOFError, ValueError, pickle.UnpicklingError):
+            with os.fdopen(os.dup(self._asks), "w") as pipe:
+                pipe.write(json.dumps(question) + "\n")
+            return json.loads(self._hears.readline() or "null")
+        except (OSError, ValueError):
             return None
 
     def end(self):
@@ -50,15 +50,11 @@ def from_copy(act):
 
 
 def _serve(answer, questions, answers):
-    with os.fdopen(questions, "rb") as asked, os.fdopen(answers, "wb") as told:
-        while True:
+    with os.fdopen(questions) as asked, os.fdopen(answers, "w") as told:
+        for question in asked:
             try:
-                question = pickle.load(asked)  # noqa: S301 - of the original
-            except EOFError:
-                return
-            try:
-                found = answer(*question)
+                found = json.dumps(answer(*json.loads(question)))
             except Exception:  # the border: what cannot be answered is not known
-                found = None
-            pickle.dump(found, told)
+                found = "null"
+            told.write(found + "\n")
             told.flush()

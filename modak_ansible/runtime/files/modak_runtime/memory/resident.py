@@ -59,7 +59,7 @@ def _packed(torch, products):
     """Bytes besides, of matrices such as these.
 
     Args:
-        products: rows, inner places and columns of matrices, and their type.
+        products: rows, inner places and columns of matrices, and the name of their type.
     """
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.alarm(_PATIENCE)  # whose signal ends it: then nothing is known
@@ -68,7 +68,8 @@ def _packed(torch, products):
     before = resident()
     for rows, inner, columns, kind in products:
         if rows * inner + inner * columns + rows * columns <= _LARGEST:
-            torch.mm(torch.zeros(rows, inner, dtype=kind), torch.zeros(inner, columns, dtype=kind))
+            shapes = (rows, inner), (inner, columns)
+            torch.mm(*(torch.zeros(shape, dtype=getattr(torch, kind)) for shape in shapes))
     return max(0, resident() - before)
 
 
