@@ -1,5 +1,6 @@
 """Copies of this process that compute for it: what is imported, begun or kept there is not here."""
 
+import itertools
 import json
 import os
 
@@ -12,6 +13,7 @@ class Copy:
     """
 
     def __init__(self, answer):
+        self._marks = itertools.count()
         questions, self._asks = os.pipe()
         self._hears, answers = os.pipe()
         self._number = os.fork()
@@ -28,12 +30,17 @@ class Copy:
 
     def ask(self, *question):
         """What it answers; None where it failed, or has ended."""
+        mark = "%d %d" % (os.getpid(), next(self._marks))
         try:
             with os.fdopen(os.dup(self._asks), "w") as pipe:
-                pipe.write(json.dumps(question) + "\n")
-            return json.loads(self._hears.readline() or "null")
+                pipe.write(json.dumps([mark, question]) + "\n")
+            for line in self._hears:
+                told, found = json.loads(line)
+                if told == mark:  # another copy of its original may have asked, and ended before it heard
+                    return found
         except (OSError, ValueError):
-            return None
+            pass
+        return None
 
     def end(self):
         os.close(self._asks)
@@ -51,10 +58,11 @@ def from_copy(act):
 
 def _serve(answer, questions, answers):
     with os.fdopen(questions) as asked, os.fdopen(answers, "w") as told:
-        for question in asked:
+        for line in asked:
+            mark, question = json.loads(line)
             try:
-                found = json.dumps(answer(*json.loads(question)))
+                found = json.dumps([mark, answer(*question)])
             except Exception:  # the border: what cannot be answered is not known
-                found = "null"
+                found = json.dumps([mark, None])
             told.write(found + "\n")
             told.flush()
