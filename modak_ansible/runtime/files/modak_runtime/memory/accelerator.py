@@ -59,15 +59,15 @@ def find(torch):
 def _told(torch, leaf):
     """A tensor as what makes one like it; what else there is as it is."""
     if isinstance(leaf, torch.Tensor):
-        return "tensor", list(leaf.shape), list(leaf.stride()), _name(leaf.dtype), leaf.device.type
+        return "tensor", list(leaf.shape), list(leaf.stride()), name_of(leaf.dtype), leaf.device.type
     if isinstance(leaf, torch.device):
         return "device", str(leaf)
     if isinstance(leaf, (torch.dtype, torch.layout, torch.memory_format)):
-        return "named", _name(leaf)
+        return "named", name_of(leaf)
     return "plain", leaf
 
 
-def _name(thing):
+def name_of(thing):
     """What PyTorch calls a dtype, a layout or a memory format among its own names."""
     return str(thing).rpartition(".")[2]
 

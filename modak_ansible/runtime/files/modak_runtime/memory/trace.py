@@ -143,7 +143,7 @@ class Trace:
             one, other = args[_PRODUCTS[func.overloadpacket.__name__] :][:2]
             if self._place_of([one]) is self._device:
                 return
-            self._products[(*one.shape, other.shape[1], str(one.dtype).rpartition(".")[2])] = None
+            self._products[(*one.shape, other.shape[1], accelerator.name_of(one.dtype))] = None
 
     def _take(self, tensor):
         """Counts the memory behind a tensor, once, until it is given back."""
