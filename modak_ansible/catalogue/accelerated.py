@@ -21,5 +21,5 @@ def accelerated(framework: str, version: str, target: Target, entry: str = "") -
         if entry in ("", each.name)
         and each.address in ("", target.address)
         and not family.isdisjoint(each.architectures)
-        and (each.origin != "hub" or target.image_base == "docker")
+        and (each.origin != "hub" or (target.image_base == "docker" and target.container_runtime != "none"))
     ]

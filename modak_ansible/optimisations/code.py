@@ -6,6 +6,7 @@ settings, or by the line that calls prepare; see docs/prepare.md.
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from typing import ClassVar
 
@@ -18,6 +19,11 @@ OLDEST_PYTHON = (3, 8)  # that the runtime can act in
 # GFLOP of a step: both networks that were measured on an accelerator have more (benchmarks/accelerator), and what
 # takes its time in calls gains nothing.
 _LARGE_STEP = 1000.0
+# NVIDIA's from Ampere on, by the names that nvidia-smi and sites give them.
+_WITH_BF16 = re.compile(
+    r"^nvidia .*\b(a(10|16|30|40|100|800)|h(20|100|200|800)|gh200|b(100|200|300)|gb[23]00|l(4|20|40s?))(?![a-z0-9])",
+    re.IGNORECASE,
+)
 _OLDEST_KERAS = "2.6"  # TensorFlow's, that the runtime knows
 
 NO_PREPARE = "the script calls no prepare; one line would let it: see docs/prepare.md"
@@ -59,11 +65,12 @@ def is_at_least(draft: Draft, version: str) -> bool:
 
 
 def fills_accelerator(draft: Draft, optimisation: CodeOptimisation, value: str) -> bool:
-    """Whether a value can be taken, by steps on NVIDIA's accelerators as large as those that were measured."""
-    request, work = draft.request, draft.request.application.work
-    if not request.resources.accelerators or request.target.accelerator.vendor != "nvidia":
+    """Whether a value can be taken: by steps as large as those that were measured, on accelerators that have bf16."""
+    request, accelerator = draft.request, draft.request.target.accelerator
+    if not request.resources.accelerators or not _WITH_BF16.search(f"{accelerator.vendor} {accelerator.model}"):
         return False
-    gflop = (work.gflop_per_sample or 0.0) * (work.batch_size or 0) / draft.layout.processes
+    work, ranks = draft.question().work, ranks_of(request, draft.layout)
+    gflop = (work.gflop_per_sample or 0.0) * (work.batch_size or 0) / (draft.layout.processes if ranks else 1)
     is_large = framework_of(draft) == "pytorch" and gflop >= _LARGE_STEP
     return is_large and any(each.value == value and not each.why_not for each in optimisation.options(draft))
 

@@ -94,7 +94,8 @@ def key_of(request: Request) -> str:
     about = application.model_dump(
         mode="json", include={"framework", "version", "script", "files", "arguments", "words"}
     )
-    return digest_of({**about, "image": request.image.source if request.image else ""})
+    there = {"accelerators": True} if request.resources.accelerators else {}  # where a script puts its tensors
+    return digest_of({**about, **there, "image": request.image.source if request.image else ""})
 
 
 def known_needs(state: Path) -> dict[str, Need]:

@@ -24,7 +24,7 @@ from modak_ansible.reading.blueprint.forms import text_rules as rules
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.forms.secret_rules import note_secret
 from modak_ansible.reading.blueprint.forms.yaml_tree import Item
-from modak_ansible.reading.blueprint.script.accelerators import use_in
+from modak_ansible.reading.blueprint.script.accelerators import is_hidden, use_in
 from modak_ansible.reading.blueprint.script.counting import counting
 from modak_ansible.reading.blueprint.script.folder import ScriptFolders, work_of
 from modak_ansible.reading.blueprint.script.parallelism import parallelism_of
@@ -127,6 +127,8 @@ class TrainingReader:
         is_told = request.resources.accelerators or request.job_options.request_gpus is not None
         own = self._node.item.get("properties", "resources", "accelerators")
         if not target.has_accelerators or is_told or own is not None or not self._has_build(request):
+            return
+        if is_hidden(application.environment):
             return
         given = [*application.arguments, *(("", word) for word in application.words)]
         use = use_in(self._folder / application.folder, application.files, application.framework, given)

@@ -36,9 +36,9 @@ def ask_for(draft: Draft, target: Target, count: int | None) -> None:
         return
     said = f"{count} on each node" + (f": {draft.use}" if draft.use else "")
     having = [each for each in target.partitions if target.accelerators_in(each) >= count]
-    if len(having) == 1 and target.partition(None) not in having:
-        draft.partition = having[0].name
-        said += f"; only the partition {draft.partition} has them"
+    if having and target.partition(None) not in having:
+        draft.partition, *others = (each.name for each in having)
+        said += f"; the partition {draft.partition} has them" + (f", as {', '.join(others)} has" if others else "")
     draft.found.append(("accelerators", said))
     if not target.accelerator.vendor:
         words = f"{draft.target or target.name} does not say who makes its accelerators"

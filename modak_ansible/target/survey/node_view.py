@@ -41,7 +41,7 @@ done
 unshare --user --map-root-user true && echo "namespaces=yes"
 python3 -c 'import platform; print("python=" + platform.python_version())'
 for name in nvidia-smi rocm-smi xpu-smi; do command -v $name > /dev/null && echo "tool=$name"; done
-nvidia-smi --query-gpu=name,memory.total --format=csv,noheader | sed 's/^/gpu=/'
+gpus=$(nvidia-smi --query-gpu=name,memory.total --format=csv,noheader) && echo "$gpus" | sed 's/^/gpu=/'
 for place in %(places)s; do
   eval "path=\\"$place\\""
   [ -n "$path" ] && [ -d "$path" ] || continue

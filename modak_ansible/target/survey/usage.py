@@ -279,12 +279,13 @@ def _gpus(pids: Set[int]) -> List[Dict[str, Any]]:
 
 def _nvidia(query: str) -> str:
     try:
-        return subprocess.run(
+        done = subprocess.run(
             ["nvidia-smi", query, "--format=csv,noheader,nounits"],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=15, check=False,
-        ).stdout.decode(errors="replace")  # fmt: skip
+        )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired):
         return ""
+    return "" if done.returncode else done.stdout.decode(errors="replace")  # what it complains of it writes there, too
 
 
 def _stats(proc: Path, pids: Set[int]) -> Dict[int, Stat]:

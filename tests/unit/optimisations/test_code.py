@@ -188,22 +188,25 @@ def test_formats_of_accelerators(draft):
 
 
 @pytest.mark.parametrize(
-    ("gflop", "vendor", "numerics", "operator", "taken"),
+    ("gflop", "model", "numerics", "operator", "taken"),
     [
-        (24.0, "nvidia", "any", "convolution", ("bf16", "channels_last")),
-        (24.0, "nvidia", "reassociation", "convolution", (None, "channels_last")),
-        (24.0, "nvidia", "any", "mm", ("bf16", None)),
-        (24.0, "nvidia", "same", "convolution", (None, None)),
-        (24.0, "amd", "any", "convolution", (None, None)),
-        (1.0, "nvidia", "any", "convolution", (None, None)),
-        (None, "nvidia", "any", "convolution", (None, None)),
+        (24.0, "NVIDIA H100 80GB HBM3", "any", "convolution", ("bf16", "channels_last")),
+        (24.0, "a100_80gb", "any", "convolution", ("bf16", "channels_last")),
+        (24.0, "a100", "reassociation", "convolution", (None, "channels_last")),
+        (24.0, "NVIDIA A100-SXM4-80GB", "any", "mm", ("bf16", None)),
+        (24.0, "NVIDIA L40S", "same", "convolution", (None, None)),
+        (24.0, "Tesla V100-SXM2-32GB", "any", "convolution", (None, None)),
+        (24.0, "NVIDIA A2", "any", "convolution", (None, None)),
+        (24.0, None, "any", "convolution", (None, None)),
+        (1.0, "NVIDIA H100", "any", "convolution", (None, None)),
+        (None, "NVIDIA H100", "any", "convolution", (None, None)),
     ],
 )  # fmt: skip
-def test_large_steps_on_an_accelerator_take_what_was_fast_there(draft, gflop, vendor, numerics, operator, taken):
+def test_large_steps_on_an_accelerator_take_what_was_fast_there(draft, gflop, model, numerics, operator, taken):
     work = draft().request.application.work.model_copy(update={"gflop_per_sample": gflop, "batch_size": 96})
     made = draft(
         "pytorch-2.13-cuda", application={**PREPARES, "work": work}, resources={"accelerators": 1},
-        target={"accelerator": Accelerator(count=1, vendor=vendor)}, numerics=numerics,
+        target={"accelerator": Accelerator(count=1, vendor="nvidia", model=model)}, numerics=numerics,
     )  # fmt: skip
     seen = Operator(name=operator, shapes=((96, 3, 8, 8),), format="float32", count=1, flop=1, bytes=1)
     made.request = made.request.model_copy(update={"need": need().model_copy(update={"operators": (seen,)})})

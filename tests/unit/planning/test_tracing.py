@@ -31,6 +31,11 @@ def test_a_trace_is_a_short_job_of_one_process(request_):
     assert alone.blueprint.endswith("-trace")
 
 
+def test_a_trace_with_an_accelerator_is_another_one(request_):
+    there = request_.resources.model_copy(update={"accelerators": 1})
+    assert key_of(request_.model_copy(update={"resources": there})) != key_of(request_)
+
+
 @pytest.mark.parametrize(
     "options",
     [

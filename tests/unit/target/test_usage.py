@@ -256,3 +256,21 @@ def test_a_process_of_this_machine(tmp_path):
     assert (quiet.usage, quiet.way, job.way) == ([], {}, {})
     assert (entered.returncode, entered.stdout) == (7, f"3\n{tmp_path}\ntyped")
     assert (missing.returncode, missing.stderr) == (127, "modak: /nosuch: No such file or directory\n")
+
+
+@pytest.mark.component
+@pytest.mark.parametrize(
+    ("says", "code", "found"),
+    [
+        ("NVIDIA H100 80GB HBM3, 81559", 0, ["NVIDIA H100 80GB HBM3, 81559"]),
+        ("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.", 9, []),
+        ("No devices were found", 6, []),
+        ("", 0, []),
+    ],
+)
+def test_what_nvidia_smi_complains_of_is_no_accelerator(tmp_path, monkeypatch, says, code, found):
+    program = tmp_path / "nvidia-smi"
+    program.write_text(f'#!/bin/sh\necho "{says}"\nexit {code}\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert counters.gpus_here() == found

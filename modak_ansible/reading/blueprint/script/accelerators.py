@@ -43,6 +43,11 @@ class Use(NamedTuple):
         return f"{self.place} has {self.name}"
 
 
+def is_hidden(environment: Iterable[tuple[str, str]]) -> bool:
+    """Whether variables of a job keep its script to processors."""
+    return any(value in _HIDING.get(name, ()) for name, value in environment)
+
+
 def use_in(
     folder: Path, code: Iterable[SourceFile], framework: str, values: Iterable[tuple[str, object]]
 ) -> Use | None:
@@ -63,7 +68,8 @@ def use_of(trees: Mapping[str, ast.Module], framework: str, values: Iterable[tup
     """
     for name, value in values:
         text = str(value).rpartition("=")[2]
-        if text == "cpu" or (value is True and name.replace("_", "-") in _SWITCHES):
+        switch = name.replace("_", "-") if value is True else "" if name else text.lstrip("-")
+        if text == "cpu" or switch in _SWITCHES:
             return None
         if _GPU.fullmatch(text):
             return Use(f"--{name} {value}" if name else str(value), "its command line", is_said=True)
@@ -97,7 +103,12 @@ def _said(tree: ast.Module) -> Iterator[tuple[int, str]]:
 def _only_compared(tree: ast.Module) -> set[ast.AST]:
     """The constants with which something is compared, or which are among several that something may be."""
     found: set[ast.AST] = set()
+    unpacked = {
+        node.value for node in nodes_of(tree) if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple)
+    }
     for node in nodes_of(tree):
+        if node in unpacked:
+            continue
         if isinstance(node, ast.Compare | ast.List | ast.Tuple | ast.Set | ast.MatchValue):
             found.update(children_of(node))
         elif isinstance(node, ast.Dict):

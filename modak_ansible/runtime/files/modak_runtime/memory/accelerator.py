@@ -30,10 +30,10 @@ class Accelerator:
         """
         pytree = self._torch.utils._pytree
         leaves, form = pytree.tree_flatten((args, kwargs))
-        told = [_told(self._torch, each) for each in leaves]
         try:
+            told = [_told(self._torch, each) for each in leaves]
             question = json.dumps((str(func), told, pytree.treespec_dumps(form)))
-        except (TypeError, ValueError, NotImplementedError):  # a script's own objects
+        except (TypeError, ValueError, NotImplementedError, RuntimeError):  # a script's own objects, sparse tensors
             return NOTHING
         if question not in self._known:
             self._known[question] = self._copy.ask(question) or NOTHING
@@ -42,7 +42,7 @@ class Accelerator:
 
 def find(torch):
     """The accelerator; None without one. To be called before anything of CUDA has begun in this process."""
-    if not torch.backends.cuda.is_built() or torch.cuda.is_initialized():
+    if not torch.backends.cuda.is_built() or torch.version.hip or torch.cuda.is_initialized():
         return None
 
     def answer(question=None):

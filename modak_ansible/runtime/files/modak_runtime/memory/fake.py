@@ -66,7 +66,7 @@ def ledger(torch, trace):
             room = _room(torch, func, args, found) if taken is None else [taken["transient"]] * bool(taken["transient"])
             # the weights of cuDNN's layers are there already
             made = found[:4] if func is torch.ops.aten._cudnn_rnn.default else found
-            trace.made(func.overloadpacket.__name__, leaves(made), room)
+            trace.made(func.overloadpacket.__name__, leaves(made), room, on_device=taken is not None)
             trace.ran(func, args, kwargs, found)
             return found
 

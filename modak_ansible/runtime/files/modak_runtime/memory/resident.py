@@ -50,9 +50,10 @@ def first_times(torch, prepare, known):
 def packing(torch):
     """A copy of this process that is asked, later, what libraries pack matrices into and keep: bytes.
 
-    Made before this one has any threads: those of OpenMP do not outlive a fork, and a product would wait for them.
+    Made before this one has any threads: those of OpenMP do not outlive a fork, and a product would wait for them. Each
+    answer is another copy's, for what a library keeps it keeps.
     """
-    return Copy(lambda products: _packed(torch, products))
+    return Copy(lambda products: from_copy(lambda: _packed(torch, products)))
 
 
 def _packed(torch, products):
@@ -107,11 +108,9 @@ def _resident_of_copy(known):
 def file_pages():
     """Numbers of the unchanged pages of files that lie in this process's memory; none where the kernel does not say."""
     page, found = os.sysconf("SC_PAGE_SIZE"), set()
-    with (
-        contextlib.suppress(OSError, ValueError),
-        open("/proc/self/pagemap", "rb", 0) as places,
-        open("/proc/self/maps") as lines,
-    ):
+    with contextlib.suppress(OSError, ValueError), open("/proc/self/pagemap", "rb", 0) as places:
+        with open("/proc/self/maps") as file:
+            lines = file.readlines()
         for line in lines:
             ends, _, _, _, inode = line.split()[:5]
             first, last = (int(each, 16) // page for each in ends.split("-"))

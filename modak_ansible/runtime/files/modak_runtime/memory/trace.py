@@ -97,13 +97,14 @@ class Trace:
 
     # --- tensors
 
-    def made(self, name, tensors, room):
+    def made(self, name, tensors, room, on_device=False):
         """Notes what an operator has made.
 
         Args:
             name: the operator's.
             tensors: that it gives back, new ones and others.
             room: bytes of what it has needed while it computed, each.
+            on_device: whether that was on an accelerator.
         """
         self._kinds.add(name)
         for each in (self._host, self._device):
@@ -112,8 +113,8 @@ class Trace:
         self._host.heap.ran(saves=bool(made) and name != "detach" and self._torch.is_grad_enabled())
         for each in made:
             self._take(each)
-        place = self._place_of(made)
-        if place is self._device and name in _MULTIPLY and self._accelerator and not self._held:
+        place = self._device if on_device else self._host
+        if on_device and name in _MULTIPLY and self._accelerator and not self._held:
             self._held = [place.heap.allocate(size) for size in self._accelerator.held]
         for each in [place.heap.allocate(size) for size in room]:
             place.heap.release(each)
@@ -147,8 +148,6 @@ class Trace:
 
     def _take(self, tensor):
         """Counts the memory behind a tensor, once, until it is given back."""
-        if not isinstance(tensor, self._torch.Tensor):
-            return
         try:
             storage = tensor.untyped_storage()
         except (NotImplementedError, RuntimeError):  # a sparse one has none of its own
@@ -353,9 +352,9 @@ class Trace:
             self._report.memory.update(operators=self._table.as_list(), batches=self._table.batches)
             device = self._accelerator
             self._report.memory.update(loops=self._of_loops(), setup=self._host.peak(self._making, 1))
-            if device and self._device.heap.is_used:
+            if self._device.heap.is_used:
                 setup = self._device.peak(self._making, 1)
-                self._report.memory["accelerator"] = {"base": device.base, "setup": setup}
+                self._report.memory["accelerator"] = {"base": device.base if device else 0, "setup": setup}
             first = [size for kind, size in self._first.items() if any(kind in name for name in self._kinds)]
             self._report.memory["computing"] = sum(first) + (self._libraries.ask([*self._products]) or 0)
             self._report.memory["traced"] = self.ranks
