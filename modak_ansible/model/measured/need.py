@@ -39,21 +39,19 @@ _LOW_OF_ACCELERATOR, _HIGH_OF_ACCELERATOR = 0.9, 1.15
 
 
 class TracedMemory(Model):
-    """Most bytes of a loop's tensors at a time, and of what the allocator has, by what batches were divided by."""
+    """What a loop takes of one memory; bytes, by what batches were divided by."""
 
-    tensors: dict[int, int]
-    peaks: dict[int, int]
+    tensors: dict[int, int]  # most bytes that are in use at a time
+    peaks: dict[int, int]  # the same with what the allocator keeps besides
 
 
-class TracedLoop(Model):
-    """A loop of the script over batches."""
+class TracedLoop(TracedMemory):
+    """A loop of the script over batches, and what it takes of the host's memory."""
 
     rows: int  # samples of a batch; 0 in a loop over something that is no loader
     batches: int = 0  # of the whole loop, of which a few were traced; 0 where nobody knows
     steps: int  # of optimisers; none in a loop that evaluates
-    tensors: dict[int, int]  # most bytes that are in use at a time, by what the batch was divided by
-    peaks: dict[int, int]  # the same with what the allocator keeps besides
-    accelerator: TracedMemory | None = None  # the same of an accelerator's memory
+    accelerator: TracedMemory | None = None  # what it takes of an accelerator's
 
 
 class TracedBlocks(Model):

@@ -12,7 +12,8 @@ from modak_ansible.allocation.ranks import ranks_of, why_not_shared_out
 from modak_ansible.catalogue import Entry
 from modak_ansible.catalogue.entry import ANY, fits, satisfies, script_for
 from modak_ansible.catalogue.locks import package_of
-from modak_ansible.catalogue.processor import family_of, why_refused
+from modak_ansible.catalogue.processor import why_refused
+from modak_ansible.catalogue.serving import why_not_made, why_not_on_processor
 from modak_ansible.errors import nearest
 from modak_ansible.model.hpc import STOCK_MPI
 from modak_ansible.model.measured.seen_image import SeenImage
@@ -227,10 +228,10 @@ def _why_not(entry: Entry, draft: Draft) -> str:
         _why_no_script(entry, draft)
         or _why_no_library(entry, draft)
         or _why_no_package(entry, draft)
-        or _why_not_on_processor(entry, request.target.processor.architecture, request.target.processor.features)
+        or why_not_on_processor(entry, request.target.processor)
         or _why_not_accelerated(entry, draft)
         or _why_not_shared_out(entry, draft)
-        or _why_not_made(entry, draft)
+        or why_not_made(entry, request.target, draft.catalogue, request.application.version)
         or why_refused(entry, request.target, draft.refusals, request.application.requirements)
     )
 
@@ -283,14 +284,6 @@ def _why_no_package(entry: Entry, draft: Draft) -> str:
     return f"it does not bring {', '.join(sorted(missing))}, as {' and '.join(having) or 'no entry'} does"
 
 
-def _why_not_on_processor(entry: Entry, architecture: str, has: tuple[str, ...]) -> str:
-    if family_of(architecture).isdisjoint(entry.architectures):
-        return f"it needs {' or '.join(entry.architectures)}, and the processor is {architecture}"
-    known = archspec.cpu.TARGETS.get(architecture)
-    missing = [feature for feature in entry.features if (known is None or feature not in known) and feature not in has]
-    return f"it needs {', '.join(missing)}, which {architecture} has not" if missing else ""
-
-
 def _why_not_accelerated(entry: Entry, draft: Draft) -> str:
     wants_accelerator = draft.request.resources.accelerators > 0
     vendor = draft.request.target.accelerator.vendor
@@ -307,21 +300,6 @@ def _why_not_shared_out(entry: Entry, draft: Draft) -> str:
     """Why a build cannot have ranks with parts of a model's parameters, where that is how they train."""
     ranks = ranks_of(draft.request, draft.layout)
     return why_not_shared_out(entry.version) if ranks and ranks.shares_out else ""
-
-
-def _why_not_made(entry: Entry, draft: Draft) -> str:
-    """Why the target has no way to come by the build."""
-    if not draft.in_container and (entry.source or entry.packages or entry.libraries):
-        return "it needs a container runtime, and the target is told to use none"
-    if not draft.in_container and draft.catalogue.bases[entry.base].python.startswith("2."):
-        return "its Python is too old for a virtual environment, and the target is told to use no container runtime"
-    if not draft.in_container and entry.framework == "python" and draft.request.application.version:
-        return "without a container the host's own Python is taken, whichever it is"
-    if entry.origin == "hub" and draft.request.target.image_base != "docker":
-        return "the target reaches no hub"
-    if entry.address and entry.address != draft.request.target.address:
-        return f"its image lies on {entry.address}"
-    return ""
 
 
 def _why_not_unasked(entry: Entry, draft: Draft) -> str:

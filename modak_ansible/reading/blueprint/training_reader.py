@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from modak_ansible.catalogue.accelerated import accelerated
+from modak_ansible.catalogue.serving import accelerated
 from modak_ansible.errors import nearest
 from modak_ansible.model.application import Application, Checkpoint, Optimisation, Resources, SourceFile
 from modak_ansible.model.dataset import Dataset

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from modak_ansible.catalogue import Entry
-from modak_ansible.catalogue.accelerated import accelerated
+from modak_ansible.catalogue.serving import accelerated
 from modak_ansible.model.target import Target
 from modak_ansible.reading.drafts.draft import Draft
 

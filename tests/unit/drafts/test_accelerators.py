@@ -106,7 +106,7 @@ def test_a_build_that_nobody_has_tried_is_asked_for_by_its_name(at, said, monkey
     assert f"{ENTRY} is taken, which nobody has tried yet" in done.output
     tried = [each.model_copy(update={"untried": ""}) for each in load_catalogue().entries]
     known = load_catalogue().model_copy(update={"entries": tuple(tried)})
-    monkeypatch.setattr("modak_ansible.catalogue.accelerated.load_catalogue", lambda: known)
+    monkeypatch.setattr("modak_ansible.catalogue.serving.load_catalogue", lambda: known)
     at(USES, HAS, "--yes", "--force")
     assert "optimisation" not in said()
 

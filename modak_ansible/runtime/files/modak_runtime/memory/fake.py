@@ -55,8 +55,9 @@ def ledger(torch, trace):
             if func in compared:
                 return False
             adds_in_place = _adds_in_place(torch, func, args)
-            taken = trace.asked(func, args, kwargs)
-            found = _whole_numbers(torch, func, args, kwargs)
+            given = leaves((args, kwargs))
+            taken = trace.asked(func, args, kwargs, given)
+            found = _whole_numbers(torch, func, args, kwargs, given)
             if found is None and taken is not None:
                 found = recurrent.of_cudnn(torch, func, args, taken["given"])
             if found is None:
@@ -73,9 +74,9 @@ def ledger(torch, trace):
     return Ledger()
 
 
-def _whole_numbers(torch, func, args, kwargs):
+def _whole_numbers(torch, func, args, kwargs, leaves):
     """What an operator gives that makes whole numbers of real ones, or of none; None for any other."""
-    given = [each for each in torch.utils._pytree.tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
+    given = [each for each in leaves if isinstance(each, torch.Tensor)]
     if not all(_is_real(each) for each in given):
         return None
     if not given and func.overloadpacket.__name__ not in ("randint", "randperm", "arange"):

@@ -122,9 +122,12 @@ class Trace:
             alive = self._loop["alive"].setdefault(each.name, {})
             alive[self._share] = max(alive.get(self._share, 0), each.now + (sum(room) if each is place else 0))
 
-    def asked(self, func, args, kwargs):
-        """What an operator really takes and gives on an accelerator, in bytes; None of one on the host."""
-        leaves = self._torch.utils._pytree.tree_leaves((args, kwargs))
+    def asked(self, func, args, kwargs, leaves):
+        """What an operator really takes and gives on an accelerator, in bytes; None of one on the host.
+
+        Args:
+            leaves: all that its arguments hold.
+        """
         devices = [each.device if isinstance(each, self._torch.Tensor) else each for each in leaves]
         if not any(isinstance(each, self._torch.device) and each.type == "cuda" for each in devices):
             return None

@@ -1,0 +1,55 @@
+"""Whether a target can have a build, and run it, whatever a job asks for."""
+
+from __future__ import annotations
+
+import archspec.cpu
+
+from modak_ansible.catalogue.entry import Catalogue, Entry
+from modak_ansible.catalogue.processor import family_of
+from modak_ansible.catalogue.reader import load_catalogue
+from modak_ansible.model.target import Processor, Target
+
+
+def accelerated(framework: str, version: str, target: Target, entry: str = "") -> list[Entry]:
+    """The builds that a target's accelerators can be used with, the newest first.
+
+    Args:
+        entry: the only one that is wanted, where there is such a wish.
+    """
+    catalogue = load_catalogue()
+    return [
+        each
+        for each in catalogue.accelerated(framework, version, target.accelerator.vendor)
+        if entry in ("", each.name)
+        and not why_not_on_processor(each, target.processor)
+        and not why_not_made(each, target, catalogue, version)
+    ]
+
+
+def why_not_on_processor(entry: Entry, processor: Processor) -> str:
+    architecture = processor.architecture
+    if family_of(architecture).isdisjoint(entry.architectures):
+        return f"it needs {' or '.join(entry.architectures)}, and the processor is {architecture}"
+    known, has = archspec.cpu.TARGETS.get(architecture), processor.features
+    missing = [feature for feature in entry.features if (known is None or feature not in known) and feature not in has]
+    return f"it needs {', '.join(missing)}, which {architecture} has not" if missing else ""
+
+
+def why_not_made(entry: Entry, target: Target, catalogue: Catalogue, version: str) -> str:
+    """Why the target has no way to come by the build.
+
+    Args:
+        version: of the framework, as a user wants it; empty for any.
+    """
+    in_container = target.container_runtime != "none"
+    if not in_container and (entry.source or entry.packages or entry.libraries):
+        return "it needs a container runtime, and the target is told to use none"
+    if not in_container and catalogue.bases[entry.base].python.startswith("2."):
+        return "its Python is too old for a virtual environment, and the target is told to use no container runtime"
+    if not in_container and entry.framework == "python" and version:
+        return "without a container the host's own Python is taken, whichever it is"
+    if entry.origin == "hub" and target.image_base != "docker":
+        return "the target reaches no hub"
+    if entry.address and entry.address != target.address:
+        return f"its image lies on {entry.address}"
+    return ""
