@@ -10,6 +10,7 @@ from modak_ansible.model.distributed import Parallelism
 from modak_ansible.model.job_options import JobOptions
 from modak_ansible.model.measured.need import Need
 from modak_ansible.model.measured.seen_image import SeenImage
+from modak_ansible.model.measured.timed_steps import TimedSteps
 from modak_ansible.model.scaled import Scale
 from modak_ansible.model.search import Search
 from modak_ansible.model.target import Target
@@ -56,6 +57,8 @@ class Request(Model):
     parallelism: Parallelism | None = None
     # of memory; None where nobody has traced it
     need: Need | None = Field(default=None, exclude_if=lambda value: not value)
+    # that were made on its target; None where nobody has timed any there
+    timed: TimedSteps | None = Field(default=None, exclude_if=lambda value: not value)
 
     @property
     def datasets(self) -> tuple[Dataset, ...]:

@@ -15,6 +15,7 @@ from modak_ansible.errors import CannotPlan as CannotPlan  # noqa: PLC0414 - a p
 from modak_ansible.model.measured.need import split_of
 from modak_ansible.model.measured.prediction import Question, Split
 from modak_ansible.model.measured.refusal import Refusal
+from modak_ansible.model.measured.timed_steps import TimedSteps
 from modak_ansible.model.measured.workload import WorkloadScript
 from modak_ansible.model.process_layout import ProcessLayout
 from modak_ansible.model.request import Request
@@ -121,6 +122,7 @@ class Draft:
         return Question.model_construct(  # all of it comes from models that were checked
             work=work,
             is_traced=request.need is not None,
+            timed=self._timed(),
             framework=entry.framework if entry else request.application.framework,
             version=entry.version if entry else request.application.version,
             entry=entry.name if entry else "",
@@ -141,6 +143,11 @@ class Draft:
             accelerator=(accelerator.model or accelerator.vendor or "accelerator") if resources.accelerators else "",
             dataset_bytes=request.data_bytes,
         )
+
+    def _timed(self) -> TimedSteps | None:
+        """Steps that were made on the target, with what the script has by itself among their settings."""
+        timed = self.request.timed
+        return timed.model_copy(update={"settings": {**self.own, **timed.settings}}) if timed and self.own else timed
 
 
 class Between(TypedDict):

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from modak_ansible.model.measured.prediction import Question
+from modak_ansible.model.quantities import counted
 from modak_ansible.performance.between import LAW, processes_of, wait_alike, why_unknown
 from modak_ansible.performance.features import in_version, switch_name
 from modak_ansible.performance.regression import Regression
@@ -16,6 +17,13 @@ from modak_ansible.performance.stored import Machine
 STRANGER = (
     "the interval is that of any machine; `modak discover --measure` and a run there with `modak model fit` narrow it"
 )
+
+
+# What finds out what the work is, or how long its steps take.
+_CURES = {
+    "pytorch": "; modak trace finds what the script says of it",
+    **dict.fromkeys(("keras", "tensorflow"), "; modak trace times some of its steps"),
+}
 
 
 class Seen(NamedTuple):
@@ -52,6 +60,15 @@ class Coverage:
             why = why_unknown(run, question)
             (unknown if why else notes).append(why or LAW)
         return Seen(tuple(unknown), (*notes, *self._notes(run)), min(counts))
+
+    def timed(self, run: Run, question: Question) -> Seen:
+        """Of one run of a training whose steps were timed on the target: only what is other than there counts."""
+        assert run.reference is not None  # noqa: S101 - the caller's to see to
+        timed, there = run.reference.timed, run.reference.run
+        seen = self.difference(there, run, run.reference.question, question)
+        by = f"by {counted(timed.count, 'step')} of it, timed on {timed.target} on {timed.date[:10]}"
+        law = (LAW,) if processes_of(question) > 1 and not seen.unknown else ()
+        return Seen(seen.unknown, (by, *law), 1 if run.facts == there.facts else seen.records)
 
     def has_entry(self, entry: str) -> bool:
         """Whether a build was measured at all."""
@@ -131,7 +148,7 @@ def doubts_of(run: Run, question: Question) -> tuple[str, ...]:
     missing = [
         title
         for value, title in (
-            (work.gflop_per_sample, "GFLOP of a sample"),
+            (work.gflop_per_sample or run.reference, "GFLOP of a sample"),
             (work.samples, "samples"),
             (work.epochs, "epochs"),
             (work.batch_size, "batch size"),
@@ -139,15 +156,12 @@ def doubts_of(run: Run, question: Question) -> tuple[str, ...]:
         if not value
     ]
     if missing:
-        cure = ""
-        if run.facts.framework == "pytorch" and not work.gflop_per_sample:
-            cure = (
-                "; its trace does not tell" if question.is_traced else "; modak trace finds what the script says of it"
-            )
+        cure = "" if work.gflop_per_sample or run.reference else _CURES.get(run.facts.framework, "")
+        cure = "; its trace does not tell, and modak trace --steps times some" if cure and question.is_traced else cure
         found.append(f"how long it trains is not known: the work says nothing of its {', '.join(missing)}{cure}")
-    if run.peak is None:
+    if run.reference is None and run.peak is None:
         found.append("the peak of the target is not known")
-    elif run.peak_of:
+    elif run.reference is None and run.peak_of:
         found.append(f"the peak is that of {run.peak_of}, which may be another machine")
     if question.settings.get("staging") in ("node-local", "by-node") and not question.dataset_bytes:
         found.append("the copying of the dataset is left out: its size is not known")

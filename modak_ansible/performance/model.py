@@ -12,13 +12,14 @@ from modak_ansible.performance.between import processes_of, slowest, wait_alike,
 from modak_ansible.performance.doubts import Coverage, doubts_of
 from modak_ansible.performance.features import FEATURES_OF, Facts, Feature, waiting
 from modak_ansible.performance.regression import Regression, Vector
-from modak_ansible.performance.run import Run, Runs
+from modak_ansible.performance.run import Reference, Run, Runs
 from modak_ansible.performance.scaling import Run as ScalingRun
 from modak_ansible.performance.series import runs_for
 from modak_ansible.performance.stored import Stored, read_stored
 from modak_ansible.performance.together import Together
 
 SHIPPED = Path(__file__).parent / "model.json"
+_LEAST_START = 0.1  # seconds: nothing that imports a framework is faster
 _LEAST_SHARE = 0.01  # of the whole time: a part below it adds nothing to the interval
 _KEPT = 512  # questions
 _ALIKE = 0.05  # shares that differ by less count as one, so that what both runs have in common cancels
@@ -27,7 +28,8 @@ _ALIKE = 0.05  # shares that differ by less count as one, so that what both runs
 class Part(NamedTuple):
     """One part of a run: its seconds, and its regression; none where it comes from a bandwidth or a law.
 
-    ``interval`` is that of the seconds of a part that comes from a law.
+    ``interval`` is that of the seconds of a part that comes from a law. ``reference`` has the features of the run whose
+    part was timed on the target, where one was.
     """
 
     name: str
@@ -35,6 +37,18 @@ class Part(NamedTuple):
     regression: Regression | None = None
     vector: Vector = Vector({}, {})
     interval: Interval | None = None
+    reference: Vector | None = None
+
+    def variance(self, facts: Facts) -> float:
+        """Of the logarithm of the seconds in a new run, which is on another day than what is on record."""
+        if self.regression is None:
+            return 0.0
+        of_days = self.regression.variance_of_days
+        if self.reference is None:
+            return self.regression.variance_of_run(self.vector, facts) + of_days
+        # the run that was timed had its own luck, and its own day
+        by_chance = 2 * (self.regression.noise(facts.framework) + of_days)
+        return self.regression.variance_between(self.vector, self.reference) + by_chance
 
 
 class PerformanceModel:
@@ -58,14 +72,12 @@ class PerformanceModel:
         parts = self.parts(run, question)
         intervals, total, variance = {}, 0.0, 0.0
         for part in parts:
-            own = 0.0
-            if part.regression:  # whatever is planned runs on another day than what is on record
-                own = part.regression.variance_of_run(part.vector, run.facts) + part.regression.variance_of_days
+            own = part.variance(run.facts)
             found = intervals[part.name] = part.interval or _interval(part.seconds, sqrt(own))
             total += part.seconds
             variance += ((found.high - found.low) / 2 / SIGMAS if part.interval else sqrt(own) * part.seconds) ** 2
         seconds = _interval(total, sqrt(variance) / total) if total else Interval(middle=0.0, low=0.0, high=0.0)
-        seen = self.known.run(run, question)
+        seen = self.known.timed(run, question) if run.reference else self.known.run(run, question)
         apart = self.apart(run.facts)
         training = next((part.seconds for part in parts if part.name == "training"), None)
         permitted = what_link_permits(run, question, training / run.steps if training and run.steps else None)
@@ -102,11 +114,24 @@ class PerformanceModel:
         return runs_for(request, self.stored.scaling)
 
     def step_seconds(self, run: Run) -> float | None:
-        """Of one steady step; None where the work or the machine's peak is not known."""
+        """Of one steady step; None where the work or the machine's peak is not known, and no step was timed."""
         regression = self.regressions.get("step")
+        if run.reference:
+            return run.reference.timed.seconds * self._over_timed(run, run.reference)
         if regression is None or run.peak is None or run.facts.step_gflop is None:
             return None
         return exp(regression.mean(self._of_step(regression, run.facts))) * run.facts.step_gflop / run.peak
+
+    def _over_timed(self, run: Run, reference: Reference) -> float:
+        """How many times as long a step takes as those of the same training that were timed."""
+        there, regression = reference.run, self.regressions.get("step")
+        factor = run.batch / there.batch if run.batch and there.batch else 1.0
+        if regression is None:
+            return factor
+        if run.peak and there.peak:
+            factor *= there.peak / run.peak
+        new, old = (regression.mean(self._of_step(regression, each.facts)) for each in (run, there))
+        return factor * exp(new - old)
 
     def step_variance(self, run: Run) -> float:
         """Of the logarithm of a steady step's seconds in a new run of a day on record."""
@@ -163,11 +188,7 @@ class PerformanceModel:
 
     def parts(self, run: Run, question: Question) -> list[Part]:
         """What a run consists of, the training last; parts of which nothing is known are left out."""
-        found = []
-        for name in ("start", "first_step"):
-            regression = self.regressions.get(name)
-            if regression is not None:
-                found.append(self._besides_steps(name, regression, run.facts))
+        found = self._beginning(run)
         launch = run.machine.launch.get("container" if run.facts.container else "native") if run.machine else None
         if launch:
             found.append(Part("launch", launch))
@@ -181,8 +202,25 @@ class PerformanceModel:
             if waiting:
                 each = {name: run.steps * seconds for name, seconds in waiting}
                 found.append(Part("waiting", each["middle"], interval=Interval(**each)))
-            found.append(Part("training", run.steps * step, regression, self._of_step(regression, run.facts)))
+            there = run.reference and self._of_step(regression, run.reference.run.facts)
+            vector = self._of_step(regression, run.facts)
+            found.append(Part("training", run.steps * step, regression, vector, reference=there))
         return found
+
+    def _beginning(self, run: Run) -> list[Part]:
+        """The start of the process, and what its first step takes besides; as it was timed, where it was."""
+        names = [name for name in ("start", "first_step") if name in self.regressions]
+        parts = [self._besides_steps(name, self.regressions[name], run.facts) for name in names]
+        if run.reference is None:
+            return parts
+        before = [self._besides_steps(name, self.regressions[name], run.reference.run.facts) for name in names]
+        longer = sum(part.seconds - old.seconds for part, old in zip(parts, before, strict=True))
+        seconds = max(run.reference.timed.start + longer, _LEAST_START)
+        return [
+            part._replace(seconds=seconds, reference=old.vector)
+            for part, old in zip(parts, before, strict=True)
+            if part.name == "start"
+        ]
 
     def _share(self, question: Question, step: float) -> float:
         """Seconds of a step, which is no better a share of the whole batch's than its share of the batch."""
@@ -224,6 +262,7 @@ class PerformanceModel:
             question.peak_gflops,
             question.peak_gflops_bf16,
             question.dataset_bytes,
+            question.timed and (question.timed.date, tuple(question.timed.settings.items())),
             id(question.work),  # which the kept question holds, so that nothing else can have it
         )
         found = self._kept.get(key)

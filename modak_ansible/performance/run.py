@@ -9,6 +9,7 @@ from typing import NamedTuple
 from archspec.cpu import TARGETS
 
 from modak_ansible.model.measured.prediction import Question
+from modak_ansible.model.measured.timed_steps import TimedSteps
 from modak_ansible.model.measured.work import Rates, Work
 from modak_ansible.performance.features import Facts
 from modak_ansible.performance.fit.machines import SINGLE, balance_of, called, peak_for, rates_of
@@ -37,6 +38,16 @@ class Run(NamedTuple):
     peak_of: str  # where that comes from, when it is not the very machine's
     steps: float | None  # of the whole run, the first included; None where nobody says how long it trains
     machine: Machine | None  # that of the records; None where the question's is none of them
+    batch: int | None = None  # samples of a step of one process
+    reference: Reference | None = None  # where steps of the same training were timed on the target
+
+
+class Reference(NamedTuple):
+    """A run of which some steps were timed: what else it is predicted from has only to say how another one differs."""
+
+    timed: TimedSteps
+    question: Question
+    run: Run
 
 
 class Runs:
@@ -77,7 +88,18 @@ class Runs:
             # what is evaluated each process sees, and it is the forward pass, a third of a step's computing
             evaluated = (work.evaluated or 0) / (3 * batch)
             steps = work.epochs * (max(1.0, whole if sharing == 1 else ceil(whole)) + evaluated)
-        return Run(facts, work, peak, peak_of, steps, machine)
+        return Run(facts, work, peak, peak_of, steps, machine, batch, self._reference(question))
+
+    def _reference(self, question: Question) -> Reference | None:
+        """The run of one process whose steps were timed."""
+        timed = question.timed
+        if timed is None:
+            return None
+        alone = {"nodes": 1, "processes_per_node": 1, "shares_batch": False, "gathers": False, "copies": 1}
+        had = timed.model_dump(include={"entry", "version", "settings", "container", "threads"})
+        work = question.work.model_copy(update={"batch_size": timed.batch_size or question.work.batch_size})
+        there = question.model_copy(update={**alone, **had, "split": None, "work": work, "timed": None})
+        return Reference(timed, there, self.of(there))
 
     def _work(self, question: Question) -> Work:
         """The question's own facts, and those of the workload of the same name for what it leaves open."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, Self, cast
 
 from modak_ansible.allocation.allocate import allocate
 from modak_ansible.allocation.limits import limit_problems
@@ -13,6 +13,7 @@ from modak_ansible.errors import Mistake, ModakError, UsageError, nearest
 from modak_ansible.model.measured.need import Need, traced_work
 from modak_ansible.model.measured.refusal import Refusal
 from modak_ansible.model.measured.seen_image import SeenImage
+from modak_ansible.model.measured.timed_steps import TimedSteps
 from modak_ansible.model.plan import UNSIGNED, Note, Plan, digest_of
 from modak_ansible.model.quantities import some_of
 from modak_ansible.model.request import Request, without
@@ -22,6 +23,7 @@ from modak_ansible.planning.dependency_order import after_planned, in_order, is_
 from modak_ansible.planning.plan import CannotPlan, plan_for
 from modak_ansible.planning.search import Shared
 from modak_ansible.planning.this_machine import as_known_here
+from modak_ansible.planning.timing import known_steps
 from modak_ansible.planning.tracing import key_of, known_needs
 from modak_ansible.reading.blueprint.forms.mistakes import NOT_KEPT, Mistakes
 from modak_ansible.reading.blueprint.reader import Blueprint, Inputs, read_blueprint
@@ -202,7 +204,7 @@ def request_of(path: Path, inputs: Inputs, training: str | None = None, target: 
         raise UsageError(f"{path} has no training {training or ''}".rstrip(), hint=hint)
     alone = named[0].model_copy(update={"after": (), "parallel": None})
     state = blueprint_state(path)
-    return _known_here(alone, known_testbed(state), seen_images(state), known_needs(state))
+    return _known_here(alone, known_testbed(state), seen_images(state), Measured.of(state))
 
 
 def check_blueprint(path: Path, inputs: Inputs, mistakes: Mistakes, warnings: Mistakes | None = None) -> list[Plan]:
@@ -251,12 +253,12 @@ def _check(
         return _Checked()
     state = blueprint_state(path)
     known = ProjectKnowledge(known_refusals(state), model_of(state), {})
-    testbed, images, needs = known_testbed(state), seen_images(state), known_needs(state)
+    testbed, images, measured = known_testbed(state), seen_images(state), Measured.of(state)
     named = [request.training for request in blueprint.requests if is_meant(request, training)]
     wanted = set(named or [request.training for request in blueprint.requests])
     found: list[tuple[Request, Plan]] = []
     for asked in in_order(blueprint.requests, wanted):
-        request = _known_here(after_planned(asked, found), testbed, images, needs)
+        request = _known_here(after_planned(asked, found), testbed, images, measured)
         if change and asked.training in wanted:
             request = change(request)
         plan = _plan_or_note(blueprint, request, known, mistakes, warnings, is_strict=inputs.strict)
@@ -267,14 +269,34 @@ def _check(
     )
 
 
-def _known_here(request: Request, testbed: Path, images: tuple[SeenImage, ...], needs: Mapping[str, Need]) -> Request:
+class Measured(NamedTuple):
+    """What a project's trainings were found to need, and how long steps of theirs took."""
+
+    needs: Mapping[str, Need]
+    steps: Mapping[tuple[str, str], TimedSteps]
+
+    @classmethod
+    def of(cls, state: Path) -> Self:
+        """
+        Raises:
+            ModakError: a file of theirs is damaged.
+        """
+        return cls(known_needs(state), known_steps(state))
+
+
+def _known_here(request: Request, testbed: Path, images: tuple[SeenImage, ...], measured: Measured) -> Request:
     update: dict[str, object] = {"target": as_known_here(request.target, testbed)}
-    if needs and (need := needs.get(key_of(request))):
+    key = key_of(request) if measured.needs or measured.steps else ""
+    work = request.application.work
+    if timed := measured.steps.get((key, request.target.address)):
+        update["timed"] = timed
+        counted = ("batch_size", "samples", "epochs", "parameters")
+        work = work.model_copy(update={name: getattr(work, name) or getattr(timed, name) for name in counted})
+    if need := measured.needs.get(key):
         is_elsewhere = request.resources.accelerators and request.target.accelerator.memory
         update["need"] = need.on_accelerator() if is_elsewhere else need
-        work = request.application.work
         if work.gflop_per_sample is None and need.gflop_per_sample:  # no record and no user says more than the script
-            counted = {
+            known = {
                 "gflop_per_sample": need.gflop_per_sample,
                 **traced_work(need.operators or (), need.samples).model_dump(exclude_unset=True),
                 "batch_size": work.batch_size or need.samples,
@@ -282,8 +304,9 @@ def _known_here(request: Request, testbed: Path, images: tuple[SeenImage, ...], 
                 "epochs": work.epochs or need.epochs,
                 "evaluated": need.evaluated,
             }
-            known = request.application.model_copy(update={"work": work.model_copy(update=counted)})
-            update["application"] = known
+            work = work.model_copy(update=known)
+    if work is not request.application.work:
+        update["application"] = request.application.model_copy(update={"work": work})
     if request.image and (seen := seen_of(images, request.image, request.target.address)):
         update["image"] = request.image.model_copy(update={"seen": seen})
     return request.model_copy(update=update)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -23,9 +24,14 @@ _WAYS = "MODAK_TRACE_WAYS"  # in which these are one training
 
 def trace_alone(request: Request) -> Request:
     """A request for nothing but the trace of another one's training, by one process, as a deployment of its own."""
+    return short_job(request, (VARIABLE, KIND), *_as_rank(request))
+
+
+def short_job(request: Request, *variables: tuple[str, str]) -> Request:
+    """A request for a short job that runs another one's training as one process, and does with it what these say."""
     resources, options = request.resources, request.job_options
     alone = {"nodes": 1, "processes_per_node": 1, "walltime": min(resources.walltime, _SECONDS), "memory": None}
-    environment = (*request.application.environment, (VARIABLE, KIND), *_as_rank(request))
+    environment = (*request.application.environment, *variables)
     application = {"environment": environment, "outputs": (), "distributed": None, "post_execution": ()}
     unset = {**ONE_PROCESS, "wall_time_limit": None}
     return request.model_copy(
@@ -40,6 +46,7 @@ def trace_alone(request: Request) -> Request:
             "checkpoint": None,
             "scale": None,
             "need": None,
+            "timed": None,
         }
     )
 
@@ -66,14 +73,19 @@ def _traced(said: Distributed, ranks: int) -> list[Mesh]:
 
 
 class Tracing:
-    """Changes requests to those for their trace, and keeps the keys of what they are about."""
+    """Changes requests to those for a job that finds something out, and keeps the keys of what they are about.
 
-    def __init__(self) -> None:
+    Args:
+        alone: makes the request for that job.
+    """
+
+    def __init__(self, alone: Callable[[Request], Request] = trace_alone) -> None:
         self.key = ""
+        self._alone = alone
 
     def __call__(self, request: Request) -> Request:
         self.key = key_of(request)
-        return trace_alone(request)
+        return self._alone(request)
 
 
 # --- what is kept: .modak/needs.json

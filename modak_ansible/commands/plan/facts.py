@@ -69,6 +69,7 @@ def predicted(plan: Plan) -> str:
     text = f"{what}{format_seconds(found.seconds.middle)} ({clocks(found.seconds)})"
     if found.core_hours is not None:
         text += f", {found.core_hours:.2g} core-hours"
+    text += "".join(f", {doubt}" for doubt in found.doubts if doubt.startswith("by "))
     effects = [doubt for doubt in found.doubts if doubt.startswith("without the effect of ")]
     text += "".join(f", {effect}" for effect in effects)
     stock = next(

@@ -1,4 +1,4 @@
-"""modak trace: what a training needs and computes, by its script, which runs in a short job without computing."""
+"""modak trace: what a training needs and how long its steps take, by its script, in a short job."""
 
 from __future__ import annotations
 
@@ -9,41 +9,44 @@ import typer
 
 from modak_ansible.commands.options import Json, PlanOptions, show_warnings, takes
 from modak_ansible.errors import JobFailed, ModakError
+from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.project import find_blueprint
 
 if TYPE_CHECKING:
     from modak_ansible.model.measured.need import Need
+    from modak_ansible.model.measured.timed_steps import TimedSteps
+    from modak_ansible.model.plan import Plan
+    from modak_ansible.planning.service import Planned
+    from modak_ansible.planning.tracing import Tracing
 
 _NAMED = 8  # operators
-EXAMPLES = "Example: modak trace mnist-pytorch-slurm"
+EXAMPLES = "Examples: modak trace mnist-pytorch-slurm, modak trace train.py --on cluster --steps"
 
 
 @takes("blueprint", "words", "inputs", "value", "training", "on")
 def command(
     asked: PlanOptions,
+    steps: Annotated[
+        bool, typer.Option("--steps", help="Make some real steps instead, and time them: nobody knows better.")
+    ] = False,
     as_json: Json = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show where it would run, and change nothing.")] = False,
 ) -> None:
-    """Find out what memory a training of PyTorch needs and what a step of it computes, without computing it.
+    """Find out what a training needs and how long its steps take, in a short job of one process where it would train.
 
-    A short job of one process runs the script where it would train; plans that follow know whether it fits, and predict
-    how long it trains where nobody said what it computes.
+    A script of PyTorch runs without computing anything: plans that follow know what memory it needs and what a step of
+    it computes, and from that how long it trains. What cannot be traced, such as a script of Keras, makes a few hundred
+    steps, for four minutes at most, and plans for that target go by how long they took.
     """
-    from modak_ansible.commands.plan.tune import deployed
-    from modak_ansible.planning.service import plan_blueprint
-    from modak_ansible.planning.tracing import Tracing, need_from, note_need
-    from modak_ansible.reading.blueprint.script.options import default_epochs
-    from modak_ansible.store.deployment import DeploymentStore
+    from modak_ansible.planning.timing import timing_alone
+    from modak_ansible.planning.tracing import Tracing
 
     change = Tracing()
-    planned = plan_blueprint(find_blueprint(asked.blueprint), asked.given, asked.training, change=change)
-    show_warnings(planned.warnings)
-    if planned.plan.application.framework != "pytorch":
-        raise ModakError(
-            f"scripts of PyTorch can be traced, and {planned.plan.training} is one of "
-            f"{planned.plan.application.framework or 'no framework'}",
-            hint="run it once: its results say how much memory it took",
-        )
+    planned = _planned(asked, change)
+    if steps or planned.plan.application.framework != "pytorch":
+        change = Tracing(timing_alone)
+        planned = _planned(asked, change)
+        _check_counted(planned.plan)
     if dry_run:
         about = {
             "training": planned.plan.training,
@@ -52,25 +55,127 @@ def command(
         }
         typer.echo(json.dumps(about) if as_json else "{training} on {target}, in {image}: one process".format(**about))
         return
-    folder = planned.save()
-    cure = f"what it wrote is in {folder / 'results'}; run it once, and its results say how much memory it took"
-    try:
-        deployed(planned.plan, folder, is_quiet=as_json)
-    except JobFailed as error:  # to run it again would come to the same
-        raise JobFailed(f"the script could not be traced: {error.message}", hint=cure) from error
-    need = need_from(DeploymentStore(folder).results, change.key, planned.plan.training)
-    if need is None:
+    found: Need | TimedSteps
+    if steps or planned.plan.application.framework != "pytorch":
+        found = _timed(planned, change.key, is_quiet=as_json)
+    else:
+        found = _traced(planned, change.key, is_quiet=as_json) or _in_place_of_trace(asked, is_quiet=as_json)
+    typer.echo(found.model_dump_json(indent=2) if as_json else _text(found))
+
+
+def _planned(asked: PlanOptions, change: Tracing) -> Planned:
+    from modak_ansible.planning.service import plan_blueprint
+
+    planned = plan_blueprint(find_blueprint(asked.blueprint), asked.given, asked.training, change=change)
+    show_warnings(planned.warnings)
+    return planned
+
+
+def _check_counted(plan: Plan) -> None:
+    """
+    Raises:
+        ModakError: nothing counts the steps of such a script.
+    """
+    from modak_ansible.planning.tuning.tuning import COUNTED
+
+    application = plan.application
+    if not application.is_training or application.framework not in COUNTED:
+        what = f"a script of {application.framework}" if application.is_training else "a program"
         raise ModakError(
-            "the script could not be traced: it looks at numbers, or at tensors whose size depends on them", hint=cure
+            f"{plan.training} can neither be traced nor timed: nothing counts the steps of {what}",
+            hint="run it once: its results say how long it took, and how much memory",
         )
-    application = planned.plan.application
-    script = planned.blueprint.parent / application.folder / application.script
-    need = need.model_copy(update={"epochs": default_epochs(script)})
+
+
+def _traced(planned: Planned, key: str, *, is_quiet: bool) -> Need | None:
+    """What the script's trace says; None where it cannot be traced."""
+    from modak_ansible.commands.plan.tune import deployed
+    from modak_ansible.planning.tracing import need_from, note_need
+
+    folder = planned.save()
+    try:
+        deployed(planned.plan, folder, is_quiet=is_quiet)
+    except JobFailed as error:  # to run it again would come to the same
+        why = error.message
+    else:
+        why = "it looks at numbers, or at tensors whose size depends on them"
+    need = need_from(DeploymentStore(folder).results, key, planned.plan.training)
+    if need is None:
+        cure = f"some of its steps are timed now; what it wrote is in {folder / 'results'}"
+        typer.echo(f"warning: the script could not be traced: {why}\n  {cure}", err=True)
+        return None
+    need = need.model_copy(update={"epochs": _default_epochs(planned)})
     note_need(planned.state, need)
-    typer.echo(need.model_dump_json(indent=2) if as_json else _text(need))
+    return need
 
 
-def _text(need: Need) -> str:
+def _in_place_of_trace(asked: PlanOptions, *, is_quiet: bool) -> TimedSteps:
+    from modak_ansible.planning.timing import timing_alone
+    from modak_ansible.planning.tracing import Tracing
+
+    change = Tracing(timing_alone)
+    return _timed(_planned(asked, change), change.key, is_quiet=is_quiet)
+
+
+def _timed(planned: Planned, key: str, *, is_quiet: bool) -> TimedSteps:
+    """What some steps took that were made on the target.
+
+    Raises:
+        ModakError: there were none.
+    """
+    from modak_ansible.commands.plan.tune import deployed
+    from modak_ansible.planning.timing import SECONDS, note_steps, timed_from
+    from modak_ansible.stages.jobs.applied import report_of
+    from modak_ansible.stages.jobs.record import job_record
+
+    folder = planned.save()
+    deployed(planned.plan, folder, is_quiet=is_quiet)
+    store = DeploymentStore(folder)
+    job = store.record_now().get("job")
+    record = job_record(planned.plan, job, store.results) if job else None
+    timed = timed_from(record, report_of(store.results), key, planned.plan) if record else None
+    if timed is None:
+        raise ModakError(
+            f"no two steps of it were counted in {SECONDS} s",
+            hint=f"what it wrote is in {store.results}; run it once, and its results say how long it took",
+        )
+    if timed.epochs is None:
+        timed = timed.model_copy(update={"epochs": _default_epochs(planned)})
+    note_steps(planned.state, timed)
+    return timed
+
+
+def _default_epochs(planned: Planned) -> int | None:
+    """How many the script trains where nobody says another number."""
+    from modak_ansible.reading.blueprint.script.options import default_epochs
+
+    application = planned.plan.application
+    return default_epochs(planned.blueprint.parent / application.folder / application.script)
+
+
+def _text(found: Need | TimedSteps) -> str:
+    from modak_ansible.model.measured.timed_steps import TimedSteps
+
+    return _text_of_steps(found) if isinstance(found, TimedSteps) else _text_of_trace(found)
+
+
+def _text_of_steps(timed: TimedSteps) -> str:
+    from modak_ansible.model.measured.finished_run import THRESHOLD
+    from modak_ansible.model.quantities import counted, format_size
+
+    step = f"{timed.seconds * 1e3:.4g} ms (10 to 90 %: {timed.low * 1e3:.4g} to {timed.high * 1e3:.4g})"
+    of = f" of {counted(timed.batch_size, 'sample')}" if timed.batch_size else ""
+    busy = timed.foreign_cores or 0.0
+    lines = [
+        f"A step of {timed.training}{of} takes {step} on {timed.target}, by {counted(timed.count, 'step')}; "
+        f"the first one ended {timed.start:.3g} s after the start."
+    ]
+    lines += [f"Others kept {busy:.1f} cores busy meanwhile."] if busy > THRESHOLD else []
+    lines += [f"The process had {format_size(timed.memory)} at most."] if timed.memory else []
+    return "\n".join([*lines, f"Plans for {timed.target} that follow know it."])
+
+
+def _text_of_trace(need: Need) -> str:
     from modak_ansible.model.measured.need import format_peak, peak_of
     from modak_ansible.model.quantities import format_size
 

@@ -5,6 +5,7 @@ from math import inf
 from pydantic import Field
 
 from modak_ansible.model.base import Model
+from modak_ansible.model.measured.timed_steps import TimedSteps
 from modak_ansible.model.measured.work import Work
 
 LEVEL = 0.9  # of intervals: how often what is measured lies inside
@@ -47,6 +48,7 @@ class Question(Model):
 
     work: Work = Work()
     is_traced: bool = Field(default=False, description="whether the script was traced, and told what it could")
+    timed: TimedSteps | None = Field(default=None, description="steps of it that were made on the target")
     framework: str
     version: str = ""
     entry: str = Field(default="", description="the catalogue entry; empty for an image that the user gives")

@@ -15,7 +15,7 @@ from modak_ansible.planning.tuning.candidates import MOST, against_stock, candid
 
 ABOUT = "optimisation.autotuning"
 # Frameworks whose steps are counted in an unmodified script; see docs/prepare.md.
-_COUNTED = ("pytorch", "tensorflow", "keras")
+COUNTED = ("pytorch", "tensorflow", "keras")
 # Tuning is to make a job shorter: what it may take of the walltime, and where there is nothing but tuning.
 _SHARE, _WHOLE = 0.25, 0.9
 # Seconds that a job takes to copy its data, to start the tuner and to end.
@@ -129,7 +129,7 @@ def _why_no_trials(draft: Draft) -> str:
         return why_unseen(draft)
     if draft.catalogue.bases.get(entry.base) is None and entry.origin != "given":
         return "nothing of ours is in a hub's image"
-    if entry.framework not in _COUNTED:
+    if entry.framework not in COUNTED:
         return f"nothing counts the steps of a script of {entry.framework}"
     return ""
 

@@ -112,6 +112,7 @@ class Steps:
             "total_seconds": _rounded(time.perf_counter() - self._began),
             "batch_size": self.batch_size and self.batch_size * (self._passes or 1),
             "samples": self.samples,
+            "epochs": self.progress.epochs,
             "parameters": self.parameters,
             "foreign_cores": self._neighbours.foreign_cores() if self._neighbours else None,
             "trial": self._is_trial,

@@ -1,0 +1,90 @@
+"""Steps of a training that are timed on its target: a short job of its own makes a few, and ends."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from modak_ansible.errors import ModakError
+from modak_ansible.model.measured.timed_steps import TimedSteps
+from modak_ansible.model.request import Request
+from modak_ansible.planning.tracing import short_job
+from modak_ansible.store.lists.kept_list import KeptList
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from modak_ansible.model.measured.record import Record
+    from modak_ansible.model.plan import Plan
+
+STEPS, SECONDS = 300, 240  # whichever is over first; the latter from the start of the process on
+
+
+def timing_alone(request: Request) -> Request:
+    """A request for nothing but some steps of another one's training, by one process, as a deployment of its own."""
+    return short_job(request, ("MODAK_TRIAL_STEPS", str(STEPS)), ("MODAK_TRIAL_SECONDS", str(SECONDS)))
+
+
+def timed_from(record: Record, report: Mapping[str, Any] | None, key: str, plan: Plan) -> TimedSteps | None:
+    """What a job says that made some steps; None where it made too few of them to time one.
+
+    Args:
+        record: of the job: what it ran in, and with which settings.
+        report: of the runtime in its process.
+        key: of the request, before it was changed.
+        plan: of the job.
+    """
+    steps = report.get("steps") if report else None
+    if not report or not isinstance(steps, dict):
+        return None
+    of = {"seconds": "median", "low": "p10", "high": "p90", "start": "to_first_step"}
+    counted = ("count", "batch_size", "samples", "epochs", "parameters", "foreign_cores")
+    about = {
+        **{name: steps.get(f"{whole}_seconds") for name, whole in of.items()},
+        **{name: steps.get(name) for name in counted},
+        **record.model_dump(include={"date", "entry", "version", "settings"}),
+        "key": key,
+        "target": plan.target.name,
+        "address": plan.target.address,
+        "training": plan.training,
+        "memory": report.get("peak_memory_bytes"),
+        "container": record.image is None or record.image.container,
+        "threads": record.allocation.layout.threads_of_process,
+    }
+    try:
+        return TimedSteps.model_validate(about)
+    except ValidationError:  # there are no two steps
+        return None
+
+
+# --- what is kept: .modak/steps.json
+
+_TIMES = KeptList(
+    TimedSteps,
+    "steps",
+    lambda timed: (timed.key, timed.address),
+    lambda path: ModakError(
+        f"{path}, what is known of the steps of trainings, cannot be read",
+        hint="remove it: modak trace --steps makes it anew",
+    ),
+)
+
+
+def known_steps(state: Path) -> dict[tuple[str, str], TimedSteps]:
+    """What was timed before, by its key and its target's address.
+
+    Raises:
+        ModakError: the file is damaged.
+    """
+    return {(timed.key, timed.address): timed for timed in _TIMES.read(state)}
+
+
+def note_steps(state: Path, timed: TimedSteps) -> None:
+    """Remembers what was timed in the place of an earlier one of the same training there.
+
+    Raises:
+        ModakError: the file is damaged.
+    """
+    _TIMES.put(state, timed)
