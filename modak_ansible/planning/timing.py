@@ -40,7 +40,7 @@ def timed_from(record: Record, report: Mapping[str, Any] | None, key: str, plan:
     if not report or not isinstance(steps, dict):
         return None
     of = {"seconds": "median", "low": "p10", "high": "p90", "start": "to_first_step"}
-    counted = ("count", "batch_size", "samples", "epochs", "parameters", "foreign_cores")
+    counted = ("count", "batch_size", "samples", "parameters", "foreign_cores")
     about = {
         **{name: steps.get(f"{whole}_seconds") for name, whole in of.items()},
         **{name: steps.get(name) for name in counted},
@@ -50,6 +50,7 @@ def timed_from(record: Record, report: Mapping[str, Any] | None, key: str, plan:
         "address": plan.target.address,
         "training": plan.training,
         "memory": report.get("peak_memory_bytes"),
+        "epochs": None if plan.application.work.epochs else steps.get("epochs"),  # said, it is no default
         "container": record.image is None or record.image.container,
         "threads": record.allocation.layout.threads_of_process,
     }
