@@ -256,11 +256,7 @@ class Plan(Model):
 UNSIGNED = frozenset({"digest", "notes", "beside", "cost"})
 
 
-def canonical_json(value: Any) -> str:
-    """One text for one value: sorted keys, no spaces, ASCII."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-
-
 def digest_of(value: Any) -> str:
-    """SHA-256 of a value's canonical JSON, as 64 hexadecimal digits."""
-    return hashlib.sha256(canonical_json(value).encode()).hexdigest()
+    """SHA-256 of a value's canonical JSON (sorted keys, no spaces, ASCII), as 64 hexadecimal digits."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()

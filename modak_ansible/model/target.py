@@ -342,6 +342,14 @@ class Target(Model):
         own = partition.accelerators if partition else None
         return self.accelerator.count if own is None else own
 
+    def cores_in(self, partition: Partition | None) -> int | None:
+        """Those of a node, as its partition says it, or else the target."""
+        return (partition.cores if partition else None) or self.processor.cores
+
+    def memory_in(self, partition: Partition | None) -> int | None:
+        """Bytes of a node, likewise."""
+        return (partition.memory if partition else None) or self.processor.memory
+
     def partition(self, name: str | None) -> Partition | None:
         """The partition of that name; without one the site's, the default, or the first; None when none is known."""
         wanted = name or self.site.partition

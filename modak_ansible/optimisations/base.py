@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import ClassVar, Literal, NamedTuple, TypedDict
 
-from modak_ansible.allocation.nodes import node_cores, node_memory
 from modak_ansible.allocation.ranks import Ranks, ranks_of
 from modak_ansible.catalogue import Catalogue, Entry
 from modak_ansible.errors import CannotPlan as CannotPlan  # noqa: PLC0414 - a part of this interface
@@ -94,12 +93,12 @@ class Draft:
     @property
     def node_cores(self) -> int | None:
         """Cores of a node, by the partition or else by the target."""
-        return node_cores(self.request.target, self.partition)
+        return self.request.target.cores_in(self.partition)
 
     @property
     def node_memory(self) -> int | None:
         """Bytes that the job has on a node: what it asks for, or else all of a node's."""
-        return self.request.resources.memory or node_memory(self.request.target, self.partition)
+        return self.request.resources.memory or self.request.target.memory_in(self.partition)
 
     def is_alike(self, other: Draft) -> bool:
         """Whether the performance model sees no difference between this draft and another of the same request."""

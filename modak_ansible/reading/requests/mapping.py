@@ -261,7 +261,7 @@ class Mapper:
                 threads=runs.threads or (openmp.number_of_threads if openmp else None),
                 parallel=bool(distributed or self._distributed) if self._kind == "ai_training" else is_mpi,
                 subscription=(mpi.core_subscription if mpi else None) or 1,
-                node_cores=(partition.cores if partition else None) or target.processor.cores,
+                node_cores=target.cores_in(partition),
                 warn=self._notes.warn,
                 cannot_keep=self._notes.cannot_keep,
             )
