@@ -11,16 +11,17 @@ from typing import ClassVar, Literal, NamedTuple, TypedDict
 from modak_ansible.allocation.ranks import Ranks, ranks_of
 from modak_ansible.catalogue import Catalogue, Entry
 from modak_ansible.errors import CannotPlan as CannotPlan  # noqa: PLC0414 - a part of this interface
+from modak_ansible.model.base import NUMERICS as NUMERICS  # noqa: PLC0414 - likewise
+from modak_ansible.model.base import Numerics as Numerics  # noqa: PLC0414
 from modak_ansible.model.measured.need import split_of
 from modak_ansible.model.measured.prediction import Question, Split
 from modak_ansible.model.measured.refusal import Refusal
 from modak_ansible.model.measured.workload import WorkloadScript
+from modak_ansible.model.plan import Staging
 from modak_ansible.model.process_layout import ProcessLayout
 from modak_ansible.model.request import Request
 from modak_ansible.model.scaled import Scaled
 from modak_ansible.model.target import Partition
-from modak_ansible.optimisations.properties import NUMERICS as NUMERICS  # noqa: PLC0414 - a part of this interface
-from modak_ansible.optimisations.properties import Numerics as Numerics  # noqa: PLC0414
 from modak_ansible.optimisations.properties import Property
 
 Reaches = Literal["image", "environment", "job", "code"]
@@ -54,7 +55,7 @@ class Draft:
     entry: Entry | None = None  # the framework's build; None while it is not chosen and when the user gives an image
     threads: int | None = None  # threads of a process; None leaves it to the framework
     environment: dict[str, str] = field(default_factory=dict)  # what the job sets for the training
-    staging: Literal["shared", "node-local", "by-node"] = "shared"  # where the training reads its data
+    staging: Staging = "shared"  # where the training reads its data
     packed: tuple[str, ...] = ()  # the names of the datasets that are read from one image each
     uses_scratch: bool = False  # whether the training itself keeps files on the node's own disk while it runs
     # what workload.yaml says of the script that runs; None where it says nothing of it

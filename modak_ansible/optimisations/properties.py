@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
-Numerics = Literal["same", "reassociation", "any"]
-NUMERICS: tuple[Numerics, ...] = ("same", "reassociation", "any")
+from modak_ansible.model.base import NUMERICS
 
 
 class Property(NamedTuple):
