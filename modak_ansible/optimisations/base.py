@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import ClassVar, Literal, NamedTuple, TypedDict
 
 from modak_ansible.allocation.ranks import Ranks, ranks_of
-from modak_ansible.catalogue import Catalogue, Entry
+from modak_ansible.catalogue import Base, Catalogue, Entry
 from modak_ansible.errors import CannotPlan as CannotPlan  # noqa: PLC0414 - a part of this interface
 from modak_ansible.model.base import NUMERICS as NUMERICS  # noqa: PLC0414 - likewise
 from modak_ansible.model.base import Numerics as Numerics  # noqa: PLC0414
@@ -84,6 +84,11 @@ class Draft:
     @property
     def in_container(self) -> bool:
         return self.request.target.container_runtime != "none"
+
+    @property
+    def base(self) -> Base | None:
+        """The base image of the build; None of a hub's image or the user's own, and where nothing is chosen."""
+        return self.catalogue.bases.get(self.entry.base) if self.entry else None
 
     @property
     def arguments(self) -> tuple[tuple[str, str | bool], ...]:

@@ -203,7 +203,9 @@ def _refused(stage: Stage, refusal: ProbeRefusal) -> ModakError:
         reason, date = refusal["refused"], refusal["probed"]
         _remember(stage, entry, processor=refusal["processor"], reason=reason, date=date)
     error = refusal_error(refusal)
-    return ModakError(error.message, hint=f"{_ANOTHER}; to try this one again: {_again(entry.name)}")
+    return ModakError(
+        error.message, hint=f"{_ANOTHER}; to try this one again: modak catalogue build {entry.name} --again"
+    )
 
 
 def _note_lack(stage: Stage, package: str) -> None:
@@ -237,10 +239,6 @@ def _remember(stage: Stage, entry: Entry, **about: Any) -> None:
         **about,
     )
     note_refusal(read_origin(stage.store.plan_file)["state"], refusal)
-
-
-def _again(entry: str) -> str:
-    return f"modak catalogue build {entry} --again"
 
 
 def _message(plan: Plan, there: ImageFacts) -> str:
