@@ -37,11 +37,6 @@ class JobAllocation(NamedTuple):
             for each in request.job_options.components
         )
 
-    @property
-    def node_cores(self) -> int | None:
-        """Cores of a node, by the partition or else by the target."""
-        return self.request.target.cores_in(self.partition)
-
 
 def allocate(request: Request) -> JobAllocation:
     """What the job of a request gets, whether or not the target has so much: that is asked of ``limits``.

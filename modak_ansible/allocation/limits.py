@@ -93,7 +93,7 @@ def _count_problems(job: JobAllocation) -> Iterator[CannotPlan]:
     cores_about = "cores_per_process" if job.request.resources.layout.cores else "processes_per_node"
     for about, asked, there, unit in (
         ("nodes", layout.nodes, partition.nodes if partition else None, "nodes"),
-        (cores_about, layout.cores_per_node, job.node_cores, "cores a node"),
+        (cores_about, layout.cores_per_node, job.request.target.cores_in(partition), "cores a node"),
     ):
         if there is not None and asked > there:
             message = f"{asked} {unit} are asked for, and {_where(job.request, partition)} has {there}"

@@ -140,7 +140,7 @@ def _entry_of(seen: SeenImage, draft: Draft) -> Entry | None:
         version=seen.frameworks[framework],
         origin="given",
         compilers=seen.compilers if framework != "python" else (),
-        architectures=tuple({architecture for entry in known[:1] for architecture in entry.architectures}),
+        architectures=known[0].architectures if known else (),
         allocators=tuple(seen.preloads),
         preloads=seen.preloads,
         thread_variables=known[0].thread_variables if known else ("OMP_NUM_THREADS",),
