@@ -95,8 +95,8 @@ def fewest_nodes(request: Request, resources: Resources, processes: int, about: 
     partition = target.partition(resources.partition)
     cores = target.cores_in(partition)
     most = partition.nodes if partition and partition.nodes else None
-    if target.scheduler is Scheduler.NONE:
-        most = 1
+    if target.scheduler is Scheduler.NONE:  # whose other hosts take ranks of trainings alone
+        most = 1 if hpc else 1 + len(target.hosts)
     if not cores:
         return 1
     each = resources.layout.cores or 1
