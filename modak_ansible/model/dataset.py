@@ -1,6 +1,6 @@
 """What a training reads."""
 
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from pydantic import Field
 
@@ -11,7 +11,8 @@ IDX = "idx"  # MNIST's form; what stages it leaves a description among its files
 FORMATS = (IDX, "image-folder", "text", "csv", "parquet", "npy", "hdf5", "webdataset", "tfrecord")
 # What a file of is a part of the samples that a reader takes or leaves as a whole.
 SHARDS = ("webdataset", "tfrecord", "parquet")
-PACKS = ("auto", "squashfs", "shards", "none")
+Pack = Literal["auto", "squashfs", "shards", "none"]
+PACKS: tuple[Pack, ...] = get_args(Pack)
 Kind = Literal["name", "format", "addresses", "path", "mount", "truth", "checksums", "size", "pack"]
 
 
@@ -123,7 +124,7 @@ class Dataset(Model):
         default="", description="a file that is not what its format says, so that nobody counts samples"
     )
     mount_as: str = Field(default="", description="where the script looks for it, relative to its folder")
-    pack: Literal["auto", "squashfs", "shards", "none"] = Field(
+    pack: Pack = Field(
         default="auto",
         description="whether its files become one image, or shards, on the target; auto leaves it to the plan",
     )
