@@ -89,7 +89,7 @@ def format_seconds(seconds: float) -> str:
 
 def format_joules(joules: float) -> str:
     """An amount of energy for people: ``950 J``, ``12.3 kJ (3.4 Wh)``, ``5.4 MJ (1.5 kWh)``."""
-    if joules < 1000:
+    if joules < 999.5:  # three digits of more would be written with an exponent
         return f"{joules:.3g} J"
     of_scale, scale = (("MJ", 1e6), ("kWh", 3.6e6)) if joules >= 3.6e6 else (("kJ", 1e3), ("Wh", 3.6e3))
     (unit, size), (other, hours) = of_scale, scale

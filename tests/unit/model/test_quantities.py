@@ -3,6 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modak_ansible.model.quantities import (
+    format_joules,
     format_seconds,
     format_size,
     format_walltime,
@@ -62,6 +63,9 @@ def test_quantities_for_people():
     assert [format_size(count) for count in (7, 1500, 387_129_344, 2 * 10**12)] == ["7 B", "1.5 kB", "387 MB", "2.0 TB"]
     assert [format_seconds(each) for each in (0.44, 42.4, 250, 3600, 7500)] == [
         "0.4 s", "42 s", "4 min 10 s", "1 h", "2 h 5 min",
+    ]  # fmt: skip
+    assert [format_joules(each) for each in (950.4, 999.7, 12_345, 5.4e6)] == [
+        "950 J", "1.0 kJ (0.3 Wh)", "12.3 kJ (3.4 Wh)", "5.4 MJ (1.5 kWh)",
     ]  # fmt: skip
 
 
