@@ -115,14 +115,17 @@ def coefficients(model: PerformanceModel, part: str = "step") -> list[Coefficien
 def switch_effects(model: PerformanceModel) -> list[Coefficient]:
     """What each switch does to a steady step, with all that belongs to it taken together.
 
-    For every version in work that is not on record, and for the version with the most runs in each workload.
+    For every version in work that is not on record, and for the version with the most runs in each workload; nothing
+    of a model that too few runs were there for.
     """
-    regression = model.regressions["step"]
+    regression = model.regressions.get("step")
+    if regression is None:
+        return []
     groups = dict(zip(regression.part.names, regression.part.groups, strict=True))
     found = []
     for switch in (name for name, group in groups.items() if group == "switch"):
         entries, workloads, machines = (
-            sorted((name for name in groups if name.startswith(f"{switch} {word} ")), key=lambda group: group)
+            sorted(name for name in groups if name.startswith(f"{switch} {word} "))
             for word in ("with", "in", "on")
         )
         of_workloads = group_of("switch in workload", switch)
