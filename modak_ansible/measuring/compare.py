@@ -64,7 +64,7 @@ class Table:
 def newest(records: Iterable[Record]) -> list[Record]:
     """What counts: of every suite the text that was run last, and of every round its last beginning."""
     known = list(records)
-    digests = {record.suite: record.suite_digest for record in known}
+    digests = {record.suite: record.suite_digest for record in sorted(known, key=lambda each: each.date)}
     current = [each for each in known if each.suite_digest == digests[each.suite]]
     last: dict[tuple[str, str, int], int] = {}
     for each in current:

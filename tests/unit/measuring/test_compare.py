@@ -77,6 +77,14 @@ def test_of_a_round_that_was_begun_again_only_the_last_counts(record):
     assert other.left_out == {}
 
 
+def test_the_text_that_was_run_last_counts_in_whatever_order_files_are_given(record):
+    old = rounds(record, "stock", [9.0], suite_digest="old", date="2026-11-20T10:00:00+00:00")
+    new = rounds(record, "stock", [2.0], suite_digest="new", date="2026-11-26T10:00:00+00:00")
+    for records in (old + new, new + old):
+        (line,) = compare(records)[0].lines
+        assert (line.steady.median, line.steady.n) == (2.0, 1)
+
+
 def test_what_is_disturbed_or_failed_is_counted_and_left_out(record):
     records = [
         record(), record(round=2, outcome="disturbed", reason="others kept 1 core busy"),
