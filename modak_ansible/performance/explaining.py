@@ -100,16 +100,12 @@ def operator_times(need: Need, run: Run) -> tuple[OperatorTime, ...]:
 
 
 def coefficients(model: PerformanceModel, part: str = "step") -> list[Coefficient]:
-    """What the model has learnt of a part: every coefficient, the best known first."""
-    regression = model.regressions[part]
-    stored = regression.part
-    found = []
-    for place, name in enumerate(stored.names):
-        deviation = regression.deviation(place)
-        group = stored.groups[place]
-        factor = _factor(stored.mean[place], deviation)
-        found.append(Coefficient(part, group, name, factor, stored.counts[place]))
-    return found
+    """What the model has learnt of a part: every coefficient."""
+    stored = model.regressions[part].part
+    rows = zip(stored.groups, stored.names, stored.mean, stored.deviations, stored.counts, strict=True)
+    return [
+        Coefficient(part, group, name, _factor(mean, deviation), count) for group, name, mean, deviation, count in rows
+    ]
 
 
 def switch_effects(model: PerformanceModel) -> list[Coefficient]:
@@ -125,8 +121,7 @@ def switch_effects(model: PerformanceModel) -> list[Coefficient]:
     found = []
     for switch in (name for name, group in groups.items() if group == "switch"):
         entries, workloads, machines = (
-            sorted(name for name in groups if name.startswith(f"{switch} {word} "))
-            for word in ("with", "in", "on")
+            sorted(name for name in groups if name.startswith(f"{switch} {word} ")) for word in ("with", "in", "on")
         )
         of_workloads = group_of("switch in workload", switch)
         here = [
