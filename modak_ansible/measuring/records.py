@@ -11,6 +11,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from modak_ansible.errors import Location, ModakError
+from modak_ansible.model.base import first_mistake
 from modak_ansible.model.measured.finished_run import quantised_s
 from modak_ansible.model.measured.record import Record
 from modak_ansible.target.core.files import make_private, write_whole
@@ -121,10 +122,8 @@ def _parsed(path: Path, number: int, line: bytes) -> Record:
 
 
 def _words(error: ValidationError) -> str:
-    first = error.errors()[0]
-    where = ".".join(map(str, first["loc"]))
     more = f", and {error.error_count() - 1} more" if error.error_count() > 1 else ""
-    return f"{where + ': ' if where else ''}{first['msg']}{more}"
+    return first_mistake(error) + more
 
 
 def _free(path: Path) -> Path:
