@@ -63,6 +63,16 @@ def test_a_switch_that_was_measured_to_help_has_an_interval_above_one(model):
     assert gain.records >= 4
 
 
+def test_what_was_asked_before_has_no_part_in_an_answer(model):
+    """Trainings of one blueprint may have one work, and images of their own with other versions of a framework."""
+    old = question(entry="", origin="user", settings={"compiler": "inductor"})
+    new = old.model_copy(update={"version": "1.4.0"})
+    stock = old.model_copy(update={"settings": {}})
+    expected = load_model().gain(stock, new)
+    assert model.gain(stock, old) != expected
+    assert model.gain(stock, new) == expected
+
+
 def test_what_two_questions_have_in_common_cancels(model):
     same = model.gain(question(), question())
     assert same.ratio.low == same.ratio.middle == same.ratio.high == 1.0
