@@ -153,16 +153,16 @@ def comparisons(runs: Iterable[Run]) -> list[Comparison]:
     return [
         Comparison(suite, group, workload, target, processor, accelerator, _variants(members))
         for (suite, group, workload, target), every in groups.items()
-        for (processor, accelerator), members in _by_machine(every).items()
+        for (processor, accelerator), members in by_machine(every).items()
     ]
 
 
-def _by_machine(runs: list[Run]) -> dict[tuple[str, str], list[Run]]:
+def by_machine(runs: list[Run]) -> dict[tuple[str, str], list[Run]]:
     """The runs of one target by processor and accelerator.
 
     What never ran may not know the node's processor; it is counted to the first machine that measured something.
     """
-    measured = list(dict.fromkeys(_machine(run) for run in runs if run.training))
+    measured = list(dict.fromkeys(_machine(run) for run in runs if run.record.outcome == "measured"))
     found: dict[tuple[str, str], list[Run]] = {machine: [] for machine in measured}
     for run in runs:
         machine = _machine(run)
