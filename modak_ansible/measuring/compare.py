@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from modak_ansible.measuring.report.runs import Block, Run, by_machine, speed, steady_seconds
+from modak_ansible.measuring.report.runs import Run, by_block, by_machine, speed, steady_seconds, tick_of
 from modak_ansible.measuring.statistics import Ratio, Summary, paired_ratio, summary
 from modak_ansible.model.measured.record import Record, TrainingResult
 
@@ -118,32 +118,21 @@ def _line(name: str, runs: list[Run], baseline: list[Run]) -> Line:
     counted = [run.record for run in runs if run.record.outcome == "measured" and run.record.joules is not None]
     ignored = [run.record for run in runs if run.record.outcome != "measured"]
     outcomes = [record.outcome for record in ignored]
-    own = _steady(runs)
+    own = by_block(runs, steady_seconds)
     parts = {title: [value for each in trainings if (value := part(each)) is not None] for title, part in PARTS.items()}
     rates = [rate for each in trainings if (rate := speed(each)) is not None]
     return Line(
         variant=name,
         steady=summary(own.values()) if own else None,
         images_per_second=summary(rates) if rates else None,
-        ratio=None if runs is baseline else paired_ratio(_steady(baseline), own),
+        ratio=None if runs is baseline else paired_ratio(by_block(baseline, steady_seconds), own),
         parts={title: summary(values) for title, values in parts.items() if values},
-        tick=None if runs is baseline else _tick([*baseline, *runs]),
+        tick=None if runs is baseline else tick_of([*baseline, *runs]),
         joules=summary(record.joules for record in counted if record.joules is not None) if counted else None,
         energy_sources=tuple(dict.fromkeys(record.energy_source for record in counted)),
         left_out={outcome: outcomes.count(outcome) for outcome in dict.fromkeys(outcomes)},
         reason=ignored[-1].reason if ignored else "",
     )
-
-
-def _tick(runs: list[Run]) -> float | None:
-    ticks = (run.record.quantised_s for run in runs if run.record.outcome == "measured")
-    return max((tick for tick in ticks if tick), default=None)
-
-
-def _steady(runs: list[Run]) -> dict[Block, float]:
-    """Seconds of a steady epoch by round."""
-    medians = {run.block: steady_seconds(run.training) for run in runs if run.training}
-    return {block: value for block, value in medians.items() if value is not None}
 
 
 def _excess(result: TrainingResult) -> float | None:

@@ -70,14 +70,10 @@ class Variant:
 
     @property
     def tick(self) -> float | None:
-        """Seconds of a known clock that steps of its runs waited for, the longest; None: for none."""
-        ticks = (run.record.quantised_s for run in self.runs if run.training)
-        return max((tick for tick in ticks if tick), default=None)
+        return tick_of(self.runs)
 
     def by_block(self, quantity: Quantity) -> dict[Block, float]:
-        """A quantity of its trainings by round; of two runs in one round the later one stands."""
-        values = ((run.block, quantity(run.training)) for run in self.runs if run.training)
-        return {block: value for block, value in values if value is not None}
+        return by_block(self.runs, quantity)
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,6 +121,18 @@ class Comparison:
     @property
     def baseline(self) -> Variant | None:
         return next(iter(self.measured), None)
+
+
+def by_block(runs: Iterable[Run], quantity: Quantity) -> dict[Block, float]:
+    """A quantity of trainings by round; of two runs in one round the later one stands."""
+    values = ((run.block, quantity(run.training)) for run in runs if run.training)
+    return {block: value for block, value in values if value is not None}
+
+
+def tick_of(runs: Iterable[Run]) -> float | None:
+    """Seconds of a known clock that steps of runs that count waited for, the longest; None: for none."""
+    ticks = (run.record.quantised_s for run in runs if run.record.outcome == "measured")
+    return max((tick for tick in ticks if tick), default=None)
 
 
 def speed(training: TrainingResult) -> float | None:
