@@ -123,7 +123,7 @@ def waiting_seconds(run: Run, question: Question, step: float) -> Interval | Non
         return None
     assert question.latency and question.bandwidth  # noqa: S101 - else the reason is told
     link, split = Link(question.latency * 1e-6, 1e-9 / question.bandwidth), question.split
-    along = processes // question.copies  # with the parts of one
+    along = max(1, processes // question.copies)  # with the parts of one
     if split:  # nothing is computed beside them
         size = split.size / split.messages
         each = all_reduce(along, size, link) if split.are_sums else link.alpha + size * link.beta

@@ -63,6 +63,12 @@ def test_a_switch_that_was_measured_to_help_has_an_interval_above_one(model):
     assert gain.records >= 4
 
 
+def test_more_copies_than_processes_have_a_process_each(model):
+    several = {"nodes": 4, "gathers": True, "latency": 50.0, "bandwidth": 1.0}
+    asked, most = (question(copies=copies, **several) for copies in (1024, 4))
+    assert model.predict(asked).parts["waiting"].middle > model.predict(most).parts["waiting"].middle > 0
+
+
 def test_what_was_asked_before_has_no_part_in_an_answer(model):
     """Trainings of one blueprint may have one work, and images of their own with other versions of a framework."""
     old = question(entry="", origin="user", settings={"compiler": "inductor"})
