@@ -102,7 +102,7 @@ def _in_comparison(finding: Finding, pair: Pair, comparison: Comparison) -> Iter
         if finding.quantity == "speed" and (tick := longest_tick(baseline, other)):
             word, reason = "cannot be said", waits(tick)
         if ratio is None:
-            reason = _why_not(other) or _why_not(baseline) or reason
+            reason = _unmeasured(other) or _unmeasured(baseline) or reason
         yield Verdict(word, reason, ratio, baseline, other, comparison.machine, comparison.workload)
 
 
@@ -148,7 +148,7 @@ def _without(variant: Variant, names: set[str]) -> dict[str, str]:
     }
 
 
-def _why_not(variant: Variant) -> str:
+def _unmeasured(variant: Variant) -> str:
     if variant.trainings:
         return ""
     record = variant.runs[-1].record
