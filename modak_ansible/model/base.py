@@ -2,7 +2,7 @@
 
 from typing import Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 Numerics = Literal["same", "reassociation", "any"]  # how far results may move from those of stock
 NUMERICS: tuple[Numerics, ...] = get_args(Numerics)
@@ -17,3 +17,10 @@ class Model(BaseModel):
 def left_out(default: Any, description: str, **more: Any) -> Any:
     """A field that is left out where it is empty: plans without it keep the digest that they had before it."""
     return Field(default=default, description=description, exclude_if=lambda value: not value, **more)
+
+
+def first_mistake(error: ValidationError) -> str:
+    """The first of what is wrong, behind the field that it is in."""
+    first = error.errors()[0]
+    where = ".".join(map(str, first["loc"]))
+    return f"{where}: {first['msg']}" if where else first["msg"]
