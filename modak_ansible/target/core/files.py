@@ -14,7 +14,7 @@ import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Iterator
 
 _BLOCK = 1 << 18
 _ATTEMPTS = 1000
@@ -111,6 +111,19 @@ def read_text(path: Path) -> str:
         return path.read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
         return ""
+
+
+def is_text(name: str) -> bool:
+    """Whether a file's name is UTF-8, as JSON can tell it."""
+    return os.fsencode(name).decode("utf-8", "ignore") == name
+
+
+def files_below(folder: Path) -> Iterator[Path]:
+    """The files of a folder and those below it, in order; what goes away meanwhile is passed over."""
+    for parent, folders, names in os.walk(folder):
+        folders.sort()
+        for name in sorted(names):
+            yield Path(parent) / name
 
 
 def sha256_of(path: Path) -> str:

@@ -20,7 +20,7 @@ from modak_ansible.target.jobs.attempts import attempts_of
 from modak_ansible.target.jobs.campaign import Campaign
 from modak_ansible.target.jobs.job import Deployment
 from modak_ansible.target.jobs.operations import operate
-from modak_ansible.target.jobs.results import list_results
+from modak_ansible.target.jobs.results import results_of
 
 pytestmark = pytest.mark.usefixtures("passing_time")
 
@@ -312,7 +312,7 @@ def test_an_attempt_without_success_makes_room(deployment, fake, state):
     situation = deployment.situation()
     assert (situation.state, situation.job_id, situation.attempt, situation.started) == ("QUEUED", "2", 2, None)
     assert deployment.submit() == ("2", False)
-    listed = {result["path"] for result in list_results(deployment.path, [])}
+    listed = {result["path"] for result in results_of(deployment.path, [])["files"]}
     assert {"attempts/1/output.log", "attempts/1/state/finished", "attempts/1/jobs.json"} <= listed
 
 
