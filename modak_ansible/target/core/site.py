@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Dict, Mapping, Optional, TypedDict
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 CERTIFICATE_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 PROXY_VARIABLES = ("http_proxy", "https_proxy", "ftp_proxy", "all_proxy", "no_proxy")
@@ -95,9 +95,17 @@ def package_sources(environment: Mapping[str, str] = os.environ, *, apt: bool = 
     }
 
 
+def _parts(location: str) -> SplitResult:
+    """Of an address; of what is none, such as one with half a pair of brackets, all are empty."""
+    try:
+        return urlsplit(location)
+    except ValueError:
+        return urlsplit("")
+
+
 def _is_public(location: str) -> bool:
     """Whether a location is an address of the network: no file, no loopback, no user's password."""
-    parts = urlsplit(location)
+    parts = _parts(location)
     host = parts.hostname or ""
     return (
         parts.scheme in ("http", "https") and "@" not in parts.netloc and not re.match(r"localhost$|127\.|::1$", host)
@@ -137,7 +145,7 @@ def _pip_files(environment: Mapping[str, str]) -> list[Path]:
 
 def local_path(entry: str) -> Path | None:
     """The folder or file of this machine that a location of pip's names; None for an address."""
-    parts = urlsplit(entry)
+    parts = _parts(entry)
     path = unquote(parts.path) if parts.scheme == "file" else entry
     return Path(os.path.normpath(path)) if path.startswith("/") else None
 

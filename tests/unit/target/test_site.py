@@ -102,6 +102,12 @@ def test_only_addresses_of_the_network_are_handed_on(machine):
     }
 
 
+def test_what_is_no_address_at_all_is_handed_on_to_nobody(machine):
+    machine.environment["PIP_INDEX_URL"] = "https://me:pa[ss@far/simple"
+    assert site.package_sources(machine.environment) == {"apt_mirror": "", "pip": {}}
+    assert site.pip_folders({"find-links": "https://me:pa[ss@far/simple"}) == []
+
+
 def test_apt_options(machine):
     machine.printed["apt-config"] = (
         'Acquire::http::Proxy "http://p:1";\nAcquire::Languages "none";\nAcquire::https::CaInfo "/etc/own.crt";\n'
