@@ -100,6 +100,12 @@ def put(store, name="a.gz", content=CONTENT):
     path.write_bytes(content)
 
 
+def test_a_file_may_have_as_long_a_name_as_there_are(tmp_path, server):
+    path = tmp_path / ("x" * 255)
+    fetch(f"{server.address}/long", path)
+    assert path.read_bytes() == CONTENT
+
+
 def test_nothing_is_there_before_it_is_whole(store):
     assert store.description() is None
     put(store)
