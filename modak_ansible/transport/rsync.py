@@ -76,7 +76,10 @@ def _listed(names: Sequence[str]) -> bytes:
 
 
 def _there(connection: Connection, folder: str) -> str:
-    return f"{folder}/" if connection.is_local else f"{connection.address}:{folder}/"
+    """A folder of the target as rsync takes it; it wants brackets around an address of IPv6."""
+    address = connection.address
+    host = f"[{address}]:" if ":" in address else f"{address}:"
+    return f"{folder}/" if connection.is_local else f"{host}{folder}/"
 
 
 def require_rsync() -> None:

@@ -52,7 +52,7 @@ def collect(
         needs = Garbage(workspace, older_than).needs()
 
         def ask(host: str) -> Any:
-            own = [path.partition(":")[2] for path in only or () if path.startswith(f"{host}:")]
+            own = [path[len(host) + 1 :] for path in only or () if path.startswith(f"{host}:")]
             asked: Asked = {
                 "workspace": str(workspace.path),
                 "older_than": older_than,

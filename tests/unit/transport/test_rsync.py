@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from dataclasses import replace
 
 import pytest
 
@@ -25,6 +26,12 @@ def connection(tmp_path, monkeypatch):
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
     return Connection("host", tmp_path / "ssh_config")
+
+
+def test_a_target_may_be_an_address_of_ipv6(tmp_path, connection):
+    (tmp_path / "file").write_text("content")
+    push(replace(connection, address="2001:db8::1"), [tmp_path / "file"], str(tmp_path / "there"), print)
+    assert (tmp_path / "there" / "file").read_text() == "content"
 
 
 @pytest.mark.parametrize("name", ["plain", "of a user", "josé", "it's", 'a"b', "$HOME", "a[1]*"])
