@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any, Dict, Mapping, Optional, TypedDict
 from urllib.parse import SplitResult, unquote, urlsplit
 
+from .files import read_text
+
 CERTIFICATE_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 PROXY_VARIABLES = ("http_proxy", "https_proxy", "ftp_proxy", "all_proxy", "no_proxy")
 _BUNDLES = (
@@ -207,7 +209,7 @@ def debian_mirror() -> str:
         *origin, url = line.split("|")
         if origin == ["Debian", "Debian", "main"]:
             mirrors.append(url)
-    release = dict(re.findall(r'^(\w+)="?([^"\n]*)', _read("/etc/os-release"), re.MULTILINE))
+    release = dict(re.findall(r'^(\w+)="?([^"\n]*)', read_text(Path("/etc/os-release")), re.MULTILINE))
     if not mirrors and release.get("ID") == "debian":
         # No list was fetched: then the addresses that an update would ask are all that apt knows.
         index = f"/dists/{re.escape(release.get('VERSION_CODENAME', ''))}/main/binary-[^/]+/Packages"
@@ -217,7 +219,7 @@ def debian_mirror() -> str:
 
 def _plain_address(url: str) -> str:
     if url.startswith("mirror+file:"):
-        lines = _read("/" + url.split(":", 1)[1].lstrip("/").rstrip("/")).splitlines()
+        lines = read_text(Path("/" + url.split(":", 1)[1].strip("/"))).splitlines()
         url = next((line.split()[0] for line in lines if line.strip() and not line.startswith("#")), "")
     return url.rstrip("/") if url.startswith(("http:", "https:")) else ""
 
@@ -227,12 +229,5 @@ def _output(*command: str) -> str:
     environment = dict(os.environ, LC_ALL="C")
     try:
         return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, env=environment).stdout
-    except OSError:
-        return ""
-
-
-def _read(path: str) -> str:
-    try:
-        return Path(path).read_text(encoding="utf-8")
     except OSError:
         return ""

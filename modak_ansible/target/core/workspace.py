@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Iterator
 
 from ...errors import ModakError
-from .files import expanded, free_bytes, make_private
+from .files import expanded, free_bytes, make_private, nearest
 
 # What a dataset holds, in a file beside it; and what is in a virtual environment that is whole.
 MANIFEST = ".manifest.json"
@@ -51,10 +51,7 @@ class Workspace:
         Raises:
             OSError: there may be none.
         """
-        nearest = self.path
-        while not nearest.exists():
-            nearest = nearest.parent
-        with tempfile.NamedTemporaryFile(dir=nearest, prefix=".modak-seen-") as file:
+        with tempfile.NamedTemporaryFile(dir=nearest(self.path), prefix=".modak-seen-") as file:
             yield file.name
 
     def place(self, path: str) -> Path:

@@ -37,7 +37,7 @@ def machine(tmp_path, monkeypatch):
         "_output",
         lambda *command: "".join(text for words, text in made.printed.items() if {*words.split()} <= {*command}),
     )
-    monkeypatch.setattr(site, "_read", lambda path: made.release)
+    monkeypatch.setattr(site, "read_text", lambda path: made.release)
     monkeypatch.setattr(site, "_BUNDLES", ())
     monkeypatch.setattr(site, "_pip_files", lambda environment: [path for path in made.files if path.exists()])
     return made
