@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Dict, Mapping, Optional, TypedDict
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from .files import read_text
+from .files import expanded, read_text
 
 CERTIFICATE_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 PROXY_VARIABLES = ("http_proxy", "https_proxy", "ftp_proxy", "all_proxy", "no_proxy")
@@ -74,9 +74,8 @@ def read_site(given: Mapping[str, Any], environment: Mapping[str, str] = os.envi
     for name, key in (("extra-index-url", "pip_extra_index_urls"), ("find-links", "pip_find_links")):
         if given.get(key):
             pip[name] = " ".join([*given[key], *pip.get(name, "").split()])
-    bundles = (
-        [given["certificate_bundle"]] if given.get("certificate_bundle") else certificate_bundles(environment, pip)
-    )
+    own = given.get("certificate_bundle")
+    bundles = [str(expanded(own))] if own else certificate_bundles(environment, pip)
     return Site(bundles, pip, proxies(environment), given.get("apt_mirror"), otherwise.get("apt_mirror"))
 
 
@@ -148,7 +147,7 @@ def _pip_files(environment: Mapping[str, str]) -> list[Path]:
 def local_path(entry: str) -> Path | None:
     """The folder or file of this machine that a location of pip's names; None for an address."""
     parts = _parts(entry)
-    path = unquote(parts.path) if parts.scheme == "file" else entry
+    path = unquote(parts.path) if parts.scheme == "file" else str(expanded(entry))
     return Path(os.path.normpath(path)) if path.startswith("/") else None
 
 

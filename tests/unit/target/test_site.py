@@ -150,6 +150,19 @@ def test_bundles_that_somebody_chose_come_first_and_each_once(machine, tmp_path)
 
 
 @pytest.mark.component
+def test_a_bundle_may_lie_in_the_home_folder(machine, monkeypatch):
+    monkeypatch.setenv("HOME", "/home/alice")
+    assert machine.read(certificate_bundle="~/ca.pem").bundles == ["/home/alice/ca.pem"]
+
+
+def test_folders_of_packages_may_lie_in_the_home_folder(tmp_path, machine, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "wheels").mkdir()
+    binds = write_site_folder(machine.read(pip_find_links=["~/wheels"]), tmp_path / "site")
+    assert binds == [f"{tmp_path}/wheels:/mnt/0:ro"]
+    assert "export PIP_FIND_LINKS=/mnt/0\n" in (tmp_path / "site" / "environment").read_text()
+
+
 def test_the_build_sees_it_all(machine, monkeypatch, tmp_path):
     wheels, index = tmp_path / "wheels", tmp_path / "pypi" / "simple"
     wheels.mkdir()
