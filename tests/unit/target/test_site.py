@@ -149,7 +149,6 @@ def test_bundles_that_somebody_chose_come_first_and_each_once(machine, tmp_path)
     assert machine.read(certificate_bundle="/site.crt").bundles == ["/site.crt"]
 
 
-@pytest.mark.component
 def test_a_bundle_may_lie_in_the_home_folder(machine, monkeypatch):
     monkeypatch.setenv("HOME", "/home/alice")
     assert machine.read(certificate_bundle="~/ca.pem").bundles == ["/home/alice/ca.pem"]
@@ -163,6 +162,7 @@ def test_folders_of_packages_may_lie_in_the_home_folder(tmp_path, machine, monke
     assert "export PIP_FIND_LINKS=/mnt/0\n" in (tmp_path / "site" / "environment").read_text()
 
 
+@pytest.mark.component
 def test_the_build_sees_it_all(machine, monkeypatch, tmp_path):
     wheels, index = tmp_path / "wheels", tmp_path / "pypi" / "simple"
     wheels.mkdir()
