@@ -8,7 +8,8 @@ from pathlib import Path
 from ...errors import ModakError
 from ...schedulers.containers import CONTAINER_RUNTIMES
 from .commands import TimedRun, find_program, user_name
-from .files import expanded, read_text
+from .files import read_text
+from .workspace import resolved
 
 # What a target may say of its container_runtime.
 RUNTIMES = (*CONTAINER_RUNTIMES, "none")
@@ -76,7 +77,7 @@ def check_signing_key(runtime: str, key: str) -> None:
     Raises:
         ModakError: a half of the key is not there, others may read the private one, or the runtime knows no such keys.
     """
-    private = expanded(key)
+    private = resolved(key)
     for path in (private, public_half(private)):
         if not path.is_file():
             hint = f"openssl genpkey -algorithm ed25519 -out {key}; openssl pkey -in {key} -pubout -out {key}.pub"
@@ -99,7 +100,7 @@ def sign_image(runtime: str, image: Path, key: str) -> None:
     Raises:
         ModakError: it could not be signed, as with a key that wants a passphrase.
     """
-    path = str(expanded(key))
+    path = str(resolved(key))
     result = TimedRun(timeout=_SIGNING_SECONDS, keep_locks=True)([runtime, "sign", "--key", path, str(image)])
     if result.code != 0:
         raise ModakError(

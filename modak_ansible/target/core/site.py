@@ -14,6 +14,7 @@ from typing import Any, Dict, Mapping, Optional, TypedDict
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from .files import expanded, read_text
+from .workspace import resolved
 
 CERTIFICATE_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 PROXY_VARIABLES = ("http_proxy", "https_proxy", "ftp_proxy", "all_proxy", "no_proxy")
@@ -75,7 +76,7 @@ def read_site(given: Mapping[str, Any], environment: Mapping[str, str] = os.envi
         if given.get(key):
             pip[name] = " ".join([*given[key], *pip.get(name, "").split()])
     own = given.get("certificate_bundle")
-    bundles = [str(expanded(own))] if own else certificate_bundles(environment, pip)
+    bundles = [str(resolved(own))] if own else certificate_bundles(environment, pip)
     return Site(bundles, pip, proxies(environment), given.get("apt_mirror"), otherwise.get("apt_mirror"))
 
 

@@ -152,6 +152,7 @@ def test_bundles_that_somebody_chose_come_first_and_each_once(machine, tmp_path)
 def test_a_bundle_may_lie_in_the_home_folder(machine, monkeypatch):
     monkeypatch.setenv("HOME", "/home/alice")
     assert machine.read(certificate_bundle="~/ca.pem").bundles == ["/home/alice/ca.pem"]
+    assert machine.read(certificate_bundle="$HOME/ca.pem").bundles == ["/home/alice/ca.pem"]
 
 
 def test_folders_of_packages_may_lie_in_the_home_folder(tmp_path, machine, monkeypatch):
