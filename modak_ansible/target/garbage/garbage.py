@@ -121,20 +121,20 @@ class Garbage:
         """
         if not self._workspace.path.is_dir():
             return []
-        trash, gone = f"{_TRASH}{uuid.uuid4().hex}", []
+        name, gone = f"{_TRASH}{uuid.uuid4().hex}", []
         with self._uses.lock():  # deployments reserve under it: none can find what goes now
             for each in self.survey():
                 if each.keep or (only is not None and str(each.paths[0]) not in only):
                     continue
                 described = each.as_dict()
-                if _move(each, trash):
+                if _move(each, name):
                     gone.append(described)
                     for path in each.paths:
                         forget_stored(path)
-        for place in (folder / trash for folder in self._folders()):
-            shutil.rmtree(place, ignore_errors=True)
-            if place.exists():
-                raise ModakError(f"{place} could not be removed", hint="remove it by hand")
+        for trash in (folder / name for folder in self._folders()):
+            shutil.rmtree(trash, ignore_errors=True)
+            if trash.exists():
+                raise ModakError(f"{trash} could not be removed", hint="remove it by hand")
         return gone
 
     def _folders(self) -> list[Path]:
