@@ -155,6 +155,9 @@ def _raise_transfer_error(connection: Connection, code: int, errors: str, place:
         raise ModakError(f"{lack} {place}", hint=hint)
     if "command not found" in errors:
         raise ModakError("rsync is not on the target", hint="install rsync there")
+    if "is your shell clean" in errors:
+        hint = "let ~/.bashrc and the like write only where there is a terminal: [ -t 1 ] && echo ..."
+        raise ModakError("the shell on the target writes text of its own, which rsync takes for its answer", hint=hint)
     lines = [line for line in errors.splitlines() if line.strip()]
     said = next((line for line in lines if line.startswith("rsync:")), lines[-1] if lines else f"code {code}")
     if is_remote and (refused := connection.refused(errors)):

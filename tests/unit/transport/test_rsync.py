@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from modak_ansible.errors import ModakError
 from modak_ansible.transport.rsync import pull, push, push_below
 from modak_ansible.transport.ssh import Connection
 
@@ -45,3 +46,11 @@ def test_a_folder_of_the_target_may_have_any_name(tmp_path, connection, name):
     assert (there / "below" / "of mine").read_text() == "content"
     pull(connection, str(there), ["of mine", "below/of mine"], tmp_path / "back", print)
     assert sorted(path.name for path in (tmp_path / "back").rglob("*")) == ["below", "of mine", "of mine"]
+
+
+def test_a_shell_that_greets_whoever_comes_is_told(tmp_path, connection):
+    (tmp_path / "bin" / "ssh").write_text('#!/bin/sh\nshift 3\necho "Welcome to the cluster"\nexec sh -c "$*"\n')
+    (tmp_path / "file").touch()
+    with pytest.raises(ModakError, match="the shell on the target writes text of its own") as caught:
+        push(connection, [tmp_path / "file"], str(tmp_path / "there"), print)
+    assert "~/.bashrc" in caught.value.hint
