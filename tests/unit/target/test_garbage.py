@@ -73,6 +73,14 @@ def test_folders_of_a_workspace_may_lie_on_other_file_systems(workspace, tmp_pat
     assert list((tmp_path / "scratch").iterdir()) == []
 
 
+def test_a_variable_that_has_no_value_any_more_keeps_nobody_from_the_rest(workspace, monkeypatch):
+    monkeypatch.setattr("modak_ansible.target.core.workspace._of_login_shell", lambda name: "")
+    folder = deploy(workspace)
+    write_json(folder / "plan.json", {"image": {"layers": [{"path": "$GONE/own.sif"}]}, "dataset": None})
+    image(workspace, OTHER)
+    assert OTHER[:12] in next(iter(garbage(workspace)))
+
+
 def test_a_deployment_keeps_its_layers_and_its_data_whoever_it_belongs_to(workspace):
     for digest, name in ((BASE, "base"), (TOP, "pytorch"), (OTHER, "tensorflow")):
         image(workspace, digest, name)
