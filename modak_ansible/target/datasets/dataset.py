@@ -184,7 +184,7 @@ class DatasetStore:
         """Begins to fetch the files of a source from here; False when that is going on already."""
         bundle = read_site(site).bundle
         if bundle:
-            os.environ.setdefault("SSL_CERT_FILE", bundle)
+            os.environ["SSL_CERT_FILE"] = bundle
         return self.activity.start(
             lambda activity: _with_room(lambda: self._download(source, access, activity), self.path)
         )

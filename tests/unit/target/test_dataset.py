@@ -100,6 +100,13 @@ def put(store, name="a.gz", content=CONTENT):
     path.write_bytes(content)
 
 
+def test_the_certificates_of_the_site_go_before_those_of_the_machine(store, monkeypatch):
+    monkeypatch.setenv("SSL_CERT_FILE", "/etc/old.crt")
+    monkeypatch.setattr(store.activity, "start", lambda work: True)
+    store.start_download(source_of(), {"certificate_bundle": "/site/ca.crt"})
+    assert os.environ["SSL_CERT_FILE"] == "/site/ca.crt"
+
+
 def test_a_file_may_have_as_long_a_name_as_there_are(tmp_path, server):
     path = tmp_path / ("x" * 255)
     fetch(f"{server.address}/long", path)
