@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Dict, Mapping, Optional, TypedDict
 from urllib.parse import SplitResult, unquote, urlsplit
 
+from ...errors import ModakError
 from .files import expanded, read_text
 from .workspace import resolved
 
@@ -57,7 +58,16 @@ class Site:
 
     @property
     def bundle(self) -> str | None:
-        return self.bundles[0] if self.bundles else None
+        """The file with the certificates that downloads are checked against; None for the system's own.
+
+        Raises:
+            ModakError: it is not there.
+        """
+        first = self.bundles[0] if self.bundles else None
+        if first and not Path(first).is_file():
+            hint = "certificate_bundle of the target's site names a file there"
+            raise ModakError(f"the certificates {first} are not on the target", hint=hint)
+        return first
 
 
 def read_site(given: Mapping[str, Any], environment: Mapping[str, str] = os.environ) -> Site:

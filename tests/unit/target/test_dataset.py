@@ -100,11 +100,12 @@ def put(store, name="a.gz", content=CONTENT):
     path.write_bytes(content)
 
 
-def test_the_certificates_of_the_site_go_before_those_of_the_machine(store, monkeypatch):
+def test_the_certificates_of_the_site_go_before_those_of_the_machine(store, tmp_path, monkeypatch):
+    (tmp_path / "ca.crt").touch()
     monkeypatch.setenv("SSL_CERT_FILE", "/etc/old.crt")
     monkeypatch.setattr(store.activity, "start", lambda work: True)
-    store.start_download(source_of(), {"certificate_bundle": "/site/ca.crt"})
-    assert os.environ["SSL_CERT_FILE"] == "/site/ca.crt"
+    store.start_download(source_of(), {"certificate_bundle": f"{tmp_path}/ca.crt"})
+    assert os.environ["SSL_CERT_FILE"] == f"{tmp_path}/ca.crt"
 
 
 def test_a_file_may_have_as_long_a_name_as_there_are(tmp_path, server):

@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 
+from modak_ansible.errors import ModakError
 from modak_ansible.target.core import site
 from modak_ansible.target.core.site import read_site
 from modak_ansible.target.images import site_folder
@@ -153,6 +154,11 @@ def test_a_bundle_may_lie_in_the_home_folder(machine, monkeypatch):
     monkeypatch.setenv("HOME", "/home/alice")
     assert machine.read(certificate_bundle="~/ca.pem").bundles == ["/home/alice/ca.pem"]
     assert machine.read(certificate_bundle="$HOME/ca.pem").bundles == ["/home/alice/ca.pem"]
+
+
+def test_a_bundle_that_is_not_there_is_named(machine):
+    with pytest.raises(ModakError, match=r"the certificates /site/typo.crt are not on the target"):
+        print(machine.read(certificate_bundle="/site/typo.crt").bundle)
 
 
 def test_folders_of_packages_may_lie_in_the_home_folder(tmp_path, machine, monkeypatch):
