@@ -226,6 +226,30 @@ def test_a_job_that_begins_while_it_is_held_is_let_go(deployment, fake):
     assert released == ["1"]
 
 
+def test_a_hold_that_somebody_else_took_back_meanwhile_is_told_as_any(deployment, fake):
+    become(fake, "QUEUED")
+
+    found = fake.statuses
+
+    def statuses(run, job_ids):
+        (deployment.state / "held").unlink(missing_ok=True)  # by modak release, elsewhere
+        return found(run, job_ids)
+
+    fake.hold, fake.statuses = lambda run, job_id: become(fake, "RUNNING"), statuses
+    with pytest.raises(ModakError, match="job 1 is running and cannot be held"):
+        done(deployment, "hold")
+
+
+def test_a_cancel_that_was_not_heard_is_told_where_its_mark_went_with_the_folder(deployment, fake):
+    def cancel(run, *job_ids):
+        (deployment.state / "cancelled").unlink()  # by modak undeploy --leave-job, elsewhere
+        raise SchedulerSilent("hush")
+
+    fake.cancel = cancel
+    with pytest.raises(ModakError, match="could not be cancelled: hush"):
+        done(deployment, "cancel")
+
+
 def test_a_job_that_stays_held_is_no_success(deployment, fake):
     become(fake, "HELD", reason="JobHeldAdmin")
     fake.release = lambda run, job_id: None
