@@ -101,6 +101,17 @@ class Garbage:
         found = [*self._images(), *self._datasets(), *self._of_deployments(), *self._trash()]
         return [each for each in found if not each.keep or each.kind in ("image", "dataset")]
 
+    def collect(self, *, remove: bool, only: list[str] | None) -> dict[str, list[GarbageItem]]:
+        """What is ``removed``, what may be (``garbage``), and what stays with the reason (``kept``).
+
+        Raises:
+            ModakError: something could not be removed.
+        """
+        removed = self.remove(only) if remove else []
+        found = [each.as_dict() for each in self.survey()]
+        garbage, kept = ([each for each in found if bool(each["keep"]) is stays] for stays in (False, True))
+        return {"removed": removed, "garbage": garbage, "kept": kept}
+
     def needs(self) -> Needs:
         """What other hosts, to which deployments of this workspace bring things, are to keep."""
         kept = {str(each.paths[0]): each.keep for each in self.survey() if each.keep}
