@@ -63,11 +63,11 @@ class Site:
         Raises:
             ModakError: it is not there.
         """
-        first = self.bundles[0] if self.bundles else None
-        if first and not Path(first).is_file():
+        path = self.bundles[0] if self.bundles else None
+        if path and not Path(path).is_file():
             hint = "certificate_bundle of the target's site names a file there"
-            raise ModakError(f"the certificates {first} are not on the target", hint=hint)
-        return first
+            raise ModakError(f"the certificates {path} are not on the target", hint=hint)
+        return path
 
 
 def read_site(given: Mapping[str, Any], environment: Mapping[str, str] = os.environ) -> Site:
