@@ -99,7 +99,7 @@ class Nvml:
             self._ctypes = ctypes
             self._library = ctypes.CDLL("libnvidia-ml.so.1") if library is None else library
             if self._library.nvmlInit_v2() == 0:
-                self._handles = dict(self._found(None if visible is None else visible.split(",")))
+                self._handles = dict(self._found(None if visible is None else [*map(str.strip, visible.split(","))]))
         except (ImportError, OSError, AttributeError):  # there is none, or an old one
             return
 

@@ -165,7 +165,7 @@ def _file_system(folder):
         with open("/proc/self/mounts") as mounts:
             for line in mounts:
                 point, kind = line.split()[1:3]
-                point = point.encode().decode("unicode_escape")
+                point = os.fsdecode(point.encode().decode("unicode_escape").encode("latin-1"))  # a space is \040
                 inside = folder == point or folder.startswith(point.rstrip("/") + "/")
                 if inside and len(point) >= longest:  # a later mount hides an earlier one
                     longest, found = len(point), kind
