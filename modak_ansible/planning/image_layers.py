@@ -11,6 +11,7 @@ from modak_ansible.errors import CannotPlan, ModakError
 from modak_ansible.model.plan import Layer, PlannedImage, digest_of
 from modak_ansible.model.request import GivenImage
 from modak_ansible.model.target import Target
+from modak_ansible.recipes.libraries.place import PYTHON
 from modak_ansible.schedulers.containers import CONTAINER_RUNTIMES, ContainerRuntime
 
 Kind = Literal["build", "pull", "file", "venv"]
@@ -53,8 +54,6 @@ def image_of(
     elif entry.source:
         layers, python = _image_layers(entry, requirements, runtime), entry.python
     else:
-        from modak_ansible.recipes.apptainer import PYTHON  # noqa: PLC0415 - hpccm is slow to import
-
         layers, python = _built_layers(entry, requirements, target, catalogue, locked, runtime), PYTHON
     if target.pods:
         return _pulled_by_nodes(layers, entry.name if entry else "", python, target, locked)
@@ -169,9 +168,9 @@ def _built_layers(
     except ModakError as error:
         raise CannotPlan("host", f"{entry.name}: {error.message}", error.hint) from error
     framework = _layer(
-        entry.name, definition, bottom, runtime.ending, **_probe(runtime, apptainer.PYTHON, "-c", entry.probe)
+        entry.name, definition, bottom, runtime.ending, **_probe(runtime, PYTHON, "-c", entry.probe)
     )
-    more = _requirements_layers(requirements, framework, runtime, apptainer.PYTHON, entry, locked)
+    more = _requirements_layers(requirements, framework, runtime, PYTHON, entry, locked)
     return [bottom, framework, *more]
 
 
