@@ -51,8 +51,7 @@ def contents(folder: Path) -> list[bytes]:
 @pytest.mark.parametrize("path", sorted(FILES.glob("modak_checkpoint/*.py")), ids=lambda path: path.name)
 def test_they_are_python_3_8_and_its_standard_library(path):
     """What NumPy, PyTorch and Keras are to them, the training has imported."""
-    allowed = {*sys.stdlib_module_names, "modak_checkpoint", "keras"}
-    allowed |= {"modak_runtime"} if path.name == "together.py" else set()  # which makes several processes one training
+    allowed = {*sys.stdlib_module_names, "modak_checkpoint", "modak_runtime", "keras"}
     for node in ast.walk(ast.parse(path.read_text(), feature_version=(3, 8))):
         if isinstance(node, ast.Import):
             assert {name.name.split(".")[0] for name in node.names} <= allowed

@@ -17,7 +17,7 @@ from modak_ansible.runtime import FILES
 sys.path.insert(0, str(FILES))
 
 import modak_runtime
-from modak_runtime import hooks, pytorch, ranks
+from modak_runtime import pytorch, ranks
 from modak_runtime.parallel.shares import part_of
 from modak_runtime.report import Report
 
@@ -80,12 +80,11 @@ def test_every_sample_of_a_batch_counts_once(samples, world):
 def test_what_a_script_does_not_seed_begins_alike(monkeypatch):
     for name, value in TWO.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(pytorch, "imported", lambda *_: None)
     drawn = []
     for number in "01":
         monkeypatch.setenv("RANK", number)
         ranks.begin()
-        hooks._torch(SimpleNamespace(manual_seed=drawn.append), None, None)
+        pytorch.imported(SimpleNamespace(manual_seed=drawn.append), Report("", {}), None)
         drawn[-1] = (drawn[-1], random.random())
     assert drawn[0] == drawn[1]
 

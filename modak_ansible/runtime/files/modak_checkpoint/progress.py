@@ -6,8 +6,9 @@ import sys
 import threading
 import time
 
+from modak_runtime.report import warn
+
 from modak_checkpoint import streams
-from modak_checkpoint.store import warn
 from modak_checkpoint.together import Alone
 
 GOES_ON = 85  # ERESTART of errno.h: the job script has the job run again

@@ -13,7 +13,7 @@ import time
 from modak_checkpoint import progress
 
 from modak_runtime.curves import curves
-from modak_runtime.report import Without, warn
+from modak_runtime.report import Without, write_whole
 
 SCHEMA = "modak.trainer/1"
 _TRAININGS = itertools.count(1)  # of this process
@@ -72,13 +72,7 @@ class Numbers:
         """Writes the file as a whole, unless it is the script's own."""
         if not self._path or not self._report.speaks() or len(self._found) == 2 or not self._is_ours():
             return
-        part = "%s.%d.part" % (self._path, os.getpid())
-        try:
-            with open(part, "w") as file:
-                json.dump(self._found, file)
-            os.replace(part, self._path)
-        except OSError as error:  # a full disk is no reason to end a training
-            warn("%s cannot be written: %s" % (self._path, error.strerror))
+        if not write_whole(self._path, json.dumps(self._found)):
             self._path = ""
 
     def _is_ours(self):
