@@ -167,9 +167,7 @@ def _built_layers(
         definition = apptainer.framework_definition(entry, architecture, bottom.digest, form)
     except ModakError as error:
         raise CannotPlan("host", f"{entry.name}: {error.message}", error.hint) from error
-    framework = _layer(
-        entry.name, definition, bottom, runtime.ending, **_probe(runtime, PYTHON, "-c", entry.probe)
-    )
+    framework = _layer(entry.name, definition, bottom, runtime.ending, **_probe(runtime, PYTHON, "-c", entry.probe))
     more = _requirements_layers(requirements, framework, runtime, PYTHON, entry, locked)
     return [bottom, framework, *more]
 

@@ -114,13 +114,13 @@ class Pipe:
     def _take_functions(self):
         """Has a script's own functions with a backward pass be computed as any operator is."""
         torch, pipe = self.torch, self
-        plain = torch.autograd.Function.apply.__func__
-        known = functools.lru_cache(maxsize=None)(functools.partial(functools.partial, plain))  # or sizes are forgotten
+        plain = functools.partial(vars(torch.autograd.Function)["apply"].__get__, None)  # gives the apply of a kind
+        known = functools.lru_cache(maxsize=None)(plain)  # or sizes are forgotten
 
         def apply(kind, *arguments, **options):
             leaves = torch.utils._pytree.tree_leaves((arguments, options)) if pipe.now is not None else ()
             if not any(isinstance(each, pipe.kind) for each in leaves):
-                return plain(kind, *arguments, **options)
+                return plain(kind)(*arguments, **options)
             if kind.__name__ == "CheckpointFunction":
                 pipe.refuse("checkpoint with use_reentrant=True computes layers again")
             return pipe.now.compute(known(kind), "apply", arguments, options)
