@@ -13,6 +13,7 @@ from modak_ansible.model.request import GivenImage
 from modak_ansible.model.target import Target
 from modak_ansible.recipes import apptainer
 from modak_ansible.recipes.environment import environment_script
+from modak_ansible.recipes.libraries.place import PYTHON
 from modak_ansible.schedulers.containers import CONTAINER_RUNTIMES, ContainerRuntime
 
 _REGISTRY = "docker://"
@@ -52,8 +53,7 @@ def image_of(
     elif entry.source:
         layers, python = _image_layers(entry, requirements, runtime), entry.python
     else:
-        layers = _built_layers(entry, requirements, target, catalogue, locked, runtime)
-        python = apptainer.PYTHON
+        layers, python = _built_layers(entry, requirements, target, catalogue, locked, runtime), PYTHON
     if target.pods:
         return _pulled_by_nodes(layers, entry.name if entry else "", python, target, locked)
     if runtime is not None and not runtime.builds and layers[-1].kind == "build":
@@ -164,10 +164,8 @@ def _built_layers(
         definition = apptainer.framework_definition(entry, architecture, bottom.digest, form)
     except ModakError as error:
         raise CannotPlan("host", f"{entry.name}: {error.message}", error.hint) from error
-    framework = _layer(
-        entry.name, definition, bottom, runtime.ending, **_probe(runtime, apptainer.PYTHON, "-c", entry.probe)
-    )
-    more = _requirements_layers(requirements, framework, runtime, apptainer.PYTHON, entry, locked)
+    framework = _layer(entry.name, definition, bottom, runtime.ending, **_probe(runtime, PYTHON, "-c", entry.probe))
+    more = _requirements_layers(requirements, framework, runtime, PYTHON, entry, locked)
     return [bottom, framework, *more]
 
 
