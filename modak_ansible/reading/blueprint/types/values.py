@@ -206,7 +206,7 @@ def _constraint_problem(kind: str, value: Any, limit: Any) -> tuple[str, str]:
         return "", ""
     if kind == "in_range":
         low, high = limit
-        good = not (_is_number(low) and value < low) and not (_is_number(high) and value > high)
+        good = (not _is_number(low) or value >= low) and (not _is_number(high) or value <= high)
         return ("", "") if good else (f"must lie between {low} and {high}, not {value}", "")
     comparisons = {
         "greater_or_equal": (value >= limit, "at least"),

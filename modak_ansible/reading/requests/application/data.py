@@ -7,6 +7,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from modak_ansible.model.dataset import Dataset
+from modak_ansible.reading.blueprint.files import exists
 from modak_ansible.reading.blueprint.forms import text_rules as rules
 from modak_ansible.reading.blueprint.forms.forms import FieldProblem
 from modak_ansible.reading.requests.form.optimisation import DataForm, HpcDataForm
@@ -32,12 +33,15 @@ def training_data(form: DataForm, folder: Path, refuse: Refuse, name: str = "") 
         folder: the request's.
         name: the dataset's, where its place gives it one.
     """
+    if name and not form.name and (problem := rules.name_problem(name)):
+        refuse("name", None, SourceProblem("unsafe-value", problem))
+        return Data()
     location = form.location or ""
     given = {each: getattr(form, each) for each in ("source", "urls", "on_target")}
     name = form.name or name or _PUBLISHED.get(form.basedata or "", (form.basedata or "data").lower())
     if not location and not any(given.values()) and form.basedata not in _PUBLISHED:
         return Data(missing=form.basedata or "")
-    is_theirs = location.startswith(("~", "$")) or (location.startswith("/") and not Path(location).exists())
+    is_theirs = location.startswith(("~", "$")) or (location.startswith("/") and not exists(Path(location)))
     if location and any(given.values()):
         other = next(each for each, value in given.items() if value)
         refuse("location", None, SourceProblem("contradiction", f"{other} says where the data is", "leave it out"))
@@ -113,8 +117,8 @@ def _local(location: str, folder: Path) -> Path | None:
         raise FieldProblem("unsafe-value", rules.path_problem(location))
     if location.startswith(("/", "~", "$")):
         path = Path(location)
-        return path if location.startswith("/") and path.is_dir() else None
-    if not (folder / location).exists():
+        return path if location.startswith("/") and exists(path) and path.is_dir() else None
+    if not exists(folder / location):
         hint = "a path is relative to the request's folder, or absolute on the target"
         raise FieldProblem("file-not-found", f"there is no {rules.shown(location)} beside the request", hint)
     return folder / location
