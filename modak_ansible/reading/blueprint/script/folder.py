@@ -15,8 +15,10 @@ from modak_ansible.model.application import SourceFile
 from modak_ansible.model.measured.work import Work
 from modak_ansible.model.measured.workload import Workload, WorkloadScript
 from modak_ansible.reading.blueprint import files
+from modak_ansible.reading.blueprint.forms.forms import place_of
 from modak_ansible.reading.blueprint.forms.kept_tree import read_kept_yaml
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
+from modak_ansible.reading.blueprint.forms.text_rules import version_problem
 from modak_ansible.reading.blueprint.forms.yaml_tree import Item
 from modak_ansible.reading.blueprint.script.hydra import takes_overrides
 from modak_ansible.reading.blueprint.script.option import EPOCHS, whole
@@ -112,11 +114,20 @@ def read_workload(path: Path, mistakes: Mistakes) -> Workload | None:
     if not root.is_map:
         mistakes.add(root.location, "workload", f"{WORKLOAD_FILE} must be a mapping", "name, title, kind and scripts")
         return None
+    before = len(mistakes)
     try:
-        return Workload(**root.plain())
+        workload = Workload(**root.plain())
     except (ValidationError, TypeError) as error:
         _note(root, error, mistakes)
-    return None
+        return None
+    for name in ("parameters", "gflop_per_image"):
+        value = getattr(workload, name)
+        if value is not None and not value > 0:
+            mistakes.add(place_of(root, (name,)), "workload", f"{name}: {value} is not above 0")
+    for item, script in zip(root.entries["scripts"].elements, workload.scripts, strict=True):
+        if script.versions and (problem := version_problem(script.versions)):
+            mistakes.add(place_of(item, ("versions",)), "workload", f"versions: {problem}")
+    return workload if len(mistakes) == before else None
 
 
 def _note(root: Item, error: Exception, mistakes: Mistakes) -> None:
