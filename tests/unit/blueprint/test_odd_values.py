@@ -77,3 +77,23 @@ def test_a_scheduler_that_is_no_word_is_told(tmp_path, kind):
     mistakes = Mistakes()
     assert read_targets(path, Inputs(), mistakes) == {}
     assert ":2:12: unknown-scheduler: " in str(next(iter(mistakes)))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("type: modak.nodes.Slurm", "type: [ modak.nodes.Slurm ]", "wrong-type: the type of the node cluster must be a name"),
+        ("get_input: epochs", "get_input: { epochs: 1 }", "there is no input {'epochs': 1}"),
+        ("get_input: epochs", "get_input: [ [ epochs ] ]", "there is no input ['epochs']"),
+        ("get_input: epochs", "get_property: [ [ SELF ], script ]", "there is no node ['SELF']"),
+        ("numerics: same }", "numerics: same }\n        search: { trials: 2, objective: loss, over: { epochs: { from: [ 1 ], to: 2 } } }",
+         "from of epochs is no number: [1]"),
+    ],
+)  # fmt: skip
+def test_what_is_no_plain_value_is_shown_as_it_is_written(blueprint, old, new, words):
+    blueprint.replace(old, new)
+    mistakes = Mistakes()
+    read_blueprint(blueprint.service, Inputs(), mistakes)
+    told = list(map(str, mistakes))
+    assert any(words in mistake for mistake in told), told
+    assert not any("Item(" in mistake for mistake in told)

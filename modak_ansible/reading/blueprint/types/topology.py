@@ -189,14 +189,17 @@ class _Reader:
         if kind is None:
             self._mistakes.add(item.location, "missing-property", f"the node {name} has no type")
             return None
-        if str(kind.value) not in known:
+        if not isinstance(kind.value, str):
+            self._mistakes.add(kind.location, "wrong-type", f"the type of the node {name} must be a name")
+            return None
+        if kind.value not in known:
             if self._definitions.is_complete:
                 others = [each for each in known if not each.startswith("tosca.")]
-                is_ours = str(kind.value).startswith("modak.") and not others
-                hint = "imports: [ types/modak.yaml ]" if is_ours else nearest(str(kind.value), others or known)
+                is_ours = kind.value.startswith("modak.") and not others
+                hint = "imports: [ types/modak.yaml ]" if is_ours else nearest(kind.value, others or known)
                 self._mistakes.add(kind.location, "unknown-type", f"there is no node type {kind.value}", hint)
             return None
-        node = Node(name, str(kind.value), item)
+        node = Node(name, kind.value, item)
         node.properties = self._read_members(item, node, "properties", evaluator)
         node.attributes = self._read_members(item, node, "attributes", evaluator)
         self._read_capabilities(item, node, evaluator)
