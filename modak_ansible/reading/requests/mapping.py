@@ -26,13 +26,11 @@ from modak_ansible.reading.requests.application.hpc import build_of, program_fra
 from modak_ansible.reading.requests.application.shape import ShapeProblem, shape_of
 from modak_ansible.reading.requests.checks import APPLICATION, HPC, OPTIMISATION, OPTIONS, TRAINING, Kind, kind_of
 from modak_ansible.reading.requests.containers import given_image
-from modak_ansible.reading.requests.fitting import fitting_build
 from modak_ansible.reading.requests.form.form import JobForm
 from modak_ansible.reading.requests.form.notes import Notes
 from modak_ansible.reading.requests.form.optimisation import DataForm, DistributedForm
-from modak_ansible.reading.requests.target_traits import with_traits
-from modak_ansible.reading.requests.targets import Named
-from modak_ansible.reading.requests.wishes import Wishes, version_of
+from modak_ansible.reading.requests.targets import Named, with_traits
+from modak_ansible.reading.requests.wishes import Wishes, fitting_build, version_of
 from modak_ansible.sources import SourceProblem
 
 _HOUR = 3600

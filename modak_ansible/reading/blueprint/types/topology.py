@@ -44,15 +44,6 @@ class Node:
     requirement_locations: dict[str, Location] = field(default_factory=dict)
     several: dict[str, list[Item]] = field(default_factory=dict)
 
-    def location(self, property_name: str) -> Location:
-        """Where a property's value stands; the node itself when it is not given."""
-        given = self.item.get("properties", property_name)
-        return (
-            self.properties[property_name].location
-            if given and property_name in self.properties
-            else self.item.location
-        )
-
 
 @dataclass
 class Topology:

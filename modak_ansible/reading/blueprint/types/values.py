@@ -72,26 +72,22 @@ class ValueChecker:
             self._check_constraints(item, schema, name)
         return len(self._mistakes) == before
 
-    def check_members(self, item: Item, members: dict[str, Item], owner: str) -> None:
-        """Checks the entries of a mapping against the properties that its type has."""
+    def _check_record(self, item: Item, kind: str, name: str) -> None:
+        members = self._definitions.members("data_types", kind, "properties")
+        if not item.is_map:
+            self._mistakes.add(item.location, "wrong-type", f"{name} must be a mapping", f"with {', '.join(members)}")
+            return
         for key, value in item.entries.items():
             if key not in members:
                 place = item.key_location(key)
-                self._mistakes.add(place, "unknown-property", f"{owner} has no property {key}", nearest(key, members))
+                self._mistakes.add(place, "unknown-property", f"{name} has no property {key}", nearest(key, members))
             else:
                 self.check(value, members[key], key)
         for key, schema in members.items():
             if key not in item.entries and is_required(schema):
                 self._mistakes.add(
-                    item.location, "missing-property", f"{owner} needs the property {key}", describe(schema)
+                    item.location, "missing-property", f"{name} needs the property {key}", describe(schema)
                 )
-
-    def _check_record(self, item: Item, kind: str, name: str) -> None:
-        if not item.is_map:
-            members = ", ".join(self._definitions.members("data_types", kind, "properties"))
-            self._mistakes.add(item.location, "wrong-type", f"{name} must be a mapping", f"with {members}")
-            return
-        self.check_members(item, self._definitions.members("data_types", kind, "properties"), name)
 
     def _check_kind(self, item: Item, kind: str, name: str) -> bool:
         value = item.value

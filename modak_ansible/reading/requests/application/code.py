@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from modak_ansible.errors import close_to
@@ -142,12 +142,13 @@ def _with_path(program: Program, data: Data) -> Program:
     def filled(word: str) -> str:
         return word.replace("{dataset}", data.path)
 
-    return Program(
-        program.script,
-        tuple(filled(word) for word in program.command),
-        tuple((name, filled(value) if isinstance(value, str) else value) for name, value in program.arguments),
-        tuple(filled(word) for word in program.words),
-        program.on_target,
+    return replace(
+        program,
+        command=tuple(map(filled, program.command)),
+        arguments=tuple(
+            (name, filled(value) if isinstance(value, str) else value) for name, value in program.arguments
+        ),
+        words=tuple(map(filled, program.words)),
     )
 
 
@@ -166,7 +167,8 @@ def _travelling(program: Program, job: JobForm, folder: Path, data: Data) -> lis
     first = program.command[0].removeprefix("./")
     if (build and build.src is None) or (not first.startswith("/") and files.is_file(folder / first)):
         return files.code_files(folder, None, top=folder, is_blueprint=True)
-    named = [word.removeprefix("./") for word in program.files if word and not word.startswith(("/", "-", "~", "$"))]
+    given = (*program.command, *program.words)
+    named = [word.removeprefix("./") for word in given if word and not word.startswith(("/", "-", "~", "$"))]
     words = [word for word in (*named, data.local) if word and ".." not in word]
     patterns = [word for word in words if files.exists(folder / word)]
     return files.code_files(folder, patterns, top=folder, is_blueprint=False) if patterns else []
