@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from modak_ansible.reading.blueprint.forms.text_rules import version_problem
 from modak_ansible.reading.blueprint.forms.yaml_tree import Item
 from modak_ansible.reading.blueprint.script.hydra import takes_overrides
 from modak_ansible.reading.blueprint.script.option import EPOCHS, whole
-from modak_ansible.reading.blueprint.script.options import Options, options_of
+from modak_ansible.reading.blueprint.script.options import options_of
 from modak_ansible.reading.blueprint.script.syntax import nodes_of, syntax_of
 
 WORKLOAD_FILE = "workload.yaml"
@@ -41,9 +42,8 @@ class ScriptFolders:
     def __init__(self) -> None:
         self._files: dict[object, list[SourceFile]] = {}
         self._workloads: dict[Path, Workload | None] = {}
-        self._prepares: dict[Path, bool] = {}
-        self._overrides: dict[Path, bool] = {}
-        self._options: dict[Path, Options | None] = {}
+        self._is_reached, self._options = cache(is_reached), cache(options_of)
+        self.takes_overrides = cache(takes_overrides)
 
     def files(
         self, folder: Path, patterns: list[str] | None, *, top: Path, data: Mapping[Path, bool]
@@ -61,17 +61,9 @@ class ScriptFolders:
             self._workloads[folder] = read_workload(path, mistakes) if path.is_file() else None
         return self._workloads[folder]
 
-    def takes_overrides(self, script: Path) -> bool:
-        """Whether a script has hydra read its command line."""
-        if script not in self._overrides:
-            self._overrides[script] = takes_overrides(script)
-        return self._overrides[script]
-
     def names_of(self, script: Path, name: str) -> frozenset[str]:
         """All names of the option that a name of a script's command line stands for, such as its letter."""
-        if script not in self._options:
-            self._options[script] = options_of(script)
-        options = self._options[script]
+        options = self._options(script)
         found = [each.plain_names for each in options.meant(name)] if options else []
         return frozenset.intersection(*found) if found else frozenset()
 
@@ -80,11 +72,6 @@ class ScriptFolders:
         return any(
             self._is_reached(folder / source_file.path) for source_file in code if source_file.path.endswith(".py")
         )
-
-    def _is_reached(self, path: Path) -> bool:
-        if path not in self._prepares:
-            self._prepares[path] = is_reached(path)
-        return self._prepares[path]
 
 
 def is_reached(path: Path) -> bool:

@@ -72,21 +72,21 @@ class ValueChecker:
             self._check_constraints(item, schema, name)
         return len(self._mistakes) == before
 
-    def _check_record(self, item: Item, kind: str, name: str) -> None:
+    def _check_record(self, item: Item, kind: str, owner: str) -> None:
         members = self._definitions.members("data_types", kind, "properties")
         if not item.is_map:
-            self._mistakes.add(item.location, "wrong-type", f"{name} must be a mapping", f"with {', '.join(members)}")
+            self._mistakes.add(item.location, "wrong-type", f"{owner} must be a mapping", f"with {', '.join(members)}")
             return
         for key, value in item.entries.items():
             if key not in members:
                 place = item.key_location(key)
-                self._mistakes.add(place, "unknown-property", f"{name} has no property {key}", nearest(key, members))
+                self._mistakes.add(place, "unknown-property", f"{owner} has no property {key}", nearest(key, members))
             else:
                 self.check(value, members[key], key)
         for key, schema in members.items():
             if key not in item.entries and is_required(schema):
                 self._mistakes.add(
-                    item.location, "missing-property", f"{name} needs the property {key}", describe(schema)
+                    item.location, "missing-property", f"{owner} needs the property {key}", describe(schema)
                 )
 
     def _check_kind(self, item: Item, kind: str, name: str) -> bool:
