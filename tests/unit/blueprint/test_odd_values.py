@@ -45,6 +45,8 @@ def test_a_value_that_is_none_of_its_tag_is_told_at_its_place(value, words):
         ("username: alice", f"identity_file: {LONG}", "file-not-found: there is no identity file aaa"),
         ("numerics: same }", "numerics: same }\n        scale: { minimal_efficiency: .nan }",
          "out-of-range: minimal_efficiency must lie between 0.0 and 1.0, not nan"),
+        ("epochs: { type: integer, default: 2 }", 'epochs: { type: string, default: x, constraints: [ { pattern: "a{99999999999}" } ] }',
+         "constraint: pattern of epochs must be a regular expression"),
         ("{ name: long,", '{ name: "",', "unsafe-value: '' cannot be a name"),
     ],
 )  # fmt: skip
@@ -85,6 +87,8 @@ def test_a_scheduler_that_is_no_word_is_told(tmp_path, kind):
         ("type: modak.nodes.Slurm", "type: [ modak.nodes.Slurm ]", "wrong-type: the type of the node cluster must be a name"),
         ("get_input: epochs", "get_input: { epochs: 1 }", "there is no input {'epochs': 1}"),
         ("get_input: epochs", "get_input: [ [ epochs ] ]", "there is no input ['epochs']"),
+        ("  node_templates:", "  outputs: { o: { value: { get_attribute: [ [ x ], state ] } } }\n  node_templates:",
+         "there is no node ['x']"),
         ("get_input: epochs", "get_property: [ [ SELF ], script ]", "there is no node ['SELF']"),
         ("numerics: same }", "numerics: same }\n        search: { trials: 2, objective: loss, over: { epochs: { from: [ 1 ], to: 2 } } }",
          "from of epochs is no number: [1]"),

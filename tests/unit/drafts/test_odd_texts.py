@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
@@ -81,3 +82,9 @@ def test_a_link_that_leads_to_itself_is_no_data(script, tmp_path):
 def test_a_script_that_is_nested_too_deeply_is_refused_with_the_reason(script):
     with pytest.raises(ModakError, match="nested too deeply"):
         draft_of(script(f"f{'.g()' * 400}"))
+
+
+def test_a_name_with_the_signs_of_a_pattern_is_brought_back_by_that_name(script):
+    (output,) = set(draft_of(script("open(f'fold[{number}] a?.csv', 'w')")).outputs) - {"a.pt"}
+    assert fnmatchcase("fold[3] a?.csv", output)
+    assert not fnmatchcase("fold3 ab.csv", output)

@@ -333,7 +333,7 @@ class _Reader:
                 self._check_attribute_reference(value.entries["get_attribute"])
 
     def _check_attribute_reference(self, argument: Item) -> None:
-        parts = [str(element.value) for element in argument.elements]
+        parts = [str(element.plain()) for element in argument.elements]
         if len(parts) < 2:
             self._mistakes.add(argument.location, "function", "get_attribute takes a list: [ node, attribute ]")
         elif parts[0] not in self._templates:

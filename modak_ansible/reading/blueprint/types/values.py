@@ -30,7 +30,7 @@ def _is_range(limit: Any) -> bool:
 def _is_pattern(limit: Any) -> bool:
     try:
         re.compile(limit)
-    except (TypeError, re.error):
+    except (TypeError, re.error, OverflowError, RecursionError):
         return False
     return True
 
