@@ -79,7 +79,7 @@ class Evaluator:
         return None
 
     def _get_input(self, argument: Item, depth: int) -> Item | None:
-        path = [str(element.value) for element in argument.elements] if argument.is_list else [str(argument.value)]
+        path = [str(part.plain()) for part in (argument.elements if argument.is_list else [argument])]
         if not path or path[0] not in self.declared:
             wanted = path[0] if path else ""
             self.mistakes.add(
@@ -92,7 +92,7 @@ class Evaluator:
         return self.resolve(value, None, depth + 1) if value else None
 
     def _get_property(self, argument: Item, node: str | None, depth: int) -> Item | None:
-        parts = [str(element.value) for element in argument.elements]
+        parts = [str(element.plain()) for element in argument.elements]
         if len(parts) < 2:
             self.mistakes.add(argument.location, "function", "get_property takes a list: [ node, property ]")
             return None
