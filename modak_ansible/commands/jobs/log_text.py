@@ -101,18 +101,20 @@ def of_stages(store: DeploymentStore, since: Since, *, follow: bool, show: Show)
         entries = [entry for entry in read_stage_log(store.folder) if entry.time >= (since.moment or 0)]
         return [line for entry in entries for line in _entry_lines(entry)]
 
-    if not follow:
-        return since.last(written())
     lines = written()
+    if not follow:
+        return since.last(lines)
     shown = len(lines) - len(since.last(lines))
-    while True:
+    is_over = False
+    while not is_over:
+        is_over = _is_over(store)  # before the last look, which has all that was noted until then
+        lines = written()
         for line in lines[shown:]:
             show(line)
         shown = len(lines)
-        if _is_over(store):
-            return []
-        time.sleep(0.5)
-        lines = written()
+        if not is_over:
+            time.sleep(0.5)
+    return []
 
 
 def state_of(store: DeploymentStore) -> str:
