@@ -177,3 +177,19 @@ def test_a_request_is_one_file_already(tmp_path):
     path.write_text(json.dumps({"optimisation": {}, "job": {}}))
     with pytest.raises(UsageError, match="is a request"):
         package(path, Inputs(), "modak")
+
+
+@pytest.mark.parametrize("folder", [False, True])
+def test_what_is_named_elsewhere_does_not_travel(blueprint, tmp_path, folder):
+    place = tmp_path / "elsewhere"
+    place.mkdir()
+    (place / "own.yml").write_text("- hosts: all\n")
+    named = place if folder else place / "own.yml"
+    blueprint.replace(
+        "  type: modak.nodes.Training\n",
+        "  type: modak.nodes.Training\n"
+        f"      interfaces: {{ Standard: {{ operations: {{ create: {{ implementation: {named} }} }} }} }}\n",
+    )
+    with pytest.raises(ModakError, match="is a path of this machine") as caught:
+        package(blueprint.service, Inputs(), "modak")
+    assert str(named) in caught.value.message

@@ -128,13 +128,22 @@ def _referenced(folder: Path, name: str, seen: set[str]) -> Iterator[str]:
 
 
 def _named_by(folder: Path, name: str, data: dict[str, Any], seen: set[str]) -> Iterator[str]:
+    """
+    Raises:
+        ModakError: a file is named by an absolute path, which an archive cannot hold.
+    """
     for imported in data.get("imports") or []:
         text = str(imported["file"] if isinstance(imported, dict) else imported)
         yield from _referenced(folder, _join(Path(name).parent, text), seen)
     for text in dict.fromkeys(_files_named_in(data)):
         target = _join(Path(name).parent, text)
-        if target not in seen and not target.startswith(".."):
-            yield from _walk(target, _file(folder, target))
+        if target in seen or target.startswith(".."):
+            continue
+        found = list(_walk(target, _file(folder, target)))
+        if found and Path(target).is_absolute():
+            hint = "have it in the blueprint's folder, and name it from there"
+            raise ModakError(f"{target} is a path of this machine, and is not packed", hint=hint)
+        yield from found
 
 
 def _files_named_in(data: Any, key: str = "") -> Iterator[str]:
