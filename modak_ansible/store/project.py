@@ -35,6 +35,11 @@ def shipped(name: str) -> Path:
     )
 
 
+def shipped_blueprints() -> list[str]:
+    """The names of the blueprints that ship."""
+    return sorted(path.parent.name for path in (shipped("tosca") / "blueprints").glob("*/service.yaml"))
+
+
 def project_root(start: Path) -> Path:
     """The project that a folder belongs to: the nearest one above it with a .modak, a .git or an ansible.cfg, or else
     with a pyproject.toml or a setup.py.
@@ -124,12 +129,21 @@ def find_blueprint(text: str) -> Path:
     shipped_one = shipped("tosca") / "blueprints" / text / "service.yaml"
     if shipped_one.is_file() and "/" not in text:
         return shipped_one
-    names = sorted(path.parent.name for path in (shipped("tosca") / "blueprints").glob("*/service.yaml"))
-
     if path.suffix == ".py":
         raise no_script(path)
-    hint = nearest(Path(text).name, names)
+    hint = nearest(Path(text).name, shipped_blueprints())
     raise UsageError(f"there is no blueprint {text}", hint=hint or "give the folder of a blueprint or its service.yaml")
+
+
+def node_names(template: Path) -> set[str] | None:
+    """The names of a service template's nodes, be there mistakes in it; None where they cannot be told."""
+    import yaml  # noqa: PLC0415 - of what is not asked for by a blueprint none is read
+
+    try:  # all as text: a value that looks like a date need not be one
+        root = yaml.load(template.read_bytes(), yaml.BaseLoader)  # noqa: S506
+        return set(root["topology_template"]["node_templates"])
+    except (OSError, yaml.YAMLError, KeyError, TypeError):
+        return None
 
 
 def no_script(path: Path) -> UsageError:
