@@ -55,7 +55,7 @@ def state_of(entry: Entry) -> str:
 def listening(store: DeploymentStore, connection: Connection) -> Listening | None:
     """Where the JupyterLab of a running job listens; None as long as it does not say so.
 
-    The token comes through the pipe of a command, and stands in none.
+    The token comes through the pipe of a command, and stands in none. Shells may say other things when they start.
     """
     facts = store.record_now().get("target")
     path = Path(facts["workspace"] if facts else "") / "deployments" / store.name / _CONNECTION
@@ -66,12 +66,12 @@ def listening(store: DeploymentStore, connection: Connection) -> Listening | Non
         try:
             text = subprocess.run(
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-                timeout=_SECONDS, check=False,
+                errors="replace", timeout=_SECONDS, check=False,
             ).stdout  # fmt: skip
         except subprocess.TimeoutExpired:
             return None
     with suppress(ValueError, KeyError, TypeError):
-        found = json.loads(text)
+        found = json.loads(text[max(0, text.rfind("{")) :])
         return Listening(str(found["address"]), int(found["port"]), str(found["token"]))
     return None
 

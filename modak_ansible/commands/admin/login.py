@@ -46,6 +46,8 @@ def command(
     from modak_ansible.transport.login import log_in
 
     seconds = int(seconds_in("--keep", keep))
+    if not seconds:  # which ssh would take for ever
+        raise UsageError(f"--keep {keep} is less than a second", hint="give it some, as 12h")
     aim = aimed(target, asked)
     if not sys.stdin.isatty() and not os.environ.get("SSH_ASKPASS"):
         raise UsageError("there is no terminal to ask at", hint="run modak login in one")
