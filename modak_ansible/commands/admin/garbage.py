@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import stat
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -181,12 +184,17 @@ def _remove_here(path: Path) -> bool:
 
 
 def _described(kind: str, path: Path) -> GarbageItem:
-    files = [each for each in path.rglob("*") if each.is_file() and not each.is_symlink()]
-    newest = max((changed_at(each) or 0.0 for each in [path, *files]), default=0.0)
+    newest, size = changed_at(path) or 0.0, 0
+    for folder, _, names in os.walk(path):
+        for name in names:
+            with suppress(FileNotFoundError):  # somebody sends it just now
+                known = os.lstat(Path(folder, name))
+                if stat.S_ISREG(known.st_mode):
+                    newest, size = max(newest, known.st_mtime), size + known.st_size
     return {
         "kind": kind,
         "name": path.name,
         "path": str(path),
-        "size": sum(file.stat().st_size for file in files),
+        "size": size,
         "idle": round(max(0.0, time.time() - newest), 1),
     }

@@ -147,7 +147,10 @@ def test_of_several_targets_each_tells_its_jobs():
 @pytest.mark.parametrize(
     ("error", "words"),
     [
-        (OSError("libmpi.so.40: cannot open shared object file"), "error: libmpi.so.40: cannot open shared object file"),
+        (
+            OSError("libmpi.so.40: cannot open shared object file"),
+            "error: libmpi.so.40: cannot open shared object file",
+        ),
         (OSError(28, "No space left on device"), "error: the current folder or the output: No space left on device"),
         (OSError(13, "Permission denied", "there"), "error: there: Permission denied"),
     ],
