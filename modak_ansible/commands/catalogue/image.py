@@ -63,11 +63,9 @@ def inspect_image(path: Path) -> ImageFacts:
     if attributes is None:
         why = last_line("".join(answer.get("message") or ()))
         raise ModakError(f"{path} cannot be read: {why}", hint="is it an image?")
-    labels = {
-        name: str(value) for name, value in sorted(attributes.get("labels", {}).items()) if name.startswith(_LABEL)
-    }
+    labels = sorted(attributes.get("labels", {}).items())
     return ImageFacts(
-        labels={name[len(_LABEL) :]: value for name, value in labels.items()},
+        labels={name.removeprefix(_LABEL): str(value) for name, value in labels if name.startswith(_LABEL)},
         definition=attributes.get("deffile") or "",
         test=attributes.get("test") or "",
     )
