@@ -20,6 +20,8 @@ from modak_ansible.store.cache import cache_folder
 
 SUFFIXES = (".csar", ".zip")
 _META = "TOSCA-Metadata/TOSCA.meta"
+# What no name holds: what moves a cursor, and what stands for bytes that are no UTF-8.
+_NO_TEXT = re.compile("[\x00-\x1f\ud800-\udfff]")
 # Longest ago that a ZIP archive can tell.
 _DATE = (1980, 1, 1, 0, 0, 0)
 _MAX_BYTES = 2 * 10**9
@@ -84,6 +86,13 @@ def unpack(path: Path) -> Path:
         raise InvalidPackage(f"this is no archive that can be read: {error}", location=place) from error
 
 
+def is_member_name(name: str) -> bool:
+    """Whether a name stands for a file below the folder that an archive is unpacked in, on whichever system."""
+    parts = PurePosixPath(name).parts
+    is_outside = name.startswith("/") or ".." in parts or "\\" in name or re.match(r"[A-Za-z]:", name)
+    return bool(parts) and not is_outside and not _NO_TEXT.search(name)
+
+
 def _checked(package: zipfile.ZipFile, place: Location) -> list[zipfile.ZipInfo]:
     """The files of an archive, all of them plain and below its folder."""
     members = package.infolist()
@@ -93,9 +102,7 @@ def _checked(package: zipfile.ZipFile, place: Location) -> list[zipfile.ZipInfo]
     for member in members:
         name = member.filename
         kind = stat.S_IFMT(member.external_attr >> 16)
-        parts = PurePosixPath(name).parts
-        is_outside = name.startswith("/") or ".." in parts or "\\" in name or re.match(r"[A-Za-z]:", name)
-        if is_outside or not parts or any(ord(letter) < 32 for letter in name):
+        if not is_member_name(name):
             raise InvalidPackage(f"it holds {name!r}, which is not below its folder", location=place)
         if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
             raise InvalidPackage(f"it holds {name}, which is a link or a device", location=place)
