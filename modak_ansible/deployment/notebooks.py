@@ -44,12 +44,7 @@ def living(planned: Planned) -> Entry | None:
         if (store.plan.get("name"), store.plan.get("training")) == (plan.name, plan.training) and may_live(store)
     ]
     ask_targets(entries)
-    return next((entry for entry in reversed(entries) if entry.problem or state_of(entry) in LIVING), None)
-
-
-def state_of(entry: Entry) -> str:
-    """The state of an entry's job, as it is known by now."""
-    return str(entry.job.get("state", "NONE"))
+    return next((entry for entry in reversed(entries) if entry.problem or entry.state in LIVING), None)
 
 
 def listening(store: DeploymentStore, connection: Connection) -> Listening | None:

@@ -26,14 +26,13 @@ from modak_ansible.store.project import (
     shipped_blueprints,
     state_folder,
 )
-from modak_ansible.store.targets import own_targets
+from modak_ansible.store.targets import FILE_ENDINGS, own_targets
 from modak_ansible.store.testbeds import TESTBED
 from modak_ansible.target.core.files import expanded
 from modak_ansible.target.core.plan import Plan
 from modak_ansible.transport.ssh import Connection, connect
 
 LOCAL = "local"
-_FILES = (".yaml", ".yml", ".json")
 
 
 @dataclass(frozen=True)
@@ -103,12 +102,24 @@ def likely_blueprint(text: str) -> str:
 def _is_blueprint(text: str) -> bool:
     path = expanded(text)
     is_file = path.is_file() or (path / "service.yaml").is_file()
-    return is_file or "/" in text or text.endswith(_FILES) or text in shipped_blueprints()
+    return is_file or "/" in text or text.endswith(FILE_ENDINGS) or text in shipped_blueprints()
 
 
 def _names_node_here(text: str) -> bool:
     """Whether the blueprint of this folder, which may have mistakes, has a node of that name."""
     return text in (node_names(Path("service.yaml")) or ())
+
+
+def targets_of_file(path: Path) -> list[Target]:
+    """The targets of a target file.
+
+    Raises:
+        InvalidBlueprint: with every mistake and its place.
+    """
+    mistakes = Mistakes()
+    found = read_targets(path, Inputs(), mistakes, Wanted(path.stem))
+    mistakes.raise_if_any()
+    return list(found.values())
 
 
 def target_of_file(path: Path) -> Target:
@@ -118,13 +129,11 @@ def target_of_file(path: Path) -> Target:
         InvalidBlueprint: with every mistake and its place.
         UsageError: it describes several.
     """
-    mistakes = Mistakes()
-    found = read_targets(path, Inputs(), mistakes, Wanted(path.stem))
-    mistakes.raise_if_any()
+    found = targets_of_file(path)
     if len(found) != 1:
-        raise UsageError(f"{path} describes several targets: {', '.join(found)}", hint="give a blueprint with it")
-    (target,) = found.values()
-    return target
+        names = ", ".join(target.name for target in found)
+        raise UsageError(f"{path} describes several targets: {names}", hint="give a blueprint with it")
+    return found[0]
 
 
 def _host(text: str) -> Target:

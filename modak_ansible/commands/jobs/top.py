@@ -15,7 +15,6 @@ from modak_ansible.errors import ModakError, TargetUnreachable, UsageError
 
 if TYPE_CHECKING:
     from modak_ansible.deployment.status import Entry
-    from modak_ansible.errors import ModakError
     from modak_ansible.store.deployment import DeploymentStore
     from modak_ansible.target.jobs.query import NodeUsage, Usage
 
@@ -134,8 +133,7 @@ def refusal(entry: Entry) -> ModakError:
 
     if entry.known.record.get("undeployed"):
         return ModakError(f"{entry.name} was undeployed", hint="modak status shows what runs")
-    state = str(entry.job.get("state", "NONE"))
-    return ModakError(_words(entry), hint=_HINTS.get(state, _ENDED).format(name=entry.name))
+    return ModakError(_words(entry), hint=_HINTS.get(entry.state, _ENDED).format(name=entry.name))
 
 
 def check_runs(entry: Entry) -> None:
@@ -146,7 +144,7 @@ def check_runs(entry: Entry) -> None:
 
     if entry.problem:
         raise TargetUnreachable(entry.problem)
-    if entry.job.get("state") != "RUNNING":
+    if entry.state != "RUNNING":
         raise refusal(entry)
 
 

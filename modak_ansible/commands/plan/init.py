@@ -207,7 +207,7 @@ def _surveyed(host: str, *, is_quiet: bool) -> str:
     files.check()
     aim = aim_at(host, Inputs())
     with look(f"looking at {aim.target.address}", quiet=is_quiet):
-        survey = survey_target(aim, Wanted(""))
+        survey = survey_target(aim, Wanted())
     (path,) = files.write(describe(aim, survey))
     typer.echo(f"wrote {path}, which --on {name} takes", err=True)
     return name
