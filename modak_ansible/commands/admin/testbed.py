@@ -41,7 +41,6 @@ def up(
     as_json: Json = False,
 ) -> None:
     """Start the testbed; from nothing it takes about a minute, afterwards seconds. Needs root or sudo."""
-
     _require_root()
     _run("up", _own(), testbed_nodes=nodes, testbed_cores=cores, testbed_memory_mb=memory, testbed_links=links)
     note(_own())
@@ -81,7 +80,6 @@ def use(
     as_json: Json = False,
 ) -> None:
     """Have this project's deployments to the testbed go to that of another project."""
-
     own, folder = _own(), chosen(_own(), project).resolve()
     if own.exists() and not own.is_symlink() and own.resolve() != folder:
         raise UsageError(f"{owner_of(own)} has a testbed of its own", hint="modak testbed down --purge removes it")
@@ -101,7 +99,6 @@ def down(
 
     That of another project is stopped where --of names it.
     """
-
     folder = chosen(_own(), of) if of else _own()
     if not of and folder.is_symlink():  # of modak testbed use: what is another project's stays
         hint = f"modak testbed down --of {owner_of(folder)} stops it"
@@ -121,12 +118,10 @@ def down(
 
 def _own() -> Path:
     """The folder of this project's testbed, where it has one."""
-
     return state_folder(Path.cwd()) / "testbed"
 
 
 def _require_root() -> None:
-
     if os.geteuid() == 0:
         return
     try:
@@ -153,7 +148,6 @@ def _run(state: str, folder: Path, **variables: Any) -> None:
 
 
 def _show(as_json: bool) -> None:
-
     own = _own()
     used = usual(own)
     state = state_of(used)

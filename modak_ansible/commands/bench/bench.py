@@ -82,7 +82,6 @@ def compare(
 
 
 def _show(records: Iterable[Record], *, as_json: bool) -> None:
-
     from modak_ansible.commands.bench.tables import print_tables
     from modak_ansible.measuring.compare import compare as compared
 

@@ -125,7 +125,6 @@ class Benching:
         return history
 
     def _listed(self, group: str, rounds: int, variant: Variant) -> Listed:
-
         listed = Listed(group, variant.name, rounds)
         place = self._places[variant.target]
         if waits_for_processor(variant, place):

@@ -51,7 +51,6 @@ def inspect_image(path: Path) -> ImageFacts:
     Raises:
         ModakError: there is no such image, or no Singularity to read it with.
     """
-
     if not path.is_file():
         raise ModakError(f"the image {path} is not there", hint="give the path of a .sif file of this machine")
     if shutil.which("singularity") is None:

@@ -60,7 +60,6 @@ def check_rank(store: DeploymentStore, rank: int) -> int:
     Raises:
         UsageError: there is no such rank.
     """
-
     count = ranks_of(store.plan)
     if rank >= count:
         raise UsageError(f"{store.name} has no rank {rank}", hint=f"it has {count}, numbered from 0")
@@ -136,7 +135,6 @@ def bring(store: DeploymentStore) -> None:
 
 def _offset(store: DeploymentStore, log: str, since: Since) -> int:
     """Where what was written since a moment begins, in bytes."""
-
     if since.moment is None:
         return 0
     return size_before(store.folder, str(store.job.get("job_id", "")), log, since.moment)

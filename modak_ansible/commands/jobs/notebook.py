@@ -98,7 +98,6 @@ def _seconds(idle: str) -> int:
     Raises:
         UsageError: it is no duration, or too short a one.
     """
-
     seconds = int(seconds_in("--idle", idle))
     if seconds < _SHORTEST:
         raise UsageError(f"--idle {idle} is less than a minute", hint="give it some, as 30m")
@@ -223,7 +222,6 @@ def _raise_ended(store: DeploymentStore) -> None:
     Raises:
         JobFailed: with what is known of the end.
     """
-
     job = store.job
     words = f"job {job.get('job_id', '')} ended before JupyterLab was ready: {job.get('state', 'LOST').lower()}"
     tail = [line for line in job.get("error_tail") or () if line.strip()]
@@ -350,7 +348,6 @@ def _tell_end(store: DeploymentStore) -> None:
     Raises:
         JobFailed: it did not end as notebooks do: by itself, by its user, or with its wall time.
     """
-
     job = store.job
     state, why = job.get("state", "LOST"), job.get("explanation", "")
     words = f"the notebook has ended: {state.lower()}{f', {why}' if why else ''}"

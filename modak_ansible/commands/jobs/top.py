@@ -130,7 +130,6 @@ def _words(entry: Entry) -> str:
 
 def refusal(entry: Entry) -> ModakError:
     """The error for a job that does not run."""
-
     if entry.known.record.get("undeployed"):
         return ModakError(f"{entry.name} was undeployed", hint="modak status shows what runs")
     return ModakError(_words(entry), hint=_HINTS.get(entry.state, _ENDED).format(name=entry.name))
@@ -141,7 +140,6 @@ def check_runs(entry: Entry) -> None:
     Raises:
         ModakError: its target does not answer, or the job does not run.
     """
-
     if entry.problem:
         raise TargetUnreachable(entry.problem)
     if entry.state != "RUNNING":
@@ -153,7 +151,6 @@ def _check(entry: Entry) -> None:
     Raises:
         ModakError: the job does not run, or none of its nodes says what it uses.
     """
-
     check_runs(entry)
     usage = entry.answer["usage"] if entry.answer else []
     if not any("cpu_percent" in node for node in usage):

@@ -156,7 +156,6 @@ class _Answers:
         Raises:
             UsageError: something is not known.
         """
-
         if self._missing:
             is_all_proposed = all(each.endswith("is proposed") for each in self._missing)
             more = ["--yes takes what is proposed"] if not self._takes and is_all_proposed else []
