@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 import shlex
 from collections.abc import Callable, Iterable
 from functools import wraps
@@ -130,10 +131,13 @@ class PlanOptions(NamedTuple):
         """The inputs.
 
         Raises:
-            UsageError: a value is not NAME=VALUE, or there is no such target.
+            UsageError: a value is not NAME=VALUE, or no text, or there is no such target.
         """
         from modak_ansible.store.targets import target_file
 
+        for text in (*(self.value or ()), *(self.words or ())):
+            if os.fsencode(text).decode(errors="replace") != text:
+                raise UsageError(f"{text!r} is not in UTF-8", hint="set the terminal to UTF-8, and its locale")
         pairs = []
         for text in self.value or []:
             name, separator, value = text.partition("=")
