@@ -105,6 +105,16 @@ def seconds_in(option: str, text: str) -> float:
         raise UsageError(f"{option}: {error}") from error
 
 
+def check_text(words: list[str] | None) -> None:
+    """
+    Raises:
+        UsageError: one of them is bytes that are no UTF-8, which Python keeps as halves of letters.
+    """
+    for word in words or ():
+        if os.fsencode(word).decode(errors="replace") != word:
+            raise UsageError(f"{word!r} is not in UTF-8", hint="set the terminal to UTF-8, and its locale")
+
+
 def without_collecting() -> None:
     """Keeps all memory until the command ends, which is soon: looking for what could be freed takes longer."""
     import gc
@@ -135,9 +145,8 @@ class PlanOptions(NamedTuple):
         """
         from modak_ansible.store.targets import target_file
 
-        for text in (*(self.value or ()), *(self.words or ())):
-            if os.fsencode(text).decode(errors="replace") != text:
-                raise UsageError(f"{text!r} is not in UTF-8", hint="set the terminal to UTF-8, and its locale")
+        check_text(self.value)
+        check_text(self.words)
         pairs = []
         for text in self.value or []:
             name, separator, value = text.partition("=")
