@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,8 +17,6 @@ from modak_ansible.target.core.files import write_whole
 
 if TYPE_CHECKING:
     from modak_ansible.store.testbeds import Testbed
-
-_LONG_SECONDS = 4
 
 Of = Annotated[
     Path | None,
@@ -138,12 +135,13 @@ def _require_root() -> None:
 def _run(state: str, folder: Path, **variables: Any) -> None:
     from rich.console import Console
 
+    from modak_ansible.commands.deploy.progress import TaskDisplay
     from modak_ansible.deployment.playbook import run_playbook
 
     folder.parent.mkdir(parents=True, exist_ok=True)
     names = {"testbed_state": state, "testbed_name": name_of(folder), "testbed_directory": str(folder.resolve())}
     console = Console(stderr=True, highlight=False)
-    with _TaskDisplay(console) as display:
+    with TaskDisplay(console, "testbed") as display:
         run_playbook("testbed", {**names, **variables}, display)
 
 
@@ -175,40 +173,3 @@ def _show(as_json: bool) -> None:
 
 def _way(state: Testbed) -> str:
     return f"{state['user']}@{state['address']} port {state['port']}, nodes {', '.join(state['nodes'])}"
-
-
-class _TaskDisplay:
-    """Shows which step of the testbed is being done; where no line can move, only those that take a while."""
-
-    def __init__(self, console: Any) -> None:
-        self._console = console
-        self._status = console.status("testbed") if console.is_terminal else None
-        self._patience: threading.Timer | None = None
-
-    def __enter__(self) -> _TaskDisplay:
-        if self._status:
-            self._status.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._status:
-            self._status.stop()
-        if self._patience:
-            self._patience.cancel()
-
-    def progress(self, stage: str, text: str) -> None:
-        self.task(f"{stage}: {text}")
-
-    def task(self, name: str) -> None:
-        text = f"testbed: {name.rsplit(' : ', maxsplit=1)[-1]}"
-        if self._status:
-            self._status.update(text)
-            return
-        if self._patience:
-            self._patience.cancel()
-        self._patience = threading.Timer(_LONG_SECONDS, self._console.print, [text])
-        self._patience.daemon = True
-        self._patience.start()
-
-    def finished(self, action: str, result: object) -> None:
-        """The end of a step is the beginning of the next."""
