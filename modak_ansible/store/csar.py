@@ -108,9 +108,10 @@ def _checked(package: zipfile.ZipFile, place: Location) -> list[zipfile.ZipInfo]
             raise InvalidPackage(f"it holds {name}, which is a link or a device", location=place)
         if member.flag_bits & 1:
             raise InvalidPackage(f"it holds {name}, which is encrypted", location=place)
-        if PurePosixPath(name) in seen:
-            raise InvalidPackage(f"it holds {PurePosixPath(name)} twice", location=place)
-        seen.add(PurePosixPath(name))
+        path = PurePosixPath(name)
+        if path in seen:
+            raise InvalidPackage(f"it holds {path} twice", location=place)
+        seen.add(path)
     files = [member for member in members if not member.is_dir()]
     paths = {PurePosixPath(member.filename) for member in files}
     for path in sorted(seen):
