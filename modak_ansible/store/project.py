@@ -6,6 +6,7 @@ import os
 import stat
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from modak_ansible.errors import UsageError, nearest
 from modak_ansible.store.csar import SUFFIXES, packages_folder, unpack
@@ -139,10 +140,12 @@ def node_names(template: Path) -> set[str] | None:
     """The names of a service template's nodes, be there mistakes in it; None where they cannot be told."""
     import yaml  # noqa: PLC0415 - of what is not asked for by a blueprint none is read
 
-    try:  # all as text: a value that looks like a date need not be one
-        root = yaml.load(template.read_bytes(), yaml.BaseLoader)  # noqa: S506
-        return set(root["topology_template"]["node_templates"])
-    except (OSError, yaml.YAMLError, KeyError, TypeError):
+    try:  # no value is made of it: what looks like a date need not be one
+        node: Any = yaml.compose(template.read_bytes(), Loader=yaml.SafeLoader)
+        for key in ("topology_template", "node_templates"):
+            node = next(value for name, value in node.value if name.value == key)
+        return {name.value for name, _ in node.value}
+    except (OSError, yaml.YAMLError, AttributeError, StopIteration, TypeError, ValueError):
         return None
 
 
