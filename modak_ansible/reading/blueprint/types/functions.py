@@ -113,9 +113,11 @@ class Evaluator:
     def _given(self, template: Item, path: list[str]) -> Item | None:
         """The value of a property, or of a capability's: as a template gives it, or its type's default."""
         kind, (name, *inner) = str(said.value) if (said := template.get("type")) else "", path
-        own = template.get("properties"), self.definitions.members("node_types", kind, "properties"), path
-        other = template.get("capabilities", name, "properties"), self.definitions.of_capability(kind, name), inner
-        for given, members, parts in (own, other) if inner else (own,):
+        places = [(template.get("properties"), self.definitions.members("node_types", kind, "properties"), path)]
+        if inner:
+            given = template.get("capabilities", name, "properties")
+            places.append((given, self.definitions.of_capability(kind, name), inner))
+        for given, members, parts in places:
             value = given.get(*parts) if given else None
             schema = members.get(parts[0])
             value = value or (schema.get("default", *parts[1:]) if schema else None)
