@@ -59,6 +59,8 @@ def _arguments() -> argparse.Namespace:
     arguments = parser.parse_args()
     if len({name for name, *_ in arguments.setting}) != len(arguments.setting):
         parser.error("two settings have one name")
+    for pair in (pair for _, *pairs in arguments.setting for pair in pairs if "=" not in pair):
+        parser.error(f"{pair} is no VARIABLE=VALUE")
     return arguments
 
 

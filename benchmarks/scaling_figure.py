@@ -82,11 +82,6 @@ def choices_of(setting: str) -> dict[str, str]:
     return dict(choice.partition("=")[::2] for choice in setting.removeprefix(PLANNED).split())
 
 
-def efficiency(steps: dict[Key, list[float]], key: Key) -> float:
-    """Returns what the ranks of a weakly scaled setting do of what they did without any communication, two of them."""
-    return median(steps[2, key[1], "weak", "none"]) / median(steps[key])
-
-
 def table(steps: dict[Key, list[float]], links: dict[str, Link]) -> str:
     """Returns the cells in Markdown: median, spread, prediction and its error."""
     lines = ["| link | scaling | setting | " + " | ".join(f"{ranks} ranks" for ranks in RANKS) + " |", "|---" * 6 + "|"]

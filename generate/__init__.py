@@ -9,7 +9,8 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from textwrap import wrap
 
 Writers = dict[str, Callable[[str], str]]
 
@@ -43,6 +44,20 @@ def with_section(text: str, name: str, body: str) -> str:
     if count != 1:
         raise ValueError(f"{count} sections {name}, and one is written")
     return text
+
+
+def tosca_property(name: str, kind: Iterable[str], description: str, *, is_required: bool) -> Iterator[str]:
+    """The lines of a property of a type of TOSCA.
+
+    Args:
+        kind: the lines of its type and constraints.
+    """
+    yield f"      {name}:"
+    yield from (f"        {line}" for line in kind)
+    if not is_required:
+        yield "        required: false"
+    yield "        description: >-"
+    yield from (f"          {line}" for line in wrap(description, 108, break_on_hyphens=False))
 
 
 def table(*rows: tuple[str, ...]) -> str:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from textwrap import wrap
 from typing import Any, get_args
 
 from pydantic.fields import FieldInfo
 
-from generate import Writers, with_section
+from generate import Writers, tosca_property, with_section
 from modak_ansible.model.target import OF_CLOUDS, Pods
 
 _TYPES: dict[Any, str] = {str: "string", bool: "boolean", int: "integer", float | None: "float"}
@@ -17,12 +16,7 @@ _CONSTRAINTS = {"Gt": ("gt", "greater_than"), "Ge": ("ge", "greater_or_equal")}
 
 def _lines(fields: Mapping[str, FieldInfo]) -> Iterator[str]:
     for name, field in fields.items():
-        yield f"      {name}:"
-        yield from (f"        {line}" for line in _type(field))
-        if not field.is_required():
-            yield "        required: false"
-        yield "        description: >-"
-        yield from (f"          {line}" for line in wrap(field.description or "", 108, break_on_hyphens=False))
+        yield from tosca_property(name, _type(field), field.description or "", is_required=field.is_required())
 
 
 def _type(field: FieldInfo) -> Iterator[str]:

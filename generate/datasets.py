@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from textwrap import wrap
 
-from generate import Writers, with_section
+from generate import Writers, tosca_property, with_section
 from modak_ansible.model.dataset import FORMATS, PACKS, PROPERTIES, Kind
 
 _TYPES: dict[Kind, tuple[str, ...]] = {
@@ -20,12 +19,8 @@ _TYPES: dict[Kind, tuple[str, ...]] = {
 
 def _lines() -> Iterator[str]:
     for name, known in PROPERTIES.items():
-        yield f"      {name}:"
-        yield from (f"        {line}" for line in _TYPES.get(known.kind, ("type: string",)))
-        if known.kind != "name":
-            yield "        required: false"
-        yield "        description: >-"
-        yield from (f"          {line}" for line in wrap(known.meaning, 108, break_on_hyphens=False))
+        kind = _TYPES.get(known.kind, ("type: string",))
+        yield from tosca_property(name, kind, known.meaning, is_required=known.kind == "name")
 
 
 FILES: Writers = {

@@ -16,7 +16,7 @@ from modak_ansible.optimisations.properties import OF_ALL, Property
 
 _MARK = "<!-- make generate -->"
 _WIDTH = 120
-_PYTHON = {"string": "str", "integer": "int", "float": "float", "boolean": "bool"}
+_PYTHON = {"string": "str", "integer": "int", "boolean": "bool"}
 
 
 def _declared() -> list[Property]:
@@ -50,8 +50,6 @@ def _definition(declared: Property) -> Iterator[str]:
 def _constraint(declared: Property) -> str:
     if declared.type == "string" and declared.default:
         return f"valid_values: [ {', '.join(map(_scalar, (declared.default, *declared.values)))} ]"
-    if declared.most is not None:
-        return f"in_range: [ {declared.least}, {declared.most} ]"
     return f"greater_or_equal: {declared.least}" if declared.least is not None else ""
 
 
@@ -65,10 +63,9 @@ def _scalar(value: str | int) -> str:
 
 def _model_field(declared: Property) -> str:
     kind = _PYTHON[declared.type] + (" | None" if declared.default is None else "")
-    limits = {"ge": declared.least, "le": declared.most}
-    given = ", ".join(f"{name}={limit}" for name, limit in limits.items() if limit is not None)
     default = json.dumps(declared.default) if isinstance(declared.default, str) else str(declared.default)
-    return f"    {declared.name}: {kind} = " + (f"Field(default={default}, {given})" if given else default)
+    value = default if declared.least is None else f"Field(default={default}, ge={declared.least})"
+    return f"    {declared.name}: {kind} = {value}"
 
 
 def _application_fields() -> Iterator[str]:
@@ -84,8 +81,7 @@ def _annotation(declared: Property) -> str:
         return f"Literal[{', '.join(map(json.dumps, declared.values))}]"
     if declared.type == "boolean":
         return "bool"
-    most = declared.most if declared.most is not None else "10**7"
-    return f"Annotated[{_PYTHON[declared.type]}, Field(ge={declared.least or 0}, le={most})]"
+    return f"Annotated[int, Field(ge={declared.least or 0}, le=10**7)]"
 
 
 def _form_field(name: str, annotation: str, description: str) -> list[str]:

@@ -402,15 +402,9 @@ def rules(source: Source) -> dict[str, list[Told]]:
     for name, told in _returned_tuples(source, words):
         found.setdefault(name, set()).add(told)
     for function, each in source.functions.items():
-        if function.endswith("_problem") and any("text_rules" in str(path) for path in _paths(source, each)):
+        if function.endswith("_problem") and any("text_rules" in str(source.home[one]) for one in each):
             found.setdefault("unsafe-value", set()).update(Told(text, "") for text in words._returned(function, 0))
     return {name: sorted(told) for name, told in sorted(found.items())}
-
-
-def _paths(source: Source, functions: list[_Function]) -> Iterator[Path]:
-    for path, tree in source.trees.items():
-        if any(each in functions for each in tree.body):
-            yield path
 
 
 def _is_rule(name: str) -> bool:

@@ -26,10 +26,11 @@ def _leave(code: object) -> None:
     """Ends the process without taking apart what it holds, which takes longer than reading a blueprint does.
 
     What is to be done at the end is done. Where threads still run, or what was written cannot be written out, or the
-    code is no number, nothing happens here, and Python ends in its own way.
+    code is no number, or an output was closed before, nothing happens here, and Python ends in its own way.
     """
     threading = sys.modules.get("threading")
-    if not isinstance(code, int) or (threading and threading.active_count() > 1):
+    is_closed = sys.stdout is None or sys.stderr is None
+    if not isinstance(code, int) or (threading and threading.active_count() > 1) or is_closed:
         return
     atexit._run_exitfuncs()
     try:

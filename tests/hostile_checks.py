@@ -18,8 +18,9 @@ from modak_ansible.model.hpc import Build
 from modak_ansible.model.plan import PlannedJob
 from modak_ansible.model.target import Scheduler, Target
 from modak_ansible.reading.blueprint.forms import text_rules as rules
-from modak_ansible.recipes.apptainer import PYTHON, pulled_definition, requirements_definition
+from modak_ansible.recipes.apptainer import pulled_definition, requirements_definition
 from modak_ansible.recipes.environment import environment_script
+from modak_ansible.recipes.libraries.place import PYTHON
 from modak_ansible.schedulers.script import DataPlace, ScriptParts, render_script
 from modak_ansible.transport.ssh import connect
 

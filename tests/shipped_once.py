@@ -1,8 +1,12 @@
-"""Files that ship, and that nearly every plan of a test reads: read once for all tests of a process."""
+"""Files that ship, and that nearly every plan of a test reads: read once for all tests of a process.
+
+So is what is installed beside them, which every draft asks for.
+"""
 
 from __future__ import annotations
 
 import pickle
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -17,6 +21,8 @@ from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.forms.yaml_files import read_yaml
 from modak_ansible.reading.blueprint.forms.yaml_tree import Item
 from modak_ansible.reading.blueprint.types import definitions
+from modak_ansible.reading.drafts import draft
+from modak_ansible.reading.drafts.installed import Installed
 
 _TYPES = ROOT / "tosca" / "types"
 
@@ -42,6 +48,9 @@ def share(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(definitions, "read_kept_yaml", _read_yaml)
     patch.setattr(reader, "read_kept_yaml", read_yaml)  # each test has a blueprint of its own
     patch.setattr(model, "read_stored", _read_stored)
+    own = [path for path in sys.path if path]
+    installed = Installed(own)
+    patch.setattr(draft, "Installed", lambda paths: installed if paths == own else Installed(paths))
 
 
 def _shipped_type(path: Path) -> Path | None:

@@ -109,6 +109,9 @@ def _descends(pid, parents):
 
 
 def _stat_fields(pid):
-    """Returns the fields of /proc/pid/stat behind the program's name: the first is the third of proc(5)."""
-    with open("/proc/%s/stat" % pid) as stat:
-        return stat.read().rpartition(")")[2].split()
+    """Returns the fields of /proc/pid/stat behind the program's name: the first is the third of proc(5).
+
+    As bytes: a name may be no text.
+    """
+    with open("/proc/%s/stat" % pid, "rb") as stat:
+        return stat.read().rpartition(b")")[2].split()

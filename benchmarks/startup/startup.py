@@ -89,11 +89,11 @@ def image_reader_seconds():
     ticks = 0
     for path in glob.glob("/proc/[0-9]*/stat"):
         try:
-            with open(path) as file:
-                name, _, rest = file.read().partition("(")[2].rpartition(")")
+            with open(path, "rb") as file:
+                name, _, rest = file.read().partition(b"(")[2].rpartition(b")")
         except (IOError, OSError):  # it has ended
             continue
-        if name.startswith("squashfuse"):
+        if name.startswith(b"squashfuse"):
             ticks += sum(int(each) for each in rest.split()[11:13])  # utime and stime, proc(5)
     return ticks / os.sysconf("SC_CLK_TCK")
 

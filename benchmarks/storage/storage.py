@@ -13,6 +13,7 @@ import argparse
 import errno
 import mmap
 import os
+import re
 import shutil
 import tempfile
 from pathlib import Path
@@ -160,9 +161,11 @@ def measure(measures: Measures, name: str, folder: Path, arguments: argparse.Nam
 def file_system(path: Path, mounts: Path = Path("/proc/self/mounts")) -> str:
     """Returns the kind of file system on which a path lies, as the kernel calls it; empty where it does not tell."""
     try:
-        lines = [line.split() for line in mounts.read_text().splitlines()]
+        lines = [line.split() for line in os.fsdecode(mounts.read_bytes()).split("\n") if line]
     except OSError:
         return ""
+    for words in lines:  # the kernel writes a blank as \040
+        words[1] = re.sub(r"\\(\d{3})", lambda code: chr(int(code[1], 8)), words[1])
     above = {str(path.resolve()), *map(str, path.resolve().parents)}
     found = [(len(words[1]), number, words[2]) for number, words in enumerate(lines) if words[1] in above]
     return max(found)[2] if found else ""  # of several mounts on one point the last covers the others

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from modak_ansible.allocation.nodes import node_cores
 from modak_ansible.allocation.options import settled
 from modak_ansible.allocation.site_rules import enforced
 from modak_ansible.errors import CannotPlan, nearest
@@ -37,11 +36,6 @@ class JobAllocation(NamedTuple):
             )
             for each in request.job_options.components
         )
-
-    @property
-    def node_cores(self) -> int | None:
-        """Cores of a node, by the partition or else by the target."""
-        return node_cores(self.request.target, self.partition)
 
 
 def allocate(request: Request) -> JobAllocation:
@@ -112,7 +106,7 @@ def _partition(request: Request, wanted: str | None, about: str = "resources.par
 def _layout(request: Request, partition: Partition | None) -> ProcessLayout:
     hpc = request.application.hpc
     layout = request.resources.layout._replace(sharing=(hpc.core_subscription if hpc else None) or 1)
-    cores = node_cores(request.target, partition)
+    cores = request.target.cores_in(partition)
     if layout.cores or (not cores and request.target.scheduler is Scheduler.NONE):
         return layout
     return layout._replace(cores=max(1, cores // layout.slots) if cores else 1)

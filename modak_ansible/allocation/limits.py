@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from modak_ansible.allocation.allocate import JobAllocation, allocate
-from modak_ansible.allocation.nodes import node_memory
 from modak_ansible.allocation.ranks import ranks_of
 from modak_ansible.errors import CannotPlan
 from modak_ansible.model.quantities import format_size, format_walltime
@@ -94,7 +93,7 @@ def _count_problems(job: JobAllocation) -> Iterator[CannotPlan]:
     cores_about = "cores_per_process" if job.request.resources.layout.cores else "processes_per_node"
     for about, asked, there, unit in (
         ("nodes", layout.nodes, partition.nodes if partition else None, "nodes"),
-        (cores_about, layout.cores_per_node, job.node_cores, "cores a node"),
+        (cores_about, layout.cores_per_node, job.request.target.cores_in(partition), "cores a node"),
     ):
         if there is not None and asked > there:
             message = f"{asked} {unit} are asked for, and {_where(job.request, partition)} has {there}"
@@ -126,7 +125,7 @@ def _accelerator_problems(request: Request, partition: Partition | None) -> Iter
 
 def _limit_problems(request: Request, partition: Partition | None) -> Iterator[CannotPlan]:
     resources, where = request.resources, _where(request, partition)
-    memory = node_memory(request.target, partition)
+    memory = request.target.memory_in(partition)
     if resources.memory and memory and resources.memory > memory:
         message = f"{format_size(resources.memory)} a node are asked for, and {where} has {format_size(memory)}"
         yield CannotPlan("resources.memory", message, f"ask for at most {format_size(memory)}")

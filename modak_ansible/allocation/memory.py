@@ -29,6 +29,5 @@ def limit_of(request: Request, partition: Partition | None, layout: ProcessLayou
         return Limit(asked // share, f"what is asked for a node{each}")
     if partition and partition.memory:
         return Limit(partition.memory // share, f"a node of the partition {partition.name}{each}")
-    return (
-        Limit(target.processor.memory // share, f"a node of {target.name}{each}") if target.processor.memory else None
-    )
+    there = target.processor.memory
+    return Limit(there // share, f"a node of {target.name}{each}") if there else None

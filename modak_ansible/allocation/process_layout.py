@@ -5,7 +5,6 @@ Ranks are shared out evenly: over the nodes or the places that are said, else ov
 
 from __future__ import annotations
 
-from modak_ansible.allocation.nodes import node_cores
 from modak_ansible.errors import CannotPlan
 from modak_ansible.model.application import Resources
 from modak_ansible.model.hpc import HpcApplication
@@ -94,10 +93,10 @@ def fewest_nodes(request: Request, resources: Resources, processes: int, about: 
     """
     target, hpc = request.target, request.application.hpc
     partition = target.partition(resources.partition)
-    cores = node_cores(target, partition)
+    cores = target.cores_in(partition)
     most = partition.nodes if partition and partition.nodes else None
-    if target.scheduler is Scheduler.NONE:
-        most = 1
+    if target.scheduler is Scheduler.NONE:  # whose other hosts take ranks of trainings alone
+        most = 1 if hpc else 1 + len(target.hosts)
     if not cores:
         return 1
     each = resources.layout.cores or 1

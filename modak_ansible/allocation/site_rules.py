@@ -161,16 +161,16 @@ def _joined(rules: list[Rule]) -> Effects:
         binds=_together(*(rule.then.binds for rule in rules)),
         container_flags=_together(*(rule.then.container_flags for rule in rules)),
         environment=_environment(rules),
-        pre=tuple(line for rule in rules for line in _own_lines(rule.then.pre)),
-        post=tuple(line for rule in rules for line in _own_lines(rule.then.post)),
+        pre=tuple(line for rule in rules for line in one_text(rule.then.pre)),
+        post=tuple(line for rule in rules for line in one_text(rule.then.post)),
         launcher=_only(rules, "launcher"),
         account=_only(rules, "account"),
         partition=_only(rules, "partition"),
     )
 
 
-def _own_lines(lines: tuple[str, ...]) -> tuple[str, ...]:
-    """The lines of one rule as one text, so that a loop may span several of them."""
+def one_text(lines: tuple[str, ...]) -> tuple[str, ...]:
+    """Shell lines as one text, so that a loop may span several of them."""
     return ("\n".join(lines),) if lines else ()
 
 

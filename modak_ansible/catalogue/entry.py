@@ -203,7 +203,7 @@ def satisfies(version: str, wanted: str) -> bool:
 def is_version(text: str) -> bool:
     try:
         return bool(Version(text))
-    except InvalidVersion:
+    except ValueError:  # InvalidVersion, and Python's own of a number of thousands of digits
         return False
 
 

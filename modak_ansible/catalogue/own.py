@@ -38,7 +38,7 @@ def read_entry(path: Path, catalogue: Catalogue) -> Entry:
         mark = error.problem_mark
         place = Location(str(path), mark.line + 1, mark.column + 1) if mark else Location(str(path))
         raise InvalidBlueprint([Mistake(place, RULE, f"not YAML: {error.problem}")]) from error
-    except (OSError, ValueError, yaml.YAMLError) as error:
+    except (OSError, ValueError, LookupError, RecursionError, yaml.YAMLError) as error:  # lookups: of !!bool maybe
         said = getattr(error, "strerror", None) or " ".join(str(error).split())
         raise InvalidBlueprint([Mistake(Location(str(path)), RULE, f"it cannot be read: {said}")]) from error
     if not isinstance(data, dict):
@@ -89,7 +89,8 @@ def problems_of(entry: Entry, catalogue: Catalogue) -> Iterator[tuple[str, str]]
             Requirement(requirement)
         except InvalidRequirement:
             yield "requirements", f"{requirement} is no line of requirements.txt"
-    if "==" not in (*entry.requirements, "==")[0]:
+    first = (*entry.requirements, "==")[0].partition(";")[0].strip()
+    if "==" not in first or first.endswith("*"):
         yield "requirements", f"{entry.requirements[0]} comes first and is not pinned to a version"
     try:
         ast.parse(entry.probe)

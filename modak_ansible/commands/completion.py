@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from modak_ansible.store.configuration import own_entries
-from modak_ansible.store.project import SERVICE_FILES, shipped, state_folder
+from modak_ansible.store.project import SERVICE_FILES, shipped_blueprints, state_folder
 from modak_ansible.target.core.files import expanded
 
 
 def blueprints(incomplete: str) -> list[str]:
     """Shipped blueprints, and folders and files of this machine that may be one."""
-    return sorted({*_shipped(incomplete), *_paths(incomplete)})
+    shipped = (name for name in shipped_blueprints() if name.startswith(incomplete))
+    return sorted({*shipped, *_paths(incomplete)})
 
 
 def deployments(incomplete: str) -> list[str]:
@@ -50,12 +51,6 @@ def own_targets(incomplete: str) -> list[str]:
     from modak_ansible.store.targets import own_targets as known
 
     return [name for name in known() if name.startswith(incomplete)]
-
-
-def _shipped(incomplete: str) -> Iterator[str]:
-    for path in (shipped("tosca") / "blueprints").glob("*/service.yaml"):
-        if path.parent.name.startswith(incomplete):
-            yield path.parent.name
 
 
 def _paths(incomplete: str) -> Iterator[str]:

@@ -101,6 +101,8 @@ def _run() -> int:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - nobody reads what is left
         return FAILED
     except OSError as error:
+        if error.errno is None:  # a library's own, in words
+            return _failed(str(error), FAILED)
         return _failed(f"{error.filename or 'the current folder or the output'}: {error.strerror}", FAILED)
     except Exception as error:  # noqa: BLE001 - a user never sees a traceback, and never loses it either
         said = f"modak itself failed: {type(error).__name__}: {error}"

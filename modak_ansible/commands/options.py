@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 import shlex
 from collections.abc import Callable, Iterable
 from functools import wraps
@@ -104,6 +105,16 @@ def seconds_in(option: str, text: str) -> float:
         raise UsageError(f"{option}: {error}") from error
 
 
+def check_text(words: list[str] | None) -> None:
+    """
+    Raises:
+        UsageError: one of them is bytes that are no UTF-8, which Python keeps as halves of letters.
+    """
+    for word in words or ():
+        if os.fsencode(word).decode(errors="replace") != word:
+            raise UsageError(f"{word!r} is not in UTF-8", hint="set the terminal to UTF-8, and its locale")
+
+
 def without_collecting() -> None:
     """Keeps all memory until the command ends, which is soon: looking for what could be freed takes longer."""
     import gc
@@ -130,10 +141,12 @@ class PlanOptions(NamedTuple):
         """The inputs.
 
         Raises:
-            UsageError: a value is not NAME=VALUE, or there is no such target.
+            UsageError: a value is not NAME=VALUE, or no text, or there is no such target.
         """
         from modak_ansible.store.targets import target_file
 
+        check_text(self.value)
+        check_text(self.words)
         pairs = []
         for text in self.value or []:
             name, separator, value = text.partition("=")

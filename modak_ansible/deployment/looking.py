@@ -9,9 +9,7 @@ from modak_ansible.deployment.run import plans_of
 from modak_ansible.errors import FAILED, ModakError
 from modak_ansible.model.plan import Plan
 from modak_ansible.planning.service import Planned
-from modak_ansible.store.deployment import DeploymentStore
-
-_BUILDS = "builds"  # where plans are kept that are carried out for their image alone
+from modak_ansible.store.deployment import BUILDS, DeploymentStore
 
 
 def unseen(planned: Sequence[Planned]) -> list[Planned]:
@@ -38,7 +36,7 @@ def look_first(
     """
     to_see = unseen(planned)
     for each in to_see:
-        store = DeploymentStore(each.save(each.state / _BUILDS))
+        store = DeploymentStore(each.save(each.state / BUILDS))
         run_playbook("image", {**plans_of([store]), "image_inside": True}, listener, deadline=deadline)
     return plan_again() if to_see else planned
 

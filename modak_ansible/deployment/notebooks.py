@@ -44,18 +44,13 @@ def living(planned: Planned) -> Entry | None:
         if (store.plan.get("name"), store.plan.get("training")) == (plan.name, plan.training) and may_live(store)
     ]
     ask_targets(entries)
-    return next((entry for entry in reversed(entries) if entry.problem or state_of(entry) in LIVING), None)
-
-
-def state_of(entry: Entry) -> str:
-    """The state of an entry's job, as it is known by now."""
-    return str(entry.job.get("state", "NONE"))
+    return next((entry for entry in reversed(entries) if entry.problem or entry.state in LIVING), None)
 
 
 def listening(store: DeploymentStore, connection: Connection) -> Listening | None:
     """Where the JupyterLab of a running job listens; None as long as it does not say so.
 
-    The token comes through the pipe of a command, and stands in none.
+    The token comes through the pipe of a command, and stands in none. Shells may say other things when they start.
     """
     facts = store.record_now().get("target")
     path = Path(facts["workspace"] if facts else "") / "deployments" / store.name / _CONNECTION
@@ -66,12 +61,12 @@ def listening(store: DeploymentStore, connection: Connection) -> Listening | Non
         try:
             text = subprocess.run(
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-                timeout=_SECONDS, check=False,
+                errors="replace", timeout=_SECONDS, check=False,
             ).stdout  # fmt: skip
         except subprocess.TimeoutExpired:
             return None
     with suppress(ValueError, KeyError, TypeError):
-        found = json.loads(text)
+        found = json.loads(text[max(0, text.rfind("{")) :])
         return Listening(str(found["address"]), int(found["port"]), str(found["token"]))
     return None
 

@@ -278,7 +278,10 @@ class _Watcher:
 def _environment() -> dict[str, str]:
     """Ansible's settings: the project's own file, and the programs of this Python first."""
     scripts = str(Path(sys.executable).parent)
+    # ansible-runner writes all variables down, and only UTF-8
+    known = {name: os.fsencode(value).decode(errors="replace") for name, value in os.environ.items()}
     return {
+        **{name: text for name, text in known.items() if text != os.environ[name]},
         "PATH": os.pathsep.join([scripts, os.environ.get("PATH", os.defpath)]),
         "ANSIBLE_CONFIG": str(shipped("ansible.cfg")),
         "ANSIBLE_NOCOLOR": "1",

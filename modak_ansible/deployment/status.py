@@ -48,6 +48,11 @@ class Entry:
         """What its target says of the job, or what is known of it here; empty where none was submitted."""
         return self.answer["situation"] if self.answer else self.known.job
 
+    @property
+    def state(self) -> str:
+        """Of the job, as far as it is known by now."""
+        return str(self.job.get("state", "NONE"))
+
 
 def may_live(known: DeploymentStore) -> bool:
     """Whether only the target knows how a deployment is: its job is not known to have ended, and may have begun."""

@@ -9,8 +9,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import cast
 
-import yaml
-
 from modak_ansible.errors import ModakError, UsageError, nearest
 from modak_ansible.model.request import Request
 from modak_ansible.model.target import Scheduler, Target
@@ -20,15 +18,21 @@ from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.inputs import Inputs
 from modak_ansible.reading.blueprint.reader import read_targets
 from modak_ansible.reading.blueprint.target_words import Wanted
-from modak_ansible.store.project import blueprint_state, find_blueprint, known_testbed, shipped, state_folder
-from modak_ansible.store.targets import own_targets
+from modak_ansible.store.project import (
+    blueprint_state,
+    find_blueprint,
+    known_testbed,
+    node_names,
+    shipped_blueprints,
+    state_folder,
+)
+from modak_ansible.store.targets import FILE_ENDINGS, own_targets
 from modak_ansible.store.testbeds import TESTBED
 from modak_ansible.target.core.files import expanded
 from modak_ansible.target.core.plan import Plan
 from modak_ansible.transport.ssh import Connection, connect
 
 LOCAL = "local"
-_FILES = (".yaml", ".yml", ".json")
 
 
 @dataclass(frozen=True)
@@ -92,26 +96,30 @@ def _plan(path: Path, inputs: Inputs, request: Request) -> Plan | None:
 
 def likely_blueprint(text: str) -> str:
     """The shipped blueprint that a name may be a slip of; empty where none is near."""
-    return nearest(text, [each.parent.name for each in _shipped()]) if "-" in text else ""
-
-
-def _shipped() -> list[Path]:
-    return sorted((shipped("tosca") / "blueprints").glob("*/service.yaml"))
+    return nearest(text, shipped_blueprints()) if "-" in text else ""
 
 
 def _is_blueprint(text: str) -> bool:
     path = expanded(text)
     is_file = path.is_file() or (path / "service.yaml").is_file()
-    return is_file or "/" in text or text.endswith(_FILES) or text in {each.parent.name for each in _shipped()}
+    return is_file or "/" in text or text.endswith(FILE_ENDINGS) or text in shipped_blueprints()
 
 
 def _names_node_here(text: str) -> bool:
     """Whether the blueprint of this folder, which may have mistakes, has a node of that name."""
-    try:
-        nodes = yaml.safe_load(Path("service.yaml").read_bytes())["topology_template"]["node_templates"]
-        return text in nodes
-    except (OSError, yaml.YAMLError, KeyError, TypeError):
-        return False
+    return text in (node_names(Path("service.yaml")) or ())
+
+
+def targets_of_file(path: Path) -> list[Target]:
+    """The targets of a target file.
+
+    Raises:
+        InvalidBlueprint: with every mistake and its place.
+    """
+    mistakes = Mistakes()
+    found = read_targets(path, Inputs(), mistakes, Wanted(path.stem))
+    mistakes.raise_if_any()
+    return list(found.values())
 
 
 def target_of_file(path: Path) -> Target:
@@ -121,13 +129,11 @@ def target_of_file(path: Path) -> Target:
         InvalidBlueprint: with every mistake and its place.
         UsageError: it describes several.
     """
-    mistakes = Mistakes()
-    found = read_targets(path, Inputs(), mistakes, Wanted(path.stem))
-    mistakes.raise_if_any()
+    found = targets_of_file(path)
     if len(found) != 1:
-        raise UsageError(f"{path} describes several targets: {', '.join(found)}", hint="give a blueprint with it")
-    (target,) = found.values()
-    return target
+        names = ", ".join(target.name for target in found)
+        raise UsageError(f"{path} describes several targets: {names}", hint="give a blueprint with it")
+    return found[0]
 
 
 def _host(text: str) -> Target:

@@ -44,7 +44,6 @@ class Entrance:
 class Wanted:
     scheduler: str = ""  # slurm, torque, pbspro, lsf, kubernetes or none; empty for whichever is there
     node: bool = False  # whether a compute node is asked by a job
-    partition: str = ""  # of that job; empty for the scheduler's own
     patience: int = 120  # seconds to wait for it
 
 
@@ -147,7 +146,7 @@ def _wanted(aim: Aim, wanted: Wanted) -> SurveyOptions:
         "hosts": list(target.hosts),
         "site": target.site.model_dump(mode="json"),
         "node": wanted.node,
-        "partition": wanted.partition or (partition.name if partition else ""),
+        "partition": partition.name if partition else "",
         "account": target.site.account or "",
         "patience": wanted.patience,
         "directives": directives_of(aim.plan["job"]["script"]) if aim.plan else "",

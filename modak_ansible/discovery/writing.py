@@ -32,7 +32,7 @@ def inputs_text(found: Description, date: str) -> str:
     if found.scheduler not in BLUEPRINTS:
         return "\n".join([*lines, *_properties(found), *_capabilities(found, ""), *_unknown(found)]) + "\n"
     lines.append(_known(found, "account"))
-    lines += _partitions(found, "")
+    lines += _partitions(found)
     is_measured = any(f"scratch_{name}" in found.values for name in RATES)
     lines += [] if is_measured else [_known(found, "scratch", none='""')]
     lines += [_known(found, name) for name in ("container_runtime", "image_base") if name in found.values]
@@ -72,7 +72,7 @@ def template_text(found: Description, date: str) -> str:
 
 def _properties(found: Description) -> list[str]:
     lines = [_known(found, name) for name in ("container_runtime", "image_base") if name in found.values]
-    return lines + _partitions(found, "") if found.partitions else lines
+    return lines + _partitions(found) if found.partitions else lines
 
 
 def _capabilities(found: Description, below: str, wanted: tuple[str, ...] = ()) -> list[str]:
@@ -113,13 +113,11 @@ def _head(found: Description, date: str) -> list[str]:
     return [f"# Written by modak discover on {date}: {_one_line(found.title)}."]
 
 
-def _partitions(found: Description, indent: str) -> list[str]:
-    lines = [f"{indent}partitions:"] if found.partitions else [f"{indent}# partitions: none is known that is open"]
+def _partitions(found: Description) -> list[str]:
+    lines = ["partitions:" if found.partitions else "# partitions: none is known that is open"]
     for partition, words in found.partitions:
-        lines += [f"{indent}  # {_one_line(words)}", f"{indent}  - {partition_line(partition)}"]
-    for words in found.closed:
-        lines.append(f"{indent}  # left out: {_one_line(words)}")
-    return lines
+        lines += [f"  # {_one_line(words)}", f"  - {partition_line(partition)}"]
+    return lines + [f"  # left out: {_one_line(words)}" for words in found.closed]
 
 
 def partition_line(partition: Partition) -> str:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from modak_ansible.measuring.report.runs import speed, steady_seconds
+from modak_ansible.measuring.report.runs import Run, by_block, by_machine, speed, steady_seconds, tick_of
 from modak_ansible.measuring.statistics import Ratio, Summary, paired_ratio, summary
 from modak_ansible.model.measured.record import Record, TrainingResult
-
-BlockKey = tuple[str, int]  # the suite's digest, the round
 
 
 @dataclass(frozen=True)
@@ -51,7 +49,7 @@ class Quantity:
 
 @dataclass(frozen=True)
 class Table:
-    """A group of a suite on one target."""
+    """A group of a suite on one machine, which its target names; where several have that name, the processor, too."""
 
     suite: str
     group: str
@@ -61,86 +59,80 @@ class Table:
     quantities: tuple[Quantity, ...]
 
 
-def newest(records: Iterable[Record]) -> list[Record]:
-    """What counts: of every suite the text that was run last, and of every round its last beginning."""
-    known = list(records)
-    digests = {record.suite: record.suite_digest for record in known}
-    current = [each for each in known if each.suite_digest == digests[each.suite]]
-    last: dict[tuple[str, str, int], int] = {}
-    for each in current:
-        if each.plan:
-            key = (each.suite, each.group, each.round)
-            last[key] = max(last.get(key, 0), each.attempt)
-    return [each for each in current if not each.plan or each.attempt == last[each.suite, each.group, each.round]]
+def compare(*files: Iterable[Record]) -> list[Table]:
+    """A table for every group and machine, in the order of the records of some files."""
+    runs = [Run(record, str(number)) for number, records in enumerate(files) for record in records]
+    found: dict[tuple[str, str, str, str], list[Run]] = {}
+    for run in _newest(runs):
+        record = run.record
+        found.setdefault((record.suite, record.group, record.target.name, record.workload), []).append(run)
+    tables = []
+    for (suite, group, target, workload), every in found.items():
+        machines = by_machine(every)
+        for (processor, accelerator), members in machines.items():
+            name = f"{target} ({accelerator or processor})" if len(machines) > 1 else target
+            tables.append(Table(suite, group, name, workload, _lines(members), tuple(_quantities(members))))
+    return tables
 
 
-def compare(records: Iterable[Record]) -> list[Table]:
-    """A table for every group and target, in the order of the records."""
-    found: dict[tuple[str, str, str, str], list[Record]] = {}
-    for record in newest(records):
-        found.setdefault((record.suite, record.group, record.target.name, record.workload), []).append(record)
-    return [
-        Table(*key, lines=_lines(members), quantities=tuple(_quantities(members))) for key, members in found.items()
-    ]
+def _newest(runs: list[Run]) -> list[Run]:
+    """What counts: of every suite the text that was run last, and of every round of a file its last beginning."""
+    digests = {run.record.suite: run.record.suite_digest for run in sorted(runs, key=lambda run: run.record.date)}
+    current = [run for run in runs if run.record.suite_digest == digests[run.record.suite]]
+
+    def begun(run: Run) -> tuple[str, str, str, int]:
+        return run.source, run.record.suite, run.record.group, run.record.round
+
+    last: dict[tuple[str, str, str, int], int] = {}
+    for run in current:
+        if run.record.plan:
+            last[begun(run)] = max(last.get(begun(run), 0), run.record.attempt)
+    return [run for run in current if not run.record.plan or run.record.attempt == last[begun(run)]]
 
 
-def _lines(records: list[Record]) -> tuple[Line, ...]:
-    runs = _by_variant(records)
-    baseline = next(iter(runs.values()))
-    return tuple(_line(name, members, baseline) for name, members in runs.items())
+def _lines(runs: list[Run]) -> tuple[Line, ...]:
+    variants = _by_variant(runs)
+    baseline = next(iter(variants.values()))
+    return tuple(_line(name, members, baseline) for name, members in variants.items())
 
 
-def _by_variant(records: list[Record]) -> dict[str, list[Record]]:
+def _by_variant(runs: list[Run]) -> dict[str, list[Run]]:
     """The runs by variant, in the suite's own order, which every other round has reversed.
 
     A variant that never ran has the place 1, behind the one that did.
     """
 
-    def place(record: Record) -> tuple[bool, int, bool, int]:
+    def place(run: Run) -> tuple[bool, int, bool, int]:
+        record = run.record
         is_reversed = record.round % 2 == 0
         return is_reversed, record.round, not record.plan, -record.position if is_reversed else record.position
 
-    found: dict[str, list[Record]] = {}
-    for each in sorted(records, key=place):
-        found.setdefault(each.variant, []).append(each)
+    found: dict[str, list[Run]] = {}
+    for run in sorted(runs, key=place):
+        found.setdefault(run.record.variant, []).append(run)
     return found
 
 
-def _line(name: str, runs: list[Record], baseline: list[Record]) -> Line:
-    measured = [run.training for run in runs if run.outcome == "measured" and run.training]
-    counted = [run for run in runs if run.outcome == "measured" and run.joules is not None]
-    ignored = [run for run in runs if run.outcome != "measured"]
-    outcomes = [each.outcome for each in ignored]
-    own = _steady(runs)
-    parts = {title: [value for each in measured if (value := part(each)) is not None] for title, part in PARTS.items()}
-    rates = [rate for each in measured if (rate := speed(each)) is not None]
+def _line(name: str, runs: list[Run], baseline: list[Run]) -> Line:
+    trainings = [run.training for run in runs if run.training]
+    counted = [run.record for run in runs if run.record.outcome == "measured" and run.record.joules is not None]
+    ignored = [run.record for run in runs if run.record.outcome != "measured"]
+    outcomes = [record.outcome for record in ignored]
+    own = by_block(runs, steady_seconds)
+    parts = {title: [value for each in trainings if (value := part(each)) is not None] for title, part in PARTS.items()}
+    rates = [rate for each in trainings if (rate := speed(each)) is not None]
     return Line(
         variant=name,
         steady=summary(own.values()) if own else None,
         images_per_second=summary(rates) if rates else None,
-        ratio=None if runs is baseline else paired_ratio(_steady(baseline), own),
+        ratio=None if runs is baseline else paired_ratio(by_block(baseline, steady_seconds), own),
         parts={title: summary(values) for title, values in parts.items() if values},
-        tick=None if runs is baseline else _tick([*baseline, *runs]),
-        joules=summary(run.joules for run in counted if run.joules is not None) if counted else None,
-        energy_sources=tuple(dict.fromkeys(run.energy_source for run in counted)),
+        tick=None if runs is baseline else tick_of([*baseline, *runs]),
+        joules=summary(record.joules for record in counted if record.joules is not None) if counted else None,
+        energy_sources=tuple(dict.fromkeys(record.energy_source for record in counted)),
         left_out={outcome: outcomes.count(outcome) for outcome in dict.fromkeys(outcomes)},
         reason=ignored[-1].reason if ignored else "",
     )
-
-
-def _tick(runs: list[Record]) -> float | None:
-    ticks = (run.quantised_s for run in runs if run.outcome == "measured")
-    return max((tick for tick in ticks if tick), default=None)
-
-
-def _steady(runs: list[Record]) -> dict[BlockKey, float]:
-    """Seconds of a steady epoch by round."""
-    medians = {
-        (run.suite_digest, run.round): steady_seconds(run.training)
-        for run in runs
-        if run.outcome == "measured" and run.training
-    }
-    return {block: value for block, value in medians.items() if value is not None}
 
 
 def _excess(result: TrainingResult) -> float | None:
@@ -156,11 +148,11 @@ PARTS: dict[str, Callable[[TrainingResult], float | None]] = {
 }
 
 
-def _quantities(records: list[Record]) -> Iterable[Quantity]:
+def _quantities(runs: list[Run]) -> Iterable[Quantity]:
     samples: dict[tuple[str, str, str, str], list[float]] = {}
-    for name, runs in _by_variant(records).items():
-        for each in (run for run in runs if run.outcome == "measured"):
-            for measure in each.measures:
+    for name, members in _by_variant(runs).items():
+        for record in (run.record for run in members if run.record.outcome == "measured"):
+            for measure in record.measures:
                 about = ", ".join(f"{key} {value}" for key, value in sorted(measure.about.items()))
                 samples.setdefault((name, measure.name, about, measure.unit), []).extend(measure.samples)
     for (variant, name, about, unit), values in samples.items():

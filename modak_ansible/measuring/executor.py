@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from modak_ansible.catalogue.processor import architecture_of
 from modak_ansible.deployment.playbook import Listener, PlaybookError, PlaybookRun, run_playbook
@@ -33,22 +33,6 @@ class NodeFacts(TargetFacts):
     architecture: str
 
 
-class Executor(Protocol):
-    """Who carries runs out."""
-
-    def look(self, planned: Planned) -> NodeFacts:
-        """What the target says of itself; brings the data there, too."""
-
-    def prepare(self, planned: Planned) -> None:
-        """Has the plan's image on the target; raises ModakError where it cannot be made, or is refused."""
-
-    def run(self, planned: Planned) -> Outcome:
-        """Runs a job to its end, and leaves nothing of it on the target."""
-
-    def end(self, planned: Planned) -> None:
-        """Ends a job that was interrupted, and leaves nothing of it on the target."""
-
-
 class PlaybookExecutor:
     """Runs the project's playbooks.
 
@@ -60,6 +44,7 @@ class PlaybookExecutor:
         self._say = say
 
     def look(self, planned: Planned) -> NodeFacts:
+        """What the target says of itself; brings the data there, too."""
         with _forgotten(planned):
             facts = self._play("probe", planned).results["modak_probe"]["facts"]
             if planned.plan.dataset:
@@ -67,10 +52,16 @@ class PlaybookExecutor:
         return {**facts, "architecture": architecture_of(facts["machine"], facts["cpuinfo"])}
 
     def prepare(self, planned: Planned) -> None:
+        """Has the plan's image on the target.
+
+        Raises:
+            ModakError: it cannot be made, or is refused.
+        """
         with _forgotten(planned):
             self._play("image", planned, _Teller(self._say))
 
     def run(self, planned: Planned) -> Outcome:
+        """Runs a job to its end, and leaves nothing of it on the target."""
         problem = ""
         try:
             self._play("measure", planned)
@@ -87,6 +78,7 @@ class PlaybookExecutor:
         return Outcome(metrics, job, problem, energy)
 
     def end(self, planned: Planned) -> None:
+        """Ends a job that was interrupted, and leaves nothing of it on the target."""
         self._play("undeploy", planned)
         shutil.rmtree(planned.folder, ignore_errors=True)
 

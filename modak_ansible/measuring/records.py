@@ -11,9 +11,10 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from modak_ansible.errors import Location, ModakError
+from modak_ansible.model.base import first_mistake
 from modak_ansible.model.measured.finished_run import quantised_s
 from modak_ansible.model.measured.record import Record
-from modak_ansible.target.core.files import make_private
+from modak_ansible.target.core.files import make_private, write_whole
 
 
 def read_records(path: Path) -> list[Record]:
@@ -22,22 +23,20 @@ def read_records(path: Path) -> list[Record]:
     Raises:
         ModakError: the file cannot be read, or a line of it is no record; with the line.
     """
-    try:
-        lines = path.read_bytes().split(b"\n")
-    except OSError as error:
-        raise ModakError(f"{path} cannot be read: {error.strerror}") from error
-    return [_parsed(path, number, line) for number, line in enumerate(lines, 1) if line.strip()]
+    return [_parsed(path, number, line) for number, line in enumerate(_lines(path), 1) if line.strip()]
 
 
 def mark(path: Path) -> None:
     """Says of each record of a file anew which clock its steps waited for; what else a line says stays as it stands."""
-    lines = path.read_text(encoding="utf-8").splitlines()
-    for number, record in enumerate(read_records(path)):
-        if record.quantised_s != (tick := quantised_s(record)):
-            known = json.loads(lines[number])
+    lines = _lines(path)
+    for place, line in enumerate(lines):
+        record = _parsed(path, place + 1, line) if line.strip() else None
+        if record and record.quantised_s != (tick := quantised_s(record)):
+            known = json.loads(line)
             known.pop("quantised_s", None)
-            lines[number] = json.dumps({**known, "quantised_s": tick}, separators=(",", ":"), ensure_ascii=False)
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+            marked = json.dumps({**known, "quantised_s": tick}, separators=(",", ":"), ensure_ascii=False)
+            lines[place] = marked.encode()
+    write_whole(path, b"\n".join(lines))
 
 
 class RecordFile:
@@ -104,6 +103,13 @@ class RecordFile:
         return ""
 
 
+def _lines(path: Path) -> list[bytes]:
+    try:
+        return path.read_bytes().split(b"\n")
+    except OSError as error:
+        raise ModakError(f"{path} cannot be read: {error.strerror}") from error
+
+
 def _parsed(path: Path, number: int, line: bytes) -> Record:
     try:
         return Record.model_validate_json(line)
@@ -116,10 +122,8 @@ def _parsed(path: Path, number: int, line: bytes) -> Record:
 
 
 def _words(error: ValidationError) -> str:
-    first = error.errors()[0]
-    where = ".".join(map(str, first["loc"]))
     more = f", and {error.error_count() - 1} more" if error.error_count() > 1 else ""
-    return f"{where + ': ' if where else ''}{first['msg']}{more}"
+    return first_mistake(error) + more
 
 
 def _free(path: Path) -> Path:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from modak_ansible.errors import ModakError, TargetUnreachable
-from modak_ansible.measuring.executor import Executor, NodeFacts
+from modak_ansible.measuring.executor import NodeFacts, PlaybookExecutor
 from modak_ansible.measuring.history import LEFT_OUT, History
 from modak_ansible.measuring.load import is_this_machine
 from modak_ansible.measuring.plans import Place, plan_look, plan_run
@@ -39,7 +39,7 @@ class Runner:
     suite: Suite  # what is run
     blocks: list[Block]  # its groups
     places: dict[str, Place]  # its targets by name; what is found out about them is added
-    executor: Executor  # carries the runs out
+    executor: PlaybookExecutor  # carries the runs out
     file: RecordFile  # where the records go
     history: History  # what the file has already
     say: Say  # shows a line

@@ -5,7 +5,7 @@ from typing import Self
 
 from pydantic import Field
 
-from modak_ansible.model.base import Model
+from modak_ansible.model.base import Model, left_out
 from modak_ansible.model.distributed import Distributed
 from modak_ansible.model.hpc import Build, HpcApplication
 from modak_ansible.model.measured.work import Work
@@ -50,16 +50,10 @@ class Application(Model):
     workload: Workload | None = Field(
         default=None, description="what workload.yaml in the script's folder says of its scripts and their switches"
     )
-    distributed_training: bool = Field(
-        default=False,
-        description="whether a script is parallel by itself: it may be started in several processes of one training",
-        exclude_if=lambda value: not value,  # plans without it keep the digest that they had before there was any
+    distributed_training: bool = left_out(
+        False, "whether a script is parallel by itself: it may be started in several processes of one training"
     )
-    distributed: Distributed | None = Field(
-        default=None,
-        description="what is said of its processes, where it has several",
-        exclude_if=lambda value: not value,
-    )
+    distributed: Distributed | None = left_out(None, "what is said of its processes, where it has several")
     prepares: bool = Field(
         default=False, description="whether the user's files call modak's prepare, or a trainer that it is called in"
     )

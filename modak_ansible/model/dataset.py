@@ -1,17 +1,18 @@
 """What a training reads."""
 
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from pydantic import Field
 
-from modak_ansible.model.base import Model
+from modak_ansible.model.base import Model, left_out
 
 IDX = "idx"  # MNIST's form; what stages it leaves a description among its files, which our own workloads read
 # What data may be made of: known to the performance model, and to nothing else.
 FORMATS = (IDX, "image-folder", "text", "csv", "parquet", "npy", "hdf5", "webdataset", "tfrecord")
 # What a file of is a part of the samples that a reader takes or leaves as a whole.
 SHARDS = ("webdataset", "tfrecord", "parquet")
-PACKS = ("auto", "squashfs", "shards", "none")
+Pack = Literal["auto", "squashfs", "shards", "none"]
+PACKS: tuple[Pack, ...] = get_args(Pack)
 Kind = Literal["name", "format", "addresses", "path", "mount", "truth", "checksums", "size", "pack"]
 
 
@@ -74,14 +75,8 @@ class DataFile(Model):
     name: str
     size: int | None = Field(default=None, description="bytes")
     sha256: str | None = None
-    address: str = Field(
-        default="", description="where it is fetched; empty below the source's own", exclude_if=lambda value: not value
-    )
-    version: str = Field(
-        default="",
-        description="what its source calls this state of it: git: and git's SHA-1, an ETag, or a moment",
-        exclude_if=lambda value: not value,
-    )
+    address: str = left_out("", "where it is fetched; empty below the source's own")
+    version: str = left_out("", "what its source calls this state of it: git: and git's SHA-1, an ETag, or a moment")
 
 
 class Contents(Model):
@@ -99,21 +94,13 @@ class DataSource(Model):
     label: str = Field(default="", description="what the data is, for people")
     location: str = Field(default="", description="a path of the controller or the target, or an address")
     files: tuple[DataFile, ...] = Field(default=(), description="the files there; none where they are many, or drawn")
-    contents: Contents | None = Field(
-        default=None, description="of what can be listed when the plan is made", exclude_if=lambda value: value is None
+    contents: Contents | None = left_out(None, "of what can be listed when the plan is made")
+    unpack: Literal["", "archive", "all"] = left_out(
+        "", "what is unpacked on the target: nothing, the one archive, or every packed file"
     )
-    unpack: Literal["", "archive", "all"] = Field(
-        default="",
-        description="what is unpacked on the target: nothing, the one archive, or every packed file",
-        exclude_if=lambda value: not value,
-    )
-    unpacked: Contents | None = Field(
-        default=None, description="what the archive holds, where that is known", exclude_if=lambda value: value is None
-    )
+    unpacked: Contents | None = left_out(None, "what the archive holds, where that is known")
 
-    pattern: str = Field(
-        default="", description="which files of a folder are meant; all without it", exclude_if=lambda value: not value
-    )
+    pattern: str = left_out("", "which files of a folder are meant; all without it")
 
     @property
     def bytes_there(self) -> int | None:
@@ -137,7 +124,7 @@ class Dataset(Model):
         default="", description="a file that is not what its format says, so that nobody counts samples"
     )
     mount_as: str = Field(default="", description="where the script looks for it, relative to its folder")
-    pack: Literal["auto", "squashfs", "shards", "none"] = Field(
+    pack: Pack = Field(
         default="auto",
         description="whether its files become one image, or shards, on the target; auto leaves it to the plan",
     )

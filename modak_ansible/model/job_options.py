@@ -139,17 +139,10 @@ class JobOptions(Model):
     ] = None  # fmt: skip
     node_count: Annotated[
         int | None,
-        Option(
-            "Nodes",
-            "count",
-            "`--nodes`",
-            "`-l nodes=N`",
-            "`-l select=N:`",
-            lsf="in `-n`, with `-R span[ptile=]`",
-            resource="nodes",
-        ),
+        Option("Nodes", "count", "`--nodes`", "`-l nodes=N`", "`-l select=N:`",
+               lsf="in `-n`, with `-R span[ptile=]`", resource="nodes"),
         Field(ge=1),
-    ] = None
+    ] = None  # fmt: skip
     process_count_per_node: Annotated[
         int | None,
         Option("Processes of each node", "count", "`--ntasks-per-node`", "`:ppn=`, a slot for each core",
@@ -166,17 +159,10 @@ class JobOptions(Model):
     ] = None  # fmt: skip
     core_count_per_process: Annotated[
         int | None,
-        Option(
-            "Cores of each process",
-            "count",
-            "`--cpus-per-task`",
-            "in `ppn`",
-            "in `:ncpus=`",
-            lsf="in `-R span[ptile=]`",
-            resource="cores_per_process",
-        ),
+        Option("Cores of each process", "count", "`--cpus-per-task`", "in `ppn`", "in `:ncpus=`",
+               lsf="in `-R span[ptile=]`", resource="cores_per_process"),
         Field(ge=1),
-    ] = None
+    ] = None  # fmt: skip
     memory_limit: Annotated[
         int | None,
         Option("Memory of each node, or under Torque of the job", "size", "`--mem`", "`-l mem=`", "`:mem=`",
@@ -214,10 +200,9 @@ class JobOptions(Model):
     ] = None  # fmt: skip
     job_array: Annotated[
         str | None,
-        Option(
-            "Refused: a deployment watches one job", "array", "-", "-", lsf="-", without_scheduler="there are no arrays"
-        ),
-    ] = None
+        Option("Refused: a deployment watches one job", "array", "-", "-",
+               lsf="-", without_scheduler="there are no arrays"),
+    ] = None  # fmt: skip
     standard_output_file: Annotated[
         str | None,
         Option("Where the scheduler writes the job's output", "path", "`--output`", "`-o`",
@@ -234,10 +219,9 @@ class JobOptions(Model):
     ] = False
     copy_environment: Annotated[
         bool,
-        Option(
-            "Whether the job gets the whole submitting environment", "truth", "`--export=ALL`", "`-V`", lsf="`-env all`"
-        ),
-    ] = False
+        Option("Whether the job gets the whole submitting environment", "truth", "`--export=ALL`", "`-V`",
+               lsf="`-env all`"),
+    ] = False  # fmt: skip
     copy_environment_variable: Annotated[
         _Words,
         Option("Variables that the job gets: NAME, or NAME=value", "variables", "`--export=A,B=1`", "`-v A,B=1`",
@@ -257,15 +241,9 @@ class JobOptions(Model):
     ] = ()  # fmt: skip
     email_address: Annotated[
         _Words,
-        Option(
-            "Who gets the mail",
-            "addresses",
-            "`--mail-user`, one",
-            "`-M`",
-            lsf="`-u`",
-            without_scheduler="nobody sends mail",
-        ),
-    ] = ()
+        Option("Who gets the mail", "addresses", "`--mail-user`, one", "`-M`",
+               lsf="`-u`", without_scheduler="nobody sends mail"),
+    ] = ()  # fmt: skip
     defer_job: Annotated[
         datetime | None,
         Option("Not to be started before this moment of the target's clock", "moment", "`--begin`",

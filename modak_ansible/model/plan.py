@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from modak_ansible.model.application import Application, Checkpoint, Predecessor, SourceFile
-from modak_ansible.model.base import Model
+from modak_ansible.model.base import Model, Numerics, left_out
 from modak_ansible.model.dataset import DataSource
 from modak_ansible.model.job_options import JobOptions
 from modak_ansible.model.measured.prediction import Interval, Prediction
@@ -43,7 +43,7 @@ class Choice(Model):
     name: str
     value: str
     reason: str
-    numerics: Literal["same", "reassociation", "any"] = Field(default="same", description="how far results may move")
+    numerics: Numerics = Field(default="same", description="how far results may move")
     stock: str = Field(default="", description="what a run without this project would have")
     reaches: Literal["", "image", "environment", "job", "code"] = Field(
         default="", description="by what it acts; code: through the script's own switches, prepare or Keras"
@@ -59,17 +59,21 @@ class Candidate(Model):
 
     entry: str
     settings: dict[str, str] = Field(default={}, description="what differs from the stock run")
-    numerics: Literal["same", "reassociation", "any"] = "same"
+    numerics: Numerics = "same"
     prediction: Prediction | None = Field(default=None, description="none where nothing like it was measured")
     chosen: bool = False
     note: str = Field(default="", description="such as stock, or why it was not taken")
+
+
+LayerKind = Literal["build", "pull", "file", "venv"]
+Staging = Literal["shared", "node-local", "by-node"]
 
 
 class Layer(Model):
     """One definition and the image that it makes; named by the definition's digest."""
 
     name: str
-    kind: Literal["build", "pull", "file", "venv"]
+    kind: LayerKind
     digest: str = Field(description="SHA-256 of the definition and of the layer below it")
     definition: str = Field(description="a definition file, or the script that makes an environment")
     path: str = Field(description="below the target's workspace, or absolute")
@@ -90,11 +94,7 @@ class PlannedImage(Model):
     path: str = Field(description="of the topmost layer, below the target's workspace or absolute")
     layers: tuple[Layer, ...] = Field(description="from the base upwards; the last one is the image")
     python: str = Field(description="the interpreter inside")
-    seen: str = Field(
-        default="",
-        description="SHA-256 of a given image as it was looked into; the plan is for that one alone",
-        exclude_if=lambda value: not value,
-    )
+    seen: str = left_out("", "SHA-256 of a given image as it was looked into; the plan is for that one alone")
 
 
 class PlannedDataset(Model):
@@ -106,26 +106,15 @@ class PlannedDataset(Model):
     path: str = Field(description="below the target's workspace")
     sources: tuple[DataSource, ...]
     size: int | None = Field(default=None, description="bytes, when known")
-    staging: Literal["shared", "node-local", "by-node"] = "shared"
-    mount_as: str = Field(
-        default="", description="a link to it, below the script's folder", exclude_if=lambda value: not value
-    )
-    mounted_file: str = Field(
-        default="", description="the file that the link leads to in its place", exclude_if=lambda value: not value
-    )
-    variable: str = Field(
-        default="", description="of the environment, besides MODAK_DATASET", exclude_if=lambda value: not value
-    )
-    damaged: str = Field(
-        default="",
-        description="a file that is not what its format says, so that samples are not known",
-        exclude_if=lambda value: not value,
-    )
-    pack: Literal["", "squashfs", "shards"] = Field(
-        default="",
-        description="squashfs: the job mounts an image of the folder, which lies beside its path and ends in .sqsh; "
+    staging: Staging = "shared"
+    mount_as: str = left_out("", "a link to it, below the script's folder")
+    mounted_file: str = left_out("", "the file that the link leads to in its place")
+    variable: str = left_out("", "of the environment, besides MODAK_DATASET")
+    damaged: str = left_out("", "a file that is not what its format says, so that samples are not known")
+    pack: Literal["", "squashfs", "shards"] = left_out(
+        "",
+        "squashfs: the job mounts an image of the folder, which lies beside its path and ends in .sqsh; "
         "shards: the folder has shards of the files",
-        exclude_if=lambda value: not value,
     )
 
 
@@ -205,9 +194,7 @@ class Plan(Model):
     target: Target
     image: PlannedImage
     dataset: PlannedDataset | None
-    more_datasets: tuple[PlannedDataset, ...] = Field(
-        default=(), description="of a training that reads several", exclude_if=lambda value: not value
-    )
+    more_datasets: tuple[PlannedDataset, ...] = left_out((), "of a training that reads several")
     job: PlannedJob
     runtime: tuple[SourceFile, ...] = Field(
         default=(), description="what acts in the training's process, below the deployment's folder runtime"
@@ -218,28 +205,14 @@ class Plan(Model):
         default=(), description="the chosen configuration, stock, and the nearest"
     )
     tuning: PlannedTuning | None = Field(default=None, description="what the job tries before it trains")
-    memory: PlannedMemory | None = Field(
-        default=None, description="where the script was traced", exclude_if=lambda value: not value
+    memory: PlannedMemory | None = left_out(None, "where the script was traced")
+    scale: PlannedScale | None = left_out(None, "the numbers of nodes that were weighed")
+    after: tuple[Predecessor, ...] = left_out((), "what has to complete before the job begins")
+    beside: tuple[SourceFile, ...] = left_out(
+        (), "files that travel with the application's, and on which its script does not depend"
     )
-    scale: PlannedScale | None = Field(
-        default=None, description="the numbers of nodes that were weighed", exclude_if=lambda value: not value
-    )
-    after: tuple[Predecessor, ...] = Field(
-        default=(),
-        description="what has to complete before the job begins",
-        exclude_if=lambda value: not value,  # plans without it keep the digest that they had before there was any
-    )
-    beside: tuple[SourceFile, ...] = Field(
-        default=(),
-        description="files that travel with the application's, and on which its script does not depend",
-        exclude_if=lambda value: not value,
-    )
-    cost: PlannedCost | None = Field(
-        default=None, description="of a cloud's machine", exclude_if=lambda value: value is None
-    )
-    notes: tuple[Note, ...] = Field(
-        default=(), description="wishes that are not kept, and why", exclude_if=lambda value: not value
-    )
+    cost: PlannedCost | None = left_out(None, "of a cloud's machine")
+    notes: tuple[Note, ...] = left_out((), "wishes that are not kept, and why")
 
     @property
     def datasets(self) -> tuple[PlannedDataset, ...]:
@@ -256,11 +229,7 @@ class Plan(Model):
 UNSIGNED = frozenset({"digest", "notes", "beside", "cost"})
 
 
-def canonical_json(value: Any) -> str:
-    """One text for one value: sorted keys, no spaces, ASCII."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-
-
 def digest_of(value: Any) -> str:
-    """SHA-256 of a value's canonical JSON, as 64 hexadecimal digits."""
-    return hashlib.sha256(canonical_json(value).encode()).hexdigest()
+    """SHA-256 of a value's canonical JSON (sorted keys, no spaces, ASCII), as 64 hexadecimal digits."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()

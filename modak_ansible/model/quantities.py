@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from decimal import Decimal
 
 _WALLTIME = re.compile(r"(?:(?P<days>\d{1,4})-)?(?P<hours>\d{1,5}):(?P<minutes>\d{2}):(?P<seconds>\d{2})", re.ASCII)
-_SIZE = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>B|[kKMGT]i?B)", re.ASCII)
+_SIZE = re.compile(r"(?P<number>\d{1,18}(?:\.\d{1,18})?)\s*(?P<unit>B|[kKMGT]i?B)", re.ASCII)
 _DURATION = re.compile(r"(?P<number>\d{1,9}(?:\.\d{1,9})?)\s*(?P<unit>[smhdw])", re.ASCII)
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _FACTORS = {
@@ -54,12 +55,12 @@ def parse_size(text: str) -> int:
     """Bytes of a size such as ``4 GB`` (powers of ten) or ``512 MiB`` (powers of two), as TOSCA writes them.
 
     Raises:
-        ValueError: no number, or no unit that TOSCA knows.
+        ValueError: no number, one of more than 18 digits, or no unit that TOSCA knows.
     """
     match = _SIZE.fullmatch(text.strip())
     if not match:
         raise ValueError(f'{text!r} is not a size; write a number and a unit, such as "4 GB" or "512 MiB"')
-    return int(float(match["number"]) * _FACTORS[match["unit"].upper()])
+    return int(Decimal(match["number"]) * _FACTORS[match["unit"].upper()])
 
 
 def format_size(count: int) -> str:
@@ -88,7 +89,7 @@ def format_seconds(seconds: float) -> str:
 
 def format_joules(joules: float) -> str:
     """An amount of energy for people: ``950 J``, ``12.3 kJ (3.4 Wh)``, ``5.4 MJ (1.5 kWh)``."""
-    if joules < 1000:
+    if joules < 999.5:  # three digits of more would be written with an exponent
         return f"{joules:.3g} J"
     of_scale, scale = (("MJ", 1e6), ("kWh", 3.6e6)) if joules >= 3.6e6 else (("kJ", 1e3), ("Wh", 3.6e3))
     (unit, size), (other, hours) = of_scale, scale

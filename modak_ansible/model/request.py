@@ -4,7 +4,7 @@ from pydantic import Field
 
 from modak_ansible.errors import CannotPlan
 from modak_ansible.model.application import Application, Checkpoint, Optimisation, Predecessor, Resources, SourceFile
-from modak_ansible.model.base import Model
+from modak_ansible.model.base import Model, left_out
 from modak_ansible.model.dataset import Dataset
 from modak_ansible.model.distributed import Parallelism
 from modak_ansible.model.job_options import JobOptions
@@ -22,11 +22,7 @@ class GivenImage(Model):
     source: str
     checksum: str | None = None
     python: str = "python3"
-    seen: SeenImage | None = Field(
-        default=None,
-        description="what was found in it; None where nobody has looked",
-        exclude_if=lambda value: not value,
-    )
+    seen: SeenImage | None = left_out(None, "what was found in it; None where nobody has looked")
 
 
 # Where a request has wishes: what cannot be kept of them is left out, and the plan says so.

@@ -28,8 +28,9 @@ class Dimension(Model):
         """As people read it: ``lr (0.0001 to 0.1, log)``."""
         if self.choices:
             return f"{self.name} ({', '.join(str(choice) for choice in self.choices)})"
-        more = ", log" if self.log else f", step {self.step:g}" if self.step else ""
-        return f"{self.name} ({self.low:g} to {self.high:g}{more})"
+        form = ".0f" if self.is_whole else "g"
+        more = ", log" if self.log else f", step {self.step:{form}}" if self.step else ""
+        return f"{self.name} ({self.low:{form}} to {self.high:{form}}{more})"
 
 
 class Search(Model):

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from modak_ansible.model.base import Model
+from modak_ansible.model.base import Model, left_out
 from modak_ansible.model.rule import Rule
 
 
@@ -38,11 +38,7 @@ class Partition(Model):
     cores: int | None = Field(default=None, description="cores of one node")
     memory: int | None = Field(default=None, description="bytes of one node")
     accelerators: int | None = Field(default=None, description="accelerators of one node")
-    own_cores: bool = Field(
-        default=False,
-        description="whether the scheduler confines every job to the cores that it gave to no other",
-        exclude_if=lambda value: not value,  # plans for others keep their digests
-    )
+    own_cores: bool = left_out(False, "whether the scheduler confines every job to the cores that it gave to no other")
     walltime: int | None = Field(default=None, description="seconds, the longest job")
     default: bool = False
 
@@ -120,12 +116,8 @@ class Site(Model):
     pip_extra_index_urls: tuple[str, ...] = ()
     pip_find_links: tuple[str, ...] = ()
     signing_key: str | None = Field(default=None, description="on the target; images are signed with it and verified")
-    image_sources: tuple[str, ...] = Field(
-        default=(), description="where images are looked for before they are built", exclude_if=lambda value: not value
-    )
-    image_signer: str | None = Field(
-        default=None, description="a public key by which those must be signed", exclude_if=lambda value: not value
-    )
+    image_sources: tuple[str, ...] = left_out((), "where images are looked for before they are built")
+    image_signer: str | None = left_out(None, "a public key by which those must be signed")
     rules: tuple[Rule, ...] = ()
 
 
@@ -161,11 +153,6 @@ def costs_until(provider: str) -> str:
     return ", which costs, on or off, until modak undeploy or gc" if provider in _COST_WHEN_OFF else ""
 
 
-def _wish(description: str) -> Any:
-    """A word that few machines have: plans without it keep the digest, and the machine, that they had before."""
-    return Field(default="", description=description, exclude_if=lambda value: not value)
-
-
 class Cloud(Model):
     """A machine of a cloud: made when something is deployed to it, and gone with that.
 
@@ -173,7 +160,7 @@ class Cloud(Model):
     """
 
     provider: Literal["aws", "openstack"] = Field(description="Whose machine it is.")
-    cloud: str = _wish("The name that clouds.yaml has for it; empty for OS_CLOUD, or all the variables OS_*.")
+    cloud: str = left_out("", "The name that clouds.yaml has for it; empty for OS_CLOUD, or all the variables OS_*.")
     region: str = Field(default="", description="The provider's region; empty for what its own configuration says.")
     flavor: str = Field(
         default="",
@@ -190,12 +177,15 @@ class Cloud(Model):
         description="The name of a key pair that the provider has; without it the public half of identity_file enters.",
     )
     subnet: str = Field(default="", description="The subnet that it is in; empty for the provider's default.")
-    network: str = _wish("The network that it is in, by name or id; empty for the only one that the project has.")
-    floating_ip: str = _wish(
-        "The network that its floating address is of; empty for the only one there is, where the machine has no public "
-        f"address of its own; {NO_FLOATING_IP} where it is entered by its own."
+    network: str = left_out(
+        "", "The network that it is in, by name or id; empty for the only one that the project has."
     )
-    zone: str = _wish("The availability zone that it is in; empty for any.")
+    floating_ip: str = left_out(
+        "",
+        "The network that its floating address is of; empty for the only one there is, where the machine has no public "
+        f"address of its own; {NO_FLOATING_IP} where it is entered by its own.",
+    )
+    zone: str = left_out("", "The availability zone that it is in; empty for any.")
     spot: bool = Field(
         default=False,
         description="Whether it may be taken away at any time, for less, and at price_per_hour at the most.",
@@ -207,12 +197,7 @@ class Cloud(Model):
     )
     shape: Shape = Shape()
     system: System = System()
-    machines: int = Field(
-        default=0,
-        ge=0,
-        description="How many of them a cluster is made of; 0 for a machine that stands by itself.",
-        exclude_if=lambda value: not value,
-    )
+    machines: int = left_out(0, "How many of them a cluster is made of; 0 for a machine that stands by itself.", ge=0)
 
 
 class Terms(Model):
@@ -289,11 +274,7 @@ class Target(Model):
     username: str | None = None
     port: int | None = None
     identity_file: str | None = None
-    hosts: tuple[str, ...] = Field(
-        default=(),
-        description="further ones beside a host without a scheduler, as its ssh knows them",
-        exclude_if=lambda value: not value,
-    )
+    hosts: tuple[str, ...] = left_out((), "further ones beside a host without a scheduler, as its ssh knows them")
     workspace: str = "modak"
     container_runtime: str = "any"
     image_base: str = "debootstrap"
@@ -304,19 +285,13 @@ class Target(Model):
     scratch: Storage | None = None
     network: Network | None = _measured("between two nodes; None where nobody measured it")
     site: Site = Site()
-    unverified: str = Field(
-        default="",
-        description="where a description comes from that nobody has tried on its machine; empty for a user's own",
-        exclude_if=lambda value: not value,
+    unverified: str = left_out(
+        "", "where a description comes from that nobody has tried on its machine; empty for a user's own"
     )
 
-    pods: Pods | None = Field(default=None, description="of Kubernetes alone", exclude_if=lambda value: value is None)
-    cloud: Cloud | None = Field(
-        default=None, description="None for a machine that is there", exclude_if=lambda value: value is None
-    )
-    terms: Terms | None = Field(
-        default=None, description="a cloud's; a plan has them beside its costs", exclude_if=lambda value: value is None
-    )
+    pods: Pods | None = left_out(None, "of Kubernetes alone")
+    cloud: Cloud | None = left_out(None, "None for a machine that is there")
+    terms: Terms | None = left_out(None, "a cloud's; a plan has them beside its costs")
 
     @property
     def is_this_machine(self) -> bool:
@@ -341,6 +316,14 @@ class Target(Model):
         """Those of a node of a partition, or of any node where it is not known which."""
         own = partition.accelerators if partition else None
         return self.accelerator.count if own is None else own
+
+    def cores_in(self, partition: Partition | None) -> int | None:
+        """Those of a node, as its partition says it, or else the target."""
+        return (partition.cores if partition else None) or self.processor.cores
+
+    def memory_in(self, partition: Partition | None) -> int | None:
+        """Bytes of a node, likewise."""
+        return (partition.memory if partition else None) or self.processor.memory
 
     def partition(self, name: str | None) -> Partition | None:
         """The partition of that name; without one the site's, the default, or the first; None when none is known."""

@@ -4,7 +4,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from modak_ansible.model.base import Model
+from modak_ansible.model.base import Model, Numerics
 
 
 class TuningCandidate(Model):
@@ -14,7 +14,7 @@ class TuningCandidate(Model):
     title: str = Field(description="what differs from the plan's choice, for people")
     values: dict[str, str] = Field(default={}, description="of every choice, by its name")
     settings: dict[str, str] = Field(default={}, description="of the run, as records have them")
-    numerics: Literal["same", "reassociation", "any"] = "same"
+    numerics: Numerics = "same"
     environment: tuple[tuple[str, str], ...] = Field(
         description="all that is set, MODAK_CHOICES and the user's included"
     )

@@ -8,21 +8,21 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import ClassVar, Literal, NamedTuple, TypedDict
 
-from modak_ansible.allocation.nodes import node_cores, node_memory
 from modak_ansible.allocation.ranks import Ranks, ranks_of
-from modak_ansible.catalogue import Catalogue, Entry
+from modak_ansible.catalogue import Base, Catalogue, Entry
 from modak_ansible.errors import CannotPlan as CannotPlan  # noqa: PLC0414 - a part of this interface
+from modak_ansible.model.base import NUMERICS as NUMERICS  # noqa: PLC0414 - likewise
+from modak_ansible.model.base import Numerics as Numerics  # noqa: PLC0414
 from modak_ansible.model.measured.need import split_of
 from modak_ansible.model.measured.prediction import Question, Split
 from modak_ansible.model.measured.refusal import Refusal
 from modak_ansible.model.measured.timed_steps import TimedSteps
 from modak_ansible.model.measured.workload import WorkloadScript
+from modak_ansible.model.plan import Staging
 from modak_ansible.model.process_layout import ProcessLayout
 from modak_ansible.model.request import Request
 from modak_ansible.model.scaled import Scaled
 from modak_ansible.model.target import Partition
-from modak_ansible.optimisations.properties import NUMERICS as NUMERICS  # noqa: PLC0414 - a part of this interface
-from modak_ansible.optimisations.properties import Numerics as Numerics  # noqa: PLC0414
 from modak_ansible.optimisations.properties import Property
 
 Reaches = Literal["image", "environment", "job", "code"]
@@ -56,7 +56,7 @@ class Draft:
     entry: Entry | None = None  # the framework's build; None while it is not chosen and when the user gives an image
     threads: int | None = None  # threads of a process; None leaves it to the framework
     environment: dict[str, str] = field(default_factory=dict)  # what the job sets for the training
-    staging: Literal["shared", "node-local", "by-node"] = "shared"  # where the training reads its data
+    staging: Staging = "shared"  # where the training reads its data
     packed: tuple[str, ...] = ()  # the names of the datasets that are read from one image each
     uses_scratch: bool = False  # whether the training itself keeps files on the node's own disk while it runs
     # what workload.yaml says of the script that runs; None where it says nothing of it
@@ -87,6 +87,11 @@ class Draft:
         return self.request.target.container_runtime != "none"
 
     @property
+    def base(self) -> Base | None:
+        """The base image of the build; None of a hub's image or the user's own, and where nothing is chosen."""
+        return self.catalogue.bases.get(self.entry.base) if self.entry else None
+
+    @property
     def arguments(self) -> tuple[tuple[str, str | bool], ...]:
         """The user's options of the script, and behind them those of the plan, which replace their namesakes."""
         given = [argument for argument in self.request.application.arguments if argument[1] is not False]
@@ -95,12 +100,12 @@ class Draft:
     @property
     def node_cores(self) -> int | None:
         """Cores of a node, by the partition or else by the target."""
-        return node_cores(self.request.target, self.partition)
+        return self.request.target.cores_in(self.partition)
 
     @property
     def node_memory(self) -> int | None:
         """Bytes that the job has on a node: what it asks for, or else all of a node's."""
-        return self.request.resources.memory or node_memory(self.request.target, self.partition)
+        return self.request.resources.memory or self.request.target.memory_in(self.partition)
 
     def is_alike(self, other: Draft) -> bool:
         """Whether the performance model sees no difference between this draft and another of the same request."""

@@ -54,9 +54,16 @@ def python_of(draft: Draft) -> tuple[int, ...] | None:
     """The version of Python that the script runs in; None where nobody knows it."""
     if draft.entry is None:
         return None
-    base = draft.catalogue.bases.get(draft.entry.base)
-    text = base.python if base else draft.entry.python_version
+    text = draft.base.python if draft.base else draft.entry.python_version
     return tuple(map(int, text.split("."))) if text else None
+
+
+def why_nothing_acts(draft: Draft) -> str:
+    """Why nothing of ours can be in the script's process; empty where it can."""
+    python = python_of(draft)
+    if python is None:
+        return why_unseen(draft) if draft.entry is None else "nothing of ours is in a hub's image"
+    return "nothing can act in a Python so old" if python < OLDEST_PYTHON else ""
 
 
 def is_at_least(draft: Draft, version: str) -> bool:
@@ -129,8 +136,7 @@ class CodeOptimisation(Optimisation):
         """
         if switch_of(draft, switch or self.name):
             return "switch"
-        python = python_of(draft)
-        if python is None or python < OLDEST_PYTHON:
+        if why_nothing_acts(draft):
             return ""
         framework = framework_of(draft)
         if framework in self.hooked and (framework != "tensorflow" or is_at_least(draft, _OLDEST_KERAS)):
@@ -151,10 +157,8 @@ class CodeOptimisation(Optimisation):
         framework = framework_of(draft)
         if draft.script is not None:
             return f"{draft.script.script} has no switch for it"
-        python = python_of(draft)
-        if python is None or python < OLDEST_PYTHON:
-            return "nothing can act in a Python so old" if python else "nothing of ours is in a hub's image"
-        return NO_PREPARE if framework in self.prepared else f"nothing acts in a script of {framework}"
+        otherwise = NO_PREPARE if framework in self.prepared else f"nothing acts in a script of {framework}"
+        return why_nothing_acts(draft) or otherwise
 
     def known(self, draft: Draft) -> tuple[str, ...]:  # noqa: ARG002 - of compilers it depends on the framework
         """Values that a user may ask for anywhere, to be told why not."""

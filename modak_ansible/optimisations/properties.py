@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
-Numerics = Literal["same", "reassociation", "any"]
-NUMERICS: tuple[Numerics, ...] = ("same", "reassociation", "any")
+from modak_ansible.model.base import NUMERICS
 
 
 class Property(NamedTuple):
@@ -18,10 +17,9 @@ class Property(NamedTuple):
     description: str = ""  # a sentence for people
     values: tuple[str, ...] = ()  # the words that it may be besides its default
     name: str = ""  # its own, where it is not its optimisation's
-    type: Literal["string", "integer", "float", "boolean"] = "string"  # TOSCA's
+    type: Literal["string", "integer", "boolean"] = "string"  # TOSCA's
     default: str | int | None = "any"  # what holds where nothing is said; None where a number is left open
     least: int | None = None  # of a number
-    most: int | None = None  # of a number
     in_application: bool = False  # whether requests have it, too, among the fields of ``application``
     # the values that are truth values in a framework's section of requests, with a sentence each
     in_frameworks: Mapping[str, Mapping[str, str]] = {}

@@ -20,7 +20,7 @@ from modak_ansible.performance.data_parallel import (
     reduce_scatter,
     straggler,
 )
-from modak_ansible.performance.run import Run
+from modak_ansible.performance.run import Run, whole_number
 
 UNKNOWN = "no record of several processes that train together"
 LAW = "several processes: no record of them together; by the law of one process's steps and the network as measured"
@@ -75,16 +75,17 @@ def slowest(question: Question, step: float, variance: float) -> float:
 def buckets_of(settings: Mapping[str, str]) -> Buckets:
     """How gradients leave where modak's runtime sums them, by the names and values of its optimisations."""
     found = STOCK
-    size, form, every = (settings.get(name, "") for name in ("bucket_size", "gradient_compression", "local_sgd"))
-    if size.isdigit():
-        found = found._replace(first=min(STOCK.first, int(size) * MIB), others=int(size) * MIB)
+    size, every = (whole_number(settings.get(name)) for name in ("bucket_size", "local_sgd"))
+    form = settings.get("gradient_compression", "")
+    if size:
+        found = found._replace(first=min(STOCK.first, size * MIB), others=size * MIB)
     if form in ("fp16", "bf16"):
         found = found._replace(kept=0.5, coding=_HALVING)
     elif form.startswith("powersgd"):
-        rank = int(form.partition("_")[2] or 1)
+        rank = whole_number(form.partition("_")[2]) or 1
         found = found._replace(rank=rank, coding=_FACTORING + rank * _FACTORING_A_RANK)
-    if every.isdigit():
-        found = found._replace(every=int(every), rank=0, coding=found.coding + _AVERAGING)
+    if every:
+        found = found._replace(every=every, rank=0, coding=found.coding + _AVERAGING)
     return found
 
 
@@ -122,7 +123,7 @@ def waiting_seconds(run: Run, question: Question, step: float) -> Interval | Non
         return None
     assert question.latency and question.bandwidth  # noqa: S101 - else the reason is told
     link, split = Link(question.latency * 1e-6, 1e-9 / question.bandwidth), question.split
-    along = processes // question.copies  # with the parts of one
+    along = max(1, processes // question.copies)  # with the parts of one
     if split:  # nothing is computed beside them
         size = split.size / split.messages
         each = all_reduce(along, size, link) if split.are_sums else link.alpha + size * link.beta

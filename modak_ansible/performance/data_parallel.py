@@ -95,14 +95,7 @@ class Buckets(NamedTuple):
 STOCK = Buckets()
 
 
-def exposed(
-    ranks: int,
-    compute: float,
-    layers: Sequence[Layer],
-    link: Link,
-    buckets: Buckets = STOCK,
-    algorithm: Algorithm = "ring",
-) -> float:
+def exposed(ranks: int, compute: float, layers: Sequence[Layer], link: Link, buckets: Buckets = STOCK) -> float:
     """Seconds by which a pass is longer than its compute, for gradients that are still under way when it ends.
 
     Args:
@@ -118,7 +111,7 @@ def exposed(
         return 0.0
     whole = sum(gradient for layer in layers for gradient in layer.gradients)
     if buckets.every > 1:
-        return (buckets.coding * whole + all_reduce(ranks, buckets.kept * whole, link, algorithm)) / buckets.every
+        return (buckets.coding * whole + all_reduce(ranks, buckets.kept * whole, link)) / buckets.every
     computed = compute * sum(layer.forward for layer in layers)
     now, sent, size, bytes_sent, limit, sums = computed, 0.0, 0.0, 0.0, buckets.first, 0
     for layer in reversed(layers):
@@ -128,15 +121,15 @@ def exposed(
             size, bytes_sent = size + gradient, bytes_sent + buckets.sent(gradient)
             if size >= limit:
                 now += buckets.coding * size / 2
-                sent = max(sent, now) + all_reduce(ranks, bytes_sent, link, algorithm)
+                sent = max(sent, now) + all_reduce(ranks, bytes_sent, link)
                 size, bytes_sent, limit, sums = 0.0, 0.0, buckets.others, sums + 1
     if size:
         now += buckets.coding * size / 2
-        sent = max(sent, now) + all_reduce(ranks, bytes_sent, link, algorithm)
+        sent = max(sent, now) + all_reduce(ranks, bytes_sent, link)
         sums += 1
     ended = max(sent, now) + buckets.coding * whole / 2
     if buckets.rank:  # the second factors follow at the end, a message for each bucket
-        ended += sums * all_reduce(ranks, FLOAT, link, algorithm)
+        ended += sums * all_reduce(ranks, FLOAT, link)
     return max(0.0, ended - computed) / buckets.passes
 
 

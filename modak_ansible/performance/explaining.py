@@ -100,30 +100,28 @@ def operator_times(need: Need, run: Run) -> tuple[OperatorTime, ...]:
 
 
 def coefficients(model: PerformanceModel, part: str = "step") -> list[Coefficient]:
-    """What the model has learnt of a part: every coefficient, the best known first."""
-    regression = model.regressions[part]
-    stored = regression.part
-    found = []
-    for place, name in enumerate(stored.names):
-        deviation = regression.deviation(place)
-        group = stored.groups[place]
-        factor = _factor(stored.mean[place], deviation)
-        found.append(Coefficient(part, group, name, factor, stored.counts[place]))
-    return found
+    """What the model has learnt of a part: every coefficient."""
+    stored = model.regressions[part].part
+    rows = zip(stored.groups, stored.names, stored.mean, stored.deviations, stored.counts, strict=True)
+    return [
+        Coefficient(part, group, name, _factor(mean, deviation), count) for group, name, mean, deviation, count in rows
+    ]
 
 
 def switch_effects(model: PerformanceModel) -> list[Coefficient]:
     """What each switch does to a steady step, with all that belongs to it taken together.
 
-    For every version in work that is not on record, and for the version with the most runs in each workload.
+    For every version in work that is not on record, and for the version with the most runs in each workload; nothing
+    of a model that too few runs were there for.
     """
-    regression = model.regressions["step"]
+    regression = model.regressions.get("step")
+    if regression is None:
+        return []
     groups = dict(zip(regression.part.names, regression.part.groups, strict=True))
     found = []
     for switch in (name for name, group in groups.items() if group == "switch"):
         entries, workloads, machines = (
-            sorted((name for name in groups if name.startswith(f"{switch} {word} ")), key=lambda group: group)
-            for word in ("with", "in", "on")
+            sorted(name for name in groups if name.startswith(f"{switch} {word} ")) for word in ("with", "in", "on")
         )
         of_workloads = group_of("switch in workload", switch)
         here = [

@@ -240,31 +240,10 @@ class PerformanceModel:
 
     def _asked(self, question: Question) -> tuple[Run, list[Part]]:
         """The run of a question and its parts; planning asks of the same one again and again."""
-        key = (
-            question.framework,
-            question.entry,
-            tuple(question.settings.items()),
-            question.processor,
-            question.architecture,
-            question.accelerator,
-            question.container,
-            question.threads,
-            question.cores,
-            question.node_cores,
-            question.nodes,
-            question.processes_per_node,
-            question.latency,
-            question.bandwidth,
-            question.shares_batch,
-            question.gathers,
-            question.copies,
-            question.split and question.split.model_dump_json(),
-            question.peak_gflops,
-            question.peak_gflops_bf16,
-            question.dataset_bytes,
-            question.timed and (question.timed.date, tuple(question.timed.settings.items())),
-            id(question.work),  # which the kept question holds, so that nothing else can have it
-        )
+        asked = {**question.__dict__, "settings": tuple(question.settings.items())}
+        # the kept question holds both, so that nothing else can have their numbers
+        asked |= {"work": id(question.work), "timed": id(question.timed)}
+        key = tuple(asked.values())
         found = self._kept.get(key)
         if found is None:
             if len(self._kept) >= _KEPT:

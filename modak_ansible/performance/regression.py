@@ -74,10 +74,6 @@ class Regression:
         """Of that logarithm."""
         return self._variance(vector.seen.items(), vector.unseen.values())
 
-    def deviation(self, place: int) -> float:
-        """Of one coefficient."""
-        return self._deviations[place]
-
     def variance_of_run(self, vector: Vector, facts: Facts) -> float:
         """Of that logarithm in a new run on a day on record, as wide as it must be where nothing like it was."""
         factors = self.part.calibration

@@ -61,7 +61,7 @@ class Runs:
         settings = question.settings
         work = self._work(question)
         machine, peak_of = self._machine(question)
-        threads = _number(settings.get("threads")) or question.threads or question.cores
+        threads = whole_number(settings.get("threads")) or question.threads or question.cores
         processes = question.nodes * question.processes_per_node
         batch = work.batch_size
         if batch and question.shares_batch:
@@ -110,7 +110,7 @@ class Runs:
             for name in _OF_WORKLOAD:
                 if not getattr(work, name) and getattr(known, name):
                     changes[name] = getattr(known, name)
-        batch = _number(question.settings.get("batch_size"))
+        batch = whole_number(question.settings.get("batch_size"))
         if batch:
             changes["batch_size"] = batch
         return work.model_copy(update=changes) if changes else work
@@ -203,5 +203,6 @@ def _rates(question: Question, machine: Machine | None, threads: int | None) -> 
     return None
 
 
-def _number(text: str | None) -> int | None:
+def whole_number(text: str | None) -> int | None:
+    """Of a setting that is one, 1 or more; None for anything else."""
     return int(text) if text and text.isascii() and text.isdigit() and int(text) > 0 else None

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from math import inf
 from typing import NamedTuple, Protocol
 
-from modak_ansible.allocation.nodes import node_cores, node_memory
 from modak_ansible.errors import CannotPlan
 from modak_ansible.model.job_options import ONE_PROCESS
 from modak_ansible.model.measured.prediction import Prediction, Question
@@ -244,9 +243,9 @@ def _limits(request: Request, asked: Shape, threads: int, *, is_threaded: bool) 
 
 def _memory(request: Request) -> int | None:
     """Bytes that a job may have of a node."""
-    there = node_memory(request.target, request.target.partition(request.resources.partition))
+    there = request.target.memory_in(request.target.partition(request.resources.partition))
     return request.resources.memory or there
 
 
 def _cores(request: Request) -> int | None:
-    return node_cores(request.target, request.target.partition(request.resources.partition))
+    return request.target.cores_in(request.target.partition(request.resources.partition))

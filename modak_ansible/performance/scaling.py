@@ -81,7 +81,7 @@ def fit_scaling(runs: Iterable[Run]) -> Scaling:
     (_, (serial, parallel, communication)), form = min(laws, key=lambda law: law[0][0])
     law = Scaling(serial, parallel, communication, form, max(numbers), len(numbers) > 1, len(found), 0.0)
     off = max(abs(law.seconds(run.processes) / run.seconds - 1) for run in found)
-    return Scaling(serial, parallel, communication, form, max(numbers), len(numbers) > 1, len(found), off)
+    return law._replace(off=off)
 
 
 def seen_efficiency(processes: int, efficiency: float) -> Scaling:

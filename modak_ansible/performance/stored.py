@@ -9,7 +9,7 @@ from typing import Literal, Self
 from pydantic import Field, ValidationError, model_validator
 
 from modak_ansible.errors import ModakError
-from modak_ansible.model.base import Model
+from modak_ansible.model.base import Model, first_mistake
 from modak_ansible.model.measured.work import Work
 from modak_ansible.performance.features import FEATURES
 
@@ -143,9 +143,7 @@ def read_stored(path: Path) -> Stored:
     try:
         return Stored.model_validate(data)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise ModakError(f"{path} is damaged: {where}: {first['msg']}", hint=AGAIN) from error
+        raise ModakError(f"{path} is damaged: {first_mistake(error)}", hint=AGAIN) from error
 
 
 def write_stored(stored: Stored, path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Literal
 from modak_ansible.catalogue import Catalogue
 from modak_ansible.errors import nearest
 from modak_ansible.model.dataset import DIGITS_LABEL, DIGITS_SAMPLES, IDX, Dataset, DataSource, field_of
-from modak_ansible.model.plan import PlannedDataset, digest_of
+from modak_ansible.model.plan import PlannedDataset, Staging, digest_of
 from modak_ansible.model.request import Request
 from modak_ansible.optimisations.base import CannotPlan
 from modak_ansible.schedulers.script import dataset_variable, datasets_named
@@ -40,7 +40,7 @@ def with_data(request: Request, catalogue: Catalogue) -> Request:
 
 
 def planned_datasets(
-    request: Request, staging: Literal["shared", "node-local", "by-node"], packed: Collection[str], catalogue: Catalogue
+    request: Request, staging: Staging, packed: Collection[str], catalogue: Catalogue
 ) -> list[PlannedDataset]:
     """What the plan says of each dataset."""
     alone = len(request.datasets) == 1

@@ -8,15 +8,15 @@ import archspec.cpu
 
 from modak_ansible.catalogue import Catalogue, Entry
 from modak_ansible.errors import CannotPlan, ModakError
-from modak_ansible.model.plan import Layer, PlannedImage, digest_of
+from modak_ansible.model.plan import Layer, LayerKind, PlannedImage, digest_of
 from modak_ansible.model.request import GivenImage
 from modak_ansible.model.target import Target
+from modak_ansible.recipes import apptainer
+from modak_ansible.recipes.environment import environment_script
+from modak_ansible.recipes.libraries.place import PYTHON
 from modak_ansible.schedulers.containers import CONTAINER_RUNTIMES, ContainerRuntime
 
-Kind = Literal["build", "pull", "file", "venv"]
 _REGISTRY = "docker://"
-
-
 _NO_IMAGE = PlannedImage(
     entry="none", container_runtime="none", digest="", definition="", path="", layers=(), python=""
 )  # fmt: skip
@@ -53,8 +53,6 @@ def image_of(
     elif entry.source:
         layers, python = _image_layers(entry, requirements, runtime), entry.python
     else:
-        from modak_ansible.recipes.apptainer import PYTHON  # noqa: PLC0415 - hpccm is slow to import
-
         layers, python = _built_layers(entry, requirements, target, catalogue, locked, runtime), PYTHON
     if target.pods:
         return _pulled_by_nodes(layers, entry.name if entry else "", python, target, locked)
@@ -132,14 +130,14 @@ def _published(
     Raises:
         CannotPlan: nobody has pushed such an image, as far as the target says.
     """
-    from modak_ansible.recipes import apptainer  # noqa: PLC0415
-
     top, address = layers[-1], _address_of(layers, target, is_entry, locked)
     definition = apptainer.pulled_definition(address)
     return _layer(top.name, definition, None, runtime.ending, "pull", source=address, probe=top.probe)
 
 
-def _layer(name: str, definition: str, below: Layer | None, ending: str, kind: Kind = "build", **given: Any) -> Layer:
+def _layer(
+    name: str, definition: str, below: Layer | None, ending: str, kind: LayerKind = "build", **given: Any
+) -> Layer:
     """A layer that is named by its definition, by what lies below it, and by what else is given of it."""
     digest = digest_of({"definition": definition, "below": below.digest if below else "", "kind": kind, **given})
     fields = {"path": f"images/{digest}{ending}", **given}
@@ -154,8 +152,6 @@ def _built_layers(
     locked: tuple[str, ...],
     runtime: ContainerRuntime,
 ) -> list[Layer]:
-    from modak_ansible.recipes import apptainer  # noqa: PLC0415
-
     # what is not compiled for a processor is the same image on all of its family
     known = archspec.cpu.TARGETS.get(target.processor.architecture)
     family = known.family.name if known else target.processor.architecture
@@ -168,10 +164,8 @@ def _built_layers(
         definition = apptainer.framework_definition(entry, architecture, bottom.digest, form)
     except ModakError as error:
         raise CannotPlan("host", f"{entry.name}: {error.message}", error.hint) from error
-    framework = _layer(
-        entry.name, definition, bottom, runtime.ending, **_probe(runtime, apptainer.PYTHON, "-c", entry.probe)
-    )
-    more = _requirements_layers(requirements, framework, runtime, apptainer.PYTHON, entry, locked)
+    framework = _layer(entry.name, definition, bottom, runtime.ending, **_probe(runtime, PYTHON, "-c", entry.probe))
+    more = _requirements_layers(requirements, framework, runtime, PYTHON, entry, locked)
     return [bottom, framework, *more]
 
 
@@ -185,8 +179,6 @@ def _probe(runtime: ContainerRuntime, *words: str) -> dict[str, Any]:
 
 
 def _image_layers(entry: Entry, requirements: tuple[str, ...], runtime: ContainerRuntime) -> list[Layer]:
-    from modak_ansible.recipes import apptainer  # noqa: PLC0415
-
     definition = apptainer.pulled_definition(entry.source)
     fields: dict[str, Any] = {"source": entry.source}
     if "://" in entry.source:
@@ -216,8 +208,6 @@ def _file_layer(name: str, definition: str, runtime: ContainerRuntime, fields: d
 def _given_layers(
     given: GivenImage, requirements: tuple[str, ...], locked: tuple[str, ...], runtime: ContainerRuntime | None
 ) -> tuple[list[Layer], str]:
-    from modak_ansible.recipes import apptainer  # noqa: PLC0415
-
     if runtime is None:
         raise CannotPlan("image", f"{given.source} needs a container runtime, and the target is told to use none")
     definition = apptainer.pulled_definition(given.source)
@@ -237,8 +227,6 @@ def _requirements_layers(
     entry: Entry | None = None,
     locked: tuple[str, ...] = (),
 ) -> list[Layer]:
-    from modak_ansible.recipes import apptainer  # noqa: PLC0415
-
     if not requirements and not locked:
         return []
     form = _form(runtime)
@@ -250,7 +238,5 @@ def _requirements_layers(
 def _environment_layer(
     entry: Entry, requirements: tuple[str, ...], catalogue: Catalogue, locked: tuple[str, ...]
 ) -> Layer:
-    from modak_ansible.recipes.environment import environment_script  # noqa: PLC0415
-
     script = environment_script(entry, requirements, catalogue.bases[entry.base].python, locked)
     return _layer(entry.name, script, None, ".venv", "venv")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from modak_ansible.allocation.options import account_of
-from modak_ansible.allocation.site_rules import effects_of
+from modak_ansible.allocation.site_rules import effects_of, one_text
 from modak_ansible.model.plan import PlannedDataset, PlannedImage, PlannedJob
 from modak_ansible.model.request import Request
 from modak_ansible.model.target import Scheduler
@@ -108,8 +108,8 @@ def script_parts(
         words=application.words,
         build=application.build,
         site_pre=effects.pre,
-        pre=_joined(application.pre_execution),
-        post=(*_joined(application.post_execution), *effects.post),
+        pre=one_text(application.pre_execution),
+        post=(*one_text(application.post_execution), *effects.post),
         tuning=tuning,
         seal=f"images/{image.digest}.seal" if draft.in_container and image.layers else "",
         signing_key=target.site.signing_key or "" if image.layers else "",
@@ -129,11 +129,6 @@ def _place(dataset: PlannedDataset) -> DataPlace:
         packed=dataset.pack == "squashfs",
         staging=dataset.staging,
     )
-
-
-def _joined(lines: tuple[str, ...]) -> tuple[str, ...]:
-    """The lines as one text, so that a loop may span several of them."""
-    return ("\n".join(lines),) if lines else ()
 
 
 def _check_seen(request: Request) -> None:

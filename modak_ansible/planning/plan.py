@@ -27,13 +27,14 @@ from modak_ansible.optimisations.job.image import collision_of
 from modak_ansible.optimisations.sums import SumsOptimisation
 from modak_ansible.performance.scaled import scaled_program, scaled_training, with_shape
 from modak_ansible.performance.scaling import Run
+from modak_ansible.planning.comparison import PerformanceModel
 from modak_ansible.planning.costs.money import planned_cost
 from modak_ansible.planning.data import ON_TARGET, planned_datasets, with_data
 from modak_ansible.planning.image_layers import image_of
 from modak_ansible.planning.job import planned_job
 from modak_ansible.planning.notebook import is_notebook
 from modak_ansible.planning.rationale import rounded
-from modak_ansible.planning.search import Chosen, PerformanceModel, Shared, choose
+from modak_ansible.planning.search import Chosen, Shared, choose
 from modak_ansible.planning.tuning.tuning import planned_tuning, tuner_packages
 from modak_ansible.runtime import runtime_files
 from modak_ansible.schedulers.script import after_variable, trainings_before

@@ -13,8 +13,6 @@ from modak_ansible.planning.comparison import PerformanceModel, Weighing
 from modak_ansible.planning.configurations import IMAGE, Configuration, Configurations
 from modak_ansible.planning.rationale import Teller
 
-__all__ = ["Chosen", "Configuration", "PerformanceModel", "Shared", "choose"]
-
 # Matters hardly depend on each other: the second sweep changes little, the third has changed nothing yet.
 _SWEEPS = 4
 

@@ -19,11 +19,10 @@ from typing import Any, Literal
 
 from modak_ansible.catalogue import Base, Entry
 from modak_ansible.recipes import site
+from modak_ansible.recipes.libraries.place import ENVIRONMENT, PYTHON
 from modak_ansible.recipes.steps import (
-    ENVIRONMENT,
     INSTALLED,
     KEPT,
-    PYTHON,
     environment_commands,
     framework_commands,
     keeping,
@@ -42,15 +41,6 @@ Form = Literal["singularity", "docker"]
 # How the line of a Containerfile begins that is run before it is read.
 ROOTFS = "# mmdebstrap --mode=unshare --variant=minbase"
 _FORMAT = "3.8"  # of Singularity: what hpccm writes for it, later ones and Apptainer read, too
-
-__all__ = [
-    "PYTHON",
-    "base_definition",
-    "framework_definition",
-    "pulled_definition",
-    "requirements_definition",
-    "requirements_test",
-]
 
 
 def base_definition(base: Base, bootstrap: str, architecture: str, form: Form = "singularity") -> str:
@@ -89,7 +79,7 @@ def framework_definition(entry: Entry, architecture: str, base_digest: str, form
     Raises:
         ModakError: one of its libraries cannot be compiled for that architecture.
     """
-    stage = _on_top(site.ENTER, form)
+    stage = _on_top(form)
     if entry.packages:
         stage.add("apt_get", ospackages=list(entry.packages))
     for commands in framework_commands(entry, architecture):
@@ -126,13 +116,11 @@ def requirements_definition(
         entry: the framework, whose probe tries the image again; None for a user's own image.
         locked: what the plan itself needs besides, as lines of a lock.
     """
-    stage = _on_top(site.ENTER, form)
-    kept: tuple[str, ...] = ()
+    stage = _on_top(form)
     stage.add("shell", commands=[f"mkdir -p {KEPT}"], chdir=False)
     if entry:
-        kept = keeping(KEPT)
         stage.add("shell", commands=kept_commands(entry, python, KEPT))
-    index = entry.index if entry else ""
+    kept, index = (keeping(KEPT), entry.index) if entry else ((), "")
     _add(stage, own_pip_install(requirements, python, _OWN, "--no-cache-dir", locked, kept, index))
     written, _ = try_commands(entry, requirements, python, KEPT)
     stage.add("shell", commands=[f"{python} -m pip check", *written, f"rm -f {_OWN}", site.LEAVE])
@@ -208,7 +196,7 @@ class _Stage:
                 return
             settings["commands"] = commands
         elif self._form == "docker" and part == "label":
-            settings["metadata"] = {name: _quoted(value) for name, value in settings["metadata"].items()}
+            settings["metadata"] = {name: quoted(value) for name, value in settings["metadata"].items()}
         self._parts.append((part, settings))
 
     def text(self) -> str:
@@ -229,13 +217,13 @@ class _Stage:
         return "\n".join(lines).strip("\n") + "\n"
 
 
-def _on_top(first: str, form: Form) -> _Stage:
+def _on_top(form: Form) -> _Stage:
     stage = _Stage(form)
     stage.add(
         "baseimage", image="{{ base }}", _bootstrap="localimage", _distro="ubuntu22", _arch="x86_64", _docker_env=False
     )
     stage.add("raw", singularity=site.SETUP, docker=site.SHELL)
-    stage.add("shell", commands=[first], chdir=False)
+    stage.add("shell", commands=[site.ENTER], chdir=False)
     return stage
 
 
@@ -244,6 +232,6 @@ def _labels(**values: str) -> dict[str, str]:
     return named | {"modak.definition-digest": "{{ definition_digest }}", "modak.build-date": "{{ build_date }}"}
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
     """A value as a Dockerfile has it, where a dollar would be a variable's."""
     return '"' + re.sub(r'(["\\$])', r"\\\1", text) + '"'

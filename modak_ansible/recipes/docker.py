@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import shlex
-
 import hpccm
 import hpccm.config
 from hpccm.building_blocks import apt_get
 from hpccm.primitives import baseimage, environment, label, shell
 
 from modak_ansible.catalogue import Base, Entry
-from modak_ansible.recipes.steps import (
-    ENVIRONMENT,
-    KEPT,
-    PYTHON,
-    environment_commands,
-    framework_commands,
-    keeping,
-    kept_commands,
-)
+from modak_ansible.recipes.apptainer import quoted
+from modak_ansible.recipes.libraries.place import ENVIRONMENT, PYTHON, printing
+from modak_ansible.recipes.steps import KEPT, environment_commands, framework_commands, keeping, kept_commands
 
 
 def dockerfile(entry: Entry, base: Base | None, architecture: str) -> str:
@@ -44,15 +36,10 @@ def dockerfile(entry: Entry, base: Base | None, architecture: str) -> str:
             stage += shell(commands=commands)
     # whoever installs more on top of it keeps the framework as it is
     stage += shell(commands=[f"mkdir -p {KEPT}", *kept_commands(entry, entry.python or PYTHON, KEPT)])
-    stage += environment(variables={**entry.environment, "PIP_CONSTRAINT": f'"{" ".join(keeping(KEPT))}"'})
-    labels = {"framework": entry.framework, "version": entry.version, "target": architecture, "licence": entry.licence}
+    stage += environment(variables={**entry.environment, "PIP_CONSTRAINT": quoted(" ".join(keeping(KEPT)))})
+    licence = quoted(entry.licence) if " " in entry.licence else entry.licence
+    labels = {"framework": entry.framework, "version": entry.version, "target": architecture, "licence": licence}
     stage += label(metadata={f"modak.{name}": value for name, value in labels.items()})
     if not entry.accelerator:  # which docker build does not let in
-        stage += shell(commands=[_probe(entry)])
+        stage += shell(commands=[printing(entry.probe.splitlines(), f"| {entry.python or PYTHON} -")])
     return str(stage).strip("\n") + "\n"
-
-
-def _probe(entry: Entry) -> str:
-    """The probe as one command; a Dockerfile's quotes cannot hold a line's end, so each line is a word of its own."""
-    lines = " \\\n        ".join(shlex.quote(line) for line in entry.probe.splitlines())
-    return f"printf '%s\\n' \\\n        {lines} \\\n        | {entry.python or PYTHON} -"

@@ -16,8 +16,8 @@ SETUP = """%setup
         while read -r mount_point; do mkdir -p "$root$mount_point"; done < "$MODAK_SITE/mount-points"
     fi"""
 
-# Of a Containerfile, whose steps are a shell each; the folder is mounted there while they run.
-SHELL = f'SHELL ["/bin/sh", "-c", "if [ -f {FOLDER}/environment ]; then . {FOLDER}/environment; fi; eval \\"$0\\""]'
-
 ENTER = f"if [ -f {FOLDER}/environment ]; then . {FOLDER}/environment; fi"
 LEAVE = f"rm -rf {FOLDER}"
+
+# Of a Containerfile, whose steps are a shell each; the folder is mounted there while they run.
+SHELL = f'SHELL ["/bin/sh", "-c", "{ENTER}; eval \\"$0\\""]'

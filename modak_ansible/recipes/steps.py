@@ -9,10 +9,9 @@ from collections.abc import Sequence
 
 from modak_ansible.catalogue import Base, Entry
 from modak_ansible.catalogue.locks import lock_of, package_of, pin_of
-from modak_ansible.recipes.libraries import ENVIRONMENT, FOLDER, PYTHON, library_commands
+from modak_ansible.recipes.libraries import library_commands
+from modak_ansible.recipes.libraries.place import ENVIRONMENT, FOLDER, PYTHON, printing
 from modak_ansible.runtime import STUB, TRY_REQUIREMENTS
-
-__all__ = ["ENVIRONMENT", "INSTALLED", "PYTHON", "environment_commands", "framework_commands", "pip_install"]
 
 # What the framework's layer has, as pip lists it, and what was to be installed.
 INSTALLED = f"{ENVIRONMENT}/requirements.txt"
@@ -53,8 +52,8 @@ def stub_command(python: str) -> str:
 
     Its text is part of every image's digest: a change of it builds all of them anew.
     """
-    lines = " \\\n        ".join(shlex.quote(line) for line in STUB.read_text(encoding="utf-8").splitlines())
-    return f"printf '%s\\n' \\\n        {lines} \\\n        > \"{_packages_folder(python)}/{STUB.name}\""
+    lines = STUB.read_text(encoding="utf-8").splitlines()
+    return printing(lines, f'> "{_packages_folder(python)}/{STUB.name}"')
 
 
 def _packages_folder(python: str) -> str:
@@ -72,11 +71,15 @@ def pip_install(entry: Entry, python: str, lock: str, options: str = "--no-cache
         lock: where the lock is written to, as a word of the shell.
         options: for ``pip install``.
     """
-    lines = " \\\n        ".join(map(shlex.quote, lock_of(entry.name).lines))
-    install, words = f"{python} -m pip install {options}", f"{_BY_LOCK} -r {lock}"
-    more = f"--extra-index-url {shlex.quote(entry.index)}"
-    attempts = f"{{ {install} {words} || {install} {more} {words}; }}" if entry.index else f"{install} {words}"
-    return [f"printf '%s\\n' \\\n        {lines} \\\n        > {lock}", attempts]
+    install = f"{python} -m pip install {options}"
+    return [printing(lock_of(entry.name).lines, f"> {lock}"), _attempts(install, f"{_BY_LOCK} -r {lock}", entry.index)]
+
+
+def _attempts(install: str, words: str, index: str, options: str = "") -> str:
+    """What pip is configured to ask comes first, then the framework's own index, too."""
+    if not index:
+        return f"{install} {words}"
+    return f"{{ {install} {words} || {install} --extra-index-url {shlex.quote(index)}{options} {words}; }}"
 
 
 def kept_commands(entry: Entry, python: str, folder: str) -> list[str]:
@@ -127,10 +130,10 @@ def try_commands(entry: Entry | None, requirements: Sequence[str], python: str, 
         "accelerated": bool(entry is None or entry.accelerator),
     }
     script = f'"{folder}/{TRY_REQUIREMENTS.name}"'
-    lines = " \\\n        ".join(map(shlex.quote, TRY_REQUIREMENTS.read_text(encoding="utf-8").splitlines()))
+    lines = TRY_REQUIREMENTS.read_text(encoding="utf-8").splitlines()
     installed = f'"{folder}/{_INSTALLED}"' if entry else "''"
     return (
-        [f"printf '%s\\n' \\\n        {lines} \\\n        > {script}"],
+        [printing(lines, f"> {script}")],
         f"{python} {script} {installed} {shlex.quote(json.dumps(asked, sort_keys=True))}",
     )
 
@@ -163,10 +166,7 @@ def own_pip_install(
     keep = "".join(f'-c "{each}" ' for each in kept)
 
     def attempts(words: str) -> str:
-        if not index:
-            return f"{install} {keep}{words}"
-        more = f"--extra-index-url {shlex.quote(index)} --retries 1"
-        return f"{{ {install} {keep}{words} || {install} {more} {keep}{words}; }}"
+        return _attempts(install, keep + words, index, " --retries 1")
 
     commands = []
     if locked:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, ClassVar
@@ -146,7 +147,9 @@ def _found(path: Path, text: str, pattern: str) -> tuple[str, Path, list[str]]:
         raise SourceProblem("file-unreadable", f"{text} cannot be read: {error.strerror}") from error
     here = expanded(text)
     hint = f"paths are relative to the file that names them; write {here.resolve()}" if here.exists() else ""
-    beside = [each.name for each in path.parent.iterdir()] if path.parent.is_dir() else []
+    beside: list[str] = []
+    with suppress(OSError, ValueError):  # the folder above need not be there, nor be one that may be looked into
+        beside = [each.name for each in path.parent.iterdir()]
     hint = hint or nearest(text, (*WORDS, *beside)) or "a path is relative to the folder of the file that names it"
     raise SourceProblem("file-not-found", f"there is no file or folder {text}", hint)
 

@@ -103,7 +103,7 @@ def _login(server: str) -> dict[str, str]:
         return {}
     try:
         known = netrc.netrc(str(path)).authenticators(host)
-    except (OSError, netrc.NetrcParseError) as error:
+    except (OSError, UnicodeDecodeError, netrc.NetrcParseError) as error:
         # the parser's own words may hold what stands there
         line = getattr(error, "lineno", None)
         where = f"{path}:{line}" if line else str(path)

@@ -13,11 +13,10 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 from modak_ansible.errors import ModakError
-from modak_ansible.stages.base import Answer, Outcome, Stage, module_error, noted, stages_of
+from modak_ansible.stages.base import Answer, Outcome, Stage, module_error, noted, stages_of, words_of_disk
 from modak_ansible.stages.opera import is_run_by_opera
 from modak_ansible.stages.packing import packed
 from modak_ansible.store.project import COLLECTION
-from modak_ansible.target.core.files import mend_of
 from modak_ansible.target.core.plan import Plan
 from modak_ansible.transport.lifeline import end_with_parent
 from modak_ansible.transport.retry import patiently
@@ -92,9 +91,8 @@ class StageAction(ActionBase):  # type: ignore[misc]
                     result.update(finish(self._outcome(stages)))
         except ModakError as error:
             result.update(failed=True, msg=str(error), exit_code=error.exit_code)
-        except OSError as error:  # such as a full disk under the project's own files
-            place = f"{error.filename}: " if error.filename else ""
-            result.update(failed=True, msg=f"on this machine, {place}{error.strerror or error}\n  {mend_of(error)}")
+        except OSError as error:
+            result.update(failed=True, msg=words_of_disk(error))
         return result
 
     def _stages(self, task_vars: dict[str, Any]) -> list[Stage]:

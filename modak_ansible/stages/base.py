@@ -17,6 +17,7 @@ from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.logs import note
 from modak_ansible.store.project import read_origin
 from modak_ansible.store.record import Record
+from modak_ansible.target.core.files import mend_of
 from modak_ansible.target.core.plan import Plan
 from modak_ansible.transport.rsync import Say
 from modak_ansible.transport.ssh import Connection, Way, connect
@@ -159,6 +160,12 @@ def until_ended(
             doing = f": {seen[:100]}" if news == "line" and seen else ""
             say(f"{status['step']}, {format_seconds(status['seconds'])}{doing}")
     return answer
+
+
+def words_of_disk(error: OSError) -> str:
+    """What is wrong with this machine's own files, such as a full disk under the project, and what to do about it."""
+    place = f"{error.filename}: " if error.filename else ""
+    return f"on this machine, {place}{error.strerror or error}\n  {mend_of(error)}"
 
 
 def module_error(name: str, answer: Answer) -> ModakError:

@@ -17,7 +17,7 @@ from modak_ansible.sources import kind_of
 from modak_ansible.stages.base import Outcome, Stage, until_ended
 from modak_ansible.stages.pack import ensure_packed
 from modak_ansible.target.core.files import Lock, make_private, write_whole
-from modak_ansible.target.core.plan import PlannedDataset
+from modak_ansible.target.core.plan import Plan, PlannedDataset
 from modak_ansible.target.core.staging import datasets_of
 from modak_ansible.target.datasets.dataset import Staged
 from modak_ansible.target.datasets.listed import Access
@@ -39,6 +39,11 @@ def ensure_dataset(stage: Stage) -> Outcome:
     return Outcome(
         any(outcome.changed for outcome in outcomes), "; ".join(outcome.message for outcome in outcomes), data
     )
+
+
+def data_of(plan: Plan) -> str:
+    """What data a plan wants, and in which form: deployments that want the same have it brought once."""
+    return " ".join(f"{dataset['digest']}{dataset.get('pack', '')}" for dataset in datasets_of(plan))
 
 
 def _ensure(stage: Stage, dataset: PlannedDataset) -> Outcome:

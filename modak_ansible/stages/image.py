@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from modak_ansible.catalogue import Entry, load_catalogue
@@ -52,7 +51,7 @@ def look_into_image(stage: Stage) -> Outcome:
         name: framework for name, framework in (found.get("frameworks") or {}).items() if is_version(framework)
     }
     seen = SeenImage(**{**found, **given, "python": image["python"], "frameworks": frameworks, "look": LOOK})
-    note_image(Path(read_origin(stage.store.plan_file)["state"]), seen)
+    note_image(read_origin(stage.store.plan_file)["state"], seen)
     there = ", ".join(f"{name} {version}" for name, version in frameworks.items())
     oci = f"; its tag is {seen.oci}" if seen.oci else ""
     return Outcome(
@@ -184,7 +183,7 @@ def _note(stage: Stage, there: ImageFacts) -> None:
     if seen and given and seen != given:
         image, address = stage.plan["image"], stage.plan["target"]["address"]
         if not stage.check:
-            state = Path(read_origin(stage.store.plan_file)["state"])
+            state = read_origin(stage.store.plan_file)["state"]
             forget_image(state, image["layers"][0]["source"], image["python"], address)
         message = f"{image['layers'][0]['source']} is another image than the one that was looked into"
         raise ModakError(f"{message}: its SHA-256 is {given[:12]}, not {seen[:12]}", hint=_LOOK_AGAIN)
@@ -203,7 +202,9 @@ def _refused(stage: Stage, refusal: ProbeRefusal) -> ModakError:
         reason, date = refusal["refused"], refusal["probed"]
         _remember(stage, entry, processor=refusal["processor"], reason=reason, date=date)
     error = refusal_error(refusal)
-    return ModakError(error.message, hint=f"{_ANOTHER}; to try this one again: {_again(entry.name)}")
+    return ModakError(
+        error.message, hint=f"{_ANOTHER}; to try this one again: modak catalogue build {entry.name} --again"
+    )
 
 
 def _note_lack(stage: Stage, package: str) -> None:
@@ -237,10 +238,6 @@ def _remember(stage: Stage, entry: Entry, **about: Any) -> None:
         **about,
     )
     note_refusal(read_origin(stage.store.plan_file)["state"], refusal)
-
-
-def _again(entry: str) -> str:
-    return f"modak catalogue build {entry} --again"
 
 
 def _message(plan: Plan, there: ImageFacts) -> str:

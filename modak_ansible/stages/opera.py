@@ -36,7 +36,10 @@ def find_opera_deployment(proc: Path = Path("/proc")) -> OperaDeployment:
         ModakError: there is none.
     """
     for pid in _ancestors(proc):
-        arguments = (proc / str(pid) / "cmdline").read_bytes().decode(errors="replace").split("\0")
+        try:
+            arguments = (proc / str(pid) / "cmdline").read_bytes().decode(errors="replace").split("\0")
+        except OSError:  # it is somebody else's, and hidden, as is what it descends from
+            break
         if any(Path(argument).name == "opera" for argument in arguments[:3]):
             folder = (proc / str(pid) / "cwd").resolve()
             return read_opera_storage(folder, _instance_path(arguments))

@@ -16,6 +16,7 @@ from modak_ansible.model.quantities import some_of
 from modak_ansible.planning.service import Planned, plan_all, plan_node, planned_from_file
 from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.reading.blueprint.training_reader import inputs_as_text
+from modak_ansible.stages.base import words_of_disk
 from modak_ansible.stages.opera import find_opera_deployment, is_run_by_opera
 from modak_ansible.stages.targets import targets_of
 from modak_ansible.store.project import find_blueprint
@@ -43,6 +44,8 @@ def plan_deployment(arguments: dict[str, Any], *, check: bool) -> dict[str, Any]
         targets = targets_of(planned, partial(_saved, check=check))
     except ModakError as error:
         raise AnsibleActionFail(str(error)) from None  # Ansible would show behind it what it came from
+    except OSError as error:
+        raise AnsibleActionFail(words_of_disk(error)) from None
     first = planned[0].plan
     notes = [f"{note.path} is not kept: {note.reason}" for note in first.notes]
     return {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import lzma
 import re
 import shutil
 import stat
@@ -19,10 +20,16 @@ from modak_ansible.store.cache import cache_folder
 
 SUFFIXES = (".csar", ".zip")
 _META = "TOSCA-Metadata/TOSCA.meta"
+# What no name holds: what moves a cursor, and what stands for bytes that are no UTF-8.
+_NO_TEXT = re.compile("[\x00-\x1f\ud800-\udfff]")
 # Longest ago that a ZIP archive can tell.
 _DATE = (1980, 1, 1, 0, 0, 0)
 _MAX_BYTES = 2 * 10**9
 _MAX_FILES = 50_000
+# What zipfile raises at a damaged archive, besides an OSError without a number.
+_UNREADABLE = (
+    zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError, RuntimeError, UnicodeDecodeError,
+)  # fmt: skip
 
 
 class InvalidPackage(ModakError):
@@ -73,8 +80,17 @@ def unpack(path: Path) -> Path:
             if not _is_there(folder, members):
                 _extract(package, members, folder)
             return folder / entry
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+    except (*_UNREADABLE, OSError) as error:
+        if isinstance(error, OSError) and error.errno:  # the system's, and no word of bzip2's on damaged data
+            raise
         raise InvalidPackage(f"this is no archive that can be read: {error}", location=place) from error
+
+
+def is_member_name(name: str) -> bool:
+    """Whether a name stands for a file below the folder that an archive is unpacked in, on whichever system."""
+    parts = PurePosixPath(name).parts
+    is_outside = name.startswith("/") or ".." in parts or "\\" in name or re.match(r"[A-Za-z]:", name)
+    return bool(parts) and not is_outside and not _NO_TEXT.search(name)
 
 
 def _checked(package: zipfile.ZipFile, place: Location) -> list[zipfile.ZipInfo]:
@@ -82,22 +98,26 @@ def _checked(package: zipfile.ZipFile, place: Location) -> list[zipfile.ZipInfo]
     members = package.infolist()
     if len(members) > _MAX_FILES or sum(member.file_size for member in members) > _MAX_BYTES:
         raise InvalidPackage("it holds more than 50,000 files or 2 GB, which is no blueprint", location=place)
-    seen: set[str] = set()
+    seen: set[PurePosixPath] = set()
     for member in members:
         name = member.filename
         kind = stat.S_IFMT(member.external_attr >> 16)
-        parts = PurePosixPath(name).parts
-        is_outside = name.startswith("/") or ".." in parts or "\\" in name or re.match(r"[A-Za-z]:", name)
-        if is_outside or not parts or any(ord(letter) < 32 for letter in name):
+        if not is_member_name(name):
             raise InvalidPackage(f"it holds {name!r}, which is not below its folder", location=place)
         if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
             raise InvalidPackage(f"it holds {name}, which is a link or a device", location=place)
         if member.flag_bits & 1:
             raise InvalidPackage(f"it holds {name}, which is encrypted", location=place)
-        if name.rstrip("/") in seen:
-            raise InvalidPackage(f"it holds {name} twice", location=place)
-        seen.add(name.rstrip("/"))
-    return [member for member in members if not member.is_dir()]
+        path = PurePosixPath(name)
+        if path in seen:
+            raise InvalidPackage(f"it holds {path} twice", location=place)
+        seen.add(path)
+    files = [member for member in members if not member.is_dir()]
+    paths = {PurePosixPath(member.filename) for member in files}
+    for path in sorted(seen):
+        if above := next((folder for folder in path.parents if folder in paths), None):
+            raise InvalidPackage(f"it holds {path}, and {above} is a file", location=place)
+    return files
 
 
 def _entry(package: zipfile.ZipFile, members: list[zipfile.ZipInfo], place: Location) -> str:

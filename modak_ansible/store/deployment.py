@@ -15,8 +15,8 @@ from modak_ansible.target.core.files import changed_at, make_private, open_priva
 from modak_ansible.target.core.plan import Plan
 from modak_ansible.target.jobs.situation import LIVING, UNKNOWN
 
-# In a project's state folder.
-FOLDER = "deployments"
+# Folders in a project's state folder.
+FOLDER, BUILDS = "deployments", "builds"  # the latter of plans that are carried out for their image alone
 _SAVED = "saved"
 # What tells one way to a target, and one queue there, from another.
 _QUEUE = ("address", "username", "port", "identity_file", "local", "workspace")

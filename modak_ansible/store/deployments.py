@@ -8,7 +8,14 @@ from pathlib import Path
 
 from modak_ansible.errors import ModakError, UsageError, nearest
 from modak_ansible.store.deployment import FOLDER, DeploymentStore
-from modak_ansible.store.project import blueprint_state, find_blueprint, is_packed, moved_with, state_folder
+from modak_ansible.store.project import (
+    blueprint_state,
+    find_blueprint,
+    is_packed,
+    moved_with,
+    node_names,
+    state_folder,
+)
 
 
 def known_deployments(state: Path) -> list[DeploymentStore]:
@@ -36,7 +43,7 @@ def _newest() -> DeploymentStore:
 
 def _there(known: list[DeploymentStore]) -> list[DeploymentStore]:
     """Those that were not undone; all where all were."""
-    return [deployment_store for deployment_store in known if not deployment_store.record.get("undeployed")] or known
+    return [store for store in known if not store.record.get("undeployed")] or known
 
 
 def not_superseded(known: list[DeploymentStore]) -> list[DeploymentStore]:
@@ -65,7 +72,7 @@ def find_deployments(text: str) -> list[DeploymentStore]:
         UsageError: there is none.
     """
     known = known_deployments(state_folder(Path.cwd()))
-    named = [deployment_store for deployment_store in known if deployment_store.folder.name == text]
+    named = [store for store in known if store.name == text]
     if named:
         return named
     try:
@@ -110,16 +117,14 @@ def find_trainings(text: str | None, training: str | None = None) -> list[Deploy
         elif not (found := [store for store in found if not store.is_aside]):
             raise UsageError(f"no training of {text} was deployed from here", hint=f"there is {', '.join(names)}")
     there = _there(found)
-    nodes = _nodes_of(text) if len(there) > 1 else None
-    current = [
-        deployment_store for deployment_store in there if nodes is None or _node_of(deployment_store) in nodes
-    ] or there[-1:]
-    newest = {each.plan.get("training", ""): each for each in current}
-    meant = [each for name, each in newest.items() if training in (None, name, _node_of(each))]
+    nodes = node_names(find_blueprint(text)) if len(there) > 1 else None
+    current = [store for store in there if nodes is None or _node_of(store) in nodes] or there[-1:]
+    newest = {store.plan.get("training", ""): store for store in current}
+    meant = [store for name, store in newest.items() if training in (None, name, _node_of(store))]
     if not meant:
         hint = nearest(training or "", list(newest)) or "modak status lists them"
         raise UsageError(f"{text} has no deployment of a training {training}", hint=hint)
-    return sorted(meant, key=lambda each: natural(each.plan.get("training", "")))
+    return sorted(meant, key=lambda store: natural(store.plan.get("training", "")))
 
 
 def natural(text: str) -> list[tuple[float, str]]:
@@ -132,17 +137,6 @@ def _node_of(known: DeploymentStore) -> str:
     """The blueprint's node of a deployment; a sweep's points share it."""
     noted = known.origin
     return str(noted.get("node") or known.plan.get("training", ""))
-
-
-def _nodes_of(text: str) -> set[str] | None:
-    """The names of a blueprint's nodes; None where they cannot be told as simply as this."""
-    import yaml
-
-    try:
-        template = yaml.safe_load(find_blueprint(text).read_bytes())
-        return set(template["topology_template"]["node_templates"])
-    except (ModakError, OSError, yaml.YAMLError, KeyError, TypeError):
-        return None
 
 
 def deployments_of(blueprint: Path, *, aside: bool = False) -> list[DeploymentStore]:

@@ -6,6 +6,7 @@ import os
 import stat
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from modak_ansible.errors import UsageError, nearest
 from modak_ansible.store.csar import SUFFIXES, packages_folder, unpack
@@ -33,6 +34,11 @@ def shipped(name: str) -> Path:
     return (
         checkout if (_PACKAGE.parent / "pyproject.toml").is_file() and checkout.exists() else _PACKAGE / "share" / name
     )
+
+
+def shipped_blueprints() -> list[str]:
+    """The names of the blueprints that ship."""
+    return sorted(path.parent.name for path in (shipped("tosca") / "blueprints").glob("*/service.yaml"))
 
 
 def project_root(start: Path) -> Path:
@@ -124,12 +130,23 @@ def find_blueprint(text: str) -> Path:
     shipped_one = shipped("tosca") / "blueprints" / text / "service.yaml"
     if shipped_one.is_file() and "/" not in text:
         return shipped_one
-    names = sorted(path.parent.name for path in (shipped("tosca") / "blueprints").glob("*/service.yaml"))
-
     if path.suffix == ".py":
         raise no_script(path)
-    hint = nearest(Path(text).name, names)
+    hint = nearest(Path(text).name, shipped_blueprints())
     raise UsageError(f"there is no blueprint {text}", hint=hint or "give the folder of a blueprint or its service.yaml")
+
+
+def node_names(template: Path) -> set[str] | None:
+    """The names of a service template's nodes, be there mistakes in it; None where they cannot be told."""
+    import yaml  # noqa: PLC0415 - of what is not asked for by a blueprint none is read
+
+    try:  # no value is made of it: what looks like a date need not be one
+        node: Any = yaml.compose(template.read_bytes(), Loader=yaml.SafeLoader)
+        for key in ("topology_template", "node_templates"):
+            node = next(value for name, value in node.value if name.value == key)
+        return {name.value for name, _ in node.value}
+    except (OSError, yaml.YAMLError, AttributeError, StopIteration, TypeError, ValueError):
+        return None
 
 
 def no_script(path: Path) -> UsageError:

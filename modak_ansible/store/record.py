@@ -242,13 +242,9 @@ class Record:
             state = self.read()
             known = state.get("stages", {}).get(name, {})
             if done and (done.get("changed") or known.get("state") != done.get("state")):
-                if "target" in other:
-                    state["target"] = other["target"]
-                if "image" in other:
-                    state["image"] = other["image"]
-                if "data" in other:
-                    state["data"] = other["data"]
-                self._write({**state, "stages": {**state.get("stages", {}), name: done}, "stage": name})
+                shared = cast(RecordData, {key: other.get(key) for key in ("target", "image", "data") if key in other})
+                stages = {**state.get("stages", {}), name: done}
+                self._write({**state, **shared, "stages": stages, "stage": name})
 
     def _write(self, state: RecordData) -> None:
         write_json(self.path, {**state, "updated": time.time()})

@@ -11,7 +11,7 @@ from modak_ansible.target.core.files import expanded
 
 SUFFIX = ".yaml"
 _FOLDER = "known"
-_ENDS = (SUFFIX, ".yml", ".json")
+FILE_ENDINGS = (SUFFIX, ".yml", ".json")  # of what holds a target
 
 
 def targets_folder() -> Path:
@@ -46,7 +46,7 @@ def target_file(text: str) -> Path:
     path = expanded(text)
     if path.is_file():
         return path
-    if "/" in text or path.suffix in _ENDS:
+    if "/" in text or path.suffix in FILE_ENDINGS:
         raise UsageError(f"there is no target file {text}", hint="modak targets lists those that have names")
     if "@" in text:
         hint = f"give it one: modak discover {text} --save NAME"

@@ -20,7 +20,11 @@ from modak_ansible.transport.ssh import Connection
 
 Say = Callable[[str], None]
 
-_OPTIONS = ("--partial", "--append-verify", "--times", "--copy-links", "--no-motd", "--info=progress2", "--outbuf=L")
+# Paths reach the target's rsync as they are (--protect-args): whether its shell reads them, too, changed with 3.2.4.
+_OPTIONS = (
+    "--partial", "--append-verify", "--times", "--copy-links", "--no-motd", "--info=progress2", "--outbuf=L",
+    "--protect-args",
+)  # fmt: skip
 
 # rsync's exit code where a file went away meanwhile; who pulls looks at what arrived.
 _VANISHED = 24
@@ -38,8 +42,7 @@ def push(connection: Connection, files: Sequence[Path], folder: str, say: Say) -
         ModakError: rsync is missing, or the disk is full.
         TargetUnreachable: the connection broke, and stayed so.
     """
-    destination = f"{_remote(connection)}{_quoted(connection, folder)}/"
-    _rsync(connection, [*map(str, files), destination], say, f"on the target, at {folder}")
+    _rsync(connection, [*map(str, files), _there(connection, folder)], say, f"on the target, at {folder}")
 
 
 def push_below(connection: Connection, root: Path, names: Sequence[str], folder: str, say: Say) -> None:
@@ -51,8 +54,8 @@ def push_below(connection: Connection, root: Path, names: Sequence[str], folder:
         ModakError, TargetUnreachable: as :func:`push`.
     """
     options = ["--no-times", "--chmod=D700,F600", "--from0", "--files-from=-"]
-    destination = f"{_remote(connection)}{_quoted(connection, folder)}/"
-    _rsync(connection, [*options, f"{root}/", destination], say, f"on the target, at {folder}", _listed(names))
+    arguments = [*options, f"{root}/", _there(connection, folder)]
+    _rsync(connection, arguments, say, f"on the target, at {folder}", _listed(names))
 
 
 def pull(connection: Connection, folder: str, paths: Sequence[str], destination: Path, say: Say) -> None:
@@ -62,15 +65,9 @@ def pull(connection: Connection, folder: str, paths: Sequence[str], destination:
         ModakError, TargetUnreachable: as :func:`push`.
     """
     make_private(destination)
-    place = f"on this machine, at {destination}"
-    source = f"{_remote(connection)}{_quoted(connection, folder)}/"
-    _rsync(
-        connection,
-        ["--ignore-missing-args", "--from0", "--files-from=-", source, f"{destination}/"],
-        say,
-        place,
-        _listed(paths),
-    )
+    options = ["--ignore-missing-args", "--from0", "--files-from=-"]
+    arguments = [*options, _there(connection, folder), f"{destination}/"]
+    _rsync(connection, arguments, say, f"on this machine, at {destination}", _listed(paths))
 
 
 def _listed(names: Sequence[str]) -> bytes:
@@ -78,12 +75,11 @@ def _listed(names: Sequence[str]) -> bytes:
     return "\0".join(f"./{name}" for name in names).encode()
 
 
-def _remote(connection: Connection) -> str:
-    return "" if connection.is_local else f"{connection.address}:"
-
-
-def _quoted(connection: Connection, path: str) -> str:
-    return path if connection.is_local else shlex.quote(path)
+def _there(connection: Connection, folder: str) -> str:
+    """A folder of the target as rsync takes it; it wants brackets around an address of IPv6."""
+    address = connection.address
+    host = f"[{address}]:" if ":" in address else f"{address}:"
+    return f"{folder}/" if connection.is_local else f"{host}{folder}/"
 
 
 def require_rsync() -> None:
@@ -159,6 +155,9 @@ def _raise_transfer_error(connection: Connection, code: int, errors: str, place:
         raise ModakError(f"{lack} {place}", hint=hint)
     if "command not found" in errors:
         raise ModakError("rsync is not on the target", hint="install rsync there")
+    if "is your shell clean" in errors:
+        hint = "let ~/.bashrc and the like write only where there is a terminal: [ -t 1 ] && echo ..."
+        raise ModakError("the shell on the target writes text of its own, which rsync takes for its answer", hint=hint)
     lines = [line for line in errors.splitlines() if line.strip()]
     said = next((line for line in lines if line.startswith("rsync:")), lines[-1] if lines else f"code {code}")
     if is_remote and (refused := connection.refused(errors)):

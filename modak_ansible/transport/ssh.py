@@ -17,7 +17,7 @@ from modak_ansible.errors import LoginRefused, ModakError, TargetUnreachable, la
 from modak_ansible.store.machines import MachineStore, hosts_of
 from modak_ansible.store.project import control_folder
 from modak_ansible.store.testbeds import TESTBED, owner_of, running
-from modak_ansible.target.core.files import expanded, read_json, write_whole
+from modak_ansible.target.core.files import expanded, read_json, read_text, write_whole
 from modak_ansible.target.core.plan import Target as PlannedTarget
 
 if TYPE_CHECKING:
@@ -279,8 +279,12 @@ def connect(
 
 
 def _knows_testbed(testbed: Path) -> bool:
-    own = expanded("~/.ssh/config")
-    return (testbed / "ssh_config").exists() or (own.exists() and TESTBED in own.read_text(errors="replace"))
+    return (testbed / "ssh_config").exists() or TESTBED in _own_configuration()
+
+
+def _own_configuration() -> str:
+    """What the user's own file says; what that includes is not looked at."""
+    return read_text(expanded("~/.ssh/config"))
 
 
 def _text(said: bytes) -> str:
@@ -323,6 +327,11 @@ def _configuration(
         # whatever the user's own configuration says: a key that nobody compared may be anybody's
         "    StrictHostKeyChecking yes",
         "    BatchMode yes",
+        # what the user has run there by hand, such as tmux, would come in place of our commands
+        "    RequestTTY no",
+        *(
+            ["    RemoteCommand none"] if "remotecommand" in _own_configuration().lower() else []
+        ),  # OpenSSH 7.6 or later
         f"    ConnectTimeout {_CONNECT_SECONDS}",
         "    ServerAliveInterval 15",
         "    ServerAliveCountMax 4",

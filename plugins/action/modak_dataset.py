@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from modak_ansible.stages.action import StageAction
-from modak_ansible.stages.dataset import datasets_of, ensure_dataset
+from modak_ansible.stages.dataset import data_of, ensure_dataset
 
 
 class ActionModule(StageAction):
@@ -15,4 +15,4 @@ class ActionModule(StageAction):
         return ensure_dataset(stage)
 
     def subject(self, plan):
-        return " ".join(dataset["digest"] for dataset in datasets_of(plan))
+        return data_of(plan)

@@ -54,11 +54,14 @@ def main():
         required_if=[("action", "commit", ["source"]), ("action", "download", ["source"])],
         supports_check_mode=True,
     )
+    answer(module, lambda: perform(module))
+
+
+def perform(module):
     workspace, dataset = Workspace(module.params["workspace"]), module.params["dataset"]
     if dataset["sources"][0]["kind"] == "on_target":
-        answer(module, lambda: look(PresentData(workspace, dataset), module, workspace))
-    store = DatasetStore(workspace, dataset)
-    answer(module, lambda: act(store, module, workspace))
+        return look(PresentData(workspace, dataset), module, workspace)
+    return act(DatasetStore(workspace, dataset), module, workspace)
 
 
 def look(data, module, workspace):

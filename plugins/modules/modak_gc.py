@@ -45,18 +45,15 @@ def main():
 
 def act(module):
     workspace = Workspace(module.params["workspace"])
-    garbage = Garbage(workspace, module.params["older_than"])
     remove, only = module.params["action"] == "remove" and not module.check_mode, module.params["only"] or None
-    removed = garbage.remove(only) if remove else []
-    found = [each.as_dict() for each in garbage.survey()]
+    here = Garbage(workspace, module.params["older_than"]).collect(remove=remove, only=only)
     there = collect(workspace, module.params["hosts"], module.params["older_than"], remove=remove, only=only)
-    removed += there.removed
     return {
-        "changed": bool(removed),
+        "changed": bool(here["removed"] + there.removed),
         "workspace": str(workspace.path),
-        "removed": removed,
-        "garbage": [each for each in found if not each["keep"]] + there.garbage,
-        "kept": [each for each in found if each["keep"]] + there.kept,
+        "removed": here["removed"] + there.removed,
+        "garbage": here["garbage"] + there.garbage,
+        "kept": here["kept"] + there.kept,
         "problems": there.problems,
     }
 

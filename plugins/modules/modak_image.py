@@ -70,10 +70,12 @@ def main():
         },
         supports_check_mode=True,
     )
-    params = module.params
+    answer(module, lambda: act(store_of(module.params), module))
+
+
+def store_of(params):
     kind = PublishedImage if params["place"] or params["action"] in ("sign", "verify") else ImageStore
-    store = kind(Workspace(params["workspace"]), params["image"], params["site"], params["secrets"])
-    answer(module, lambda: act(store, module))
+    return kind(Workspace(params["workspace"]), params["image"], params["site"], params["secrets"])
 
 
 def act(store, module):

@@ -14,7 +14,8 @@ from workers import keep_images, own_testbed, provide_images
 # What takes longest begins first; what needs no testbed does, while the testbeds' images are built.
 FIRST = (
     "test_deployment", "test_runtime", "test_mnist_cnn", "test_checkpoints", "test_programs", "test_gc", "test_verbs",
-    "test_three_doors", "test_check", "test_testbed_role", "test_tuning", "test_bench", "test_arrays", "test_campaigns", "test_bad_targets",
+    "test_ranks", "test_three_doors", "test_strategies", "test_check", "test_testbed_role", "test_tuning", "test_bench",
+    "test_arrays", "test_campaigns", "test_bad_targets",
 )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 import yaml
-from cluster import ROOT, modak
+from cluster import ROOT, Project, modak
 
 pytestmark = pytest.mark.testbed
 
@@ -49,25 +49,31 @@ def test_what_is_written_validates_and_plans(project, scheduler, blueprint):
     assert checked.returncode == 0, checked.stdout
 
 
-def test_a_folder_for_a_request(project):
-    discovered(project, "--job", "-o", "out")
+@pytest.fixture(scope="module")
+def written(testbed, tmp_path_factory):
+    """A folder with a target, out/, which was found out with a job."""
+    made = Project(tmp_path_factory.mktemp("written") / "project", testbed)
+    discovered(made, "--job", "-o", "out")
+    return made.path
+
+
+def test_a_folder_for_a_request(written):
     request = ROOT / "docs" / "example" / "request.json"
-    planned = modak("plan", request, "--target", "out/target.yaml", "--json", cwd=project.path)
+    planned = modak("plan", request, "--target", "out/target.yaml", "--json", cwd=written)
     if planned.returncode:
         assert "testbed" in planned.stderr, planned.stderr  # the request names a target of its own
-    template = yaml.safe_load((project.path / "out" / "target.yaml").read_text())
+    template = yaml.safe_load((written / "out" / "target.yaml").read_text())
     node = template["topology_template"]["node_templates"]["cluster"]
     assert node["type"] == "modak.nodes.Slurm"
     assert node["capabilities"]["scratch"]["properties"]["path"] == "/scratch"
-    again = modak("discover", "-o", "out", cwd=project.path)
+    again = modak("discover", "-o", "out", cwd=written)
     assert again.returncode == 2
     assert "is there already" in again.stderr
 
 
-def test_the_node_that_is_written_deploys(project):
+def test_the_node_that_is_written_deploys(project, written):
     """Its target, word for word, in a blueprint of one's own."""
-    discovered(project, "--job", "-o", "out")
-    template = yaml.safe_load((project.path / "out" / "target.yaml").read_text())
+    template = yaml.safe_load((written / "out" / "target.yaml").read_text())
     project.target = template["topology_template"]["node_templates"]["cluster"]
     validated = modak("validate", project.write(), cwd=project.path)
     assert validated.returncode == 0, validated.stdout

@@ -91,11 +91,18 @@ def run(python: str, folder: Path, word: str = "train", script: Path = SCRIPT, *
     return json.loads(last) if last.startswith("{") else {}
 
 
-def test_a_script_is_traced_as_it_is(pytorch_python: str, tmp_path: Path) -> None:
-    run(pytorch_python, tmp_path, MODAK_TRACE="memory")
-    need = need_from(tmp_path, "key", "train")
+@pytest.fixture(scope="module")
+def traced(pytorch_python: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the script was traced as it is."""
+    folder = tmp_path_factory.mktemp("traced")
+    run(pytorch_python, folder, MODAK_TRACE="memory", MODAK_CHOICES="")
+    return folder
+
+
+def test_a_script_is_traced_as_it_is(pytorch_python: str, tmp_path: Path, traced: Path) -> None:
+    need = need_from(traced, "key", "train")
     assert need is not None
-    assert not (tmp_path / "model.pt").exists()
+    assert not (traced / "model.pt").exists()
     assert need.gradients == need.parameters
     assert 2 * need.parameters <= need.state <= 2 * need.parameters + 1000
     trains, evaluates = need.loops
@@ -247,11 +254,11 @@ def test_what_is_computed_again_is_the_same_to_the_bit(pytorch_python: str, tmp_
     assert (choice["applied"], choice["reason"]) == ("recomputed", "4 blocks")
 
 
-def test_what_is_computed_again_needs_less(pytorch_python: str, tmp_path: Path) -> None:
+def test_what_is_computed_again_needs_less(pytorch_python: str, tmp_path: Path, traced: Path) -> None:
+    run(pytorch_python, tmp_path, MODAK_TRACE="memory", MODAK_CHOICES="memory=recomputed")
     peaks = []
-    for choices in ("", "memory=recomputed"):
-        run(pytorch_python, tmp_path, MODAK_TRACE="memory", MODAK_CHOICES=choices)
-        need = need_from(tmp_path, "key", "train")
+    for folder in (traced, tmp_path):
+        need = need_from(folder, "key", "train")
         assert need is not None
         peaks.append(need.loops[0].tensors[1])
     assert peaks[1] < 0.6 * peaks[0]

@@ -170,16 +170,24 @@ def test_errors_are_one_line(framework: Framework, drawn: Path, tmp_path: Path) 
     assert not (tmp_path / "metrics.json").exists()
 
 
+STEPS = ("--epochs", 1, "--images", 640, "--dropout", 0, "--learning-rate", 0.1, "--check-gradients")
+
+
+@pytest.fixture(scope="module")
+def plain(pytorch_python: str, drawn: Path, tmp_path_factory: pytest.TempPathFactory) -> dict:
+    """What a training without switches measures, which each of the switches is compared with."""
+    framework = Framework("PyTorch", pytorch_python, "pytorch.py")
+    return train(framework, drawn, tmp_path_factory.mktemp("plain") / "metrics.json", *STEPS)
+
+
 @pytest.mark.parametrize(
     "switches",
     [("--memory-format", "channels_last"), ("--input", "loader"), ("--compiler", "none", "--matmul", "default")],
 )
 def test_switches_that_keep_the_numerics(
-    pytorch: Framework, drawn: Path, tmp_path: Path, switches: tuple[str, ...]
+    pytorch: Framework, drawn: Path, tmp_path: Path, plain: dict, switches: tuple[str, ...]
 ) -> None:
-    arguments = ("--epochs", 1, "--images", 640, "--dropout", 0, "--learning-rate", 0.1, "--check-gradients")
-    plain = train(pytorch, drawn, tmp_path / "plain.json", *arguments)
-    switched = train(pytorch, drawn, tmp_path / "switched.json", *arguments, *switches)
+    switched = train(pytorch, drawn, tmp_path / "switched.json", *STEPS, *switches)
     assert switched["first_losses"] == pytest.approx(plain["first_losses"], rel=1e-5)
     assert switched["switches"][switches[0][2:].replace("-", "_")] == switches[1]
     # some processors round so that a maximum falls on another pixel than in double precision

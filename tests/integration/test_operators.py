@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from modak_ansible.catalogue import load_catalogue
-from modak_ansible.recipes.libraries import FOLDER, PYTHON, library_commands
+from modak_ansible.recipes.libraries import library_commands
+from modak_ansible.recipes.libraries.place import FOLDER, PYTHON
 
 pytestmark = pytest.mark.testbed
 ENTRY = next(entry for entry in load_catalogue().entries if entry.name == "pytorch-2.13-cpu-ops")

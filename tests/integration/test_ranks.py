@@ -162,16 +162,20 @@ WAYS = [
 ]  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def lasting_alone(pytorch_python: str) -> dict:
+    return results(pytorch_python, "lasting", world=1)[0]
+
+
 @pytest.mark.parametrize("choices", WAYS)
-def test_other_sums_learn_as_well(pytorch_python, tmp_path, choices):
+def test_other_sums_learn_as_well(pytorch_python, tmp_path, lasting_alone, choices):
     """Not the same, which shows that they act; but the loss falls as far, and both ranks have the same weights."""
-    alone = results(pytorch_python, "lasting", world=1)[0]
     for rank in range(2):
         (tmp_path / "ranks" / str(rank)).mkdir(parents=True)
     applied = str(tmp_path / "ranks" / "RANK" / "applied.json")
     together = results(pytorch_python, "lasting", world=2, MODAK_CHOICES=choices, MODAK_APPLIED=applied)
     assert together[0] == together[1]
-    for case, expected in alone.items():
+    for case, expected in lasting_alone.items():
         assert together[0][case] != pytest.approx(expected, rel=1e-6)
         assert expected[-1] < 0.2 * expected[1]
         assert together[0][case][-1] < 0.25 * expected[1]

@@ -9,6 +9,8 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -32,12 +34,16 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def place_of(folder: Path, data: Path) -> Path:
+    """Where a script runs: the data beside it, as the examples of PyTorch have them."""
+    (folder / "data").symlink_to(data)
+    (folder / "code").mkdir()
+    return folder / "code"
+
+
 @pytest.fixture
 def folder(data: Path, tmp_path: Path) -> Path:
-    """Where a script runs: the data beside it, as the examples of PyTorch have them."""
-    (tmp_path / "data").symlink_to(data)
-    (tmp_path / "code").mkdir()
-    return tmp_path / "code"
+    return place_of(tmp_path, data)
 
 
 def with_line(text: str) -> str:
@@ -121,8 +127,22 @@ def test_keras(keras_results: dict[str, str], case: str) -> None:
 PLAIN = (HERE / "plain_pytorch.py").read_text()
 
 
-def test_an_unmodified_script_trains_to_the_bit_as_ever_and_is_reported_on(pytorch_python: str, folder: Path) -> None:
-    plain = train(pytorch_python, folder, PLAIN, acts=False)
+@pytest.fixture(scope="module")
+def by_itself(pytorch_python: str, data: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Run]:
+    """What the script does by itself, by its arguments; each is run once."""
+
+    @cache
+    def trained(*arguments: str) -> Run:
+        folder = place_of(tmp_path_factory.mktemp("plain"), data)
+        return train(pytorch_python, folder, PLAIN, *arguments, acts=False)
+
+    return trained
+
+
+def test_an_unmodified_script_trains_to_the_bit_as_ever_and_is_reported_on(
+    pytorch_python: str, folder: Path, by_itself: Callable[..., Run]
+) -> None:
+    plain = by_itself()
     assert plain.code == 0, plain.errors
     assert len(plain.losses) == 10
     ours = train(
@@ -139,16 +159,20 @@ def test_an_unmodified_script_trains_to_the_bit_as_ever_and_is_reported_on(pytor
     assert ours.report["frameworks"]["torch"]["import_seconds"] > 0
 
 
-def test_the_line_does_nothing_outside_of_a_plan(pytorch_python: str, folder: Path) -> None:
-    plain = train(pytorch_python, folder, PLAIN, acts=False)
+def test_the_line_does_nothing_outside_of_a_plan(
+    pytorch_python: str, folder: Path, by_itself: Callable[..., Run]
+) -> None:
+    plain = by_itself()
     lined = train(pytorch_python, folder, with_line(PLAIN))
     assert (lined.output, lined.report["choices"]) == (plain.output, {})
 
 
 @pytest.mark.parametrize("workers", ["0", "1"])
-def test_samples_in_memory_change_no_bit(pytorch_python: str, folder: Path, workers: str) -> None:
+def test_samples_in_memory_change_no_bit(
+    pytorch_python: str, folder: Path, by_itself: Callable[..., Run], workers: str
+) -> None:
     """With dropout, so that the script's own stream of random numbers shows."""
-    plain = train(pytorch_python, folder, PLAIN, "--workers", workers, "--epochs", "3", acts=False)
+    plain = by_itself("--workers", workers, "--epochs", "3")
     ours = train(
         pytorch_python, folder, with_line(PLAIN), "--workers", workers, "--epochs", "3", MODAK_CHOICES="input=memory"
     )
@@ -156,8 +180,10 @@ def test_samples_in_memory_change_no_bit(pytorch_python: str, folder: Path, work
     assert ours.output == plain.output
 
 
-def test_what_reassociates_agrees_in_the_first_steps(pytorch_python: str, folder: Path) -> None:
-    plain = train(pytorch_python, folder, PLAIN, "--epochs", "1", "--dropout", "0", acts=False)
+def test_what_reassociates_agrees_in_the_first_steps(
+    pytorch_python: str, folder: Path, by_itself: Callable[..., Run]
+) -> None:
+    plain = by_itself("--epochs", "1", "--dropout", "0")
     choices = "input=memory matmul=onednn memory_format=channels_last"
     ours = train(pytorch_python, folder, with_line(PLAIN), "--epochs", "1", "--dropout", "0", MODAK_CHOICES=choices)
     assert (ours.applied("memory_format"), ours.applied("input")) == ("channels_last", "memory")
@@ -167,8 +193,10 @@ def test_what_reassociates_agrees_in_the_first_steps(pytorch_python: str, folder
     )
 
 
-def test_a_smaller_number_format_is_another_result_of_the_same_kind(pytorch_python: str, folder: Path) -> None:
-    plain = train(pytorch_python, folder, PLAIN, "--epochs", "1", "--dropout", "0", acts=False)
+def test_a_smaller_number_format_is_another_result_of_the_same_kind(
+    pytorch_python: str, folder: Path, by_itself: Callable[..., Run]
+) -> None:
+    plain = by_itself("--epochs", "1", "--dropout", "0")
     ours = train(
         pytorch_python, folder, with_line(PLAIN), "--epochs", "1", "--dropout", "0", MODAK_CHOICES="precision=bf16"
     )
@@ -180,8 +208,8 @@ def test_a_smaller_number_format_is_another_result_of_the_same_kind(pytorch_pyth
 
 
 @pytest.mark.skipif(not shutil.which("g++"), reason="inductor needs a C++ compiler")
-def test_a_compiled_model(pytorch_python: str, folder: Path) -> None:
-    plain = train(pytorch_python, folder, PLAIN, "--epochs", "1", "--dropout", "0", acts=False)
+def test_a_compiled_model(pytorch_python: str, folder: Path, by_itself: Callable[..., Run]) -> None:
+    plain = by_itself("--epochs", "1", "--dropout", "0")
     ours = train(
         pytorch_python, folder, with_line(PLAIN), "--epochs", "1", "--dropout", "0", MODAK_CHOICES="compiler=inductor"
     )
@@ -191,8 +219,10 @@ def test_a_compiled_model(pytorch_python: str, folder: Path) -> None:
     )
 
 
-def test_a_compiler_that_fails_leaves_the_training_as_it_was_written(pytorch_python: str, folder: Path) -> None:
-    plain = train(pytorch_python, folder, PLAIN, "--epochs", "1", acts=False)
+def test_a_compiler_that_fails_leaves_the_training_as_it_was_written(
+    pytorch_python: str, folder: Path, by_itself: Callable[..., Run]
+) -> None:
+    plain = by_itself("--epochs", "1")
     for compiler, reason in (("false", "it failed"), ("/nowhere/g++", "it needs a C++ compiler")):
         ours = train(
             pytorch_python, folder, with_line(PLAIN), "--epochs", "1", MODAK_CHOICES="compiler=inductor", CXX=compiler

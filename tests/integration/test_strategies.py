@@ -75,14 +75,20 @@ def test_two_copies_in_two_parts_each_learn_what_one_process_learns(pytorch_pyth
             assert together[case] == pytest.approx(expected, rel=1e-3, abs=2e-5), case
 
 
+@pytest.fixture(scope="module")
+def saved_alone(pytorch_python: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict]:
+    """The file that one process saves, and what it says."""
+    file = tmp_path_factory.mktemp("saved") / "alone.pt"
+    (alone,) = outputs(pytorch_python, MODELS, "save", str(file), world=1)
+    return file, alone
+
+
 @pytest.mark.parametrize("strategy", ["fsdp", "tensor", "pipeline"])
-def test_what_ranks_save_is_the_file_of_one_process(pytorch_python, tmp_path, strategy):
-    (alone,) = outputs(pytorch_python, MODELS, "save", str(tmp_path / "alone.pt"), world=1)
+def test_what_ranks_save_is_the_file_of_one_process(pytorch_python, tmp_path, saved_alone, strategy):
+    file, alone = saved_alone
     for together in outputs(pytorch_python, MODELS, "save", str(tmp_path / "shared.pt"), MODAK_STRATEGY=strategy):
         assert together["saved"] == pytest.approx(alone["saved"], rel=1e-3, abs=2e-5)
-    (same,) = run(
-        pytorch_python, HERE / "same_files.py", str(tmp_path / "alone.pt"), str(tmp_path / "shared.pt"), world=1
-    )
+    (same,) = run(pytorch_python, HERE / "same_files.py", str(file), str(tmp_path / "shared.pt"), world=1)
     assert same.code == 0, same.errors
 
 

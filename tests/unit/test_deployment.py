@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from types import SimpleNamespace
 import ansible_runner
 import pytest
 
-from modak_ansible.deployment.playbook import _no_leftovers, _Watcher, own_signals, run_playbook
+from modak_ansible.deployment.playbook import _environment, _no_leftovers, _Watcher, own_signals, run_playbook
 from modak_ansible.errors import FAILED, TARGET_UNREACHABLE, TimeIsOver
 
 
@@ -140,3 +141,10 @@ def test_ctrl_c_is_no_deadline(monkeypatch):
     monkeypatch.setattr(ansible_runner, "run", lambda **more: SimpleNamespace(status="canceled"))
     with pytest.raises(KeyboardInterrupt):
         run_playbook("deploy", {}, deadline=time.monotonic() + 60)
+
+
+def test_what_a_shell_exports_in_another_encoding_is_put_into_utf_8(monkeypatch):
+    """ansible-runner writes the environment down, and could not."""
+    monkeypatch.setenv("GREETING", os.fsdecode("Grüße".encode("latin-1")))
+    assert _environment()["GREETING"] == "Gr\ufffd\ufffde"
+    assert "HOME" not in _environment()

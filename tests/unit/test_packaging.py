@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import zipfile
 
 import pytest
@@ -177,3 +178,30 @@ def test_a_request_is_one_file_already(tmp_path):
     path.write_text(json.dumps({"optimisation": {}, "job": {}}))
     with pytest.raises(UsageError, match="is a request"):
         package(path, Inputs(), "modak")
+
+
+def with_implementation(blueprint, named):
+    blueprint.replace(
+        "  type: modak.nodes.Training\n",
+        "  type: modak.nodes.Training\n"
+        f"      interfaces: {{ Standard: {{ operations: {{ create: {{ implementation: {named} }} }} }} }}\n",
+    )
+
+
+@pytest.mark.parametrize("folder", [False, True])
+def test_what_is_named_by_its_path_here_does_not_travel(blueprint, tmp_path, folder):
+    place = tmp_path / "elsewhere"
+    place.mkdir()
+    (place / "own.yml").write_text("- hosts: all\n")
+    with_implementation(blueprint, place if folder else place / "own.yml")
+    with pytest.raises(ModakError, match="own.yml' is no name for a file of a package"):
+        package(blueprint.service, Inputs(), "modak")
+
+
+@pytest.mark.parametrize("name", [b"a\nb", b"Gr\xfc\xdfe", b"a\\b"])
+def test_a_name_that_nothing_unpacks_is_told_when_it_is_packed(blueprint, name):
+    (blueprint.path / "own").mkdir()
+    (blueprint.path / "own" / os.fsdecode(name)).write_text("")
+    with_implementation(blueprint, "own")
+    with pytest.raises(ModakError, match="is no name for a file of a package"):
+        package(blueprint.service, Inputs(), "modak")

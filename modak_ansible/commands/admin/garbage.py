@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import stat
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,7 +16,7 @@ from modak_ansible.errors import ModakError, UsageError, nearest
 from modak_ansible.model.target import Target
 from modak_ansible.planning.service import plan_trainings, planned_from_file
 from modak_ansible.reading.blueprint.inputs import Inputs
-from modak_ansible.store.deployment import DeploymentStore
+from modak_ansible.store.deployment import BUILDS, DeploymentStore
 from modak_ansible.store.deployments import known_deployments
 from modak_ansible.store.project import find_blueprint, state_folder
 from modak_ansible.target.core.files import Lock, changed_at
@@ -119,7 +122,7 @@ class Collection:
 def known_targets(state: Path) -> list[KnownTarget]:
     """The targets that a project has deployed to or built on, each with the newest plan that still can be read."""
     files = [deployment.plan_file for deployment in reversed(known_deployments(state))]
-    files += sorted((state / "builds").glob("*/plan.json"), key=lambda path: changed_at(path) or 0.0, reverse=True)
+    files += sorted((state / BUILDS).glob("*/plan.json"), key=lambda path: changed_at(path) or 0.0, reverse=True)
     found: dict[tuple[str, ...], KnownTarget] = {}
     for file in files:
         try:
@@ -149,7 +152,7 @@ def _meant(name: str, known: list[KnownTarget], inputs: Inputs) -> list[KnownTar
     found = []
     for planned in plan_trainings(blueprint, inputs):
         target = planned.plan.target
-        file = DeploymentStore(planned.save(planned.state / "builds")).plan_file
+        file = DeploymentStore(planned.save(planned.state / BUILDS)).plan_file
         found.append(_known(target, file))
     return found
 
@@ -181,12 +184,17 @@ def _remove_here(path: Path) -> bool:
 
 
 def _described(kind: str, path: Path) -> GarbageItem:
-    files = [each for each in path.rglob("*") if each.is_file() and not each.is_symlink()]
-    newest = max((changed_at(each) or 0.0 for each in [path, *files]), default=0.0)
+    newest, size = changed_at(path) or 0.0, 0
+    for folder, _, names in os.walk(path):
+        for name in names:
+            with suppress(FileNotFoundError):  # somebody sends it just now
+                known = os.lstat(Path(folder, name))
+                if stat.S_ISREG(known.st_mode):
+                    newest, size = max(newest, known.st_mtime), size + known.st_size
     return {
         "kind": kind,
         "name": path.name,
         "path": str(path),
-        "size": sum(file.stat().st_size for file in files),
+        "size": size,
         "idle": round(max(0.0, time.time() - newest), 1),
     }

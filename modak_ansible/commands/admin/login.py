@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -46,6 +44,8 @@ def command(
     from modak_ansible.transport.login import log_in
 
     seconds = int(seconds_in("--keep", keep))
+    if not seconds:  # which ssh would take for ever
+        raise UsageError(f"--keep {keep} is less than a second", hint="give it some, as 12h")
     aim = aimed(target, asked)
     if not sys.stdin.isatty() and not os.environ.get("SSH_ASKPASS"):
         raise UsageError("there is no terminal to ask at", hint="run modak login in one")
@@ -70,12 +70,3 @@ def aimed(target: str | None, asked: PlanOptions) -> Aim:
     if aim.target.local:
         raise UsageError("this machine needs no login", hint="name a target: modak targets lists them")
     return aim
-
-
-def state_of_way(aim: Aim) -> str:
-    """Whether the connection to a target is open, or has ended; empty where nobody logged in."""
-    from modak_ansible.transport.login import state_of
-    from modak_ansible.transport.ssh import connect
-
-    with TemporaryDirectory(prefix="modak-login-") as folder:
-        return state_of(connect(aim.target, aim.testbed, aim.folder, Path(folder)))

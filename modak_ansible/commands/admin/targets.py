@@ -10,8 +10,6 @@ import typer
 from modak_ansible.commands import completion as completing
 from modak_ansible.commands.options import Json, group, print_json
 from modak_ansible.errors import ModakError, UsageError, harmless, nearest
-from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
-from modak_ansible.reading.blueprint.inputs import Inputs
 from modak_ansible.store.project import known_testbed, state_folder
 
 if TYPE_CHECKING:
@@ -52,6 +50,7 @@ def root(context: typer.Context, as_json: Json = False) -> None:
 def listed(as_json: Json = False) -> None:
     """List the targets that have names: your own, and those that are always there."""
     from modak_ansible.commands.tables import print_table
+    from modak_ansible.discovery.aim import targets_of_file
     from modak_ansible.store.targets import known_targets, own_targets, targets_folder
 
     own = own_targets()
@@ -59,7 +58,7 @@ def listed(as_json: Json = False) -> None:
     for name, path in known_targets().items():
         row: Named = {"name": name, "own": name in own, "file": str(path), "targets": [], "problem": ""}
         try:
-            row["targets"] = [_facts(each, path) for each in _read(path, name)]
+            row["targets"] = [_facts(each, path) for each in targets_of_file(path)]
         except ModakError as error:
             row["problem"] = str(error)
         rows.append(row)
@@ -104,29 +103,16 @@ def remove(
     raise UsageError(f"there is no target {name} of yours", hint=nearest(name, own))
 
 
-def _read(path: Path, name: str) -> list[Target]:
-    """The targets of a file.
-
-    Raises:
-        InvalidBlueprint: with every mistake and its place.
-    """
-    from modak_ansible.reading.blueprint.reader import read_targets
-    from modak_ansible.reading.blueprint.target_words import Wanted
-
-    mistakes = Mistakes()
-    found = read_targets(path, Inputs(), mistakes, Wanted(name))
-    mistakes.raise_if_any()
-    return list(found.values())
-
-
 def _facts(target: Target, path: Path) -> Described:
-    from modak_ansible.commands.admin.login import state_of_way
     from modak_ansible.discovery.aim import Aim
+    from modak_ansible.transport.login import state_of
 
     state = state_folder(Path.cwd())
     aim = Aim(target, None, path.parent, known_testbed(state), is_described=True, state=state)
+    with aim.entered() as connection:
+        login = state_of(connection)
     return {
-        "login": "" if target.local else state_of_way(aim),
+        "login": login,
         "name": target.name,
         "scheduler": target.scheduler.value,
         "address": "" if target.local else target.address,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,8 +17,6 @@ from modak_ansible.target.core.files import write_whole
 
 if TYPE_CHECKING:
     from modak_ansible.store.testbeds import Testbed
-
-_LONG_SECONDS = 4
 
 Of = Annotated[
     Path | None,
@@ -41,7 +38,6 @@ def up(
     as_json: Json = False,
 ) -> None:
     """Start the testbed; from nothing it takes about a minute, afterwards seconds. Needs root or sudo."""
-
     _require_root()
     _run("up", _own(), testbed_nodes=nodes, testbed_cores=cores, testbed_memory_mb=memory, testbed_links=links)
     note(_own())
@@ -81,7 +77,6 @@ def use(
     as_json: Json = False,
 ) -> None:
     """Have this project's deployments to the testbed go to that of another project."""
-
     own, folder = _own(), chosen(_own(), project).resolve()
     if own.exists() and not own.is_symlink() and own.resolve() != folder:
         raise UsageError(f"{owner_of(own)} has a testbed of its own", hint="modak testbed down --purge removes it")
@@ -101,7 +96,6 @@ def down(
 
     That of another project is stopped where --of names it.
     """
-
     folder = chosen(_own(), of) if of else _own()
     if not of and folder.is_symlink():  # of modak testbed use: what is another project's stays
         hint = f"modak testbed down --of {owner_of(folder)} stops it"
@@ -121,12 +115,10 @@ def down(
 
 def _own() -> Path:
     """The folder of this project's testbed, where it has one."""
-
     return state_folder(Path.cwd()) / "testbed"
 
 
 def _require_root() -> None:
-
     if os.geteuid() == 0:
         return
     try:
@@ -143,17 +135,17 @@ def _require_root() -> None:
 def _run(state: str, folder: Path, **variables: Any) -> None:
     from rich.console import Console
 
+    from modak_ansible.commands.deploy.progress import TaskDisplay
     from modak_ansible.deployment.playbook import run_playbook
 
     folder.parent.mkdir(parents=True, exist_ok=True)
     names = {"testbed_state": state, "testbed_name": name_of(folder), "testbed_directory": str(folder.resolve())}
     console = Console(stderr=True, highlight=False)
-    with _TaskDisplay(console) as display:
+    with TaskDisplay(console, "testbed") as display:
         run_playbook("testbed", {**names, **variables}, display)
 
 
 def _show(as_json: bool) -> None:
-
     own = _own()
     used = usual(own)
     state = state_of(used)
@@ -181,40 +173,3 @@ def _show(as_json: bool) -> None:
 
 def _way(state: Testbed) -> str:
     return f"{state['user']}@{state['address']} port {state['port']}, nodes {', '.join(state['nodes'])}"
-
-
-class _TaskDisplay:
-    """Shows which step of the testbed is being done; where no line can move, only those that take a while."""
-
-    def __init__(self, console: Any) -> None:
-        self._console = console
-        self._status = console.status("testbed") if console.is_terminal else None
-        self._patience: threading.Timer | None = None
-
-    def __enter__(self) -> _TaskDisplay:
-        if self._status:
-            self._status.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._status:
-            self._status.stop()
-        if self._patience:
-            self._patience.cancel()
-
-    def progress(self, stage: str, text: str) -> None:
-        self.task(f"{stage}: {text}")
-
-    def task(self, name: str) -> None:
-        text = f"testbed: {name.rsplit(' : ', maxsplit=1)[-1]}"
-        if self._status:
-            self._status.update(text)
-            return
-        if self._patience:
-            self._patience.cancel()
-        self._patience = threading.Timer(_LONG_SECONDS, self._console.print, [text])
-        self._patience.daemon = True
-        self._patience.start()
-
-    def finished(self, action: str, result: object) -> None:
-        """The end of a step is the beginning of the next."""

@@ -72,25 +72,23 @@ def compare(
     """
     from modak_ansible.measuring.records import read_records
 
-    found = [record for file in files for record in read_records(file)]
-    names = {record.group for record in found}
+    found = [read_records(file) for file in {file.resolve(): file for file in files}.values()]
+    names = {record.group for records in found for record in records}
     for name in group or ():
         if name not in names:
             raise UsageError(f"there are no records of a group {name}", hint=nearest(name, names))
-    chosen = [record for record in found if not group or record.group in group]
-    _show(chosen, as_json=as_json)
+    _show(*([each for each in records if not group or each.group in group] for records in found), as_json=as_json)
 
 
-def _show(records: Iterable[Record], *, as_json: bool) -> None:
-
+def _show(*files: Iterable[Record], as_json: bool) -> None:
     from modak_ansible.commands.bench.tables import print_tables
     from modak_ansible.measuring.compare import compare as compared
 
     if not as_json:
-        print_tables(records)
+        print_tables(*files)
         return
     found = []
-    for table in compared(records):
+    for table in compared(*files):
         values = asdict(table)
         for line, known in zip(values["lines"], table.lines, strict=True):
             line["within_noise"] = known.is_noise

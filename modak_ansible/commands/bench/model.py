@@ -71,7 +71,6 @@ def show(
 
     Under 1 is faster. Of switches it is shown what they do where they were measured.
     """
-
     from modak_ansible.commands.bench.model_text import print_coefficients
     from modak_ansible.performance.explaining import coefficients, switch_effects
 
@@ -100,7 +99,6 @@ def explain(
 
     Of a blueprint it is the configuration that its plan takes.
     """
-
     from modak_ansible.commands.bench.model_text import print_explanation
     from modak_ansible.commands.bench.prediction_request import planned_question, read_question
     from modak_ansible.performance.explaining import explain as explained
@@ -141,7 +139,6 @@ def validate(
     Regret is the time of the configuration that the model would take from a table that was measured as a whole, over
     the time of the best one there. Nothing is changed.
     """
-
     from modak_ansible.commands.bench.model_text import print_validation
     from modak_ansible.measuring.refitting import files_of_records, read_all, works
     from modak_ansible.performance.fit.calibration import LEFT_OUT

@@ -8,6 +8,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from modak_ansible.errors import ModakError
+from modak_ansible.model.base import first_mistake
 from modak_ansible.model.measured.need import Need
 from modak_ansible.model.measured.prediction import Gain, Prediction, Question
 from modak_ansible.performance import PerformanceModel
@@ -29,9 +30,7 @@ def read_question(path: Path) -> Question:
     except OSError as error:
         raise ModakError(f"{path} cannot be read: {error.strerror}") from error
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise ModakError(f"{path} is no question: {where + ': ' if where else ''}{first['msg']}") from error
+        raise ModakError(f"{path} is no question: {first_mistake(error)}") from error
 
 
 def planned_question(

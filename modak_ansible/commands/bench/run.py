@@ -24,7 +24,7 @@ from modak_ansible.measuring.suites.variants import Variant, blocks_of
 from modak_ansible.model.measured.record import Record
 from modak_ansible.planning.plan import CannotPlan
 from modak_ansible.reading.blueprint.reader import Inputs
-from modak_ansible.store.project import state_folder
+from modak_ansible.store.project import RECORDS, state_folder
 from modak_ansible.transport.lifeline import signals_as_interrupts
 
 
@@ -88,7 +88,7 @@ class Benching:
         def say(text: str) -> None:
             console.print(Text(text), soft_wrap=True)
 
-        file = RecordFile(records or state_folder(Path.cwd()) / "records" / f"{self._suite.name}.jsonl")
+        file = RecordFile(records or state_folder(Path.cwd()) / RECORDS / f"{self._suite.name}.jsonl")
         history = self._history(file, again, say)
         runner = Runner(
             suite=self._suite,
@@ -125,7 +125,6 @@ class Benching:
         return history
 
     def _listed(self, group: str, rounds: int, variant: Variant) -> Listed:
-
         listed = Listed(group, variant.name, rounds)
         place = self._places[variant.target]
         if waits_for_processor(variant, place):

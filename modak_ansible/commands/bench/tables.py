@@ -12,10 +12,10 @@ from modak_ansible.measuring.statistics import Ratio, Summary
 from modak_ansible.model.measured.record import Record
 
 
-def print_tables(records: Iterable[Record]) -> None:
-    """A table for every group: trainings by variant, or quantities of the infrastructure."""
+def print_tables(*files: Iterable[Record]) -> None:
+    """A table for every group of some files' records: trainings by variant, or quantities of the infrastructure."""
     console = whole_lines()
-    tables = compare(records)
+    tables = compare(*files)
     if not tables:
         console.print("nothing was measured")
     for table in tables:

@@ -22,7 +22,7 @@ from modak_ansible.model.request import GivenImage, Request
 from modak_ansible.planning.plan import make_plan
 from modak_ansible.planning.service import Planned, request_of
 from modak_ansible.reading.blueprint.reader import Inputs
-from modak_ansible.store.deployment import DeploymentStore
+from modak_ansible.store.deployment import BUILDS, DeploymentStore
 from modak_ansible.store.lists.refusals import forget_refusals, known_refusals
 from modak_ansible.store.project import blueprint_state, known_testbed
 from modak_ansible.target.images.image import ImageFacts
@@ -124,7 +124,7 @@ def run_image_role(plan: Plan, blueprint: Path, console: Console, **variables: o
     from modak_ansible.deployment.run import plans_of
 
     state = blueprint_state(blueprint)
-    folder = Planned(plan, blueprint, state, known_testbed(state)).save(state / "builds")
+    folder = Planned(plan, blueprint, state, known_testbed(state)).save(state / BUILDS)
     with StageDisplay(console) as display:
         variables = {**plans_of([DeploymentStore(folder)]), **variables}
         return run_playbook("image", variables, display).results["modak_image"]

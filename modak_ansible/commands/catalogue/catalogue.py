@@ -43,7 +43,6 @@ _LIKE = "mnist-pytorch-slurm"
 @app.callback(invoke_without_command=True)
 def _root(context: typer.Context, framework: Framework = None, as_json: Json = False) -> None:
     """The builds of frameworks that the planner knows; without a command, the list of them."""
-
     if context.invoked_subcommand is None:
         list_entries(framework, as_json)
     elif framework or as_json:
@@ -56,7 +55,6 @@ def _root(context: typer.Context, framework: Framework = None, as_json: Json = F
 @app.command("list", epilog="Example: modak catalogue list --framework pytorch")
 def list_entries(framework: Framework = None, as_json: Json = False) -> None:
     """List the entries, and what this project knows of them: built, refused by their probe, never tried."""
-
     from modak_ansible.catalogue import load_catalogue
     from modak_ansible.commands.catalogue.text import print_rows, rows_of
 

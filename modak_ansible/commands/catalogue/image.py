@@ -51,7 +51,6 @@ def inspect_image(path: Path) -> ImageFacts:
     Raises:
         ModakError: there is no such image, or no Singularity to read it with.
     """
-
     if not path.is_file():
         raise ModakError(f"the image {path} is not there", hint="give the path of a .sif file of this machine")
     if shutil.which("singularity") is None:
@@ -63,9 +62,9 @@ def inspect_image(path: Path) -> ImageFacts:
     if attributes is None:
         why = last_line("".join(answer.get("message") or ()))
         raise ModakError(f"{path} cannot be read: {why}", hint="is it an image?")
-    labels = {name: str(value) for name, value in sorted(attributes["labels"].items()) if name.startswith(_LABEL)}
+    labels = sorted(attributes.get("labels", {}).items())
     return ImageFacts(
-        labels={name[len(_LABEL) :]: value for name, value in labels.items()},
+        labels={name.removeprefix(_LABEL): str(value) for name, value in labels if name.startswith(_LABEL)},
         definition=attributes.get("deffile") or "",
         test=attributes.get("test") or "",
     )

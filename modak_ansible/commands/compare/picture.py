@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from modak_ansible.deployment.comparison import Comparison
 from modak_ansible.errors import ModakError, UsageError
@@ -31,12 +31,24 @@ def draw(comparison: Comparison, file: Path) -> None:
     figure = _figure(comparison, _DPI)
     try:
         with matplotlib.rc_context({"svg.hashsalt": "modak"}):
-            metadata = {"Date": None} if file.suffix.lower() == ".svg" else None
-            part = file.with_name(f".{file.stem}.part{file.suffix}")
-            figure.savefig(part, metadata=metadata)
-            part.replace(file)
+            save(figure, file, metadata={"Date": None} if file.suffix.lower() == ".svg" else None)
     except OSError as error:
         raise ModakError(f"{file} cannot be written: {error.strerror}", hint="give a folder that is there") from error
+
+
+def save(figure: Figure, file: Path, **options: Any) -> None:
+    """Writes a picture whole or not at all, in the format that the file's name ends with.
+
+    Raises:
+        OSError: it cannot be written.
+        ValueError: there is no such format.
+    """
+    part = file.with_name(f".{file.stem}.part{file.suffix}")
+    try:
+        figure.savefig(part, **options)
+        part.replace(file)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def shown(comparison: Comparison, width: int) -> Image:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from threading import Timer
 from typing import TYPE_CHECKING
@@ -31,7 +31,7 @@ STAGES = {
 # What Ansible says while it compares a role's arguments with their types.
 _CHECKS = "Validating arguments against arg spec"
 _NOTHING = "none"  # what a stage says that has nothing to do
-_SOON = 0.4  # seconds
+_SOON, _LONG = 0.4, 4.0  # seconds
 _TITLE, _NARROWEST = 12, 30
 # A space at which no line is broken, and the time at the end of a line, which is kept together.
 _KEPT, _TIME = "\u00a0", re.compile(r"\[[^\]]*\]")
@@ -46,9 +46,9 @@ class StageDisplay:
     is one line, however often it tells how far it is.
     """
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, about: str = "starting") -> None:
         self._console = console
-        self._status: Status | None = console.status("starting") if console.is_terminal else None
+        self._status: Status | None = console.status(about) if console.is_terminal else None
         self._soon: Timer | None = None
         self._said = ""
 
@@ -66,9 +66,12 @@ class StageDisplay:
         """Shows a task, unless it is over at once, as those are that do not apply."""
         self._forget_task()
         if self._status and name and not name.startswith(_CHECKS):
-            self._soon = Timer(_SOON, self._status.update, [_fitted(name, self._console)])
-            self._soon.daemon = True
-            self._soon.start()
+            self._show_later(_SOON, self._status.update, _fitted(name, self._console))
+
+    def _show_later(self, seconds: float, show: Callable[..., None], words: Text | str) -> None:
+        self._soon = Timer(seconds, show, [words])
+        self._soon.daemon = True
+        self._soon.start()
 
     def _forget_task(self) -> None:
         if self._soon:
@@ -102,6 +105,32 @@ class StageDisplay:
             if number == len(lines) - 1:
                 line.stylize("dim", len(line) - len(took))
             self._console.print(line, soft_wrap=True)
+
+
+class TaskDisplay(StageDisplay):
+    """Shows which task is being done; where no line can move, only those that take a while.
+
+    Args:
+        about: what they belong to; each line begins with it.
+    """
+
+    def __init__(self, console: Console, about: str) -> None:
+        super().__init__(console, about)
+        self._about = about
+
+    def progress(self, stage: str, text: str) -> None:
+        self.task(f"{stage}: {text}")
+
+    def task(self, name: str) -> None:
+        self._forget_task()
+        words = f"{self._about}: {name.rsplit(' : ', maxsplit=1)[-1]}"
+        if self._status:
+            self._status.update(words)
+        else:
+            self._show_later(_LONG, self._console.print, words)
+
+    def finished(self, action: str, result: TaskResult) -> None:
+        """The end of a task is the beginning of the next."""
 
 
 def _fitted(words: str, console: Console) -> Text:

@@ -116,6 +116,8 @@ def post(webhook: Webhook, title: str, text: str, *, is_good: bool) -> str:
     except urllib.error.HTTPError as error:
         return f"it answers {error.code}"
     except urllib.error.URLError as error:
+        if isinstance(error.reason, str):  # urllib's own, which holds no address
+            return error.reason
         return str(getattr(error.reason, "strerror", None) or type(error.reason).__name__)
     except (OSError, HTTPException, ValueError) as error:  # whose texts may hold the address
         return "it did not answer in time" if isinstance(error, TimeoutError) else type(error).__name__

@@ -60,7 +60,6 @@ def check_rank(store: DeploymentStore, rank: int) -> int:
     Raises:
         UsageError: there is no such rank.
     """
-
     count = ranks_of(store.plan)
     if rank >= count:
         raise UsageError(f"{store.name} has no rank {rank}", hint=f"it has {count}, numbered from 0")
@@ -101,18 +100,20 @@ def of_stages(store: DeploymentStore, since: Since, *, follow: bool, show: Show)
         entries = [entry for entry in read_stage_log(store.folder) if entry.time >= (since.moment or 0)]
         return [line for entry in entries for line in _entry_lines(entry)]
 
-    if not follow:
-        return since.last(written())
     lines = written()
+    if not follow:
+        return since.last(lines)
     shown = len(lines) - len(since.last(lines))
-    while True:
+    is_over = False
+    while not is_over:
+        is_over = _is_over(store)  # before the last look, which has all that was noted until then
+        lines = written()
         for line in lines[shown:]:
             show(line)
         shown = len(lines)
-        if _is_over(store):
-            return []
-        time.sleep(0.5)
-        lines = written()
+        if not is_over:
+            time.sleep(0.5)
+    return []
 
 
 def state_of(store: DeploymentStore) -> str:
@@ -134,7 +135,6 @@ def bring(store: DeploymentStore) -> None:
 
 def _offset(store: DeploymentStore, log: str, since: Since) -> int:
     """Where what was written since a moment begins, in bytes."""
-
     if since.moment is None:
         return 0
     return size_before(store.folder, str(store.job.get("job_id", "")), log, since.moment)

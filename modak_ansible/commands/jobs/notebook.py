@@ -98,7 +98,6 @@ def _seconds(idle: str) -> int:
     Raises:
         UsageError: it is no duration, or too short a one.
     """
-
     seconds = int(seconds_in("--idle", idle))
     if seconds < _SHORTEST:
         raise UsageError(f"--idle {idle} is less than a minute", hint="give it some, as 30m")
@@ -180,7 +179,7 @@ def _ready(entry: Entry, connection: Connection) -> Listening:
         JobFailed: the job ended before that.
         ModakError: it does not listen in time.
     """
-    from modak_ansible.deployment.notebooks import listening, state_of
+    from modak_ansible.deployment.notebooks import listening
     from modak_ansible.deployment.playbook import Enough
     from modak_ansible.deployment.status_query import ask_targets
 
@@ -193,18 +192,18 @@ def _ready(entry: Entry, connection: Connection) -> Listening:
             situation = entry.job
             why = f" ({situation['reason']})" if situation.get("reason") else ""
             where = f" on {situation['nodes']}" if situation.get("nodes") else ""
-            line = f"job {situation['job_id']} is {state_of(entry).lower()}{where}{why}"
+            line = f"job {situation['job_id']} is {entry.state.lower()}{where}{why}"
         if line not in said:
             said.add(line)
             typer.echo(line, err=bool(entry.problem))
-        if state_of(entry) == "RUNNING":
+        if entry.state == "RUNNING":
             raise Enough
 
     deadline = float("inf")
     while time.monotonic() < deadline:
         with suppress(Enough):
             ask_targets([entry], 2.0, heard)
-        if state_of(entry) != "RUNNING":
+        if entry.state != "RUNNING":
             _raise_ended(entry.known)
         deadline = min(deadline, time.monotonic() + _STARTS)
         until = time.monotonic() + 10
@@ -223,7 +222,6 @@ def _raise_ended(store: DeploymentStore) -> None:
     Raises:
         JobFailed: with what is known of the end.
     """
-
     job = store.job
     words = f"job {job.get('job_id', '')} ended before JupyterLab was ready: {job.get('state', 'LOST').lower()}"
     tail = [line for line in job.get("error_tail") or () if line.strip()]
@@ -281,7 +279,7 @@ def _hold(store: DeploymentStore, tunnel: Tunnel | None, there: Listening, left:
     Raises:
         TargetUnreachable: it cannot be.
     """
-    from modak_ansible.deployment.notebooks import answers, state_of
+    from modak_ansible.deployment.notebooks import answers
     from modak_ansible.deployment.status import Entry
     from modak_ansible.deployment.status_query import ask_targets
 
@@ -298,7 +296,7 @@ def _hold(store: DeploymentStore, tunnel: Tunnel | None, there: Listening, left:
             continue
         entry = Entry(store)
         ask_targets([entry])
-        if entry.answer and not entry.problem and state_of(entry) != "RUNNING":
+        if entry.answer and not entry.problem and entry.state != "RUNNING":
             return
         if not is_silent:
             typer.echo(f"note: it does not answer{f': {entry.problem}' if entry.problem else ''}", err=True)
@@ -350,7 +348,6 @@ def _tell_end(store: DeploymentStore) -> None:
     Raises:
         JobFailed: it did not end as notebooks do: by itself, by its user, or with its wall time.
     """
-
     job = store.job
     state, why = job.get("state", "LOST"), job.get("explanation", "")
     words = f"the notebook has ended: {state.lower()}{f', {why}' if why else ''}"

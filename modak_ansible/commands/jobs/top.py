@@ -15,7 +15,6 @@ from modak_ansible.errors import ModakError, TargetUnreachable, UsageError
 
 if TYPE_CHECKING:
     from modak_ansible.deployment.status import Entry
-    from modak_ansible.errors import ModakError
     from modak_ansible.store.deployment import DeploymentStore
     from modak_ansible.target.jobs.query import NodeUsage, Usage
 
@@ -131,11 +130,9 @@ def _words(entry: Entry) -> str:
 
 def refusal(entry: Entry) -> ModakError:
     """The error for a job that does not run."""
-
     if entry.known.record.get("undeployed"):
         return ModakError(f"{entry.name} was undeployed", hint="modak status shows what runs")
-    state = str(entry.job.get("state", "NONE"))
-    return ModakError(_words(entry), hint=_HINTS.get(state, _ENDED).format(name=entry.name))
+    return ModakError(_words(entry), hint=_HINTS.get(entry.state, _ENDED).format(name=entry.name))
 
 
 def check_runs(entry: Entry) -> None:
@@ -143,10 +140,9 @@ def check_runs(entry: Entry) -> None:
     Raises:
         ModakError: its target does not answer, or the job does not run.
     """
-
     if entry.problem:
         raise TargetUnreachable(entry.problem)
-    if entry.job.get("state") != "RUNNING":
+    if entry.state != "RUNNING":
         raise refusal(entry)
 
 
@@ -155,7 +151,6 @@ def _check(entry: Entry) -> None:
     Raises:
         ModakError: the job does not run, or none of its nodes says what it uses.
     """
-
     check_runs(entry)
     usage = entry.answer["usage"] if entry.answer else []
     if not any("cpu_percent" in node for node in usage):

@@ -11,7 +11,6 @@ from modak_ansible.model.plan import Candidate, Choice, Layer, Plan, PlannedData
 from modak_ansible.model.quantities import counted, format_seconds, format_size, format_walltime
 from modak_ansible.model.target import Cloud, costs_until
 from modak_ansible.performance.doubts import STRANGER
-from modak_ansible.planning.costs.money import cost_words
 from modak_ansible.sources.local import Local
 from modak_ansible.sources.samples import lacking
 
@@ -31,11 +30,6 @@ def facts_of(plan: Plan) -> list[tuple[str, str]]:
     if plan.job.checkpoint:
         facts.append(("checkpoints", _checkpoints(plan.job.checkpoint)))
     return facts
-
-
-def costs_of(plan: Plan) -> str:
-    """What it costs on a machine that is made for it; empty elsewhere, and without a price."""
-    return cost_words(plan.cost, plan.job.walltime) if plan.cost else ""
 
 
 def target_of(plan: Plan) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,6 +19,7 @@ from modak_ansible.commands.options import (
     Processes,
     Words,
     as_data,
+    check_text,
     print_json,
     show_warnings,
 )
@@ -80,6 +82,7 @@ def command(
 
     if on and target:
         raise UsageError("--on and --target both say where it runs", hint="leave one of them out")
+    check_text(words)
     path = expanded(script)
     folder = output or path.parent
     draft = draft_of(path, words or (), folder=folder, framework=framework)
@@ -156,7 +159,6 @@ class _Answers:
         Raises:
             UsageError: something is not known.
         """
-
         if self._missing:
             is_all_proposed = all(each.endswith("is proposed") for each in self._missing)
             more = ["--yes takes what is proposed"] if not self._takes and is_all_proposed else []
@@ -194,7 +196,7 @@ def _surveyed(host: str, *, is_quiet: bool) -> str:
     from modak_ansible.store.targets import known_targets, new_target, own_targets
 
     address = host.rpartition("@")[2]
-    name = address.partition(".")[0]
+    name = address if re.fullmatch(r"[\d.]+", address) else address.partition(".")[0]
     known = known_targets() if host == name else own_targets()
     if name in known:
         other = target_of_file(known[name]).address
@@ -207,7 +209,7 @@ def _surveyed(host: str, *, is_quiet: bool) -> str:
     files.check()
     aim = aim_at(host, Inputs())
     with look(f"looking at {aim.target.address}", quiet=is_quiet):
-        survey = survey_target(aim, Wanted(""))
+        survey = survey_target(aim, Wanted())
     (path,) = files.write(describe(aim, survey))
     typer.echo(f"wrote {path}, which --on {name} takes", err=True)
     return name

@@ -31,14 +31,19 @@ def write_output(plan: Plan, folder: Path) -> list[Path]:
         if {path.name: _read(path) for path in folder.iterdir()} == texts:
             return paths
         raise UsageError(f"{folder} holds other files, which are left alone", hint="give a new folder")
+    is_there = folder.is_dir()
     folder.parent.mkdir(parents=True, exist_ok=True)
-    part = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    part = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder if is_there else folder.parent))
     try:
         for name, text in texts.items():
             (part / name).write_text(text, encoding="utf-8")
         (part / "job.sh").chmod(0o755)
-        part.chmod(0o777 & ~_umask())
-        os.replace(part, folder)  # noqa: PTH105 - an empty folder is replaced, too
+        if is_there:  # it may be a link, the current folder, or where a disk is mounted
+            for path in paths:
+                (part / path.name).replace(path)
+        else:
+            part.chmod(0o777 & ~_umask())
+            part.rename(folder)
     finally:
         shutil.rmtree(part, ignore_errors=True)
     return paths

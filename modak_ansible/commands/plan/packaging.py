@@ -25,7 +25,7 @@ from modak_ansible.reading.blueprint.types.definitions import built_in
 from modak_ansible.reading.requests.recognise import is_request
 from modak_ansible.sources.local import local_files
 from modak_ansible.store.configuration import own_entries
-from modak_ansible.store.csar import archive
+from modak_ansible.store.csar import archive, is_member_name
 from modak_ansible.store.project import shipped
 from modak_ansible.target.core.files import expanded
 
@@ -78,7 +78,7 @@ def contents(path: Path, inputs: Inputs) -> tuple[Files, list[str]]:
     Raises:
         InvalidBlueprint: with every mistake and its place.
         UsageError: it is a request.
-        ModakError: it would hold a secret, or is too large.
+        ModakError: it would hold a secret, or a name that nothing unpacks, or is too large.
     """
     if is_request(path):
         hint = "send the file itself, with what stands beside it"
@@ -87,6 +87,7 @@ def contents(path: Path, inputs: Inputs) -> tuple[Files, list[str]]:
     folder = path.parent.absolute()
     template = _template(path, inputs)
     files = {name: _file(folder, name) for name in _names(path, template, plans)}
+    _check_names(files)
     _check_secrets(files)
     _check_size(files)
     found = {name: (file.read_bytes(), os.access(file, os.X_OK)) for name, file in files.items()}
@@ -208,6 +209,17 @@ def _left_behind(plans: list[Plan]) -> list[str]:
 
 
 # --- what must not travel
+
+
+def _check_names(files: dict[str, Path]) -> None:
+    """
+    Raises:
+        ModakError: nobody could unpack a file under its name.
+    """
+    for name in sorted(files):
+        if not is_member_name(name):
+            hint = "name it from the blueprint's folder, without backslashes, and in UTF-8"
+            raise ModakError(f"{name!r} is no name for a file of a package", hint=hint)
 
 
 def _check_secrets(files: dict[str, Path]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from modak_ansible.commands.compare.picture import save
 from modak_ansible.errors import ModakError
 from modak_ansible.measuring.records import read_records
 from modak_ansible.model.measured.prediction import Interval
@@ -114,12 +115,10 @@ def _measured(record: Record) -> dict[str, float]:
 
 
 def _write(plan: Plan, rows: list[tuple[str, Interval, float]], note: str, file: Path) -> None:
-    import matplotlib
+    from matplotlib.figure import Figure
 
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=_SIZE)
+    figure = Figure(figsize=_SIZE)
+    axes = figure.add_subplot()
     places = range(len(rows), 0, -1)
     middles = [predicted.middle for _, predicted, _ in rows]
     below = [max(predicted.middle - predicted.low, 0) for _, predicted, _ in rows]
@@ -141,5 +140,4 @@ def _write(plan: Plan, rows: list[tuple[str, Interval, float]], note: str, file:
     axes.legend(fontsize=8)
     axes.grid(axis="x", alpha=0.3)
     figure.tight_layout()
-    figure.savefig(file, dpi=_DPI)
-    pyplot.close(figure)
+    save(figure, file, dpi=_DPI)

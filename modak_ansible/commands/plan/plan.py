@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,6 +20,9 @@ from modak_ansible.commands.options import (
 )
 from modak_ansible.reading.blueprint.forms.mistakes import NOT_KEPT
 from modak_ansible.store.project import find_blueprint
+
+if TYPE_CHECKING:
+    from modak_ansible.planning.service import Planned
 
 EXAMPLES = "Example: modak plan mnist-pytorch-slurm --input epochs=4 --explain"
 
@@ -54,18 +57,9 @@ def command(
     found = those_named(path, plan_trainings(path, asked.given, training), training)
     # the plan itself has the wishes that it does not keep
     warnings = [warning for warning in found[0].warnings if warning.rule != NOT_KEPT]
-    if len(found) > 1 and as_json and not (explain or texts or output or plot):
+    if len(found) > 1 and not (explain or texts or output or plot):
         show_warnings(warnings)
-        print_json([planned.plan.model_dump(mode="json") for planned in found])
-        return
-    if len(found) > 1 and not (as_json or explain or texts or output or plot):
-        from modak_ansible.commands.plan.table import trainings_table
-
-        show_warnings(warnings)
-        typer.echo(trainings_table([planned.plan for planned in found], _width()))
-        for each in found:
-            if each.search:
-                typer.echo(f"\nsearch {each.node}: {each.search.words}")
+        _show_all(found, as_json=as_json)
         return
     planned = the_one(path, found, training)
     plan = planned.plan
@@ -100,6 +94,18 @@ def command(
         from modak_ansible.commands.plan.explanation import plan_texts
 
         typer.echo(plan_texts(plan))
+
+
+def _show_all(found: list[Planned], *, as_json: bool) -> None:
+    if as_json:
+        print_json([planned.plan.model_dump(mode="json") for planned in found])
+        return
+    from modak_ansible.commands.plan.table import trainings_table
+
+    typer.echo(trainings_table([planned.plan for planned in found], _width()))
+    for each in found:
+        if each.search:
+            typer.echo(f"\nsearch {each.node}: {each.search.words}")
 
 
 def _width() -> int:

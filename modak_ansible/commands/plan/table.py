@@ -8,7 +8,6 @@ from modak_ansible.commands.plan.facts import (
     NUMERICS,
     clock,
     clocks,
-    costs_of,
     facts_of,
     is_taken,
     measured,
@@ -19,6 +18,7 @@ from modak_ansible.commands.plan.facts import (
 from modak_ansible.commands.wrapping import wrapped
 from modak_ansible.model.plan import Candidate, Choice, Note, Plan, by_reason
 from modak_ansible.model.quantities import counted
+from modak_ansible.planning.costs.money import cost_words
 
 _TITLE = 12
 _NARROWEST = 60
@@ -39,7 +39,7 @@ def plan_table(plan: Plan, width: int, *, with_rest: bool = True, energy: str = 
     space = width - len(head) - len(digest)
     lines = [f"{head}{' ' * space}{digest}"] if space > 1 else [head, digest]
     lines.append("")
-    costs = costs_of(plan)
+    costs = cost_words(plan.cost, plan.job.walltime) if plan.cost else ""
     more = (("energy", energy), ("costs", costs))
     for title, text in (*facts_of(plan), ("predicted", predicted(plan)), *(each for each in more if each[1])):
         lines += _row(title, text, width)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from modak_ansible.commands.options import Json, PlanOptions, show_warnings, takes
-from modak_ansible.errors import JobFailed, ModakError
+from modak_ansible.errors import JOB_FAILED, ModakError
 from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.project import find_blueprint
 
@@ -95,8 +95,10 @@ def _traced(planned: Planned, key: str, *, is_quiet: bool) -> Need | None:
     folder = planned.save()
     try:
         deployed(planned.plan, folder, is_quiet=is_quiet)
-    except JobFailed as error:  # to run it again would come to the same
-        why = error.message
+    except ModakError as error:
+        if error.exit_code != JOB_FAILED:
+            raise
+        why = error.message  # to run it again would come to the same
     else:
         why = "it looks at numbers, or at tensors whose size depends on them"
     need = need_from(DeploymentStore(folder).results, key, planned.plan.training)

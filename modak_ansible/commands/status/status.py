@@ -46,7 +46,6 @@ def command(
 
 
 def _entries(deployment: str | None, training: str | None) -> list[Entry]:
-
     from modak_ansible.deployment.status import Entry
     from modak_ansible.store.deployments import find_deployments, find_trainings, glance, not_superseded
 
@@ -58,7 +57,6 @@ def _entries(deployment: str | None, training: str | None) -> list[Entry]:
 
 
 def _ask_and_show(entries: list[Entry], *, as_json: bool, offline: bool) -> None:
-
     from modak_ansible.deployment.status import may_live, rows_of
 
     open_ones = [] if offline else [entry for entry in entries if may_live(entry.known)]
@@ -91,7 +89,6 @@ def _pause(every: float | None) -> float:
 
 
 def _refuse(condition: bool, message: str, hint: str = "") -> None:
-
     if condition:
         raise UsageError(message, hint=hint)
 

@@ -10,6 +10,8 @@ from modak_ansible.deployment.exporting.protobuf import delimited, double, singl
 from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.target.metrics.events import framed
 
+_LONGEST = 200  # bytes of a folder's name, of which file systems take 255
+
 
 def folders(run: Exported) -> Folders:
     """One, named like the deployment, with its point of a sweep where it is one."""
@@ -20,7 +22,8 @@ def folders(run: Exported) -> Folders:
 def named(run: Exported) -> tuple[str, str]:
     """The names of a run's folder and of the event file in it."""
     point = run.run.training.partition(":")[2].replace("/", "_")
-    folder = f"{run.run.deployment}-{point}"[:200] if point else run.run.deployment
+    folder = f"{run.run.deployment}-{point}" if point else run.run.deployment
+    folder = folder.encode()[:_LONGEST].decode(errors="ignore")
     return folder, f"events.out.tfevents.{int(run.began):010}.{run.identity[:12]}"
 
 

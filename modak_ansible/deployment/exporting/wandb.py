@@ -10,7 +10,7 @@ import json
 import math
 import struct
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
 from modak_ansible.deployment.exporting.exported import Exported, Folders
@@ -31,7 +31,7 @@ def folders(run: Exported) -> Folders:
 def _records(run: Exported, identity: str) -> Iterable[bytes]:
     """Messages Record: header = 21, run = 17, history = 2, summary = 3, exit = 18."""
     yield delimited(21, delimited(1, delimited(1, "modak")))
-    given = b"".join(delimited(1, _item(name, value)) for name, value in sorted(run.run.given.items()))
+    given = _items(dict(sorted(run.run.given.items())))
     seconds, fraction = divmod(run.began, 1)
     began = whole(1, int(seconds)) + whole(2, int(fraction * 1e9))
     about = delimited(1, identity) + delimited(3, run.project) + delimited(4, given) + delimited(8, run.run.training)
@@ -45,13 +45,15 @@ def _records(run: Exported, identity: str) -> Iterable[bytes]:
     for step, values in sorted(rows.items()):
         last |= values
         row = {**values, "_step": step, "_timestamp": times[step], "_runtime": max(0.0, times[step] - run.began)}
-        yield delimited(
-            2, b"".join(delimited(1, _item(name, value)) for name, value in row.items()) + delimited(2, whole(1, step))
-        )
-    yield delimited(3, b"".join(delimited(1, _item(name, value)) for name, value in last.items()))
+        yield delimited(2, _items(row) + delimited(2, whole(1, step)))
+    yield delimited(3, _items(last))
     if run.is_over:
         code = 0 if run.run.state == "COMPLETED" else 1
         yield delimited(18, whole(1, code) + whole(2, int(run.run.seconds or 0)))
+
+
+def _items(values: Mapping[str, str] | Mapping[str, float]) -> bytes:
+    return b"".join(delimited(1, _item(name, value)) for name, value in values.items())
 
 
 def _item(name: str, value: str | float) -> bytes:

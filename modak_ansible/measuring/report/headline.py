@@ -105,17 +105,14 @@ def _fastest(found: Sequence[Comparison]) -> list[str]:
     """The variant that gains most over the first of its group, with the interval."""
     gains = []
     for comparison in found:
-        baseline = comparison.baseline
-        for variant in comparison.measured[1:]:
-            ratio = paired_ratio(baseline.by_block(speed), variant.by_block(speed)) if baseline else None
-            if baseline and longest_tick(baseline, variant):
-                continue
-            if ratio and ratio.low and ratio.low > 1:
-                gains.append((ratio.low, variant.label, ratio, comparison, baseline))
+        measured = comparison.measured
+        for variant in measured[1:]:
+            ratio = paired_ratio(measured[0].by_block(speed), variant.by_block(speed))
+            if ratio and ratio.low and ratio.low > 1 and not longest_tick(measured[0], variant):
+                gains.append((ratio.low, variant.label, ratio, comparison, measured[0].label))
     if not gains:
         return []
-    _, label, ratio, comparison, baseline = max(gains, key=lambda gain: gain[0])
-    held = baseline.label if baseline else ""
+    _, label, ratio, comparison, held = max(gains, key=lambda gain: gain[0])
     return [
         f"The largest gain over the first variant of its group, in {comparison.group} ({comparison.workload}): "
         f"{label} ran at {ratio_text(ratio)} times the speed of {held}."

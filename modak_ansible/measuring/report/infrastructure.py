@@ -13,32 +13,36 @@ from modak_ansible.model.measured.record import Measure, Record
 from modak_ansible.model.quantities import counted
 
 SAMPLES = "least to most of all samples; n counts samples"
-TITLES = {
+# Titles of measures, by their names.
+PEAKS = {
     "sgemm": "Matrix multiplication",
     "convolution": "3x3 convolution",
     "triad": "Memory bandwidth (STREAM triad)",
     "copy": "Memory bandwidth (copy)",
+}
+STORAGE = {
     "write": "Writing a large file",
     "read": "Reading a large file",
     "small_files_write": "Writing many small files",
     "small_files_read": "Reading many small files",
+}
+NETWORK = {
     "latency": "Latency between two nodes",
     "bandwidth": "Bandwidth between two nodes",
     "allreduce": "Summing over all processes of two nodes (allreduce)",
+}
+STARTS = {
     "process_start": "Starting a process",
     "container_start": "Starting a container",
     "python_start": "Starting Python",
     "import": "Importing the framework",
     "launch": "From the job's start to the program's",
 }
-PEAKS = ("sgemm", "convolution", "triad", "copy")
+TITLES = PEAKS | STORAGE | NETWORK | STARTS
 _PLAIN = {
     "entry", "target", "processor", "accelerator", "storage", "file_system", "library", "matmul", "precision",
     "memory_format", "direction", "device", "module",
 }  # fmt: skip
-STORAGE = ("write", "read", "small_files_write", "small_files_read")
-NETWORK = ("latency", "bandwidth", "allreduce")
-STARTS = ("process_start", "container_start", "python_start", "import", "launch")
 
 
 @dataclass(frozen=True)

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import yaml
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from modak_ansible.errors import ModakError, UsageError
 from modak_ansible.measuring.records import read_records
-from modak_ansible.measuring.report.drawing import drawing
-from modak_ansible.measuring.report.page import render
+from modak_ansible.measuring.report.drawing import drawing, inline
+from modak_ansible.measuring.report.headline import counts, facts, judged, sentences
+from modak_ansible.measuring.report.paper import paper
 from modak_ansible.measuring.report.runs import Run, comparisons
-from modak_ansible.measuring.report.sections import sections
+from modak_ansible.measuring.report.sections import Section, sections
+from modak_ansible.measuring.report.trainings import ratio_text
 from modak_ansible.measuring.suites.workloads import load_workloads
 from modak_ansible.store.project import shipped
+
+_MARKS = {"holds": "✓", "does not hold": "✗", "cannot be said": "?", "": "•"}
 
 
 @dataclass(frozen=True)
@@ -47,6 +54,43 @@ def make_report(files: Sequence[Path], page: Path, figures: Path | None = None) 
     except OSError as error:
         raise ModakError(f"{error.filename or page} cannot be written: {error.strerror}") from error
     return Made(len(runs), page, tuple(written))
+
+
+def render(runs: Sequence[Run], parts: Sequence[Section], drawn: Mapping[str, str]) -> str:
+    """The page of some records and the parts that were made of them: one HTML file that needs nothing else.
+
+    It is for screens, phones and paper, in light and dark; everything that comes from records is escaped.
+
+    Args:
+        parts: as ``sections`` gives them.
+        drawn: the SVG of each of their figures, by its name.
+    """
+    found = comparisons(runs)
+    every = judged(found)
+    template = _environment().get_template("page.html.j2")
+    return template.render(
+        command=paper().command,
+        counts=counts(runs),
+        facts=facts(runs),
+        sentences=sentences(found, every),
+        judged=every,
+        sections=parts,
+        drawn={name: Markup(inline(svg)) for name, svg in drawn.items()},  # noqa: S704 - matplotlib has escaped it
+        made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+    )
+
+
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("modak_ansible.measuring.report", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["ratio"] = ratio_text
+    environment.globals["mark"] = _MARKS
+    return environment
 
 
 def read_runs(files: Sequence[Path]) -> list[Run]:

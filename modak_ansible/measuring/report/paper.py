@@ -7,17 +7,14 @@ from pathlib import Path
 from typing import Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from modak_ansible.errors import ModakError
+from modak_ansible.model.base import Model
 from modak_ansible.store.project import shipped
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Build(_Part):
+class Build(Model):
     """Which variants are meant; what is empty may be anything."""
 
     framework: str = ""
@@ -27,7 +24,7 @@ class Build(_Part):
     container: bool | None = None
 
 
-class Claim(_Part):
+class Claim(Model):
     """Between which bounds a ratio of speeds lies when a finding holds."""
 
     above: float | None = None
@@ -35,14 +32,14 @@ class Claim(_Part):
     reading: str = ""  # of words that give no number
 
 
-class Pair(_Part):
+class Pair(Model):
     """What is held against what."""
 
     baseline: Build
     other: Build
 
 
-class Finding(_Part):
+class Finding(Model):
     """A sentence of a paper that can be measured again."""
 
     name: str
@@ -58,7 +55,7 @@ class Finding(_Part):
     quantity: Literal["speed", "import"] = "speed"
 
 
-class PaperFigure(_Part):
+class PaperFigure(Model):
     """A figure of the paper that suites measure again: its number, and what the page says of it."""
 
     source: str
@@ -66,7 +63,7 @@ class PaperFigure(_Part):
     lead: str
 
 
-class PaperTraining(_Part):
+class PaperTraining(Model):
     """How much the paper trained, and what the page says of it where it is shown apart from the figures."""
 
     images: int | None = None
@@ -76,7 +73,7 @@ class PaperTraining(_Part):
     lead: str = ""  # empty: it belongs to the figures
 
 
-class Paper(_Part):
+class Paper(Model):
     """All of it."""
 
     versions: dict[str, tuple[str, ...]]

@@ -70,14 +70,10 @@ class Variant:
 
     @property
     def tick(self) -> float | None:
-        """Seconds of a known clock that steps of its runs waited for, the longest; None: for none."""
-        ticks = (run.record.quantised_s for run in self.runs if run.training)
-        return max((tick for tick in ticks if tick), default=None)
+        return tick_of(self.runs)
 
     def by_block(self, quantity: Quantity) -> dict[Block, float]:
-        """A quantity of its trainings by round; of two runs in one round the later one stands."""
-        values = ((run.block, quantity(run.training)) for run in self.runs if run.training)
-        return {block: value for block, value in values if value is not None}
+        return by_block(self.runs, quantity)
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,6 +123,18 @@ class Comparison:
         return next(iter(self.measured), None)
 
 
+def by_block(runs: Iterable[Run], quantity: Quantity) -> dict[Block, float]:
+    """A quantity of trainings by round; of two runs in one round the later one stands."""
+    values = ((run.block, quantity(run.training)) for run in runs if run.training)
+    return {block: value for block, value in values if value is not None}
+
+
+def tick_of(runs: Iterable[Run]) -> float | None:
+    """Seconds of a known clock that steps of runs that count waited for, the longest; None: for none."""
+    ticks = (run.record.quantised_s for run in runs if run.record.outcome == "measured")
+    return max((tick for tick in ticks if tick), default=None)
+
+
 def speed(training: TrainingResult) -> float | None:
     """Images per second of the median steady epoch; None where there was only the first epoch."""
     rates = [epoch.images_per_second for epoch in training.steady]
@@ -153,16 +161,16 @@ def comparisons(runs: Iterable[Run]) -> list[Comparison]:
     return [
         Comparison(suite, group, workload, target, processor, accelerator, _variants(members))
         for (suite, group, workload, target), every in groups.items()
-        for (processor, accelerator), members in _by_machine(every).items()
+        for (processor, accelerator), members in by_machine(every).items()
     ]
 
 
-def _by_machine(runs: list[Run]) -> dict[tuple[str, str], list[Run]]:
+def by_machine(runs: list[Run]) -> dict[tuple[str, str], list[Run]]:
     """The runs of one target by processor and accelerator.
 
     What never ran may not know the node's processor; it is counted to the first machine that measured something.
     """
-    measured = list(dict.fromkeys(_machine(run) for run in runs if run.training))
+    measured = list(dict.fromkeys(_machine(run) for run in runs if run.record.outcome == "measured"))
     found: dict[tuple[str, str], list[Run]] = {machine: [] for machine in measured}
     for run in runs:
         machine = _machine(run)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, count
 
@@ -13,6 +13,7 @@ from modak_ansible.measuring.report.infrastructure import (
     PEAKS,
     STARTS,
     STORAGE,
+    TITLES,
     Sample,
     measure_charts,
     measures,
@@ -53,7 +54,6 @@ def sections(
     """
     titles = titles or {}
     samples = measures(runs)
-    named = {name for names in (PEAKS, STORAGE, NETWORK, STARTS) for name in names}
     timed = [comparison for comparison in found if comparison.is_timed and not comparison.is_native]
     apart = {workload: training for workload, training in paper().trainings.items() if training.lead}
     others = [each for each in timed if not figure_of(each.group) and each.workload not in apart]
@@ -98,7 +98,7 @@ def sections(
         Section("network", "Network between nodes", "", _measured(samples, NETWORK), missing=TODAY_SUITE),
         _peaks(timed, work, samples),
         Section(
-            "more", "Other measures", "", _measured([sample for sample in samples if sample.measure.name not in named])
+            "more", "Other measures", "", _measured([sample for sample in samples if sample.measure.name not in TITLES])
         ),
         Section(
             "numerics",
@@ -186,7 +186,7 @@ def _imports(training: TrainingResult) -> float | None:
     return training.seconds.imports if imports_per_second(training) else None
 
 
-def _measured(samples: Iterable[Sample], names: tuple[str, ...] = ()) -> tuple[Chart, ...]:
+def _measured(samples: Iterable[Sample], names: Collection[str] = ()) -> tuple[Chart, ...]:
     return tuple(measure_charts(sample for sample in samples if not names or sample.measure.name in names))
 
 

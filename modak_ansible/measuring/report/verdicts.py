@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import product
 from typing import Literal
 
 from modak_ansible.measuring.report.paper import Build, Claim, Finding, Pair, paper
@@ -92,38 +93,32 @@ def _weight(verdict: Verdict) -> tuple[bool, bool, int, bool, int]:
 
 def _in_comparison(finding: Finding, pair: Pair, comparison: Comparison) -> Iterator[Verdict]:
     quantity = QUANTITIES[finding.quantity]
-    for baseline in _matching(pair.baseline, comparison.variants):
-        for other in _matching(pair.other, comparison.variants):
-            if not _comparable(pair, baseline, other):
-                continue
-            ratio = paired_ratio(baseline.by_block(quantity), other.by_block(quantity))
-            word, reason = judge(ratio, finding.holds)
-            if finding.quantity == "speed" and (tick := longest_tick(baseline, other)):
-                word, reason = "cannot be said", waits(tick)
-            if ratio is None:
-                reason = _why_not(other) or _why_not(baseline) or reason
-            yield Verdict(word, reason, ratio, baseline, other, comparison.machine, comparison.workload)
-
-
-def _matching(build: Build, variants: Sequence[Variant]) -> list[Variant]:
-    return [variant for variant in variants if _is_of(variant, build)]
+    sides = ([each for each in comparison.variants if _is_of(each, build)] for build in (pair.baseline, pair.other))
+    for baseline, other in product(*sides):
+        if not _comparable(pair, baseline, other):
+            continue
+        ratio = paired_ratio(baseline.by_block(quantity), other.by_block(quantity))
+        word, reason = judge(ratio, finding.holds)
+        if finding.quantity == "speed" and (tick := longest_tick(baseline, other)):
+            word, reason = "cannot be said", waits(tick)
+        if ratio is None:
+            reason = _unmeasured(other) or _unmeasured(baseline) or reason
+        yield Verdict(word, reason, ratio, baseline, other, comparison.machine, comparison.workload)
 
 
 def _is_of(variant: Variant, build: Build) -> bool:
     record = variant.record
     return (
         build.framework in {"", record.framework}
-        and (not build.version or _is_version(record.framework, record.version, build.version))
+        and (not build.version or _is_version(variant, build.version))
         and (not build.origins or record.origin in build.origins)
         and (build.container is None or variant.container == build.container)
         and (build.container is not None or variant.compiler in build.compilers)
     )
 
 
-def _is_version(framework: str, version: str, wanted: str) -> bool:
-    if wanted == "today":
-        return not any(_begins(version, each) for each in paper().versions.get(framework, ()))
-    return _begins(version, wanted)
+def _is_version(variant: Variant, wanted: str) -> bool:
+    return not _is_the_papers(variant) if wanted == "today" else _begins(variant.record.version, wanted)
 
 
 def _begins(version: str, start: str) -> bool:
@@ -153,10 +148,8 @@ def _without(variant: Variant, names: set[str]) -> dict[str, str]:
     }
 
 
-def _why_not(variant: Variant) -> str:
+def _unmeasured(variant: Variant) -> str:
     if variant.trainings:
         return ""
     record = variant.runs[-1].record
-    return (
-        f"{variant.label} {record.outcome}: {record.reason}" if record.reason else f"{variant.label} {record.outcome}"
-    )
+    return f"{variant.label} {record.outcome}" + (f": {record.reason}" if record.reason else "")

@@ -106,7 +106,8 @@ class _Reader:
     def _targets(self, fields: Fields) -> dict[str, str]:
         found = {}
         for name, place, item in fields.members("targets"):
-            self._name(place, name)
+            if problem := rules.name_problem(name):
+                self._mistakes.add(place.location, "unsafe-value", problem)
             text = fields.scalar(item, f"the blueprint of {name}")
             if text is None:
                 continue
@@ -118,11 +119,6 @@ class _Reader:
         if not found and fields.item.get("targets") and not self._mistakes:
             fields.note(fields.item.entries["targets"], "wrong-type", "targets must name a blueprint")
         return found
-
-    def _name(self, place: Item, name: str) -> None:
-        problem = rules.name_problem(name)
-        if problem:
-            self._mistakes.add(place.location, "unsafe-value", problem)
 
     def _walltime(self, fields: Fields) -> int:
         item = fields.get("walltime")
@@ -136,8 +132,7 @@ class _Reader:
         found = {}
         for name, place, item in fields.members("arguments"):
             value = fields.scalar(item, f"the argument {name}")
-            problem = rules.option_problem(name) or rules.value_problem(value or "")
-            if problem:
+            if problem := rules.option_problem(name) or rules.value_problem(value or ""):
                 self._mistakes.add(place.location, "unsafe-value", problem)
             found[name] = value or ""
         return found

@@ -57,16 +57,16 @@ class Question(Model):
     settings: dict[str, str] = {}
     architecture: str = Field(default="", description="archspec name of the processor")
     processor: str = Field(default="", description="model name, as the kernel gives it, where that is known")
-    peak_gflops: float | None = Field(default=None, description="GFLOP/s in single precision of one node")
-    peak_gflops_bf16: float | None = Field(default=None, description="the same in bf16")
-    memory_bandwidth: float | None = Field(default=None, description="GB/s of one node")
-    node_cores: int | None = None
-    cores: int | None = Field(default=None, description="of one process")
-    threads: int | None = None
-    nodes: int = 1
-    processes_per_node: int = 1
-    latency: float | None = Field(default=None, description="microseconds of an empty message between two nodes")
-    bandwidth: float | None = Field(default=None, description="GB/s of a large message between two nodes")
+    peak_gflops: float | None = Field(default=None, gt=0, description="GFLOP/s in single precision of one node")
+    peak_gflops_bf16: float | None = Field(default=None, gt=0, description="the same in bf16")
+    memory_bandwidth: float | None = Field(default=None, gt=0, description="GB/s of one node")
+    node_cores: int | None = Field(default=None, ge=1)
+    cores: int | None = Field(default=None, ge=1, description="of one process")
+    threads: int | None = Field(default=None, ge=1)
+    nodes: int = Field(default=1, ge=1)
+    processes_per_node: int = Field(default=1, ge=1)
+    latency: float | None = Field(default=None, gt=0, description="microseconds of an empty message between two nodes")
+    bandwidth: float | None = Field(default=None, gt=0, description="GB/s of a large message between two nodes")
     shares_batch: bool = Field(
         default=False, description="whether the processes share out the batch; else each has all of it"
     )
@@ -74,10 +74,10 @@ class Question(Model):
         default=False,
         description="whether each process keeps a part of the parameters, and all gather layers to compute",
     )
-    copies: int = Field(default=1, description="of a model whose parts processes have, which are data parallel")
+    copies: int = Field(default=1, ge=1, description="of a model whose parts processes have, which are data parallel")
     split: Split | None = Field(default=None, description="how they share out layers, where they do")
     accelerator: str = ""
-    dataset_bytes: int | None = None
+    dataset_bytes: int | None = Field(default=None, ge=0)
 
 
 _PROBABLE = 0.8416  # the same from the middle to the bound that 80 % lie above

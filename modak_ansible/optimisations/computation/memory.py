@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from modak_ansible.allocation.memory import Limit, limit_of
-from modak_ansible.allocation.nodes import node_memory
 from modak_ansible.allocation.ranks import ranks_of
 from modak_ansible.model.distributed import Distributed, meshes
 from modak_ansible.model.measured.need import format_peak, peak_of
@@ -137,7 +136,7 @@ def _cures(draft: Draft, limit: Limit) -> Iterator[str]:
     """What would let it fit."""
     request, per_node = draft.request, draft.layout.processes_per_node
     wanted = _peak(draft, FITS).high * per_node
-    there = node_memory(request.target, draft.partition)
+    there = request.target.memory_in(draft.partition)
     is_of_node = not (request.resources.accelerators and request.target.accelerator.memory)
     if is_of_node and request.resources.memory and (there is None or wanted <= there):
         yield f"ask for {format_size(round(wanted))} a node"

@@ -43,38 +43,26 @@ class Data(NamedTuple):
         return self.memory is not None and self.size <= _KEPT * self.memory
 
 
-def once(storage: Storage | None, data: Data) -> float | None:
-    """To read all files as they lie; None where the numbers are not known."""
-    if storage is None or not storage.read_bandwidth or not storage.file_rate:
-        return None
-    return data.size / 1e6 / storage.read_bandwidth + data.files / storage.file_rate
-
-
-def again(storage: Storage | None, data: Data) -> float | None:
-    """The same in another epoch: out of memory, where that keeps them and was measured."""
-    if data.is_kept and storage is not None and storage.warm_file_rate:
-        return data.files / storage.warm_file_rate
-    return once(storage, data)
-
-
-def in_image(storage: Storage | None, data: Data) -> float | None:
-    """To read all files from one image."""
+def once(storage: Storage | None, data: Data, *, packed: bool = False) -> float | None:
+    """To read all files as they lie, or from one image; None where the numbers are not known."""
     if storage is None or not storage.read_bandwidth:
         return None
-    return data.size / 1e6 / storage.read_bandwidth + data.files * FROM_IMAGE
+    reading = data.size / 1e6 / storage.read_bandwidth
+    if packed:
+        return reading + data.files * FROM_IMAGE
+    return reading + data.files / storage.file_rate if storage.file_rate else None
 
 
-def in_image_again(storage: Storage | None, data: Data) -> float | None:
-    """The same in another epoch, where it is asked as :func:`again` is."""
+def again(storage: Storage | None, data: Data, *, packed: bool = False) -> float | None:
+    """The same in another epoch: out of memory, where that keeps them and was measured."""
     if data.is_kept and storage is not None and storage.warm_file_rate:
-        return data.files * FROM_IMAGE_AGAIN
-    return in_image(storage, data)
+        return data.files * FROM_IMAGE_AGAIN if packed else data.files / storage.warm_file_rate
+    return once(storage, data, packed=packed)
 
 
 def in_all(storage: Storage | None, data: Data, *, packed: bool) -> float | None:
     """All epochs."""
-    first, other = (in_image, in_image_again) if packed else (once, again)
-    begin, more = first(storage, data), other(storage, data)
+    begin, more = once(storage, data, packed=packed), again(storage, data, packed=packed)
     return None if begin is None or more is None else begin + (data.epochs - 1) * more
 
 
@@ -88,7 +76,7 @@ def to_pack(storage: Storage | None, data: Data) -> float | None:
 
 def to_copy(source: Storage | None, scratch: Storage | None, data: Data, *, packed: bool) -> float | None:
     """To copy the files, or their image, to another storage."""
-    reading = in_image(source, Data(data.size, 0, 1)) if packed else once(source, data)
+    reading = once(source, Data(data.size, 0, 1), packed=True) if packed else once(source, data)
     if reading is None or scratch is None or not scratch.write_bandwidth:
         return None
     return reading + data.size / 1e6 / scratch.write_bandwidth

@@ -5,7 +5,7 @@ from __future__ import annotations
 from modak_ansible.model.dataset import Dataset
 from modak_ansible.model.quantities import format_seconds
 from modak_ansible.optimisations.base import Default, Draft, Optimisation, Option
-from modak_ansible.optimisations.data.data_costs import Data, again, in_all, in_image, once, to_pack
+from modak_ansible.optimisations.data.data_costs import Data, again, in_all, once, to_pack
 from modak_ansible.schedulers.containers import CONTAINER_RUNTIMES
 
 # Fewer are opened in less time than an image is made, wherever that was measured.
@@ -90,7 +90,7 @@ def _chosen(draft: Draft) -> tuple[str, str]:
     files, home = f"{data.files:,} files", draft.request.target.home
     if why_not := _why_not(draft):
         return "none", f"{files} are read as they lie: {why_not}"
-    lying, packed = once(home, data), in_image(home, data)
+    lying, packed = once(home, data), once(home, data, packed=True)
     all_lying, all_packed = in_all(home, data, packed=False), in_all(home, data, packed=True)
     making = to_pack(home, data)
     if lying is None or packed is None or making is None or all_lying is None or all_packed is None:

@@ -176,12 +176,11 @@ def _given(
 
 def _library(draft: Draft, hpc: HpcApplication | None) -> str:
     """The MPI library: the one that is asked for, else the image's."""
-    base = draft.catalogue.bases.get(draft.entry.base) if draft.entry else None
-    return (hpc.library if hpc else "") or next(iter(base.provides if base else ()), STOCK_MPI)
+    return (hpc.library if hpc else "") or next(iter(draft.base.provides if draft.base else ()), STOCK_MPI)
 
 
 def _pmi(draft: Draft, hpc: HpcApplication | None) -> str:
-    base = draft.catalogue.bases.get(draft.entry.base) if draft.entry else None
+    base = draft.base
     if base and base.mpi:
         if hpc and hpc.library and _PMI[hpc.library] != base.mpi:
             message = (
@@ -213,14 +212,11 @@ def _srun(draft: Draft, hpc: HpcApplication | None, ranks: Ranks | None) -> tupl
         words.append("--cpu-bind=cores")
     if hpc and hpc.parallelisation == "mpi":
         shares = layout.shares_cores
-        words += ["--overcommit", "--cpu-bind=none"] if shares else [f"--cpu-bind={_slurm_binding(hpc)}"]
+        binding = "none" if shares or hpc.affinity == "none" else "cores"
+        words += ["--overcommit"] * shares + [f"--cpu-bind={binding}"]
         if hpc.affinity == "spread" and not shares:
             words.append("--distribution=block:cyclic")
     return tuple(words)
-
-
-def _slurm_binding(hpc: HpcApplication) -> str:
-    return "none" if hpc.affinity == "none" else "cores"
 
 
 def _mpi_launcher(draft: Draft, hpc: HpcApplication | None, environment: tuple[tuple[str, str], ...]) -> Launching:

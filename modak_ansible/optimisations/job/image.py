@@ -18,6 +18,7 @@ from modak_ansible.errors import nearest
 from modak_ansible.model.hpc import STOCK_MPI
 from modak_ansible.model.measured.seen_image import SeenImage
 from modak_ansible.model.measured.workload import WorkloadScript
+from modak_ansible.model.plan import Rejected, by_reason
 from modak_ansible.model.request import GivenImage, Request
 from modak_ansible.optimisations.base import CannotPlan, Draft, Optimisation, Option
 from modak_ansible.optimisations.properties import Property
@@ -93,8 +94,7 @@ class Image(Optimisation):
         return draft.entry.provenance if draft.entry else ""
 
     def why_other(self, other: str, taken: str, draft: Draft) -> str:
-        entries = {entry.name: entry for entry in draft.catalogue.entries}
-        return _why_other(entries[other], entries[taken])
+        return _why_other(draft.catalogue.entry(other), draft.catalogue.entry(taken))
 
 
 def _why_given(given: GivenImage) -> str:
@@ -140,7 +140,7 @@ def _entry_of(seen: SeenImage, draft: Draft) -> Entry | None:
         version=seen.frameworks[framework],
         origin="given",
         compilers=seen.compilers if framework != "python" else (),
-        architectures=tuple({architecture for entry in known[:1] for architecture in entry.architectures}),
+        architectures=known[0].architectures if known else (),
         allocators=tuple(seen.preloads),
         preloads=seen.preloads,
         thread_variables=known[0].thread_variables if known else ("OMP_NUM_THREADS",),
@@ -200,10 +200,9 @@ def _option(entry: Entry, first: Entry, draft: Draft) -> Option:
 
 def _check_wanted(draft: Draft, wanted: str) -> None:
     """Refuses an entry that is asked for and cannot be had."""
-    entries = {entry.name: entry for entry in draft.catalogue.entries}
-    if wanted not in entries:
+    entry, framework = draft.catalogue.find(wanted), draft.request.application.framework
+    if entry is None:
         raise CannotPlan("optimisation.entry", *draft.catalogue.why_none(wanted))
-    entry, framework = entries[wanted], draft.request.application.framework
     if entry not in _competing(draft):
         raise CannotPlan(
             "optimisation.entry", f"{wanted} is a build of {entry.framework}, not of {framework}",
@@ -425,10 +424,8 @@ def _nothing_fits(draft: Draft, refused: list[Option]) -> CannotPlan:
     others = [option.why_not for option in refused if not option.why_not.startswith("version ")]
     no_compiler = bool(others) and all(reason.startswith("it carries no ") for reason in others)
     about = "optimisation.compiler" if no_compiler else "framework" if others else "version"
-    by_reason: dict[str, list[str]] = {}
-    for option in refused:
-        by_reason.setdefault(option.why_not, []).append(option.value)
-    reasons = "; ".join(f"{', '.join(values)}: {reason}" for reason, values in by_reason.items())
+    grouped = by_reason(Rejected(value=option.value, reason=option.why_not) for option in refused)
+    reasons = "; ".join(f"{', '.join(values)}: {reason}" for reason, values in grouped.items())
     hint = "ask for another version, or give an image of your own as a modak.nodes.Image"
     if no_compiler:
         names = {option.value for option in refused if option.why_not.startswith("it carries no ")}

@@ -52,7 +52,7 @@ def _why_not(draft: Draft) -> str:
         return ""
     if draft.settings.get("allocator"):
         return f"{draft.settings['allocator']} takes them only from a file system that an administrator mounts"
-    base = draft.catalogue.bases.get(draft.entry.base)
+    base = draft.base
     version = _GLIBC.get(base.suite) if base else _numbers(draft.entry.glibc)
     if not draft.in_container or not (base or version):
         return "nobody knows which glibc is there"

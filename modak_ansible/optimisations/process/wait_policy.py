@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from modak_ansible.optimisations.base import Default, Draft, Optimisation, Option, why_unseen
-from modak_ansible.optimisations.code import OLDEST_PYTHON, python_of
+from modak_ansible.optimisations.base import Default, Draft, Optimisation, Option
+from modak_ansible.optimisations.code import why_nothing_acts
 from modak_ansible.optimisations.properties import Property
 
 # Turns that a thread of libgomp spins before it sleeps; see wait_policy.md.
@@ -62,10 +62,7 @@ def _why_nobody_looks(draft: Draft) -> str:
     """Why nothing of ours is in the process to look at the cores; empty where something is."""
     if not draft.request.application.is_training:
         return "nothing of ours is in the process of a program that is no training"
-    python = python_of(draft)
-    if python is None:
-        return why_unseen(draft) if draft.entry is None else "nothing of ours is in a hub's image"
-    return "" if python >= OLDEST_PYTHON else "nothing can act in a Python so old"
+    return why_nothing_acts(draft)
 
 
 def has_cores_alone(draft: Draft) -> bool:

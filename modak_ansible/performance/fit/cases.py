@@ -22,11 +22,7 @@ Block = tuple[str, str, str, str, str, int]  # machine, target, the suite's dige
 
 @dataclass(frozen=True)
 class Case:
-    """A measured training.
-
-    Attributes:
-        samples_per_second: of a steady epoch.
-    """
+    """A measured training."""
 
     facts: Facts
     answers: Mapping[str, float]  # the logarithm that each part's regression is to give, where the record has it

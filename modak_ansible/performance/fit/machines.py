@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from modak_ansible.model.measured.work import Rates
 from modak_ansible.performance.stored import Machine
@@ -12,10 +12,8 @@ from modak_ansible.performance.stored import Machine
 if TYPE_CHECKING:  # planning needs no records
     from modak_ansible.model.measured.record import Measure, Record
 
-    Sample = tuple[Record, Measure]
-
-_PEAKS = {"sgemm"}
-_BANDWIDTHS = {"triad"}
+Key = TypeVar("Key")
+_PEAK, _BANDWIDTH = "sgemm", "triad"
 SINGLE = "fp32"
 _STORAGE = {"read", "write", "small_files_read", "small_files_write"}
 
@@ -47,11 +45,6 @@ def peak_for(machine: Machine, threads: int) -> float | None:
     return _for_threads(machine, machine.peaks, threads)
 
 
-def bandwidth_for(machine: Machine, threads: int) -> float | None:
-    """GB/s of so many threads, in the same way."""
-    return _for_threads(machine, machine.bandwidths, threads)
-
-
 def rates_of(machine: Machine, threads: int, precision: str) -> Rates | None:
     """How fast so many threads compute in a number format, over their peak; None where nobody measured products."""
     peak = peak_for(machine, threads)
@@ -66,7 +59,7 @@ def rates_of(machine: Machine, threads: int, precision: str) -> Rates | None:
 
 def balance_of(machine: Machine, threads: int) -> float | None:
     """FLOP that so many threads do in the time in which they move a byte."""
-    peak, bandwidth = peak_for(machine, threads), bandwidth_for(machine, threads)
+    peak, bandwidth = peak_for(machine, threads), _for_threads(machine, machine.bandwidths, threads)
     return peak / bandwidth if peak and bandwidth else None
 
 
@@ -79,18 +72,18 @@ def _for_threads(machine: Machine, values: dict[int, float], threads: int) -> fl
 
 
 def _machine(name: str, records: list[Record]) -> Machine:
-    samples = [(record, measure) for record in records for measure in record.measures]
+    measures = [measure for record in records for measure in record.measures]
     newest = records[-1].target
     return Machine(
         name=name,
         processor=newest.accelerator or newest.processor,
         architecture=newest.architecture,
         cores=newest.cores,
-        peaks=_best(samples, _PEAKS),
-        rates=_rates(samples),
-        bandwidths=_best(samples, _BANDWIDTHS),
-        storage=_storage(samples),
-        launch=_launch(samples),
+        peaks=_best(measures, _PEAK),
+        rates=_rates(measures),
+        bandwidths=_best(measures, _BANDWIDTH),
+        storage=_storage(measures),
+        launch=_launch(measures),
         day=max((day_of(each) for each in records if each.training or each.steps), default=""),
     )
 
@@ -99,54 +92,59 @@ def day_of(record: Record) -> str:
     return record.date[: len("2026-11-26")]
 
 
-def _best(samples: list[Sample], names: set[str], precision: str = SINGLE) -> dict[int, float]:
+def _best(measures: list[Measure], name: str, precision: str = SINGLE) -> dict[int, float]:
     """The best median of all shapes and libraries, by threads, in one number format."""
-    return {threads: max(values) for threads, values in _medians(samples, names, precision).items()}
+    return {threads: max(values) for threads, values in _by_threads(measures, name, precision).items()}
 
 
-def _rates(samples: list[Sample]) -> dict[str, dict[int, float]]:
+def _rates(measures: list[Measure]) -> dict[str, dict[int, float]]:
     """GFLOP/s of what is no product in single precision, by threads.
 
     How fast a convolution is depends on its shape, its direction and its memory format: it is the middle of all.
     """
     found = {}
-    for precision in sorted({str(each.about.get("precision", SINGLE)) for _, each in samples}):
-        medians = _medians(samples, {"convolution"}, precision)
+    for precision in sorted({str(each.about.get("precision", SINGLE)) for each in measures}):
+        medians = _by_threads(measures, "convolution", precision)
         found[f"{precision} convolutions"] = {threads: round(median(each), 4) for threads, each in medians.items()}
-        found[f"{precision} products"] = _best(samples, _PEAKS, precision) if precision != SINGLE else {}
+        found[f"{precision} products"] = _best(measures, _PEAK, precision) if precision != SINGLE else {}
     return {name: rates for name, rates in found.items() if rates}
 
 
-def _medians(samples: list[Sample], names: set[str], precision: str) -> dict[int, list[float]]:
-    """Of each shape, library and whatever else a measure is about, by threads."""
-    values: dict[tuple[int, str], list[float]] = {}
-    for _, each in samples:
-        if each.name in names and each.about.get("precision", SINGLE) == precision:
-            threads = int(each.about.get("threads", 1))
-            about = ",".join(f"{key}={each.about[key]}" for key in sorted(each.about))
-            values.setdefault((threads, about), []).extend(each.samples)
+def _by_threads(measures: list[Measure], name: str, precision: str) -> dict[int, list[float]]:
+    """Medians of each shape, library and whatever else a measure is about, by threads."""
+    medians = _medians(
+        ((int(each.about.get("threads", 1)), ",".join(f"{key}={each.about[key]}" for key in sorted(each.about))), each)
+        for each in measures
+        if each.name == name and each.about.get("precision", SINGLE) == precision
+    )
     found: dict[int, list[float]] = {}
-    for (threads, _), numbers in sorted(values.items()):
-        found.setdefault(threads, []).append(round(median(numbers), 4))
+    for (threads, _), value in medians.items():
+        found.setdefault(threads, []).append(value)
     return found
 
 
-def _storage(samples: list[Sample]) -> dict[str, dict[str, float]]:
+def _storage(measures: list[Measure]) -> dict[str, dict[str, float]]:
     """Medians by storage class; what came from the page cache is no property of the storage."""
-    values: dict[tuple[str, str], list[float]] = {}
-    for _, each in samples:
-        place = str(each.about.get("storage", ""))
-        if each.name in _STORAGE and place and each.about.get("cache") != "warm":
-            values.setdefault((place, each.name), []).extend(each.samples)
+    medians = _medians(
+        ((str(each.about["storage"]), each.name), each)
+        for each in measures
+        if each.name in _STORAGE and each.about.get("storage") and each.about.get("cache") != "warm"
+    )
     found: dict[str, dict[str, float]] = {}
-    for (place, name), numbers in sorted(values.items()):
-        found.setdefault(place, {})[name] = round(median(numbers), 4)
+    for (place, name), value in medians.items():
+        found.setdefault(place, {})[name] = value
     return found
 
 
-def _launch(samples: list[Sample]) -> dict[str, float]:
-    values: dict[str, list[float]] = {}
-    for _, each in samples:
-        if each.name == "launch":
-            values.setdefault("container" if each.about.get("container") else "native", []).extend(each.samples)
-    return {kind: round(median(numbers), 4) for kind, numbers in sorted(values.items())}
+def _launch(measures: list[Measure]) -> dict[str, float]:
+    return _medians(
+        ("container" if each.about.get("container") else "native", each) for each in measures if each.name == "launch"
+    )
+
+
+def _medians(measures: Iterable[tuple[Key, Measure]]) -> dict[Key, float]:
+    """Of all samples of the measures with one key, in the order of keys."""
+    samples: dict[Key, list[float]] = {}
+    for key, each in measures:
+        samples.setdefault(key, []).extend(each.samples)
+    return {key: round(median(numbers), 4) for key, numbers in sorted(samples.items())}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import exp, log, sqrt
 from statistics import fmean, median, stdev
 
@@ -105,11 +105,11 @@ class Validation:
     predicted: tuple[Predicted, ...]
     regrets: tuple[Regret, ...]
     learned: tuple[Learned, ...] = ()
-    skipped: tuple[str, ...] = field(default=())
+    skipped: tuple[str, ...] = ()
 
-    def error(self, left_out: str, *, known: bool = True) -> float | None:
+    def error(self, left_out: str) -> float | None:
         """Mean relative error of what the model says it knows; None where there is nothing."""
-        errors = [each.error for each in self.predicted if each.left_out == left_out and each.known == known]
+        errors = [each.error for each in self.predicted if each.left_out == left_out and each.known]
         return fmean(errors) if errors else None
 
     def regret(self, left_out: str) -> Regrets | None:

@@ -12,6 +12,7 @@ from modak_ansible.model.target import Target, Terms
 from modak_ansible.planning.rationale import rounded
 
 _HOUR = 3600.0
+_WHOLE = 999.5  # from here on three digits would be written with an exponent
 
 
 def planned_cost(target: Target, candidates: Sequence[Candidate], walltime: int) -> PlannedCost | None:
@@ -57,13 +58,17 @@ def cost_words(cost: PlannedCost, walltime: int) -> str:
 
 
 def interval_words(cost: Interval, terms: Terms) -> str:
-    low, high = (f"{number:.3g}" for number in (cost.low, cost.high))
-    return f"{amount(cost.middle, terms)} ({low} to {high})"
+    return f"{amount(cost.middle, terms)} ({_digits(cost.low)} to {_digits(cost.high)})"
 
 
 def amount(number: float, terms: Terms) -> str:
     """An amount of money with its currency: ``0.12 EUR``."""
-    return f"{number:.3g} {terms.currency}".rstrip()
+    return f"{_digits(number)} {terms.currency}".rstrip()
+
+
+def _digits(number: float) -> str:
+    """Three of them, and all of those before the point."""
+    return f"{number:.3g}" if number < _WHOLE else f"{number:.0f}"
 
 
 def _times(interval: Interval, factor: float) -> Interval:

@@ -9,8 +9,9 @@ from itertools import combinations
 
 from modak_ansible.model.tuning import TuningCandidate
 from modak_ansible.optimisations.base import CannotPlan, Draft
+from modak_ansible.planning.configurations import Configuration
 from modak_ansible.planning.job import environment_of
-from modak_ansible.planning.search import Chosen, Configuration
+from modak_ansible.planning.search import Chosen
 
 MOST = 12  # in the first rung; with three times fewer in each, the last one compares two or three
 LISTED = 24  # of which the combinations are tried whose parts were faster

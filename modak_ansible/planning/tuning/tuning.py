@@ -109,8 +109,7 @@ def why_not_tuned(draft: Draft) -> str:
     problem = _why_no_trials(draft)
     if problem or draft.entry is None:
         return problem
-    base = draft.catalogue.bases.get(draft.entry.base)
-    python = base.python if base else draft.entry.python_version
+    python = draft.base.python if draft.base else draft.entry.python_version
     if python not in lock_of(TUNER).pythons:
         return f"the tuner needs Python {' or '.join(lock_of(TUNER).pythons)}, and {draft.entry.name} has {python}"
     return ""
@@ -127,7 +126,7 @@ def _why_no_trials(draft: Draft) -> str:
         return f"a trial is one process, and the job has {processes}"
     if entry is None:
         return why_unseen(draft)
-    if draft.catalogue.bases.get(entry.base) is None and entry.origin != "given":
+    if draft.base is None and entry.origin != "given":
         return "nothing of ours is in a hub's image"
     if entry.framework not in COUNTED:
         return f"nothing counts the steps of a script of {entry.framework}"

@@ -12,6 +12,7 @@ from modak_ansible.model.dataset import field_of
 from modak_ansible.model.plan import Note
 from modak_ansible.model.request import Request
 from modak_ansible.model.target import Target
+from modak_ansible.reading.blueprint.files import exists, is_file
 from modak_ansible.reading.blueprint.forms.kept_tree import read_kept_yaml
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.forms.secret_rules import note_secrets
@@ -86,8 +87,8 @@ def read_blueprint(path: Path, inputs: Inputs, mistakes: Mistakes) -> Blueprint 
     Returns:
         The blueprint, or None when it cannot be read at all.
     """
-    path = path / SERVICE_FILE if path.is_dir() else path
-    if not path.is_file():
+    path = path / SERVICE_FILE if exists(path) and path.is_dir() else path
+    if not is_file(path):
         hint = "give the folder of a blueprint or its service.yaml"
         mistakes.add(Location(str(path)), "file-not-found", "there is no such blueprint", hint)
         return None

@@ -98,7 +98,9 @@ def _number(name: str, item: Item, word: str, mistakes: Mistakes) -> float | Non
     except ValueError:
         found = math.nan
     if not math.isfinite(found):
-        mistakes.add(given.location, "search", f"{word} of {name} is no number: {given.text or given.value}", _EXAMPLE)
+        mistakes.add(
+            given.location, "search", f"{word} of {name} is no number: {given.text or given.plain()}", _EXAMPLE
+        )
         return None
     return found
 

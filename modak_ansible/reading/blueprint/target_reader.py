@@ -19,6 +19,7 @@ from modak_ansible.model.target import (
     Target,
 )
 from modak_ansible.reading.blueprint import cloud_reader, pods_reader
+from modak_ansible.reading.blueprint.files import is_file
 from modak_ansible.reading.blueprint.forms import text_rules as rules
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.forms.yaml_tree import Item
@@ -138,7 +139,7 @@ class _TargetReader:
             return None
         self._check(item, rules.local_path_problem)
         path = expanded(str(item.value))
-        if not (self._folder / path).is_file():
+        if not is_file(self._folder / path):
             hint = "a path is relative to the blueprint's folder, absolute, or begins with ~"
             self._mistakes.add(item.location, "file-not-found", f"there is no identity file {item.value}", hint)
         return str(item.value)
@@ -165,7 +166,10 @@ class _TargetReader:
         for element in section.elements if section else []:
             values = element.plain()
             name = element.get("name")
-            if name is None or not self._check(name, rules.name_problem):
+            if name is None:
+                continue
+            if problem := rules.name_problem(str(name.value)):
+                self._mistakes.add(name.location, "unsafe-value", problem)
                 continue
             if any(partition.name == values["name"] for partition in found):
                 self._mistakes.add(name.location, "duplicate-key", f"the partition {name.value} is given twice")

@@ -101,16 +101,8 @@ def template_of(words: Item, base: Item, wanted: Wanted, mistakes: Mistakes) -> 
     for each, said in {name: words}.items() if alone else words.entries.items():
         scheduler = said.get(SCHEDULER)
         kind = scheduler or Item(said.location, wanted.scheduler)
-        if kind.value not in TYPES:
-            message = (
-                f"{kind.value} starts no jobs that are known here"
-                if kind.value
-                else "nothing says what starts jobs there"
-            )
-            mistakes.add(kind.location, "unknown-scheduler", message, f"scheduler: one of {', '.join(TYPES)}")
-            continue
-        node = Item(said.location, {"type": Item(kind.location, TYPES[str(kind.value)])})
-        nodes[each] = described(node, said, mistakes)
+        if (node_type := _type_meant(kind, mistakes)) is not None:
+            nodes[each] = described(Item(said.location, {"type": node_type}), said, mistakes)
     topology = Item(words.location, {"node_templates": Item(words.location, nodes)})
     return replaced(base, ("topology_template",), topology)
 
@@ -223,17 +215,25 @@ def described(node: Item, words: Item, mistakes: Mistakes, *, is_bare: bool = Fa
         elif name != SCHEDULER:
             mistakes.add(place, "unknown-property", f"a target has no {name}", nearest(name, WORDS))
     kind = words.get(SCHEDULER)
-    if kind is not None and str(kind.value) not in TYPES:
-        message = f"{kind.text or kind.value} starts no jobs that are known here"
-        mistakes.add(kind.location, "unknown-scheduler", message, f"scheduler: one of {', '.join(TYPES)}")
-    elif kind is not None:
-        node = replaced(node, ("type",), Item(kind.location, TYPES[str(kind.value)]))
+    if kind is not None:
+        node_type = _type_meant(kind, mistakes)
+        node = replaced(node, ("type",), node_type) if node_type else node
     elif _FRONTEND in words.entries and _type(node) == LOCAL:
         message = "the blueprint's target is this machine, and another one is described"
         mistakes.add(
             words.key_location(_FRONTEND), "contradiction", message, "say what starts jobs there: scheduler: slurm"
         )
     return node
+
+
+def _type_meant(kind: Item, mistakes: Mistakes) -> Item | None:
+    """The type of a target's node by the word for what starts jobs there; None where it is none, which is noted."""
+    if str(kind.value) in TYPES:
+        return Item(kind.location, TYPES[str(kind.value)])
+    said = f"{kind.text or kind.plain()} starts no jobs that are known here"
+    message = said if kind.value else "nothing says what starts jobs there"
+    mistakes.add(kind.location, "unknown-scheduler", message, f"scheduler: one of {', '.join(TYPES)}")
+    return None
 
 
 def _of_no_machine(node: Item, given: frozenset[str] | None = None) -> Item:

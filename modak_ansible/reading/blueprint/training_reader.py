@@ -19,7 +19,7 @@ from modak_ansible.model.quantities import parse_size, parse_walltime
 from modak_ansible.model.request import GivenImage, Request
 from modak_ansible.model.scaled import Scale
 from modak_ansible.model.target import Target
-from modak_ansible.reading.blueprint.files import is_of_pattern
+from modak_ansible.reading.blueprint.files import is_file, is_of_pattern
 from modak_ansible.reading.blueprint.forms import text_rules as rules
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.forms.secret_rules import note_secret
@@ -245,7 +245,7 @@ class TrainingReader:
         if problem := rules.script_problem(path):
             self._mistakes.add(item.location, "script-path", problem, "rename it")
             return None
-        if not (self._folder / path).is_file():
+        if not is_file(self._folder / path):
             beside = self._folder.glob("**/*.py")
             hint = nearest(text, [each.relative_to(self._folder).as_posix() for each in beside])
             self._mistakes.add(item.location, "file-not-found", f"there is no script {text} in {self._folder}", hint)

@@ -12,10 +12,11 @@ from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
 from typing import TypeGuard
 
+from modak_ansible.reading.blueprint.files import exists
 from modak_ansible.reading.blueprint.script.paths import OF_OUTPUT
 from modak_ansible.reading.blueprint.script.syntax import last_name
 from modak_ansible.reading.drafts.texts import ANY, Texts, below
-from modak_ansible.target.core.files import expanded
+from modak_ansible.target.core.files import expanded, real_path
 
 _OF_DATA = re.compile(
     r"(^|_)(data|dataset|corpus)(_?(dir|path|root|folder|file))?$|^(train|input|image)s?_(dir|path|root|folder|file)$"
@@ -56,7 +57,7 @@ def read_by(
     for name, value in options.items():
         path = folder / expanded(value) if _is_path(value) else None
         inside = below(value)
-        if not path or not path.exists() or OF_OUTPUT.search(name.replace("-", "_")):
+        if not path or not exists(path) or OF_OUTPUT.search(name.replace("-", "_")):
             continue
         if not (path.is_dir() and inside in outputs):  # what earlier runs wrote; a file may be gone on with
             found.setdefault(path, Read(path, inside, name))
@@ -65,7 +66,7 @@ def read_by(
         texts = Texts(tree, held, name)
         for text in _texts_in(tree, texts, folder):
             inside = below(text)
-            if inside and not _is_written(inside, outputs) and inside not in trees and (folder / inside).exists():
+            if inside and not _is_written(inside, outputs) and inside not in trees and exists(folder / inside):
                 path = folder / inside
                 found.setdefault(path, Read(path, inside))
     reads = [each for each in found.values() if not _is_code(each.path, folder, trees)]
@@ -97,8 +98,8 @@ def elsewhere_by(folder: Path, trees: Mapping[str, ast.Module], options: Mapping
             continue
         path = Path(os.path.normpath(folder / expanded(text)))
         is_here = _is_data(path, folder)
-        is_somebodys = text.startswith(_HOMES) and len(PurePosixPath(text).parts) > _IN_HOME and not path.exists()
-        is_away = text in opened and text.startswith("/") and not path.exists() and not _is_of_system(path)
+        is_somebodys = text.startswith(_HOMES) and len(PurePosixPath(text).parts) > _IN_HOME and not exists(path)
+        is_away = text in opened and text.startswith("/") and not exists(path) and not _is_of_system(path)
         if (is_here or is_somebodys or is_away) and text not in options.values():
             found.setdefault(path, Elsewhere(text, f"{name}:{getattr(node, 'lineno', 1)}", path, is_here))
     # the longest of those that begin alike: a folder that is joined with a name is named by the way
@@ -122,7 +123,7 @@ def _is_data(path: Path, folder: Path) -> bool:
     """Whether something of the user's lies there that is no code and no folder of the system."""
     if _is_of_system(path):
         return False
-    if folder.resolve().is_relative_to(path.resolve()):
+    if folder.resolve().is_relative_to(real_path(path)):
         return False
     try:
         is_data = path.is_dir() and any(path.iterdir()) and not any(path.glob("*.py"))
@@ -157,7 +158,7 @@ def hub_datasets(folder: Path, trees: Mapping[str, ast.Module], options: Mapping
             continue
         given = {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg}
         name = texts.of(node.args[0] if node.args else given.get("path")) or ""
-        is_theirs = _HUB_NAME.fullmatch(name) and name not in _BUILDERS and not (folder / name).exists()
+        is_theirs = _HUB_NAME.fullmatch(name) and name not in _BUILDERS and not exists(folder / name)
         if is_theirs and not {"data_files", "data_dir"} & set(given):
             revision = texts.of(given.get("revision")) or ""
             found.setdefault(name, revision if ANY not in revision else "")
@@ -192,7 +193,7 @@ def _texts_in(tree: ast.Module, texts: Texts, folder: Path) -> Iterator[str]:
         text = texts.of(node) if isinstance(node, ast.Constant | ast.BinOp | ast.Call | ast.JoinedStr) else None
         if text and _is_path(text) and ANY not in text:
             yield text
-            if below(text) and (folder / below(text)).exists():
+            if below(text) and exists(folder / below(text)):
                 continue
         waiting += ast.iter_child_nodes(node)
 

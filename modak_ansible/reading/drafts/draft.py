@@ -15,7 +15,8 @@ from typing import Any
 
 import yaml
 
-from modak_ansible.errors import UsageError
+from modak_ansible.errors import Location, UsageError
+from modak_ansible.reading.blueprint.files import exists, is_file
 from modak_ansible.reading.blueprint.script.accelerators import Use, use_of
 from modak_ansible.reading.blueprint.script.hydra import hydra_of
 from modak_ansible.reading.blueprint.script.option import Option
@@ -32,7 +33,7 @@ from modak_ansible.reading.drafts.data import (
     read_by,
     torchvision_root,
 )
-from modak_ansible.reading.drafts.imports import read_code
+from modak_ansible.reading.drafts.imports import BrokenScript, read_code
 from modak_ansible.reading.drafts.installed import Installed, environment_folders
 from modak_ansible.reading.drafts.outputs import downloads, outputs_of
 from modak_ansible.reading.drafts.packages import PYTHON, frameworks_of, python_of, requirements_of
@@ -100,9 +101,12 @@ def draft_of(script: Path, words: Sequence[str] = (), *, folder: Path | None = N
 
     Raises:
         UsageError: it is no script, or does not lie below the folder.
-        BrokenScript: it is no Python, with its place.
+        BrokenScript: it is no Python, with its place, or too much of it stands within each other.
     """
-    return _Drafting(script, words, folder or script.parent, framework).draft
+    try:
+        return _Drafting(script, words, folder or script.parent, framework).draft
+    except RecursionError as error:
+        raise BrokenScript("it is nested too deeply to be read", location=Location(str(script))) from error
 
 
 class _Drafting:
@@ -266,9 +270,9 @@ class _Drafting:
                 continue
             if not inside and not self._hydra and value.startswith(("/", "~", "..")):
                 elsewhere = self._code.folder / expanded(value)
-                if elsewhere.is_file() or (elsewhere.is_dir() and any(elsewhere.iterdir())):
+                if is_file(elsewhere) or _holds_something(elsewhere):
                     found.append(Read(elsewhere, "", word=word))
-            elif inside and not is_written and path.exists() and path.resolve() != self._code.folder.resolve():
+            elif inside and not is_written and exists(path) and path.resolve() != self._code.folder.resolve():
                 found.append(Read(path, inside, word=word))
         return found
 
@@ -410,6 +414,14 @@ def _variable(name: str) -> str:
 
 def _holds(path: Path, other: Path) -> bool:
     return other.resolve().is_relative_to(path.resolve())
+
+
+def _holds_something(folder: Path) -> bool:
+    """Whether it is a folder that may be looked into, and is not empty."""
+    try:
+        return any(folder.iterdir())
+    except OSError:
+        return False
 
 
 def _torchvision_folder(root: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping
+from glob import escape
 from pathlib import PurePosixPath
 
 from modak_ansible.reading.blueprint.script.libraries import PARSERS
@@ -62,7 +63,7 @@ def outputs_of(trees: Mapping[str, ast.Module], options: Mapping[str, str]) -> t
         for node in ast.walk(tree):
             written = [*_written(node, texts), *_of_trainers(node, texts, names)] if isinstance(node, ast.Call) else ()
             for text in written:
-                pattern = below(FORMATTED.sub(ANY, text))  # of a callback, which fills it in
+                pattern = _escaped(below(FORMATTED.sub(ANY, text)))  # of a callback, which fills it in
                 if pattern and len(pattern.replace(ANY, "").strip("./")) >= _FEWEST_LETTERS:
                     inside.append(pattern)
                 elif not pattern and text.strip(f"./{ANY}"):
@@ -73,6 +74,11 @@ def outputs_of(trees: Mapping[str, ast.Module], options: Mapping[str, str]) -> t
         if not any(each.startswith(f"{other}/") for other in inside if other != each)
     ]
     return sorted(kept)[:_MOST], sorted(set(outside))
+
+
+def _escaped(path: str) -> str:
+    """A pattern of a path in which only ANY stands for something else."""
+    return ANY.join(map(escape, path.split(ANY)))
 
 
 def downloads(trees: Mapping[str, ast.Module]) -> bool:

@@ -21,9 +21,9 @@ from modak_ansible.catalogue.entry import satisfies
 from modak_ansible.catalogue.locks import lock_of, package_of
 from modak_ansible.errors import ModakError
 from modak_ansible.reading.blueprint.forms.text_rules import requirement_problem
-from modak_ansible.reading.blueprint.script.environment import said_of
 from modak_ansible.reading.blueprint.script.source import source_of
 from modak_ansible.reading.blueprint.script.starting import start_hint
+from modak_ansible.reading.blueprint.script.syntax import said_of
 from modak_ansible.reading.drafts.imports import Code, Imported, has_code
 from modak_ansible.reading.drafts.installed import Installed
 from modak_ansible.reading.drafts.pins import Pin, Pins, plain

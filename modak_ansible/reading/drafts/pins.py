@@ -62,6 +62,9 @@ class Pins:
         """Takes what a line of requirements.txt says, and gives the name of the package that it asks for; empty where
         it asks for none."""
         words = line.split(maxsplit=1)
+        if "\0" in line:
+            self.note(f"{source}: {shown(line)} is no requirement, and nothing is made of it")
+            return ""
         if words[0] in ("-e", "--editable") or line.startswith("--editable="):
             return self._from(line, re.sub(r"^(-e|--editable)[\s=]*", "", line), source, folder)
         if line.startswith("-"):
@@ -126,7 +129,7 @@ def pins_of(folders: list[Path], script: Path | None = None, python: str = "") -
     for path, read in [(script, _inline), *files] if script else files:
         try:
             lines = list(read(path, found))
-        except (OSError, ValueError, TypeError, AttributeError, KeyError, yaml.YAMLError) as error:
+        except (OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError, yaml.YAMLError) as error:
             reason = " ".join(str(error).split())[:100]
             found.note(f"{path.name} cannot be read, and asks for nothing: {reason}")
             continue
@@ -155,7 +158,7 @@ def _inline(path: Path, _: Pins) -> Iterator[str]:
     matched = _INLINE.search(path.read_text(encoding="utf-8", errors="replace").replace("\r\n", "\n") + "\n")
     if matched:
         lines = matched.group("content").splitlines()
-        yield from tomllib.loads("\n".join(line[2:] for line in lines)).get("dependencies", [])
+        yield from _texts(tomllib.loads("\n".join(line[2:] for line in lines)).get("dependencies", []))
 
 
 def _lock(path: Path, pins: Pins) -> Iterator[str]:
@@ -167,6 +170,27 @@ def _lock(path: Path, pins: Pins) -> Iterator[str]:
             yield f"{package['name']} @ {place}"
         elif package.get("version"):
             yield f"{package['name']}=={str(package['version']).partition('+')[0]}"
+
+
+def _listed(value: Any) -> list[Any]:
+    """
+    Raises:
+        TypeError: it is no list: of a text each letter would be asked for.
+    """
+    if not isinstance(value, list):
+        raise TypeError(f"{shown(str(value))} is no list")
+    return value
+
+
+def _texts(value: Any) -> list[str]:
+    """
+    Raises:
+        TypeError: it is no list of texts.
+    """
+    found = _listed(value)
+    if odd := [each for each in found if not isinstance(each, str)]:
+        raise TypeError(f"{shown(str(odd[0]))} is no text")
+    return found
 
 
 def _is_for_images(package: Mapping[str, Any], pins: Pins) -> bool:
@@ -214,9 +238,9 @@ def _requirements(path: Path, pins: Pins, depth: int = 0) -> Iterator[str]:
 
 
 def _conda(path: Path, _: Pins) -> Iterator[str]:
-    for dependency in yaml.safe_load(path.read_text(encoding="utf-8"))["dependencies"]:
+    for dependency in _listed(yaml.safe_load(path.read_text(encoding="utf-8"))["dependencies"]):
         if isinstance(dependency, dict):
-            yield from map(str, dependency.get("pip") or [])
+            yield from map(str, _listed(dependency.get("pip") or []))
             continue
         matched = _CONDA.fullmatch(str(dependency).strip())
         if not matched:
@@ -236,7 +260,7 @@ def _pyproject(path: Path, pins: Pins) -> Iterator[str]:
     data = tomllib.loads(path.read_text(encoding="utf-8"))
     if name := _name_of(path.parent):
         pins.elsewhere.setdefault(name, Elsewhere(f"{path.name}: it is the project itself", is_here=True))
-    yield from data.get("project", {}).get("dependencies", [])
+    yield from _texts(data.get("project", {}).get("dependencies", []))
     tools = data.get("tool", {})
     sources = tools.get("uv", {}).get("sources", {}) | tools.get("poetry", {}).get("dependencies", {})
     for name, value in sources.items():

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
-from modak_ansible.reading.blueprint.script.syntax import last_name
+from modak_ansible.reading.blueprint.script.syntax import last_name, syntax_of
 
 ANY = "*"
 FORMATTED = re.compile(r"\{[^{}]*\}")
@@ -138,11 +138,8 @@ def replaced(tree: ast.Module, folder: Path, words: Sequence[str]) -> None:
 
 
 def _constants(path: Path) -> dict[str, ast.expr]:
-    try:
-        tree = ast.parse(path.read_bytes())
-    except (OSError, ValueError, SyntaxError):
-        return {}
-    return {name: value for node in tree.body for name, value in _assigned(node) if isinstance(value, ast.Constant)}
+    body = tree.body if (tree := syntax_of(path)) else []
+    return {name: value for node in body for name, value in _assigned(node) if isinstance(value, ast.Constant)}
 
 
 def below(text: str) -> str:

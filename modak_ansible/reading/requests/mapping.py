@@ -26,13 +26,11 @@ from modak_ansible.reading.requests.application.hpc import build_of, program_fra
 from modak_ansible.reading.requests.application.shape import ShapeProblem, shape_of
 from modak_ansible.reading.requests.checks import APPLICATION, HPC, OPTIMISATION, OPTIONS, TRAINING, Kind, kind_of
 from modak_ansible.reading.requests.containers import given_image
-from modak_ansible.reading.requests.fitting import fitting_build
 from modak_ansible.reading.requests.form.form import JobForm
 from modak_ansible.reading.requests.form.notes import Notes
-from modak_ansible.reading.requests.form.optimisation import DistributedForm
-from modak_ansible.reading.requests.target_traits import with_traits
-from modak_ansible.reading.requests.targets import Named
-from modak_ansible.reading.requests.wishes import Wishes, version_of
+from modak_ansible.reading.requests.form.optimisation import DataForm, DistributedForm
+from modak_ansible.reading.requests.targets import Named, with_traits
+from modak_ansible.reading.requests.wishes import Wishes, fitting_build, version_of
 from modak_ansible.sources import SourceProblem
 
 _HOUR = 3600
@@ -137,11 +135,11 @@ class Mapper:
     def _data(self) -> Data:
         if self._training is None:
             return self._program_data()
-        sections = {"": self._training.data} if self._training.data else {}
-        sections |= self._training.more_data or {}
+        first, more = self._training.data, self._training.more_data or {}
+        given: list[tuple[FieldPath, DataForm, str]] = [((*TRAINING, "data"), first, "")] if first else []
+        given += [((*TRAINING, "more_data", name), form, name) for name, form in more.items()]
         found: tuple[Dataset, ...] = ()
-        for name, form in sections.items():
-            path: FieldPath = (*TRAINING, "more_data", name) if name else (*TRAINING, "data")
+        for path, form, name in given:
             data = training_data(form, self._file.parent, partial(self._refuse_data, path), name)
             found += data.datasets
             if data.missing:
@@ -261,7 +259,7 @@ class Mapper:
                 threads=runs.threads or (openmp.number_of_threads if openmp else None),
                 parallel=bool(distributed or self._distributed) if self._kind == "ai_training" else is_mpi,
                 subscription=(mpi.core_subscription if mpi else None) or 1,
-                node_cores=(partition.cores if partition else None) or target.processor.cores,
+                node_cores=target.cores_in(partition),
                 warn=self._notes.warn,
                 cannot_keep=self._notes.cannot_keep,
             )

@@ -16,15 +16,17 @@ from modak_ansible.reading.blueprint.forms.secret_rules import note_secrets
 from modak_ansible.reading.blueprint.forms.yaml_files import parse_yaml, read_text
 from modak_ansible.reading.blueprint.forms.yaml_tree import Item
 from modak_ansible.reading.blueprint.reader import Blueprint, Inputs
-from modak_ansible.reading.requests.application.app_name import with_app_name
-from modak_ansible.reading.requests.checks import APPLICATION, HPC, OPTIMISATION, OPTIONS, TRAINING, check
+from modak_ansible.reading.requests.checks import APPLICATION, FRAMEWORKS, HPC, OPTIMISATION, OPTIONS, TRAINING, check
 from modak_ansible.reading.requests.containers import Read, read_container
 from modak_ansible.reading.requests.form.form import ApplicationForm, JobForm, RequestForm
 from modak_ansible.reading.requests.form.json_tree import parse_json
-from modak_ansible.reading.requests.form.notes import notes_of
+from modak_ansible.reading.requests.form.notes import Notes, notes_of
 from modak_ansible.reading.requests.form.older import OLDER
+from modak_ansible.reading.requests.form.optimisation import HpcForm, TrainingForm
 from modak_ansible.reading.requests.mapping import Mapper
 from modak_ansible.reading.requests.targets import TargetProblem, find_target
+
+_LIBRARIES = ("openmpi", "mpich", "mvapich")  # of MPI, which app_name may name
 
 
 def read_request(path: Path, inputs: Inputs, mistakes: Mistakes) -> Blueprint:
@@ -89,7 +91,33 @@ def read_form(path: Path, mistakes: Mistakes, warnings: Mistakes, *, strict: boo
                 mistakes.add(tree.key_location(name), "unknown-field", f"{name} stands beside optimisation", hint)
     if form is None:
         return None
-    return Read(with_app_name(form.job, notes), notes)
+    return Read(_with_app_name(form.job, notes), notes)
+
+
+def _with_app_name(job: JobForm, notes: Notes) -> JobForm:
+    """The job with the section that app_name and app_build stand for; one that is there already says more."""
+    optimisation = job.optimisation
+    if optimisation is None or not (optimisation.app_name or optimisation.app_build):
+        return job
+    name = (optimisation.app_name or "").lower()
+    version = optimisation.app_build.version if optimisation.app_build else None
+    path = (*OPTIMISATION, "app_name" if optimisation.app_name else "app_build")
+    if optimisation.hpc or optimisation.ai_training:
+        notes.cannot_keep(path, "the section of its app_type says what the application needs", "leave it out")
+        return job
+    told = {"version": version} if version else {}
+    section: dict[str, HpcForm | TrainingForm]
+    if name in _LIBRARIES:
+        content = {"config": {"parallelisation": "mpi"}, "parallelisation-mpi": {"library": name, **told}}
+        section = {"hpc": HpcForm.model_validate(content)}
+    elif name in FRAMEWORKS:
+        content = {"config": {"ai_framework": name}, f"ai_framework-{name}": told}
+        section = {"ai_training": TrainingForm.model_validate(content)}
+    else:
+        known = ", ".join((*_LIBRARIES, *FRAMEWORKS))
+        notes.cannot_keep(path, "nothing is known of this application", f"known: {known}")
+        return job
+    return job.model_copy(update={"optimisation": optimisation.model_copy(update=section)})
 
 
 def _is_strict(tree: Item) -> bool:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from modak_ansible.recipes.libraries import glow, horovod, openblas, operators
-from modak_ansible.recipes.libraries.place import ENVIRONMENT, FOLDER, PYTHON
-
-__all__ = ["ENVIRONMENT", "FOLDER", "PYTHON", "library_commands"]
 
 _LIBRARIES = {
     "glow": glow.commands,

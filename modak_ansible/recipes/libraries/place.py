@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Iterable
+
 import archspec.cpu
 
 from modak_ansible.errors import ModakError, nearest
@@ -43,6 +46,16 @@ def compiler_flags(architecture: str, compiler: str, version: str, feature: str 
             continue
         return flags
     raise ModakError(f"{compiler} {version} cannot compile for {architecture}", hint="take a pip build")
+
+
+def printing(lines: Iterable[str], place: str, indent: int = 8) -> str:
+    """A command that prints a text; each line is a word of its own, as in a Dockerfile no quotes hold a line's end.
+
+    Args:
+        place: where to, as the shell has it, such as ``> file``.
+    """
+    words = [*map(shlex.quote, lines), place]
+    return "printf '%s\\n'" + "".join(f" \\\n{' ' * indent}{word}" for word in words)
 
 
 def debian_source(package: str, tools: str) -> list[str]:

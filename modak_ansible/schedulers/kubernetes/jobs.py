@@ -174,10 +174,10 @@ class Kubernetes(Scheduler):
         pods, _ = _listed(
             run, "pods", [f"--selector={JOB}={known.name}", "--field-selector=status.phase=Running", scope]
         )
+        pods = sorted((pod for pod in pods if first <= index_of(pod) < first + nodes), key=index_of)
         if not pods:
             raise ActionRefused("it has no Pod that runs")
         asked = ["--stdin", "--tty"] if terminal else []
-        pods = sorted(pods, key=index_of)[first : first + nodes]
         return [["kubectl", "exec", *asked, scope, pod["metadata"]["name"], "--", *words] for pod in pods]
 
     def marks(self, job_id: str) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ import re
 from typing import Any, Mapping
 
 from ..base import JobRecord, JobState, SchedulerSilent
+from ..cluster import count_of
 
 # What bjobs is asked for; all of them are known since it prints JSON (10.1.0.2).
 FIELDS = "jobid stat job_name exec_host sub_cwd exec_cwd exit_code exit_reason pend_reason run_time"
@@ -81,7 +82,7 @@ def _of_fields(values: dict[str, Any]) -> JobRecord:
         name=said.get("JOB_NAME", ""),
         hosts=hosts_of(said.get("EXEC_HOST", "").replace(":", " ")),
         folder=said.get("EXEC_CWD", "") or said.get("SUB_CWD", ""),
-        code=_number(said.get("EXIT_CODE", "")),
+        code=count_of(said.get("EXIT_CODE", "")),
         ended=said.get("EXIT_REASON", ""),
         waits=said.get("PEND_REASON", ""),
         elapsed=float(seconds.group(1)) if seconds else None,
@@ -148,10 +149,6 @@ def _real(folder: str) -> str:
     if folder.startswith("$HOME"):
         folder = os.path.expanduser("~" + folder[len("$HOME") :])
     return os.path.realpath(folder) if folder.startswith("/") else folder
-
-
-def _number(text: str) -> int | None:
-    return int(text) if re.fullmatch(r"\d{1,9}", text, re.ASCII) else None
 
 
 # --- the long text, whose lines of more than 80 characters go on after 21 spaces

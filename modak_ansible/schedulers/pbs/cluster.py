@@ -11,6 +11,7 @@ from typing import Dict, Iterable, List, Tuple
 
 from ..base import Run
 from ..cluster import ClusterFacts, NodeKind, PartitionFacts, bytes_of, count_of, kinds_of
+from .forecast import seconds_of
 from .torque import read_elements
 
 Attributes = Dict[str, str]
@@ -127,7 +128,7 @@ def _queue(
         most_nodes=count_of(limits.get("nodect", "")),
         cores=count_of(limits.get("ppn", "")),
         memory=bytes_of(limits.get("mem", ""), "") if limits.get("nodect") == "1" else None,
-        walltime=duration_of(said),
+        walltime=seconds_of(said) or None,
         walltime_said=said,
         kinds=kinds_of(members),
         note=f"its nodes have {', '.join(sorted(wanted))}" if wanted else "",
@@ -143,15 +144,6 @@ def _wanted_features(values: Attributes) -> set[str]:
     """What nodes must have for a queue: its own neednodes, as far as that names properties."""
     words = values.get("resources_default.neednodes", "") or values.get("features_required", "")
     return {word for word in re.split(r"[:,+]", words) if re.match(r"[A-Za-z]", word) and "=" not in word}
-
-
-def duration_of(text: str) -> int | None:
-    """Seconds of Torque's ``3600``, ``10:00``, ``36:00:00`` or ``7:00:00:00``; None for anything else."""
-    parts = text.strip().split(":")
-    if len(parts) > 4 or not all(re.fullmatch(r"\d{1,9}", part, re.ASCII) for part in parts):
-        return None
-    days, hours, minutes, seconds = map(int, ["0"] * (4 - len(parts)) + parts)
-    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds or None
 
 
 def _why_closed(values: Attributes, user: str, groups: set[str]) -> str:

@@ -13,7 +13,6 @@ from ..base import Run
 # "Estimated Rsv based start in   1:15:31:22 on Sun Aug 17 00:40:10" of Moab, and "Earliest start in  1:40:00 on ..."
 # of Maui: the date has no year, and so the time until then counts.
 _STARTS = re.compile(r"(?m)^(?:Estimated \w+ based|Earliest) start in\s+((?:\d+:){2,3}\d+) on ")
-_UNITS = (1, 60, 3600, 86400)
 
 
 def start_by_showstart(run: Run, what: str) -> str:
@@ -24,9 +23,8 @@ def start_by_showstart(run: Run, what: str) -> str:
     """
     result = run(["showstart", what])
     found = _STARTS.search(result.out) if result.code == 0 else None
-    if not found:
-        return ""
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(time.time() + _seconds(found.group(1))))
+    until = seconds_of(found.group(1)) if found else None
+    return "" if until is None else time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(time.time() + until))
 
 
 def size_of(directives: str) -> str:
@@ -35,7 +33,7 @@ def size_of(directives: str) -> str:
     if "walltime" not in asked or not asked.keys() & {"nodes", "procs"}:
         return ""
     cores = asked["procs"] if "procs" in asked else str(sum(map(_cores, asked["nodes"].split("+"))))
-    return f"{cores}@{_seconds(asked['walltime'])}"
+    return f"{cores}@{seconds_of(asked['walltime'])}"
 
 
 def _cores(part: str) -> int:
@@ -45,6 +43,10 @@ def _cores(part: str) -> int:
     return (int(count) if count.isdigit() else 1) * (slots[0] if slots else 1)
 
 
-def _seconds(clock: str) -> int:
-    numbers = [int(number) for number in reversed(clock.split(":"))]
-    return sum(number * _UNITS[place] for place, number in enumerate(numbers))
+def seconds_of(clock: str) -> int | None:
+    """Seconds of ``3600``, ``10:00``, ``36:00:00`` or ``7:00:00:00``; None for anything else."""
+    parts = clock.strip().split(":")
+    if len(parts) > 4 or not all(re.fullmatch(r"\d{1,9}", part, re.ASCII) for part in parts):
+        return None
+    days, hours, minutes, seconds = map(int, ["0"] * (4 - len(parts)) + parts)
+    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..base import JobRecord, JobState, Run, SchedulerSilent
+from .forecast import seconds_of
 from .torque import STATES, Torque, attributes, finished, hosts_of, submitted_from, waiting
 
 _STATES = {
@@ -144,7 +145,7 @@ def _record(job_id: str, values: dict[str, Any]) -> JobRecord:
         starts=_moment(_part(values, "estimated", "start_time")) if state is JobState.QUEUED else "",
         held_by=held_by,
         limit=limit,
-        elapsed=_seconds(_part(values, "resources_used", "walltime")) if state.is_final else None,
+        elapsed=seconds_of(_part(values, "resources_used", "walltime")) if state.is_final else None,
     )
 
 
@@ -162,13 +163,6 @@ def _folder(variables: Any) -> str:
 
 def _number(value: Any) -> int | None:
     return int(value) if re.fullmatch(r"-?\d{1,9}", str(value), re.ASCII) else None
-
-
-def _seconds(clock: str) -> float | None:
-    if not re.fullmatch(r"\d{1,6}:\d\d:\d\d", clock, re.ASCII):
-        return None
-    hours, minutes, seconds = map(int, clock.split(":"))
-    return float((hours * 60 + minutes) * 60 + seconds)
 
 
 def _moment(text: str) -> str:

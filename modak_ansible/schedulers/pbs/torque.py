@@ -1,7 +1,7 @@
 """Torque (PBS): qsub, qstat, qdel, qhold, qrls, qrerun and pbsnodes.
 
-Sources: recordings of a real Torque 6.1.3, see tests/unit/schedulers/recorded/torque. A finished job may be gone at
-once (keep_completed), and a job whose node died can end as C with exit_status 0: the job's own marker is what counts.
+Sources: recordings of a real Torque 6.1.3, see tests/unit/schedulers/recorded/torque.yaml. A finished job may be gone
+at once (keep_completed), and a job whose node died can end as C with exit_status 0: its own marker is what counts.
 """
 
 from __future__ import annotations

@@ -90,12 +90,10 @@ class Aws:
 
     def _remove_group(self, tag: str, deadline: float) -> None:
         """The group costs nothing: one that is in use still stays for the next time."""
-        from botocore.exceptions import ClientError  # noqa: PLC0415
-
         for group in self._groups(tag):
             while time.monotonic() < deadline:
-                with suppress(ClientError):
-                    self._ec2.delete_security_group(GroupId=group["GroupId"])
+                with suppress(ModakError):
+                    _asked(lambda: self._ec2.delete_security_group(GroupId=group["GroupId"]))  # noqa: B023 - at once
                     break
                 time.sleep(LOOK)
 

@@ -303,7 +303,7 @@ def _one(known: list[Any], asked: str, what: str) -> Any:
     found = _named(known, asked, what) if asked else known
     if len(found) != 1:
         names = ", ".join(str(each.name) for each in found)
-        hint = f"{what}: one of {names}" if found else f"{_NONE_THERE[what]}"
+        hint = f"{what}: one of {names}" if found else _NONE_THERE[what]
         raise ModakError(f"openstack has {len(found) or 'no'} networks that {what} may name", hint=hint)
     return found[0]
 

@@ -219,7 +219,7 @@ class Campaign:
 
     def _submit(self, members: list[Member], count: int) -> bool:
         """Submits some jobs; False where the scheduler takes no more for now."""
-        living = self.members.living_points()
+        living, void = self.members.living_points(), self.members.void()
         tasks = {
             node: [name for name in names if self.members.is_task(name)] for node, names in living.items()
         }  # whose array keeps their number by itself
@@ -229,7 +229,7 @@ class Campaign:
                 member.job_name,
                 after=self._waiting(member.after),
                 behind=self._waiting([*member.behind, *tasks.get(member.node, [])]),
-                again=self.members.is_void(member),
+                again=member.name in void,
                 node=member.node,
                 array=_array_name(member.stage.plan, member.node),
                 parallel=member.parallel,

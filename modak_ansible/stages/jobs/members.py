@@ -99,7 +99,7 @@ class Members:
     def to_skip(self) -> dict[str, str]:
         """Those that cannot run, since one before has failed, with the reason; the reason is handed down."""
         reasons: dict[str, str] = {}
-        void = self._void()
+        void = self.void()
         for each in self._all.values():
             if each.known.began or each.known.state == "COMPLETED" or each.name in void:
                 continue
@@ -121,7 +121,7 @@ class Members:
 
     def to_submit(self) -> list[Member]:
         """Those that are to be submitted, each behind those that it waits for."""
-        void = self._void()
+        void = self.void()
         return [each for each in self._all.values() if each.known.state == "NONE" or each.name in void]
 
     def ready(self) -> list[Member]:
@@ -141,18 +141,15 @@ class Members:
 
     def living_points(self) -> dict[str, list[str]]:
         """Of each sweep with a limit the points whose jobs wait or run, by the sweep's node."""
-        void, found = self._void(), dict[str, list[str]]()
+        void, found = self.void(), dict[str, list[str]]()
         for each in self._all.values():
             if each.parallel and each.known.situation.is_living and each.name not in void:
                 found.setdefault(each.node, []).append(each.name)
         return found
 
-    def is_void(self, member: Member) -> bool:
-        """Whether a job was submitted for a member that has not begun, and another is to be in its place."""
-        return member.name in self._void()
-
-    def _void(self) -> set[str]:
-        """Deployments whose jobs have not begun, and wait for what is no more, though all before may still end well."""
+    def void(self) -> set[str]:
+        """Deployments whose jobs have not begun, and wait for what is no more, though all before may still end well:
+        others are to be in their places."""
         void: set[str] = set()
         for each in self._all.values():
             known = each.known

@@ -75,7 +75,11 @@ def ask_for_jobs(asking: Asking, take: Take, wait: Callable[[float], object]) ->
         wait: lets so many seconds pass; where it says that it was told to end, nobody is asked again.
     """
     known: dict[str, QueriedJob] = {}
-    goes_on = _runs if asking.inside else _lives
+    states = ("RUNNING",) if asking.inside else LIVING
+
+    def goes_on(job: QueriedJob) -> bool:
+        return job["situation"]["state"] in states
+
     pause, before = asking.every, None
     while True:
         living = [name for name in asking.deployments if name not in known or goes_on(known[name])]
@@ -134,14 +138,6 @@ def _forecasts(folder: Path, job: QueriedJob, plan: Plan) -> list[ForecastNote] 
 def _update(folder: Path, job: QueriedJob, forecasts: list[ForecastNote] | None) -> None:
     news: RecordData = {"progress": job["progress"]}
     Record(folder).note_job(job["situation"], **news if forecasts is None else {**news, "forecasts": forecasts})
-
-
-def _lives(job: QueriedJob) -> bool:
-    return job["situation"]["state"] in LIVING
-
-
-def _runs(job: QueriedJob) -> bool:
-    return job["situation"]["state"] == "RUNNING"
 
 
 def _steady(job: QueriedJob) -> dict[str, object]:

@@ -83,7 +83,7 @@ def record_of(plan: Plan, job: JobNote, report: Report | None, metrics: Report |
     """What a training has to say, by the report of the runtime in its process and by metrics of its own."""
     try:
         return _whole_record(plan, job, report, metrics)
-    except (ValidationError, LookupError, TypeError, ValueError, AttributeError) as error:
+    except (ValidationError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
         # a script of the user's may write a file of that name in any form
         record = _whole_record(plan, job, None, None)
         return _failed(record, f"it wrote no whole measurements: {' '.join(str(error).split())[:300]}")

@@ -100,7 +100,7 @@ class Activity:
         """Comes back at the end of the work, when it tells something new after five seconds, or when the time is over.
 
         Args:
-            told: which value of the status is looked at, such as step.
+            field: which value of the status is looked at, such as step.
             seen: what the caller knows of it.
         """
         began = time.monotonic()

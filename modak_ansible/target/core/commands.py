@@ -16,6 +16,16 @@ _REST_SECONDS = 3.0
 SYSTEM_PATHS = ("/usr/local/bin", "/usr/local/sbin", "/usr/sbin", "/sbin", "/opt/slurm/bin", "/opt/pbs/bin")
 
 
+def user_name() -> str:
+    """The user's name; the number where no list of users has it, as in a container that was started with another."""
+    import pwd  # noqa: PLC0415
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())
+
+
 def full_environment() -> dict[str, str]:
     """This process's environment with the system's folders at the end of PATH: debootstrap lives in /usr/sbin."""
     environment = dict(os.environ)

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from ...errors import ModakError
 from ...schedulers.containers import CONTAINER_RUNTIMES
-from .commands import TimedRun, find_program
-from .files import expanded
+from .commands import TimedRun, find_program, user_name
+from .files import read_text
+from .workspace import resolved
 
 # What a target may say of its container_runtime.
 RUNTIMES = (*CONTAINER_RUNTIMES, "none")
@@ -40,32 +41,22 @@ def check_fakeroot() -> None:
     Raises:
         ModakError: the user may not build with --fakeroot.
     """
-    import pwd  # noqa: PLC0415
-
-    user = pwd.getpwuid(os.getuid())
-    if user.pw_uid == 0:
+    number, name = os.getuid(), user_name()
+    if number == 0:
         return
-    for path in ("/etc/subuid", "/etc/subgid"):
-        if _has_range(Path(path), user.pw_name, user.pw_uid):
+    for path, options in (("/etc/subuid", []), ("/etc/subgid", ["-g"])):
+        if _has_range(Path(path), name, number):
             continue
-        kind = "-g" if path.endswith("gid") else "-u"
-        if (
-            find_program("getsubids")
-            and TimedRun()(["getsubids", *([kind] if kind == "-g" else []), user.pw_name]).code == 0
-        ):
+        if find_program("getsubids") and TimedRun()(["getsubids", *options, name]).code == 0:
             continue
         raise ModakError(
-            f"{user.pw_name} has no range in {path}, so images cannot be built with --fakeroot",
-            hint=f"ask the administrator: usermod --add-sub{path[-3:]}s 100000-165535 {user.pw_name}; "
-            "or name a ready image",
+            f"{name} has no range in {path}, so images cannot be built with --fakeroot",
+            hint=f"ask the administrator: usermod --add-sub{path[-3:]}s 100000-165535 {name}; or name a ready image",
         )
 
 
 def _has_range(path: Path, name: str, number: int) -> bool:
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return False
+    lines = read_text(path).splitlines()
     return any(line.split(":")[0] in (name, str(number)) for line in lines if line.count(":") == 2)
 
 
@@ -86,7 +77,7 @@ def check_signing_key(runtime: str, key: str) -> None:
     Raises:
         ModakError: a half of the key is not there, others may read the private one, or the runtime knows no such keys.
     """
-    private = expanded(key)
+    private = resolved(key)
     for path in (private, public_half(private)):
         if not path.is_file():
             hint = f"openssl genpkey -algorithm ed25519 -out {key}; openssl pkey -in {key} -pubout -out {key}.pub"
@@ -109,7 +100,7 @@ def sign_image(runtime: str, image: Path, key: str) -> None:
     Raises:
         ModakError: it could not be signed, as with a key that wants a passphrase.
     """
-    path = str(expanded(key))
+    path = str(resolved(key))
     result = TimedRun(timeout=_SIGNING_SECONDS, keep_locks=True)([runtime, "sign", "--key", path, str(image)])
     if result.code != 0:
         raise ModakError(

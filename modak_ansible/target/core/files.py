@@ -14,7 +14,7 @@ import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Iterator
 
 _BLOCK = 1 << 18
 _ATTEMPTS = 1000
@@ -113,6 +113,19 @@ def read_text(path: Path) -> str:
         return ""
 
 
+def is_text(name: str) -> bool:
+    """Whether a file's name is UTF-8, as JSON can tell it."""
+    return os.fsencode(name).decode("utf-8", "ignore") == name
+
+
+def files_below(folder: Path) -> Iterator[Path]:
+    """The files of a folder and those below it, in order; what goes away meanwhile is passed over."""
+    for parent, folders, names in os.walk(folder):
+        folders.sort()
+        for name in sorted(names):
+            yield Path(parent) / name
+
+
 def sha256_of(path: Path) -> str:
     """The SHA-256 of a file's content, as 64 hexadecimal digits."""
     digest = hashlib.sha256()
@@ -124,9 +137,14 @@ def sha256_of(path: Path) -> str:
 
 def free_bytes(path: Path) -> int:
     """Bytes that the user may still write below a folder, or below the nearest one that is there."""
+    return shutil.disk_usage(nearest(path)).free
+
+
+def nearest(path: Path) -> Path:
+    """A path, or of what is above it the nearest that is there."""
     while not os.path.exists(path):  # pathlib's raises where a folder above may not be entered
         path = path.parent
-    return shutil.disk_usage(path).free
+    return path
 
 
 def link_or_copy(path: Path, place: Path) -> None:

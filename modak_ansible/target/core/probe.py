@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import pwd
 import socket
 from pathlib import Path
 from typing import Dict, Optional, TypedDict
@@ -12,8 +11,8 @@ from typing import Dict, Optional, TypedDict
 from ...errors import ModakError
 from ...schedulers.containers import CONTAINER_RUNTIMES
 from ...schedulers.known import SCHEDULERS
-from .commands import TimedRun, find_program
-from .files import free_bytes, lack_of_room
+from .commands import TimedRun, find_program, user_name
+from .files import free_bytes, lack_of_room, read_text
 from .processor import cpuinfo, processor_name
 from .workspace import Workspace
 
@@ -89,7 +88,7 @@ def probe(workspace: Workspace, scheduler: str, container_runtime: str, *, creat
 def machine_facts() -> MachineFacts:
     return {
         "hostname": socket.gethostname(),
-        "user": pwd.getpwuid(os.getuid()).pw_name,
+        "user": user_name(),
         "python": platform.python_version(),
         "machine": platform.machine(),
         "system": _system(),
@@ -103,12 +102,11 @@ def machine_facts() -> MachineFacts:
 def version_of(program: str) -> str:
     """The first line of what a program prints for --version; empty where it says nothing."""
     result = TimedRun(timeout=20)([program, "--version"])
-    return (result.out or result.err).strip().splitlines()[0] if (result.out or result.err).strip() else ""
+    return next(iter((result.out or result.err).strip().splitlines()), "")
 
 
 def _system() -> str:
-    try:
-        lines = Path("/etc/os-release").read_text(encoding="utf-8").splitlines()
-    except OSError:
+    lines = read_text(Path("/etc/os-release")).splitlines()
+    if not lines:
         return platform.system()
     return next((line.split("=", 1)[1].strip('"') for line in lines if line.startswith("PRETTY_NAME=")), "")

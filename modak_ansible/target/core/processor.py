@@ -6,6 +6,8 @@ import platform
 from pathlib import Path
 from typing import Mapping, Set
 
+from .files import read_text
+
 _TOLD = ("model name", "cpu family", "model", "vendor_id", "flags", "CPU implementer", "CPU part", "Features")
 
 
@@ -36,9 +38,6 @@ def cpu_flags() -> Set[str]:
 
 def cpuinfo() -> dict[str, str]:
     """What the kernel says of the first core: its name, and what a microarchitecture is known by."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").split("\n\n", 1)[0].splitlines()
-    except OSError:
-        return {}
+    lines = read_text(Path("/proc/cpuinfo")).split("\n\n", 1)[0].splitlines()
     pairs = (line.partition(":") for line in lines)
     return {name.strip(): value.strip() for name, _, value in pairs if name.strip() in _TOLD}

@@ -11,7 +11,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Dict, Mapping, Optional, TypedDict
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from ...errors import ModakError
+from .files import expanded, read_text
+from .workspace import resolved
 
 CERTIFICATE_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 PROXY_VARIABLES = ("http_proxy", "https_proxy", "ftp_proxy", "all_proxy", "no_proxy")
@@ -54,7 +58,16 @@ class Site:
 
     @property
     def bundle(self) -> str | None:
-        return self.bundles[0] if self.bundles else None
+        """The file with the certificates that downloads are checked against; None for the system's own.
+
+        Raises:
+            ModakError: it is not there.
+        """
+        path = self.bundles[0] if self.bundles else None
+        if path and not Path(path).is_file():
+            hint = "certificate_bundle of the target's site names a file there"
+            raise ModakError(f"the certificates {path} are not on the target", hint=hint)
+        return path
 
 
 def read_site(given: Mapping[str, Any], environment: Mapping[str, str] = os.environ) -> Site:
@@ -72,9 +85,8 @@ def read_site(given: Mapping[str, Any], environment: Mapping[str, str] = os.envi
     for name, key in (("extra-index-url", "pip_extra_index_urls"), ("find-links", "pip_find_links")):
         if given.get(key):
             pip[name] = " ".join([*given[key], *pip.get(name, "").split()])
-    bundles = (
-        [given["certificate_bundle"]] if given.get("certificate_bundle") else certificate_bundles(environment, pip)
-    )
+    own = given.get("certificate_bundle")
+    bundles = [str(resolved(own))] if own else certificate_bundles(environment, pip)
     return Site(bundles, pip, proxies(environment), given.get("apt_mirror"), otherwise.get("apt_mirror"))
 
 
@@ -95,9 +107,17 @@ def package_sources(environment: Mapping[str, str] = os.environ, *, apt: bool = 
     }
 
 
+def _parts(location: str) -> SplitResult:
+    """Of an address; of what is none, such as one with half a pair of brackets, all are empty."""
+    try:
+        return urlsplit(location)
+    except ValueError:
+        return urlsplit("")
+
+
 def _is_public(location: str) -> bool:
     """Whether a location is an address of the network: no file, no loopback, no user's password."""
-    parts = urlsplit(location)
+    parts = _parts(location)
     host = parts.hostname or ""
     return (
         parts.scheme in ("http", "https") and "@" not in parts.netloc and not re.match(r"localhost$|127\.|::1$", host)
@@ -137,8 +157,8 @@ def _pip_files(environment: Mapping[str, str]) -> list[Path]:
 
 def local_path(entry: str) -> Path | None:
     """The folder or file of this machine that a location of pip's names; None for an address."""
-    parts = urlsplit(entry)
-    path = unquote(parts.path) if parts.scheme == "file" else entry
+    parts = _parts(entry)
+    path = unquote(parts.path) if parts.scheme == "file" else str(expanded(entry))
     return Path(os.path.normpath(path)) if path.startswith("/") else None
 
 
@@ -199,7 +219,7 @@ def debian_mirror() -> str:
         *origin, url = line.split("|")
         if origin == ["Debian", "Debian", "main"]:
             mirrors.append(url)
-    release = dict(re.findall(r'^(\w+)="?([^"\n]*)', _read("/etc/os-release"), re.MULTILINE))
+    release = dict(re.findall(r'^(\w+)="?([^"\n]*)', read_text(Path("/etc/os-release")), re.MULTILINE))
     if not mirrors and release.get("ID") == "debian":
         # No list was fetched: then the addresses that an update would ask are all that apt knows.
         index = f"/dists/{re.escape(release.get('VERSION_CODENAME', ''))}/main/binary-[^/]+/Packages"
@@ -209,7 +229,7 @@ def debian_mirror() -> str:
 
 def _plain_address(url: str) -> str:
     if url.startswith("mirror+file:"):
-        lines = _read("/" + url.split(":", 1)[1].lstrip("/").rstrip("/")).splitlines()
+        lines = read_text(Path("/" + url.split(":", 1)[1].strip("/"))).splitlines()
         url = next((line.split()[0] for line in lines if line.strip() and not line.startswith("#")), "")
     return url.rstrip("/") if url.startswith(("http:", "https:")) else ""
 
@@ -219,12 +239,5 @@ def _output(*command: str) -> str:
     environment = dict(os.environ, LC_ALL="C")
     try:
         return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, env=environment).stdout
-    except OSError:
-        return ""
-
-
-def _read(path: str) -> str:
-    try:
-        return Path(path).read_text(encoding="utf-8")
     except OSError:
         return ""

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
 import tempfile
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Iterator
 
 from ...errors import ModakError
-from .files import expanded, free_bytes, make_private
+from .files import expanded, free_bytes, make_private, nearest
 
 # What a dataset holds, in a file beside it; and what is in a virtual environment that is whole.
 MANIFEST = ".manifest.json"
 COMPLETE = ".complete"
+_SHELL_SECONDS = 20
 
 
 class Workspace:
     """Images, datasets and deployments below one folder, private to the user."""
 
     def __init__(self, path: str) -> None:
-        self.path = expanded("~") / expanded(path)
+        self.path = expanded("~") / resolved(path)
 
     def create(self) -> None:
         """Makes the folders.
@@ -51,15 +54,12 @@ class Workspace:
         Raises:
             OSError: there may be none.
         """
-        nearest = self.path
-        while not nearest.exists():
-            nearest = nearest.parent
-        with tempfile.NamedTemporaryFile(dir=nearest, prefix=".modak-seen-") as file:
+        with tempfile.NamedTemporaryFile(dir=nearest(self.path), prefix=".modak-seen-") as file:
             yield file.name
 
     def place(self, path: str) -> Path:
-        """A path of a plan: below the workspace unless it is absolute or begins with ~."""
-        return self.path / expanded(path)
+        """A path of a plan: below the workspace unless it is absolute, or begins with ~ or a variable."""
+        return self.path / resolved(path)
 
     @property
     def images(self) -> Path:
@@ -84,6 +84,34 @@ class Workspace:
                 f"{what} needs {_megabytes(needed)} MB, and {self.path} has {_megabytes(free)} MB left",
                 hint="make room there, or give the target another workspace",
             )
+
+
+def resolved(location: str) -> Path:
+    """A path of the target with what a login shell of the user's has in place of ``~`` and a variable at its beginning.
+
+    Raises:
+        ModakError: the variable has no value there.
+    """
+    if not location.startswith("$"):
+        return expanded(location)
+    name, slash, rest = location[1:].partition("/")
+    value = os.environ.get(name) or _of_login_shell(name)
+    if not value:
+        raise ModakError(f"${name} has no value on the target", hint="write the path itself")
+    return Path(value + slash + rest)
+
+
+@lru_cache(maxsize=None)
+def _of_login_shell(name: str) -> str:
+    try:
+        done = subprocess.run(
+            ["bash", "-lc", f'printf "\\n%s" "${{{name}:-}}"'],
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, timeout=_SHELL_SECONDS,
+            check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return os.fsdecode(done.stdout).rpartition("\n")[2]
 
 
 def manifest_of(dataset: Path) -> Path:

@@ -29,6 +29,7 @@ LONGEST_NAME = 255  # bytes
 _FREE, _RATIO = 10**9, 200
 _BLOCK = 1 << 20
 _ENCRYPTED = 1  # among the flags of a zip's member
+_WINDOWS = 0  # what made it
 _TARS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar.zst", ".tzst")
 _ARCHIVES = (*_TARS, ".zip")
 _PACKED = (".gz", ".bz2", ".xz", ".zst")
@@ -262,8 +263,10 @@ def _in_zip(path: Path) -> Iterator[tuple[Member, Open]]:
     with zipfile.ZipFile(path) as archive:
         for member in archive.infolist():
             mode = member.external_attr >> 16
-            name = _checked(path, member.filename)
-            if member.is_dir():
+            # some of Windows' own programs write its separator
+            said = member.filename.replace("\\", "/") if member.create_system == _WINDOWS else member.filename
+            name = _checked(path, said)
+            if said.endswith("/"):
                 continue
             if member.flag_bits & _ENCRYPTED:
                 raise ModakError(

@@ -11,11 +11,11 @@ import shutil
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Iterator, Mapping, Sequence, TypedDict, cast
+from typing import Any, Mapping, Sequence, TypedDict, cast
 
 from ...errors import ModakError
 from ..core.background import Activity
-from ..core.files import NO_ROOM, lack_of, link_or_copy, read_json, sha256_of, write_json
+from ..core.files import NO_ROOM, files_below, lack_of, link_or_copy, read_json, sha256_of, write_json
 from ..core.plan import DataFile, DataSource, PlannedDataset
 from ..core.seal import stamp_of
 from ..core.site import read_site
@@ -136,7 +136,7 @@ class DatasetStore:
         self.partial.mkdir(mode=0o700, exist_ok=True)
         wanted = {file["name"]: file for file in (read_json(self.wanted) or {}).get("files", files)}
         have = 0
-        for path in _below(self.partial):
+        for path in files_below(self.partial):
             file = wanted.get(path.relative_to(self.partial).as_posix())
             found = path.lstat().st_size
             if wanted and (file is None or found > file["size"]):
@@ -184,7 +184,7 @@ class DatasetStore:
         """Begins to fetch the files of a source from here; False when that is going on already."""
         bundle = read_site(site).bundle
         if bundle:
-            os.environ.setdefault("SSL_CERT_FILE", bundle)
+            os.environ["SSL_CERT_FILE"] = bundle
         return self.activity.start(
             lambda activity: _with_room(lambda: self._download(source, access, activity), self.path)
         )
@@ -217,17 +217,17 @@ class DatasetStore:
                 note(f"verifying {number} of {len(wanted)} files")
             files.append(self._verified(file))
         names = {file["name"] for file in files}
-        for path in _below(self.partial):
+        for path in files_below(self.partial):
             if path.relative_to(self.partial).as_posix() not in names:
                 path.unlink()
         folder = self.partial
         if source.get("unpack"):
             folder, sizes = self._unpack(source, files, note)
-            files = [_entry(folder, path) for path in _below(folder)]
+            files = [_entry(folder, path) for path in files_below(folder)]
             self._check_unpacked(files, sizes)
         if self._dataset.get("pack") == "shards":
             folder = self._sharded(folder, files, note)
-            files = [_entry(folder, path) for path in _below(folder)]
+            files = [_entry(folder, path) for path in files_below(folder)]
         return self._publish(source, files, folder)
 
     def _check_case(self, names: list[str]) -> None:
@@ -331,14 +331,6 @@ def _entry(folder: Path, path: Path) -> StagedFile:
     stamp, digest = stamp_of(path), sha256_of(path)
     name = path.relative_to(folder).as_posix()
     return {"name": name, "size": path.stat().st_size, "sha256": digest, "stamp": stamp}
-
-
-def _below(folder: Path) -> Iterator[Path]:
-    """The files of a folder and those below it, in order; there are no links among them."""
-    for parent, folders, names in os.walk(folder):
-        folders.sort()
-        for name in sorted(names):
-            yield Path(parent) / name
 
 
 def _summary(known: Mapping[str, Any], files: list[StagedFile]) -> Staged:

@@ -221,7 +221,8 @@ def _fetch_once(asked: _Asked, path: Path, tell: Callable[[int, int], None], *, 
                 f"{asked.address} has changed since the plan was made", hint="deploy again: it is planned anew"
             )
         if said := (etag if not etag.startswith("W/") else "") or modified:
-            write_whole(note, said)
+            with suppress(OSError):  # beside the longest of names there is room for no other
+                write_whole(note, said)
         with open_private(path, os.O_APPEND if resumed else os.O_TRUNC) as file:
             for block in iter(lambda: answer.read(_BLOCK), b""):
                 file.write(block)

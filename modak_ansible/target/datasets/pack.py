@@ -33,8 +33,8 @@ _NEEDS = "it is in the package squashfs-tools, which Apptainer builds images wit
 _PLAIN = ("-noI", "-noD", "-noF", "-noX")
 _LOOK_SECONDS = 1.0
 _LISTING_SECONDS = 900.0
-# -rw-r--r-- user/group   12345 2026-11-23 04:00 squashfs-root/a/b
-_LISTED = re.compile(r"-[rwxsStT-]{9} \S+\s+(\d+) ")
+# -rw-r--r-- user/group   12345 2026-11-23 04:00 squashfs-root/a/b; a group may be called domain users
+_LISTED = re.compile(r"-[rwxsStT-]{9} .+?\s(\d+) \d{4}-\d\d-\d\d \d\d:\d\d ", re.ASCII)
 
 
 class Packed(TypedDict, total=False):

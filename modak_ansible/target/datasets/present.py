@@ -10,15 +10,14 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-import subprocess
 import time
 from pathlib import Path
 from typing import Iterator
 
 from ...errors import ModakError
-from ..core.files import expanded, read_json, write_json, write_whole
+from ..core.files import read_json, write_json, write_whole
 from ..core.plan import PlannedDataset
-from ..core.workspace import Workspace, manifest_of
+from ..core.workspace import Workspace, manifest_of, resolved
 from .dataset import Staged
 
 MOST_ENTRIES = 200_000
@@ -26,7 +25,6 @@ SECONDS = 20.0
 SAMPLE = 64  # files
 HEAD = 4096  # bytes of each
 VIEW = ".view"
-_SHELL_SECONDS = 20
 
 
 class PresentData:
@@ -74,33 +72,6 @@ class PresentData:
             )
             write_json(manifest_of(self._known), {key: value for key, value in found.items() if key != "changed"})
         return found
-
-
-def resolved(location: str) -> Path:
-    """A path with what a login shell of the user's has in place of ``~`` and a variable at its beginning.
-
-    Raises:
-        ModakError: the variable has no value there.
-    """
-    if not location.startswith("$"):
-        return expanded(location)
-    name, slash, rest = location[1:].partition("/")
-    value = os.environ.get(name) or _of_login_shell(name)
-    if not value:
-        raise ModakError(f"${name} has no value on the target", hint="write the path itself")
-    return Path(value + slash + rest)
-
-
-def _of_login_shell(name: str) -> str:
-    try:
-        done = subprocess.run(
-            ["bash", "-lc", f'printf "\\n%s" "${{{name}:-}}"'],
-            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, timeout=_SHELL_SECONDS,
-            check=False,
-        )  # fmt: skip
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return os.fsdecode(done.stdout).rpartition("\n")[2]
 
 
 def _fingerprint(path: Path) -> tuple[Staged, list[tuple[str, int]]]:

@@ -101,6 +101,17 @@ class Garbage:
         found = [*self._images(), *self._datasets(), *self._of_deployments(), *self._trash()]
         return [each for each in found if not each.keep or each.kind in ("image", "dataset")]
 
+    def collect(self, *, remove: bool, only: list[str] | None) -> dict[str, list[GarbageItem]]:
+        """What is ``removed``, what may be (``garbage``), and what stays with the reason (``kept``).
+
+        Raises:
+            ModakError: something could not be removed.
+        """
+        removed = self.remove(only) if remove else []
+        found = [each.as_dict() for each in self.survey()]
+        garbage, kept = ([each for each in found if bool(each["keep"]) is stays] for stays in (False, True))
+        return {"removed": removed, "garbage": garbage, "kept": kept}
+
     def needs(self) -> Needs:
         """What other hosts, to which deployments of this workspace bring things, are to keep."""
         kept = {str(each.paths[0]): each.keep for each in self.survey() if each.keep}
@@ -121,22 +132,26 @@ class Garbage:
         """
         if not self._workspace.path.is_dir():
             return []
-        trash = self._workspace.path / f"{_TRASH}{uuid.uuid4().hex}"
-        trash.mkdir(mode=0o700)
-        gone = []
+        name, gone = f"{_TRASH}{uuid.uuid4().hex}", []
         with self._uses.lock():  # deployments reserve under it: none can find what goes now
             for each in self.survey():
                 if each.keep or (only is not None and str(each.paths[0]) not in only):
                     continue
                 described = each.as_dict()
-                if _move(each, trash):
+                if _move(each, name):
                     gone.append(described)
                     for path in each.paths:
                         forget_stored(path)
-        shutil.rmtree(trash, ignore_errors=True)
-        if trash.exists():
-            raise ModakError(f"{trash} could not be removed", hint="remove it by hand")
+        for trash in (folder / name for folder in self._folders()):
+            shutil.rmtree(trash, ignore_errors=True)
+            if trash.exists():
+                raise ModakError(f"{trash} could not be removed", hint="remove it by hand")
         return gone
+
+    def _folders(self) -> list[Path]:
+        """Those of which each may be on a file system of its own, as one that is a link may."""
+        workspace = self._workspace
+        return [workspace.path, workspace.images, workspace.datasets, workspace.deployments]
 
     # --- what there is
 
@@ -212,8 +227,8 @@ class Garbage:
 
     def _trash(self) -> Iterator[Found]:
         """What was cut short while it removed."""
-        for path in sorted(self._workspace.path.glob(f"{_TRASH}*")):
-            if any(path.iterdir()):
+        for path in sorted(path for folder in self._folders() for path in folder.glob(f"{_TRASH}*")):
+            if any(path.glob("*")):
                 yield Found("trash", path.name, [path], used=_newest(path))
 
     # --- who needs it
@@ -259,20 +274,23 @@ def _used_by(names: list[str]) -> str:
     return f"used by {names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}"
 
 
-def _move(found: Found, trash: Path) -> bool:
-    """Moves something out of everybody's way in one step each; False where it is being made."""
+def _move(found: Found, trash: str) -> bool:
+    """Moves something out of everybody's way in one step each; False where it is being made.
+
+    Args:
+        trash: the name of a folder beside it.
+    """
     locks = [Lock(path) for path in found.locks]
-    taken: list[Lock] = []
-    for lock in locks:
-        if not lock.take(wait=False):
-            for each in taken:
-                each.release()
-            return False
-        taken.append(lock)
+    if not all(lock.take(wait=False) for lock in locks):
+        for lock in locks:
+            lock.release()
+        return False
     for path in found.paths:
         if path not in found.locks and os.path.lexists(path):
-            path.rename(trash / f"{len(os.listdir(trash))}{path.name}")
-    for lock in taken:
+            place = path.parent / trash
+            place.mkdir(mode=0o700, exist_ok=True)
+            path.rename(place / f"{len(os.listdir(place))}{path.name}")
+    for lock in locks:
         lock.remove()
     return True
 

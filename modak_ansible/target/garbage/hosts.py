@@ -52,7 +52,7 @@ def collect(
         needs = Garbage(workspace, older_than).needs()
 
         def ask(host: str) -> Any:
-            own = [path.partition(":")[2] for path in only or () if path.startswith(f"{host}:")]
+            own = [path[len(host) + 1 :] for path in only or () if path.startswith(f"{host}:")]
             asked: Asked = {
                 "workspace": str(workspace.path),
                 "older_than": older_than,
@@ -84,13 +84,7 @@ def answer(asked: Asked) -> Dict[str, List[GarbageItem]]:
     if (workspace.path / asked["mark"]).exists():  # it is the first one's, which was looked at there
         return {"removed": [], "garbage": [], "kept": []}
     garbage = Garbage(workspace, asked["older_than"], Needs(**asked["needs"]))
-    removed = garbage.remove(asked["only"] or None) if asked["remove"] else []
-    found = [each.as_dict() for each in garbage.survey()]
-    return {
-        "removed": removed,
-        "garbage": [each for each in found if not each["keep"]],
-        "kept": [each for each in found if each["keep"]],
-    }
+    return garbage.collect(remove=asked["remove"], only=asked["only"] or None)
 
 
 def _of(host: str, item: GarbageItem) -> GarbageItem:

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Iterable, cast
 
+from ...errors import ModakError
 from ..core.container import IMAGE_ENDINGS
 from ..core.files import Lock, changed_at, read_json, write_json
 from ..core.plan import Plan
@@ -60,9 +61,10 @@ class Uses:
         found: dict[Path, list[str]] = {}
         for name, paths in [*self._deployed(), *self._reserved()]:
             for path in paths:
-                users = found.setdefault(self._workspace.place(path), [])
-                if name not in users:
-                    users.append(name)
+                with suppress(ModakError):  # it lies where a variable said that has no value any more, and so not here
+                    users = found.setdefault(self._workspace.place(path), [])
+                    if name not in users:
+                        users.append(name)
         return found
 
     def unreadable(self) -> list[Path]:

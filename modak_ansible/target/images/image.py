@@ -23,12 +23,12 @@ from ..core.container import (
     sign_image,
     verify_image,
 )
-from ..core.files import Lock, expanded, read_json, sha256_of, tail, write_json, write_whole
+from ..core.files import Lock, read_json, sha256_of, tail, write_json, write_whole
 from ..core.plan import Layer, PlannedImage
 from ..core.seal import is_intact, seal_path, sealed_digest, write_seal
 from ..core.site import Site, read_site
 from ..core.slots import BUILDS, build_slot
-from ..core.workspace import COMPLETE, Workspace
+from ..core.workspace import COMPLETE, Workspace, resolved
 from .build import MIRROR, build_error, filled, pip_environment
 from .inside import look_inside
 from .logins import NoImage, Secrets, login_environment, login_for
@@ -204,8 +204,8 @@ class ImageStore:
     def _signer(self) -> Path | None:
         """The public key by which an image that somebody else made must be signed; None where any is taken."""
         if self._site.get("image_signer"):
-            return expanded(self._site["image_signer"])
-        return public_half(expanded(self._key)) if self._key else None
+            return resolved(self._site["image_signer"])
+        return public_half(resolved(self._key)) if self._key else None
 
     def _is_there(self, layer: Layer) -> bool:
         path = self._workspace.place(layer["path"])
@@ -235,7 +235,7 @@ class ImageStore:
             self._workspace.create()
             write_seal(seal, path, digest)
         if self._key:
-            verify_image(find_runtime(self._image["container_runtime"]), path, public_half(expanded(self._key)))
+            verify_image(find_runtime(self._image["container_runtime"]), path, public_half(resolved(self._key)))
 
     def _check_debootstrap(self, layer: Layer) -> None:
         program = "debootstrap" if "Bootstrap: debootstrap" in layer["definition"] else "mmdebstrap"

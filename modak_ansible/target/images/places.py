@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Callable, Dict, List, Mapping
 
 from ...errors import ModakError
-from ..core.files import expanded, read_json, sha256_of, write_json
+from ..core.files import read_json, sha256_of, write_json
 from ..core.plan import Layer
+from ..core.workspace import resolved
 from .logins import NoImage, Secrets, login_of
 from .runtimes import Apptainer, runtime_of
 
@@ -72,7 +73,7 @@ class Place:
 
     def _copy(self, layer: Layer, fresh: Path) -> None:
         name = Path(layer["path"]).name
-        folder = expanded(self.text)
+        folder = resolved(self.text)
         found = next((each for each in (folder / name, folder / "images" / name) if each.is_file()), None)
         if found is None:
             if not folder.is_dir():
@@ -102,7 +103,7 @@ class Place:
             for address in addresses:
                 self._act(made.push(image, address), self._environment, address)
             return addresses
-        folder = expanded(self.text)
+        folder = resolved(self.text)
         part, there = folder / f".{image.name}.part", folder / image.name
         try:
             folder.mkdir(parents=True, exist_ok=True)

@@ -10,9 +10,9 @@ from typing import Any, Mapping
 from ...errors import ModakError
 from ..core.background import Activity
 from ..core.container import check_signing_key, find_runtime, public_half, sign_image, verify_image
-from ..core.files import Lock, expanded, read_json
+from ..core.files import Lock, read_json
 from ..core.plan import Layer, PlannedImage
-from ..core.workspace import Workspace
+from ..core.workspace import Workspace, resolved
 from .image import ImageStore
 from .logins import Secrets
 from .places import check_made_from
@@ -56,7 +56,7 @@ class PublishedImage(ImageStore):
         check_signing_key(runtime, key)
         with Lock(self._workspace.images / f".{layer['digest']}.lock"), self._scratch(layer) as scratch:
             with suppress(ModakError):
-                verify_image(runtime, image, public_half(expanded(key)))
+                verify_image(runtime, image, public_half(resolved(key)))
                 return False
             fresh = scratch / image.name
             shutil.copyfile(image, fresh)
@@ -73,7 +73,7 @@ class PublishedImage(ImageStore):
         layer, image = self._made()
         runtime = find_runtime(self._image["container_runtime"])
         check_made_from(runtime, image, layer)
-        verify_image(runtime, image, expanded(public))
+        verify_image(runtime, image, resolved(public))
 
     def _called(self) -> str:
         """What the command line calls the image."""

@@ -113,6 +113,6 @@ class Arrays:
 def remove_arrays(deployments: Path) -> None:
     """Removes the folders of arrays none of whose points is there any more."""
     for folder in deployments.glob(f"{_ARRAY}*"):
-        links = [path for path in folder.iterdir() if path.is_symlink()]
+        links = [path for path in folder.glob("*") if path.is_symlink()]
         if links and not any(link.exists() for link in links):  # one without is being made
             shutil.rmtree(folder, ignore_errors=True)

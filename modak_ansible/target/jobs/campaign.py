@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import shutil
 import time
 from dataclasses import dataclass, field, replace
@@ -22,7 +21,7 @@ from ...schedulers.base import (
 )
 from ...schedulers.known import SCHEDULERS
 from ..core.commands import TimedRun
-from ..core.files import read_on
+from ..core.files import changed_at, read_on
 from ..core.workspace import Workspace
 from ..garbage.uses import Uses, paths_of
 from .arrays import Arrays, remove_arrays
@@ -208,7 +207,7 @@ class Campaign:
     def _remove_forgotten(self) -> None:
         """What a controller sent that was killed before it was taken up."""
         for folder in self._workspace.deployments.glob(f"{INCOMING}*"):
-            if time.time() - os.stat(folder).st_mtime > _FORGOTTEN_AFTER:
+            if time.time() - (changed_at(folder) or time.time()) > _FORGOTTEN_AFTER:
                 shutil.rmtree(folder, ignore_errors=True)
 
     # --- submission

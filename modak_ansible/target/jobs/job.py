@@ -290,7 +290,7 @@ class Deployment:
 
     def was_not_cancelled(self) -> None:
         """Notes that the scheduler did not hear of it."""
-        (self.state / CANCELLED).unlink()
+        (self.state / CANCELLED).unlink(missing_ok=True)
 
     def not_ended(self, message: str, hint: str) -> ModakError:
         """What is said of a job that was to be cancelled, and lives on; on a dead node, only an operator can end it."""

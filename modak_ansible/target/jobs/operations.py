@@ -142,12 +142,12 @@ class Hold(Operation):
 
     def end(self, deployment: Deployment, situation: Situation) -> None:
         if situation.state not in _WAITING:
-            (deployment.state / _HELD).unlink()
+            (deployment.state / _HELD).unlink(missing_ok=True)
             with suppress(ActionRefused, SchedulerSilent):  # Slurm would keep a job that runs from being requeued
                 deployment.scheduler.release(deployment.run, situation.job_id)
             raise self.not_permitted(situation, "it began before the hold took effect; modak cancel ends it")
         if situation.held_by == _OPERATOR:
-            (deployment.state / _HELD).unlink()
+            (deployment.state / _HELD).unlink(missing_ok=True)
             message = f"{_named(situation)} is held by an operator, and its scheduler keeps no second hold"
             raise ModakError(message, hint="hold it again when the operator has released it")
 

@@ -10,7 +10,7 @@ from typing import Any, Iterable, List, Mapping, TypedDict
 from ...schedulers.known import SCHEDULERS
 from ..core.answer import answered
 from ..core.commands import TimedRun
-from ..core.files import read_json, sha256_of
+from ..core.files import changed_at, files_below, is_text, read_json, sha256_of
 from ..core.staging import ATTEMPTS, CODE, PLAN, RANKS, SCRIPT, STATE, WRITTEN
 from ..core.workspace import Workspace
 from ..metrics.files import LARGEST, found_in
@@ -90,15 +90,25 @@ def listed(workspace: str, outputs: Mapping[str, List[str]]) -> Mapping[str, Any
 def results_of(deployment: Path, outputs: list[str]) -> Results:
     """What a job has left in its deployment's folder.
 
+    Brought back are metrics, logs, the script, what ranks and earlier attempts left, and declared outputs; files of
+    metrics are those that the script has written anywhere beside its code, in a form that is read.
+
     Args:
         outputs: patterns below the folder of the user's code.
     """
+    written, metrics = _written(deployment), _metrics(deployment)
+    found = [deployment / name for name in (*WRITTEN, SCRIPT) if (deployment / name).is_file()]
+    found += [path for name in (RANKS, ATTEMPTS) for path in sorted(files_below(deployment / name)) if path.is_file()]
+    found += [*metrics, *(path for relative, path in written.items() if _fits_any(relative, outputs))]
+    names = {path.relative_to(deployment).as_posix(): path for path in found}
+    left = [relative for relative, path in written.items() if path not in metrics and not _fits_any(relative, outputs)]
     return {
         "folder": str(deployment),
-        "files": list_results(deployment, outputs),
-        "missing": missing_outputs(deployment, outputs),
-        "unnamed": unnamed_outputs(deployment, outputs),
-        "left": left_outputs(deployment, outputs),
+        "files": [file for name, path in names.items() if is_text(name) for file in _file(name, path)],
+        "missing": [each for each in outputs if each != ALL and not any(_fits(name, each) for name in written)],
+        # no JSON can tell names that are not UTF-8: escapes stand in their places
+        "unnamed": [os.fsencode(name).decode("utf-8", "backslashreplace") for name in names if not is_text(name)],
+        "left": _left({relative: written[relative] for relative in filter(is_text, left)}),
         "crowded": crowded(deployment / STATE / "cores"),
     }
 
@@ -118,72 +128,31 @@ def joules_of(deployments: Path, names: Iterable[str]) -> dict[str, float]:
     return found
 
 
-def list_results(deployment: Path, outputs: list[str]) -> list[ResultFile]:
-    """What is brought back: metrics, logs, the script, what ranks and earlier attempts left, and declared outputs.
-
-    Files of metrics are those that the script has written anywhere beside its code, in a form that is read.
-
-    Args:
-        outputs: patterns below the folder of the user's code.
-
-    Returns:
-        ``path`` below the deployment's folder, ``size`` in bytes and ``sha256``, by path. Files whose names are no text
-        are left out; see :func:`unnamed_outputs`.
-    """
-    found = [path for path in _results(deployment, outputs) if _is_text(path.relative_to(deployment).as_posix())]
-    return [
-        {"path": path.relative_to(deployment).as_posix(), "size": path.stat().st_size, "sha256": sha256_of(path)}
-        for path in found
-    ]
-
-
-def unnamed_outputs(deployment: Path, outputs: list[str]) -> list[str]:
-    """The results whose names are not UTF-8, with escapes in their places: no JSON can tell them."""
-    names = [path.relative_to(deployment).as_posix() for path in _results(deployment, outputs)]
-    return [os.fsencode(name).decode("utf-8", "backslashreplace") for name in names if not _is_text(name)]
-
-
-def _is_text(name: str) -> bool:
+def _file(name: str, path: Path) -> list[ResultFile]:
+    """A file that is brought back; none where the job, which may go on, has removed it meanwhile."""
     try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _results(deployment: Path, outputs: list[str]) -> list[Path]:
-    found = [deployment / name for name in (*WRITTEN, SCRIPT) if (deployment / name).is_file()]
-    found += [path for name in (RANKS, ATTEMPTS) for path in sorted((deployment / name).rglob("*")) if path.is_file()]
-    found += _metrics(deployment)
-    found += [path for relative, path in _written(deployment) if any(_fits(relative, output) for output in outputs)]
-    return list(dict.fromkeys(found))
+        return [{"path": name, "size": path.stat().st_size, "sha256": sha256_of(path)}]
+    except FileNotFoundError:
+        return []
 
 
 def _metrics(deployment: Path) -> list[Path]:
     """The files of metrics beside the code that are brought without being asked for."""
-    return [path for path in (deployment / name for name in found_in(deployment)) if path.stat().st_size <= LARGEST]
+    return [path for path in (deployment / name for name in found_in(deployment)) if _size(path) <= LARGEST]
 
 
-def missing_outputs(deployment: Path, outputs: list[str]) -> list[str]:
-    """The declared patterns that no file fits."""
-    wanted = [pattern for pattern in outputs if pattern != ALL]
-    names = [relative for relative, _ in _written(deployment)] if wanted else []
-    return [pattern for pattern in wanted if not any(_fits(name, pattern) for name in names)]
+def _left(files: Mapping[str, Path]) -> Left:
+    return {"count": len(files), "size": sum(map(_size, files.values())), "names": [*files][:_MOST_NAMED]}
 
 
-def left_outputs(deployment: Path, outputs: list[str]) -> Left:
-    """What the job wrote below the folder of the user's code, and no pattern fits."""
-    comes = set(_metrics(deployment))
-    left = [
-        (relative, path)
-        for relative, path in _written(deployment)
-        if path not in comes and not any(_fits(relative, output) for output in outputs) and _is_text(relative)
-    ]
-    size = sum(path.stat().st_size for _, path in left)
-    return {"count": len(left), "size": size, "names": [relative for relative, _ in left][:_MOST_NAMED]}
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:  # it went away meanwhile
+        return 0
 
 
-def _written(deployment: Path) -> list[tuple[str, Path]]:
+def _written(deployment: Path) -> dict[str, Path]:
     """What the job wrote below the folder of the user's code, by relative paths; links that lead out of it are none.
 
     What travelled there is none of it, as long as nobody has written it anew.
@@ -191,13 +160,13 @@ def _written(deployment: Path) -> list[tuple[str, Path]]:
     code = deployment / CODE
     top = code.resolve()
     brought, since = _brought(deployment)
-    found = []
-    for path in sorted(code.rglob("*")):
+    found = {}
+    for path in sorted(files_below(code)):
         relative = path.relative_to(code).as_posix()
         if not path.is_file() or top not in path.resolve().parents or _COMPILED in path.parts:
             continue
-        if relative not in brought or path.stat().st_mtime > since:
-            found.append((relative, path))
+        if relative not in brought or (changed_at(path) or 0.0) > since:
+            found[relative] = path
     return found
 
 
@@ -211,3 +180,7 @@ def _brought(deployment: Path) -> tuple[set[str], float]:
 def _fits(relative: str, pattern: str) -> bool:
     pattern = pattern.rstrip("/")
     return fnmatch(relative, pattern) or relative.startswith(f"{pattern}/")
+
+
+def _fits_any(relative: str, patterns: Iterable[str]) -> bool:
+    return any(_fits(relative, pattern) for pattern in patterns)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Dict, Iterable, List, NamedTuple, Tuple
@@ -19,6 +20,7 @@ _RISING = (
     "acc", "f1", "auc", "bleu", "rouge", "r2", "precision", "recall", "iou", "dice", "score", "reward", "return",
     "per_second", "throughput", "correct", "win",
 )  # fmt: skip
+_FALLING = re.compile(r"loss|error|(?<![a-z])err(?![a-z])")
 
 
 @dataclass
@@ -80,7 +82,7 @@ class Curves:
 def is_rising(name: str) -> bool:
     """Whether more of it is better, by its name; not of a loss or an error, whatever else is in the name."""
     lowered = name.lower()
-    return any(word in lowered for word in _RISING) and not any(word in lowered for word in ("loss", "error", "err"))
+    return any(word in lowered for word in _RISING) and not _FALLING.search(lowered)
 
 
 def read_curves(folder: Path, paths: Iterable[str], most: int = 0) -> Curves:

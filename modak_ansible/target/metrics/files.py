@@ -7,7 +7,7 @@ import re
 from pathlib import Path, PurePosixPath
 from typing import Dict, Iterable, Iterator, List
 
-from ..core.files import changed_at
+from ..core.files import changed_at, is_text
 from ..core.staging import ATTEMPTS, CODE, LOGGED, RANKS, SCRIPT
 from . import texts
 
@@ -48,14 +48,10 @@ def _walk(top: Path) -> Iterator["tuple[Path, float]"]:
                     if entry.is_dir(follow_symlinks=False):
                         if depth < _DEEPEST:
                             folders.append((Path(entry.path), depth + 1))
-                    elif kind_of(entry.name) and _is_text(entry.name) and entry.is_file(follow_symlinks=False):
+                    elif kind_of(entry.name) and is_text(entry.name) and entry.is_file(follow_symlinks=False):
                         yield Path(entry.path), entry.stat(follow_symlinks=False).st_mtime
         except OSError:  # it went away, or is nobody's to read
             continue
-
-
-def _is_text(name: str) -> bool:
-    return os.fsencode(name).decode("utf-8", "ignore") == name
 
 
 def in_order(paths: Iterable[str]) -> Dict[str, List[str]]:

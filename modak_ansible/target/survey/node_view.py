@@ -7,6 +7,7 @@ import select
 import shlex
 import time
 import uuid
+from contextlib import suppress
 from pathlib import Path
 from typing import Dict, List, Optional, Tuple, TypedDict
 
@@ -130,7 +131,8 @@ def _view(folder: Path, scheduler: str, options: NodeOptions, patience: float) -
             ended = ended or (time.monotonic() if is_final else 0.0)
             time.sleep(1)
     finally:
-        _cancel(run, scheduler, job_id)
+        with suppress(SchedulerSilent):  # a job that cannot be ended ends itself after two minutes
+            knows.cancel(run, job_id)
     return {"problem": f"the job {job_id} was not done within {patience:.0f} s ({last or 'nobody looked'})"}
 
 
@@ -218,14 +220,6 @@ def _state(run: TimedRun, scheduler: str, job_id: str) -> Tuple[bool, str]:
     return record.state.is_final, " ".join([str(record.state), record.reason]).strip()
 
 
-def _cancel(run: TimedRun, scheduler: str, job_id: str) -> None:
-    """A job that has ended already is no error; one that cannot be ended ends itself after two minutes."""
-    try:
-        SCHEDULERS[scheduler].cancel(run, job_id)
-    except SchedulerSilent:
-        return
-
-
 def _is_heard() -> bool:
     """Whether the other end of our output is still there: the user may have had enough of waiting."""
     watch = select.poll()
@@ -240,7 +234,5 @@ def _remove(folder: Path) -> None:
 
 
 def _remove_empty(folder: Path) -> None:
-    try:
+    with suppress(OSError):  # somebody uses it; or on NFS, what a process has open lies there under another name
         folder.rmdir()
-    except OSError:
-        return  # somebody else uses it; or on NFS, what a process still has open lies there under another name

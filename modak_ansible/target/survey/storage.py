@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import List, Optional, Tuple, TypedDict
 
 from ..core.commands import TimedRun, find_program
+from ..core.files import nearest, read_text
 
 # What several machines see alike; a fuse file system may be anything.
 NETWORK = ("nfs", "nfs4", "lustre", "gpfs", "beegfs", "ceph", "cifs", "smb3", "afs", "glusterfs", "panfs", "orangefs",
@@ -58,17 +59,15 @@ def folder_facts(path: Path, *, trial: bool = False) -> FolderFacts:
     Args:
         trial: whether a megabyte is written there and removed again: a quota shows itself in no other way everywhere.
     """
-    nearest = path
-    while not os.path.exists(nearest):  # pathlib's raises where a folder above may not be entered
-        nearest = nearest.parent
-    source, kind, options = mount_of(str(nearest.resolve()), _mounts())
-    numbers = os.statvfs(nearest)
+    there = nearest(path)
+    source, kind, options = mount_of(str(there.resolve()), _mounts())
+    numbers = os.statvfs(there)
     counts = numbers.f_files > 0
     return {
         "path": str(path),
         "there": os.path.isdir(path),
-        "writable": os.access(nearest, os.W_OK | os.X_OK),
-        "problem": _try_to_write(nearest) if trial else "",
+        "writable": os.access(there, os.W_OK | os.X_OK),
+        "problem": _try_to_write(there) if trial else "",
         "type": kind,
         "source": source,
         "network": is_network(kind),
@@ -139,10 +138,7 @@ def read_quotas(text: str) -> List[Quota]:
 
 
 def _mounts() -> str:
-    try:
-        return Path("/proc/self/mounts").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
+    return read_text(Path("/proc/self/mounts"))
 
 
 def _try_to_write(folder: Path) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import grp
 import os
 from pathlib import Path
@@ -14,7 +13,7 @@ from ...schedulers.lsf.cluster import read_lsf
 from ...schedulers.pbs.cluster import read_pbspro, read_torque
 from ...schedulers.pbs.pbspro import is_pbspro
 from ...schedulers.slurm.cluster import read_slurm
-from ..core.commands import TimedRun, find_program
+from ..core.commands import TimedRun, find_program, user_name
 from ..core.probe import MachineFacts, machine_facts, version_of
 from ..core.site import read_site
 from ..core.workspace import Workspace
@@ -97,7 +96,7 @@ def _has(scheduler: str) -> bool:
 
 def _cluster(scheduler: str) -> ClusterFacts:
     groups = [_group(number) for number in {*os.getgroups(), os.getgid()}]
-    return _READERS[scheduler](TimedRun(timeout=_SCHEDULER_SECONDS), getpass.getuser(), groups)
+    return _READERS[scheduler](TimedRun(timeout=_SCHEDULER_SECONDS), user_name(), groups)
 
 
 def _forecast(scheduler: str, directives: str) -> Optional[Forecast]:

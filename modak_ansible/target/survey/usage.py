@@ -12,7 +12,6 @@ import re
 import subprocess
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
@@ -66,6 +65,14 @@ def parse_environment(content: bytes) -> Dict[str, str]:
     """/proc/PID/environ."""
     pairs = (part.partition(b"=") for part in content.split(b"\0"))
     return {os.fsdecode(name): os.fsdecode(value) for name, sign, value in pairs if sign and name}
+
+
+def environment_of(folder: Path) -> Dict[str, str]:
+    """Of a process, by its folder; empty where that is another's to read, or it has ended."""
+    try:
+        return parse_environment((folder / "environ").read_bytes())
+    except OSError:
+        return {}
 
 
 def parse_cgroup(text: str) -> str:
@@ -135,13 +142,12 @@ def processes(proc: Path, marks: Sequence[str]) -> Dict[int, Process]:
         stat = parse_stat(_read(folder / "stat"))
         if stat:
             stats[int(folder.name)] = stat
-            with suppress(OSError):
-                environments[int(folder.name)] = parse_environment((folder / "environ").read_bytes())
+            environments[int(folder.name)] = environment_of(folder)
     lookers = _line(stats, os.getpid())
     wanted = [mark.partition("=")[::2] for mark in marks]
 
     def is_marked(pid: int) -> bool:
-        known = {**environments.get(pid, {}), "pid": str(pid)}
+        known = {**environments[pid], "pid": str(pid)}
         return all(known.get(name) == value for name, value in wanted)
 
     marked = {pid for pid in stats if pid not in lookers and is_marked(pid)}
@@ -150,7 +156,7 @@ def processes(proc: Path, marks: Sequence[str]) -> Dict[int, Process]:
         line = _line(stats, pid)
         if pid in lookers or os.getpid() in line or not marked.intersection(line):
             continue
-        rank = next((environments[each]["RANK"] for each in line if "RANK" in environments.get(each, {})), "")
+        rank = next((environments[each]["RANK"] for each in line if "RANK" in environments[each]), "")
         io = parse_pairs(_read(proc / str(pid) / "io"))
         found[pid] = Process(rank if _is_number(rank) else "", stat, io.get("read_bytes", 0), io.get("write_bytes", 0))
     return found
@@ -333,7 +339,7 @@ def enter(marks: Sequence[str], words: Sequence[str], rank: str = "") -> None:
     """
     proc = Path("/proc")
     found = processes(proc, marks)
-    environments = {pid: parse_environment((proc / str(pid) / "environ").read_bytes()) for pid in found}
+    environments = {pid: environment_of(proc / str(pid)) for pid in found}
     pid = training_of(found, environments, rank)
     if not pid:
         who = f"rank {rank} of the job" if rank else "the job's training"

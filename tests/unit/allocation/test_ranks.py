@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from modak_ansible.allocation.allocate import allocate
 from modak_ansible.allocation.limits import resource_problems
 from modak_ansible.allocation.ranks import ranks_of
 from modak_ansible.errors import CannotPlan
 from modak_ansible.model.application import Application, Optimisation, Resources
 from modak_ansible.model.distributed import PREPARED, Distributed, Parallelism, mesh_of, meshes
+from modak_ansible.model.job_options import JobOptions
 from modak_ansible.model.request import Request
-from modak_ansible.model.target import Partition, Scheduler, Site, Target
+from modak_ansible.model.target import Partition, Processor, Scheduler, Site, Target
 
 OWN = Parallelism(by="ranks", name="torch.distributed.init_process_group", place="train.py:3")
 TF_CONFIG = Parallelism(by="tf_config", name="tensorflow.distribute.MultiWorkerMirroredStrategy", place="train.py:2")
@@ -162,3 +164,16 @@ def test_a_mesh_has_as_many_copies_and_readers_as_its_ranks_make():
 def test_the_mesh_that_is_asked_for(said, ranks, name):
     found = Distributed(**said).mesh(ranks)
     assert (found.name if found else None) == name
+
+
+def test_processes_are_shared_out_over_the_hosts_that_there_are():
+    asked = request(prepares=True, scheduler="none", nodes=1, hosts=("two", "three"))
+    target = asked.target.model_copy(update={"processor": Processor(cores=8)})
+    for count, layout in ((16, (2, 8)), (24, (3, 8)), (32, None)):
+        wanted = asked.model_copy(update={"target": target, "job_options": JobOptions(core_count=count)})
+        if layout:
+            resources = allocate(wanted).request.resources
+            assert (resources.nodes, resources.processes_per_node) == layout
+        else:
+            (problem,) = resource_problems(wanted)
+            assert problem.message.endswith("cluster has 3 nodes of 8 cores")

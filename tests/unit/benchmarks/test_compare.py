@@ -44,3 +44,9 @@ def test_two_settings_of_one_name() -> None:
     done = compare("--setting", "same", "A=1", "--setting", "same", "A=2")
     assert done.returncode == 2
     assert "two settings have one name" in done.stderr
+
+
+def test_a_setting_without_a_value_is_said() -> None:
+    done = compare("--setting", "only", "LD_PRELOAD")
+    assert done.returncode == 2
+    assert "error: LD_PRELOAD is no VARIABLE=VALUE" in done.stderr

@@ -121,6 +121,15 @@ def test_the_file_system_is_the_innermost_mount(tmp_path):
     assert storage.file_system(tmp_path, tmp_path / "none") == ""
 
 
+def test_a_mount_may_have_any_name(tmp_path):
+    storage = module("storage/storage.py")
+    mounts = tmp_path / "mounts"
+    other = os.fsencode(tmp_path) + b"/caf\xe9 tmpfs rw 0 0\n"
+    mounts.write_bytes(b"a / ext4 rw 0 0\nb " + other + os.fsencode(f"c {tmp_path}/my\\040disk lustre rw 0 0\n"))
+    assert storage.file_system(tmp_path / "my disk", mounts) == "lustre"
+    assert storage.file_system(tmp_path / os.fsdecode(b"caf\xe9"), mounts) == "tmpfs"
+
+
 @pytest.mark.component
 @pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
 def test_memory_bandwidth(metrics):

@@ -8,6 +8,7 @@ import sys
 
 import machine
 import pytest
+from infrastructure import module
 
 from modak_ansible.target.core.processor import processor_name
 
@@ -56,6 +57,21 @@ def test_a_childs_work_is_ones_own() -> None:
         assert machine._own_ticks() - before >= 0.2 * TICKS
         child.communicate("\n")
     assert machine._own_ticks() - before >= 0.2 * TICKS
+
+
+@pytest.mark.component
+def test_a_neighbour_may_have_any_name() -> None:
+    """The kernel cuts a name behind its fifteenth byte, wherever in a letter that is."""
+    named = "import ctypes\nctypes.CDLL(None).prctl(15, b'0123456789abc\\xc3\\xa9'[:14], 0, 0, 0)\n"
+    with subprocess.Popen(
+        [sys.executable, "-c", named + "print('done', flush=True)\ninput()"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    ) as child:  # fmt: skip
+        assert child.stdout
+        assert child.stdout.readline() == "done\n"
+        machine._own_ticks()
+        module("startup/startup.py").image_reader_seconds()
+        child.communicate("\n")
 
 
 def test_descendants() -> None:

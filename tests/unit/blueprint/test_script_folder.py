@@ -91,6 +91,15 @@ def test_only_plain_numbers_of_known_options_count(arguments, samples, batch):
         ),
         ("[contiguous, channels_last]", "contiguous", 10, "scripts.0.switches.memory_format"),
         ("title: Digits\n", "", 1, "title: Field required"),
+        ("parameters: 1000", "parameters: -5", 4, "parameters: -5 is not above 0"),
+        ("gflop_per_image: 0.5", "gflop_per_image: .nan", 5, "gflop_per_image: nan is not above 0"),
+        (
+            "    script: train.py",
+            '    versions: ">=x"\n    script: train.py',
+            8,
+            "versions: >=x is not a version or a range",
+        ),
+        ("    script: train.py", "    versions: newest\n    script: train.py", 8, "versions: newest is not a version"),
     ],
 )
 def test_a_damaged_workload_is_a_mistake_with_its_place(blueprint, old, new, line, words):

@@ -181,3 +181,29 @@ def test_whatever_stands_in_a_configuration_it_is_read_or_left(tmp_path_factory,
     found = hydra_of_script(folder / "x.py", words)
     assert all(isinstance(found.problem(word), tuple) for word in words)
     assert all(isinstance(value, str) for value in found.values.values())
+
+
+@pytest.mark.parametrize("main", ["defaults: 5\n", "defaults: true\n", "a: &x { b: *x }\n"])
+def test_a_configuration_that_hydra_would_not_take_tells_nothing(configured, main):
+    (configured.parent / "conf" / "config.yaml").write_text(main)
+    assert hydra_of_script(configured, ()).problem("seed=1") == ("", "")
+
+
+def test_a_configuration_folder_of_a_name_that_is_too_long_is_none(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(HYDRA.replace('"conf"', f'"{"a" * 300}"'))
+    assert hydra_of_script(script, ()).folder == ""
+
+
+@pytest.mark.parametrize("aliases", ["None", "5"])
+def test_aliases_that_are_no_names_are_none(tmp_path, aliases):
+    script = tmp_path / "train.py"
+    script.write_text(FIELDS.replace('["--lr"]', aliases))
+    assert options_of(script).meant("rate")[0].names == ("--rate",)
+
+
+@pytest.mark.parametrize("marked", ["flags.mark_flag_as_required(5)", "flags.mark_flags_as_required([['name']])"])
+def test_flags_that_are_marked_by_no_name_are_not_needed(tmp_path, marked):
+    script = tmp_path / "train.py"
+    script.write_text(FLAGS.replace('flags.mark_flag_as_required("name")', marked))
+    assert list(options_of(script).missing([])) == []

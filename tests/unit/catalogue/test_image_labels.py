@@ -54,6 +54,8 @@ def test_an_image_of_ours(image, singularity):
 def test_somebody_elses_image(image, singularity):
     singularity("""echo '{"data": {"attributes": {"labels": {"org.label": "x"}}}}'""")
     assert inspect_image(image).labels == {}
+    singularity("""echo '{"data": {"attributes": {"runscript": "#!/bin/sh"}}}'""")  # what is empty is left out
+    assert inspect_image(image).labels == {}
 
 
 @pytest.mark.component

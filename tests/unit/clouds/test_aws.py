@@ -74,6 +74,18 @@ def test_what_was_made_for_one_that_was_refused_goes_too(aws, ec2):
     assert [each["GroupName"] for each in ec2.describe_security_groups()["SecurityGroups"]] == ["default"]
 
 
+def test_a_connection_that_breaks_leaves_at_most_a_group(aws, ec2, monkeypatch):
+    aws.prepare(wanted())
+
+    def broken(**_):
+        raise EndpointConnectionError(endpoint_url="https://ec2.example.com")
+
+    monkeypatch.setattr(aws._ec2, "delete_security_group", broken)
+    monkeypatch.setattr("modak_ansible.stages.clouds.aws.LOOK", 0.5)
+    aws.clear(TAG)
+    assert len(ec2.describe_security_groups()["SecurityGroups"]) == 2
+
+
 def test_only_who_is_named_may_enter_as_it_stands_today(aws, ec2):
     made(aws)
     assert rules(ec2) == [(22, 22, ["198.51.100.0/24"], [])]

@@ -59,3 +59,11 @@ def test_over_budget_is_refused_and_nothing_else(price, budget):
             cost_of(price_per_hour=price, budget=budget)
     else:
         assert cost_of(price_per_hour=price, budget=budget).predicted
+
+
+def test_large_amounts_are_written_out():
+    words = cost_words(cost_of(price_per_hour=1234.5, budget=10**6, currency="JPY"), 6 * 3600)
+    assert words.startswith(
+        "2469 JPY (1234 to 4938) for the training, at most 7407 JPY within its wall time of 06:00:00, at 1234 JPY"
+    )
+    assert words.endswith("it has cost 1000000 JPY")

@@ -72,6 +72,16 @@ def test_an_empty_file_of_records_is_no_error(modak, tmp_path):
     assert (shown.returncode, shown.stdout.strip()) == (0, "nothing was measured")
 
 
+def test_a_file_that_is_named_twice_is_compared_once(modak, root, tmp_path):
+    (path,) = root.glob("benchmarks/records/headline-cpu-amd-epyc-zen2.jsonl")
+    (tmp_path / "again.jsonl").symlink_to(path)
+    once, twice = (json.loads(modak("bench", "compare", "--json", *files).stdout) for files in (
+        [path], [path, tmp_path / "again.jsonl"],
+    ))  # fmt: skip
+    assert once
+    assert twice == once
+
+
 def test_a_build_for_the_processor_is_planned_when_that_is_known(modak, tmp_path):
     shown = modak("bench", "run", "paper-cpu", "--group", "own-builds", "--dry-run", "--json", cwd=tmp_path)
     problems = {row["variant"]: row["problem"] for row in json.loads(shown.stdout)}

@@ -254,6 +254,14 @@ def test_a_command_ends_without_taking_apart_what_it_has_imported():
     assert "nosuch" in done.stderr
 
 
+@pytest.mark.parametrize("closed", [1, 2])
+@pytest.mark.parametrize(("word", "code"), [("--version", 0), ("nosuch", 2)])
+def test_where_nobody_listens_the_code_is_the_same(closed, word, code):
+    done = subprocess.run(["sh", "-c", f'exec "$0" {word} {closed}>&-', MODAK], capture_output=True, check=False)
+    assert done.returncode == code
+    assert b"Traceback" not in done.stdout + done.stderr
+
+
 @pytest.mark.parametrize("thread", ["import time; time.sleep(0.5); print('done')", ""])
 def test_a_thread_that_still_runs_is_waited_for(thread):
     code = (

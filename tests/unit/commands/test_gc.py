@@ -10,12 +10,14 @@ import pytest
 from planned_once import planned_once
 from typer.testing import CliRunner
 
+from modak_ansible.commands.admin import garbage
 from modak_ansible.commands.admin.garbage import Collection, known_targets
 from modak_ansible.commands.main import application
 from modak_ansible.deployment import playbook as deployment
 from modak_ansible.deployment.playbook import PlaybookError, PlaybookRun
 from modak_ansible.errors import ModakError, UsageError
 from modak_ansible.reading.blueprint.reader import Inputs
+from modak_ansible.target.core import files
 from modak_ansible.target.core.files import write_json
 
 FOUND = {"kind": "image", "name": "pytorch (abc)", "path": "/w/images/abc.sif", "size": 10**9, "idle": 3 * 86400.0}
@@ -162,6 +164,21 @@ def test_here_only_downloads_and_what_was_undeployed_on_request(deployed, target
     assert [each["name"] for each in json.loads(done.stdout)["here"]["removed"]] == [deployed[0].name]
     assert not deployed[0].exists()
     assert deployed[1].exists()
+
+
+def test_what_is_renamed_while_it_is_looked_at_is_no_error(deployed, target, project, monkeypatch):
+    download = project.path / ".modak" / "downloads" / "0123456789ab"
+    download.mkdir(parents=True)
+    (download / ".a.gz.part").write_bytes(b"x" * 7)
+
+    def changed_at(path):
+        """As it is, while a download comes to its end."""
+        if (download / ".a.gz.part").exists():
+            (download / ".a.gz.part").rename(download / "a.gz")
+        return files.changed_at(path)
+
+    monkeypatch.setattr(garbage, "changed_at", changed_at)
+    assert gc("--dry-run").exit_code == 0
 
 
 def test_a_project_without_deployments(project, target):

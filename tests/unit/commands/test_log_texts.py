@@ -20,6 +20,7 @@ from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.store import logs as looks
 from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.logs import note
+from modak_ansible.store.record import Record
 from modak_ansible.target.core.files import write_json
 
 
@@ -110,6 +111,23 @@ def test_stages_are_followed_to_their_end(folder):
     shown = []
     assert log_texts.of_stages(DeploymentStore(folder), Since(lines=1), follow=True, show=shown.append) == []
     assert [line.endswith("job      job 7 is failed") for line in shown] == [True]
+
+
+def test_what_is_noted_before_the_end_is_followed_too(folder, monkeypatch):
+    note(folder, "job", "job 7 is running")
+    is_over = log_texts._is_over
+
+    def last_words(store):
+        if not is_over(store):
+            Record(folder).note_stage("report", state="done", message="all is here")
+            Record(folder).update(stage="report")
+        return True
+
+    monkeypatch.setattr(log_texts, "_is_over", last_words)
+    Record(folder).update(stage="job", stages={})
+    shown = []
+    log_texts.of_stages(DeploymentStore(folder), Since(), follow=True, show=shown.append)
+    assert [line.split("  ", 1)[1].strip() for line in shown] == ["job      job 7 is running", "report   all is here"]
 
 
 CAMPAIGN = [

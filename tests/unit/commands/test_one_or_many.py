@@ -142,3 +142,25 @@ def test_of_several_targets_each_tells_its_jobs():
     assert watcher.run.jobs == {name: {"deployment": name, "state": "HELD"} for name in ("a", "b")}
     assert watcher.run.job_messages == ["on a", "on b"]
     assert watcher.run.results["modak_job"]["msg"] == "on b"
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (
+            OSError("libmpi.so.40: cannot open shared object file"),
+            "error: libmpi.so.40: cannot open shared object file",
+        ),
+        (OSError(28, "No space left on device"), "error: the current folder or the output: No space left on device"),
+        (OSError(13, "Permission denied", "there"), "error: there: Permission denied"),
+    ],
+)
+def test_what_the_system_refuses_is_told_in_its_words(monkeypatch, capsys, error, words):
+    def failing(_words):
+        raise error
+
+    monkeypatch.setattr(main, "application", failing)
+    monkeypatch.setattr(sys, "argv", ["modak"])
+    with pytest.raises(SystemExit):
+        main.run()
+    assert capsys.readouterr().err.strip() == words

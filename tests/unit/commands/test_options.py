@@ -5,10 +5,12 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from modak_ansible.commands.options import PlanOptions
+from modak_ansible.errors import UsageError
 
 
 def test_a_command_is_restated_with_all_that_was_given():
@@ -25,3 +27,10 @@ def test_a_command_is_restated_with_all_that_was_given():
 def test_a_shell_reads_it_as_it_was_given(blueprint, values):
     words = shlex.split(PlanOptions(blueprint, value=values).restated)
     assert words == [blueprint, *(word for value in values for word in ("--input", value))]
+
+
+@pytest.mark.parametrize("asked", [PlanOptions(value=["name=\udcfc"]), PlanOptions(words=["--name", "\udcfc"])])
+def test_what_no_text_holds_is_refused(asked):
+    """A terminal that is not UTF-8 gives bytes, which Python keeps as halves of letters."""
+    with pytest.raises(UsageError, match="is not in UTF-8"):
+        asked.given  # noqa: B018

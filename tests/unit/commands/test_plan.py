@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 from golden import assert_golden
 from measured import Measured
+from planned_once import planned_once
 
 from modak_ansible.catalogue import load_catalogue
 from modak_ansible.commands import main
 from modak_ansible.commands.plan.explanation import plan_story, plan_texts
 from modak_ansible.commands.plan.facts import clock, factor
+from modak_ansible.commands.plan.output import write_output
 from modak_ansible.commands.plan.table import plan_table, trainings_table
 from modak_ansible.model.measured.prediction import Interval
 from modak_ansible.model.plan import Choice, Rejected
@@ -195,3 +198,16 @@ def test_what_becomes_of_the_data(made, changes, told):
     dataset = made.dataset.model_copy(update=changes)
     text = plan_table(made.model_copy(update={"dataset": dataset, "application": application}), 200)
     assert told in " ".join(text.split())
+
+
+@pytest.mark.parametrize("place", [".", "link", "new/deep"])
+def test_a_plan_s_files_go_where_they_are_wanted(blueprint, tmp_path, monkeypatch, place):
+    """An empty folder may be the current one, a link to another, or where a disk is mounted."""
+    (tmp_path / "here" / "empty").mkdir(parents=True)
+    (tmp_path / "here" / "link").symlink_to("empty")
+    monkeypatch.chdir(tmp_path / "here" / ("empty" if place == "." else ""))
+    plan = planned_once(blueprint.service).plan
+    paths = write_output(plan, Path(place))
+    assert {path.name for path in Path(place).iterdir()} == {path.name for path in paths} >= {"job.sh", "plan.json"}
+    assert write_output(plan, Path(place)) == paths
+    assert {path.name for path in (tmp_path / "here").iterdir()} <= {"empty", "link", "new"}

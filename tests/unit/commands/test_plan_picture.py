@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
+from matplotlib.figure import Figure
 from measured import Measured
 
 from modak_ansible.commands.plan.picture import RECORDS, compared, draw
@@ -89,3 +92,20 @@ def test_a_name_that_is_no_picture(plan, tmp_path):
     path.write_text(record(plan).model_dump_json(by_alias=True) + "\n")
     with pytest.raises(ModakError, match="cannot be written"):
         draw(plan, tmp_path, tmp_path / "picture.text")
+
+
+def test_a_picture_that_cannot_be_finished_leaves_the_one_before(plan, tmp_path, monkeypatch):
+    path = tmp_path / RECORDS
+    path.parent.mkdir()
+    path.write_text(record(plan).model_dump_json(by_alias=True) + "\n")
+    (tmp_path / "picture.png").write_text("before")
+
+    def full(_figure, file, **_options):
+        file.write_text("half of it")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Figure, "savefig", full)
+    with pytest.raises(ModakError, match="No space left on device"):
+        draw(plan, tmp_path, tmp_path / "picture.png")
+    assert {each.name for each in tmp_path.iterdir() if each.is_file()} == {"picture.png"}
+    assert (tmp_path / "picture.png").read_text() == "before"

@@ -107,6 +107,7 @@ def test_a_server_that_does_not_do_costs_a_word_without_its_address(chat, monkey
         word = post(each, "a", "b", is_good=True)
         assert word
         assert PLANTED not in word + repr(each)
+    assert post(Webhook("team", "slack", "https:///services"), "a", "b", is_good=True) == "no host given"
 
 
 @pytest.fixture

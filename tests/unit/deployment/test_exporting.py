@@ -63,6 +63,13 @@ def test_twice_gives_the_same_and_what_else_lies_there_stays(store, tmp_path, to
 
 
 @pytest.mark.parametrize("tool", TOOLS)
+def test_a_point_may_be_long_and_in_any_letters(store, tmp_path, tool):
+    plan = json.loads(store.plan_file.read_text())
+    store.plan_file.write_text(json.dumps({**plan, "training": f"t:prompt={'漢字' * 60}"}))
+    assert export(tool, [store], tmp_path / "out") == (1, 1)
+
+
+@pytest.mark.parametrize("tool", TOOLS)
 def test_what_goes_wrong_leaves_what_was_there(store, tmp_path, monkeypatch, tool):
     to = tmp_path / "out"
     export(tool, [store], to)

@@ -53,6 +53,9 @@ def test_elsewhere_it_comes_through_ssh(store, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     said(store, json.dumps(SAID))
     assert listening(store, Connection("there", tmp_path / "config")) == Listening(**SAID)
+    program = (tmp_path / "ssh").read_text().replace("\nos.exec", "\nos.write(1, b'Gr\\xfc\\xdfe {')\nos.exec")
+    (tmp_path / "ssh").write_text(program)  # what a shell says when it starts
+    assert listening(store, Connection("there", tmp_path / "config")) == Listening(**SAID)
 
 
 class Jupyter(BaseHTTPRequestHandler):

@@ -63,6 +63,12 @@ def test_a_target_of_a_blueprint_with_a_mistake(blueprint, monkeypatch):
     assert not aim_at("cluster", Inputs()).is_described
 
 
+def test_a_target_of_a_blueprint_with_what_looks_like_a_date(blueprint, monkeypatch):
+    blueprint.replace("metadata:", "description: 2026-13-45\nmetadata:")
+    monkeypatch.chdir(blueprint.path)
+    assert aim_at("cluster", Inputs()).is_described
+
+
 def test_a_shipped_blueprint_with_inputs():
     aim = aim_at("mnist-pytorch-torque", Inputs(values=(("frontend", "head.example"),)))
     assert (aim.target.address, aim.target.scheduler.value) == ("head.example", "torque")

@@ -9,10 +9,12 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from surveyed import surveyed
 from typer.testing import CliRunner
 
 from modak_ansible.commands import main
 from modak_ansible.commands.plan.packaging import contents, lay_out
+from modak_ansible.discovery import surveying
 from modak_ansible.errors import InvalidBlueprint, ModakError, UsageError
 from modak_ansible.planning.service import check_blueprint, plan_blueprint
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
@@ -344,6 +346,23 @@ def test_init_takes_no_target_for_another_host(project, monkeypatch):
     (targets / "login.yaml").write_text(known.replace("frontend: testbed", "frontend: login.hpc1.example"))
     refused = run("init", "train.py", "--target", "alice@login.hpc2.example", "--yes")
     assert "the target login is login.hpc1.example, not login.hpc2.example" in str(refused.exception)
+    assert not (project / "service.yaml").exists()
+
+
+def test_an_address_is_a_target_s_name_as_a_whole(project, monkeypatch):
+    monkeypatch.chdir(project)
+    monkeypatch.setattr(surveying, "survey_target", lambda *_: surveyed())
+    for address in ("192.0.2.7", "192.0.2.8"):
+        done = run("init", "plain.py", "--target", f"alice@{address}", "--yes", "--force")
+        assert done.exit_code == 0, done.output + str(done.exception)
+        assert f"which --on {address} takes" in done.output
+    assert {path.name for path in targets_folder().iterdir()} == {"192.0.2.7.yaml", "192.0.2.8.yaml"}
+
+
+def test_init_takes_no_words_that_are_no_text(project, monkeypatch):
+    monkeypatch.chdir(project)
+    refused = run("init", "train.py", "--on", "testbed", "--yes", "--", "--name", "\udcfc")
+    assert "is not in UTF-8" in str(refused.exception)
     assert not (project / "service.yaml").exists()
 
 

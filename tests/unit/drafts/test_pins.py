@@ -154,3 +154,35 @@ def test_of_a_lock_with_forks_the_version_for_the_image_counts(tmp_path, python,
         '[[package]]\nname = "numpy"\nversion = "3.0"\nmarkers = { main = "no marker" }\n'
     )
     assert plain(pins_of([tmp_path], python=python).asked["numpy"].requirement) == "numpy==3.0"
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("pyproject.toml", '[project]\nname = "x"\ndependencies = [1]\n'),
+        ("pyproject.toml", '[project]\nname = "x"\ndependencies = "numpy"\n'),
+        ("pyproject.toml", '[project]\nname = "x"\ndependencies = [["numpy"]]\n'),
+        ("environment.yml", "dependencies: numpy\n"),
+        ("environment.yml", "dependencies: [ { pip: numpy } ]\n"),
+        ("environment.yml", "[" * 3000),
+    ],
+)
+def test_a_file_of_another_form_asks_for_nothing_and_is_told(tmp_path, file, text):
+    (tmp_path / file).write_text(text)
+    pins = pins_of([tmp_path])
+    assert pins.asked == {}
+    assert [note.partition(":")[0] for note in pins.notes] == [f"{file} cannot be read, and asks for nothing"]
+
+
+@pytest.mark.parametrize("dependencies", ["[1]", '"numpy"'])
+def test_a_script_whose_own_table_is_of_another_form_asks_for_nothing(tmp_path, dependencies):
+    script = tmp_path / "train.py"
+    script.write_text(f"# /// script\n# dependencies = {dependencies}\n# ///\n")
+    pins = pins_of([tmp_path], script)
+    assert (pins.asked, pins.inline, len(pins.notes)) == ({}, [], 1)
+
+
+def test_a_line_with_a_null_byte_is_told(tmp_path):
+    (tmp_path / "requirements.txt").write_text("./a\0b\nnumpy\n")
+    pins = pins_of([tmp_path])
+    assert list(pins.asked) == ["numpy"]

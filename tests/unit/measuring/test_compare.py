@@ -77,6 +77,37 @@ def test_of_a_round_that_was_begun_again_only_the_last_counts(record):
     assert other.left_out == {}
 
 
+def test_the_text_that_was_run_last_counts_in_whatever_order_files_are_given(record):
+    old = rounds(record, "stock", [9.0], suite_digest="old", date="2026-11-20T10:00:00+00:00")
+    new = rounds(record, "stock", [2.0], suite_digest="new", date="2026-11-26T10:00:00+00:00")
+    for records in (old + new, new + old):
+        (line,) = compare(records)[0].lines
+        assert (line.steady.median, line.steady.n) == (2.0, 1)
+
+
+def test_rounds_of_two_files_are_never_the_same_round(record):
+    first = rounds(record, "stock", [2.0], attempt=2) + rounds(record, "fast", [1.0], position=2, attempt=2)
+    second = rounds(record, "stock", [4.0]) + rounds(record, "fast", [2.0], position=2)
+    (table,) = compare(first, second)
+    stock, fast = table.lines
+    assert (stock.steady.median, stock.steady.n, stock.images_per_second.n) == (3.0, 2, 2)
+    assert (fast.ratio.median, fast.ratio.n) == (0.5, 2)
+
+
+def test_machines_under_one_target_s_name_have_tables_of_their_own(record):
+    slow = record().target.model_copy(update={"processor": "A slow one"})
+    here = rounds(record, "stock", [2.0, 2.0])
+    there = [each.model_copy(update={"target": slow}) for each in rounds(record, "stock", [8.0, 8.0])]
+    nowhere = record(variant="broken", plan="", outcome="refused", reason="no").model_copy(
+        update={"target": slow.model_copy(update={"processor": ""})}
+    )
+    one, other = compare([*here, nowhere], there)
+    assert (one.target, one.lines[0].steady.median) == ("testbed (A processor)", 2.0)
+    assert (other.target, other.lines[0].steady.median) == ("testbed (A slow one)", 8.0)
+    assert [line.variant for line in one.lines] == ["stock", "broken"]
+    assert compare([*here, nowhere])[0].target == "testbed"
+
+
 def test_what_is_disturbed_or_failed_is_counted_and_left_out(record):
     records = [
         record(), record(round=2, outcome="disturbed", reason="others kept 1 core busy"),

@@ -98,6 +98,14 @@ def test_marking_changes_nothing_else(tmp_path):
     assert path.read_text() == text
 
 
+def test_marking_minds_empty_lines_and_ends_of_lines_within_a_text(tmp_path):
+    path = tmp_path / "records.jsonl"
+    before = [fitted(0.131).model_copy(update={"reason": "one\u2028two"}), fitted(0.131), fitted(0.2)]
+    path.write_text("\n" + "".join(f"{each.model_dump_json(by_alias=True)}\n\n" for each in before))
+    mark(path)
+    assert read_records(path) == marked(before)
+
+
 def pairs(*variants):
     return marked(
         fitted(step, number=number, position=position, settings=settings)

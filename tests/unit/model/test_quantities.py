@@ -3,6 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modak_ansible.model.quantities import (
+    format_joules,
     format_seconds,
     format_size,
     format_walltime,
@@ -45,13 +46,14 @@ def test_any_text_is_a_walltime_or_an_error(text):
 
 @pytest.mark.parametrize(
     ("text", "size"),
-    [("4 GB", 4 * 10**9), ("512 MiB", 512 * 2**20), ("1.5 kB", 1500), ("7 B", 7), ("4000 MB", 4 * 10**9)],
-)
+    [("4 GB", 4 * 10**9), ("512 MiB", 512 * 2**20), ("1.5 kB", 1500), ("7 B", 7), ("4000 MB", 4 * 10**9),
+     ("1.001 kB", 1001), ("9007199254740993 B", 9007199254740993)],
+)  # fmt: skip
 def test_sizes(text, size):
     assert parse_size(text) == size
 
 
-@pytest.mark.parametrize("text", ["4", "4 G", "GB", "-4 GB", "4 GB; rm", ""])
+@pytest.mark.parametrize("text", ["4", "4 G", "GB", "-4 GB", "4 GB; rm", "", "9" * 400 + " GB"])
 def test_other_sizes_are_refused(text):
     with pytest.raises(ValueError, match="size"):
         parse_size(text)
@@ -61,6 +63,9 @@ def test_quantities_for_people():
     assert [format_size(count) for count in (7, 1500, 387_129_344, 2 * 10**12)] == ["7 B", "1.5 kB", "387 MB", "2.0 TB"]
     assert [format_seconds(each) for each in (0.44, 42.4, 250, 3600, 7500)] == [
         "0.4 s", "42 s", "4 min 10 s", "1 h", "2 h 5 min",
+    ]  # fmt: skip
+    assert [format_joules(each) for each in (950.4, 999.7, 12_345, 5.4e6)] == [
+        "950 J", "1.0 kJ (0.3 Wh)", "12.3 kJ (3.4 Wh)", "5.4 MJ (1.5 kWh)",
     ]  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from modak_ansible.errors import ModakError
 from modak_ansible.model.measured.prediction import Question
 from modak_ansible.model.measured.record import Steps
 from modak_ansible.model.measured.work import Work
+from modak_ansible.performance.explaining import switch_effects
 from modak_ansible.performance.features import Facts, configuration_words, unmeasured
 from modak_ansible.performance.fit.calibration import _quantile, left_out_once
 from modak_ansible.performance.fit.cases import Case, cases, work_of
@@ -97,6 +98,12 @@ def test_a_workload_that_was_left_out_is_less_sure():
     here, there = (gain_of(model, workload, "precision") for workload in ("small", "middle"))
     assert there.ratio.high / there.ratio.low > here.ratio.high / here.ratio.low
     assert "no record of middle" in there.why
+
+
+def test_too_few_runs_tell_nothing_of_switches():
+    shown = PerformanceModel(fit(Truth(1).records(1)[:4], WORKS))  # two peaks and two trainings
+    assert "step" not in shown.regressions
+    assert switch_effects(shown) == []
 
 
 def test_the_order_of_records_does_not_matter():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from pydantic import ValidationError
 from traced import need
 
 from modak_ansible.errors import ModakError
@@ -12,6 +13,7 @@ from modak_ansible.model.measured.need import Operator
 from modak_ansible.model.measured.prediction import Question, Split
 from modak_ansible.model.measured.work import Work
 from modak_ansible.performance import load_model
+from modak_ansible.performance.between import buckets_of
 from modak_ansible.performance.doubts import STRANGER
 from modak_ansible.performance.explaining import explain
 from modak_ansible.performance.model import SHIPPED
@@ -33,11 +35,48 @@ def model():
     return load_model()
 
 
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("nodes", 0), ("processes_per_node", 0), ("copies", 0), ("threads", 0), ("cores", -1), ("node_cores", 0),
+        ("peak_gflops", -1.0), ("peak_gflops_bf16", 0.0), ("memory_bandwidth", -2.0), ("latency", -1.0),
+        ("bandwidth", 0.0), ("dataset_bytes", -5),
+    ],
+)  # fmt: skip
+def test_a_question_of_what_cannot_be_is_none(field, value):
+    with pytest.raises(ValidationError, match=field):
+        question(**{field: value})
+
+
+@pytest.mark.parametrize(
+    "settings", [{"gradient_compression": "powersgd_x"}, {"bucket_size": "²"}, {"local_sgd": "²"}, {"local_sgd": "0"}]
+)
+def test_a_setting_that_gradients_cannot_have_counts_as_none(settings):
+    none = {"gradient_compression": "powersgd"} if "gradient_compression" in settings else {}
+    assert buckets_of(settings) == buckets_of(none)
+
+
 def test_a_switch_that_was_measured_to_help_has_an_interval_above_one(model):
     gain = model.gain(question(), question(settings={"precision": "bf16"}))
     assert gain.known
     assert 1 < gain.ratio.low < gain.ratio.middle < gain.ratio.high
     assert gain.records >= 4
+
+
+def test_more_copies_than_processes_have_a_process_each(model):
+    several = {"nodes": 4, "gathers": True, "latency": 50.0, "bandwidth": 1.0}
+    asked, most = (question(copies=copies, **several) for copies in (1024, 4))
+    assert model.predict(asked).parts["waiting"].middle > model.predict(most).parts["waiting"].middle > 0
+
+
+def test_what_was_asked_before_has_no_part_in_an_answer(model):
+    """Trainings of one blueprint may have one work, and images of their own with other versions of a framework."""
+    old = question(entry="", origin="user", settings={"compiler": "inductor"})
+    new = old.model_copy(update={"version": "1.4.0"})
+    stock = old.model_copy(update={"settings": {}})
+    expected = load_model().gain(stock, new)
+    assert model.gain(stock, old) != expected
+    assert model.gain(stock, new) == expected
 
 
 def test_what_two_questions_have_in_common_cancels(model):

@@ -190,7 +190,7 @@ def test_the_same_layers_are_containerfiles():
 
 @given(st.text())
 def test_a_label_of_a_containerfile_says_what_it_is_given(value):
-    quoted = apptainer._quoted(value)
+    quoted = apptainer.quoted(value)
     assert quoted[0] == quoted[-1] == '"'
     assert re.sub(r"\\(.)", r"\1", quoted[1:-1], flags=re.DOTALL) == value
     assert not re.search(r"(?<!\\)(\\\\)*[$]", quoted), "a variable's"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 
 import pytest
 from golden import assert_golden
@@ -33,6 +34,8 @@ def test_every_entry_renders(name, shellcheck):
     steps = [step.split(maxsplit=1) for step in instructions if step]
     assert {word for word, _ in steps} <= INSTRUCTIONS
     assert text.startswith(f"FROM {entry.source.removeprefix('docker://') or CATALOGUE.bases[entry.base].docker}\n")
+    for word, what in steps:
+        assert word not in {"LABEL", "ENV"} or all("=" in pair for pair in shlex.split(what)), what
     shellcheck("#!/bin/sh\n" + "\n".join(what for word, what in steps if word == "RUN"))
     assert ("import" in steps[-1][1]) == (not entry.accelerator), "the probe, where docker build can run it"
 

@@ -197,6 +197,25 @@ def test_data_beside_the_request_is_staged(training):
     assert (source.kind, source.location, training.request.dataset.name) == ("folder", "images", "cifar")
 
 
+@pytest.mark.parametrize("location", [f"/{'a' * 300}", f"/{'数据' * 60}"])
+def test_a_path_that_no_file_of_this_machine_can_have_is_the_targets(training, location):
+    training.set("optimisation/app_type-ai_training/data", {"location": location})
+    request, mistakes, _ = training.read()
+    assert request or any("cannot be a path on the target" in each for each in mistakes)
+
+
+def test_a_program_of_a_name_that_no_file_has_is_the_targets(program):
+    program.set("application/executable", "a" * 300)
+    assert program.request.application.command == ("a" * 300,)
+
+
+def test_data_without_a_name_does_not_take_the_place_of_the_first(training):
+    section = "optimisation/app_type-ai_training"
+    training.set(f"{section}/data", {"location": "request.json", "name": "first"})
+    training.set(f"{section}/more_data", {"": {"location": "targets.yaml"}})
+    assert [dataset.name for dataset in training.request.datasets] == ["first", "data"]
+
+
 def test_the_data_that_is_used_is_there(training):
     training.set(f"{T}/data", None)
     assert "{dataset} is used, and there is no data" in training.mistakes

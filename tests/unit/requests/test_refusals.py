@@ -50,6 +50,7 @@ GPU = "job_options/request_gpus"
         (f"{T}/data/location", "s4://x/y", "is not an http, https or file address"),
         (f"{T}/data/location", "../away", "there is no file or folder ../away"),
         (f"{T}/data/location", "nowhere", "there is no file or folder nowhere"),
+        (f"{T}/more_data", {"../x": {"location": "request.json"}}, "more_data.../x.name is refused: ../x cannot be a name"),
         ("application/container_runtime", "docker", "Docker is not run on cluster"),
         ("application/container_runtime", "Not An Image", "is neither a runtime nor an image"),
         ("application/executable", "train/trian.py", "there is no train/trian.py below the request's folder (did you mean train/train.py?"),

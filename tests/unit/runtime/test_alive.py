@@ -13,6 +13,12 @@ import pytest
 from modak_ansible.runtime import FILES
 from modak_ansible.target.jobs.markers import failed_rank
 
+sys.path.insert(0, str(FILES))
+
+from modak_runtime.parallel.alive import Alive, Pace
+
+sys.path.remove(str(FILES))
+
 RANK = r"""\
 import json, os, subprocess, sys, threading, time
 from modak_runtime.parallel.alive import Alive, Pace, end
@@ -204,3 +210,12 @@ def test_the_slow_one_is_the_one_that_does_not_wait(ranks):
 
 def test_ranks_that_are_alike_are_not_slow(ranks):
     assert ranks((0.05, 0.05), (0.06, 0.04)).slow()[1] is None
+
+
+def test_of_a_rank_that_was_never_heard_of_nothing_is_known():
+    """Its sums may come through a network that its words do not."""
+    ended = []
+    first = Alive(0, 3, "node01 (10.0.0.1)", 1.5, Pace(), lambda *words: ended.append(words), None)
+    waits = {"own": "node01 (10.0.0.1)", "waits": 2000.0}
+    first._look_for_awaited({0: waits, 1: waits})
+    assert ended == []

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,8 +23,9 @@ sys.path.insert(0, str(FILES))
 import modak_checkpoint
 from modak_checkpoint import beginning, streams
 from modak_checkpoint.forms import Arrays
-from modak_checkpoint.progress import GOES_ON
+from modak_checkpoint.progress import GOES_ON, Progress
 from modak_checkpoint.store import Store
+from modak_checkpoint.together import Alone
 
 sys.path.remove(str(FILES))
 
@@ -49,8 +51,7 @@ def contents(folder: Path) -> list[bytes]:
 @pytest.mark.parametrize("path", sorted(FILES.glob("modak_checkpoint/*.py")), ids=lambda path: path.name)
 def test_they_are_python_3_8_and_its_standard_library(path):
     """What NumPy, PyTorch and Keras are to them, the training has imported."""
-    allowed = {*sys.stdlib_module_names, "modak_checkpoint", "keras"}
-    allowed |= {"modak_runtime"} if path.name == "together.py" else set()  # which makes several processes one training
+    allowed = {*sys.stdlib_module_names, "modak_checkpoint", "modak_runtime", "keras"}
     for node in ast.walk(ast.parse(path.read_text(), feature_version=(3, 8))):
         if isinstance(node, ast.Import):
             assert {name.name.split(".")[0] for name in node.names} <= allowed
@@ -219,7 +220,8 @@ def train(folder: Path | None, stop_after: int | None = None, epochs: int = 3, e
     for epoch in progress.epochs(epochs):
         order = random.sample(range(10), 10)
         for number in progress.batches(order):
-            progress._next_look = 0.0  # every step looks
+            if folder is not None:
+                progress._ending._next_look = 0.0  # every step looks
             learner.learn([epoch, number])
             done += 1
             if done == stop_after and folder is not None:
@@ -307,6 +309,25 @@ def test_a_term_ends_it_after_the_step_with_the_signals_own_code(tmp_path):
     assert again.history == learner.history
 
 
+class Seldom(Alone):
+    """Agrees with others at every third step, as ranks do about once a second."""
+
+    calls = 0
+
+    def agreed(self, asked, due):
+        self.calls += 1
+        return (asked, due) if self.calls % 3 == 0 else (0, False)
+
+
+def test_a_file_that_asks_for_the_end_waits_until_ranks_agree(tmp_path):
+    (tmp_path / "stop").touch()
+    store, parts = Store(str(tmp_path / "checkpoints")), {"learner": Learner()}
+    progress = Progress(store, Arrays(np), parts, 1000.0, str(tmp_path / "stop"), Seldom())
+    with pytest.raises(SystemExit) as ended:
+        list(progress.batches(range(9)))
+    assert (ended.value.code, progress.step) == (GOES_ON, 2)
+
+
 def test_after_the_last_epoch_a_term_is_the_scripts_own_again(tmp_path):
     before = signal.getsignal(signal.SIGTERM)
     train(tmp_path)
@@ -360,3 +381,23 @@ def test_the_streams_go_on():
     drawn = [random.random(), random.gauss(0, 1), float(np.random.randn()), float(np.random.rand())]
     streams.restore(kept)
     assert [random.random(), random.gauss(0, 1), float(np.random.randn()), float(np.random.rand())] == drawn
+
+
+def test_the_streams_go_on_where_there_are_fewer_gpus(monkeypatch):
+    there = [None]
+
+    def set_all(states):
+        for number, state in enumerate(states):
+            there[number] = state  # as PyTorch has a list of its generators
+
+    cuda = SimpleNamespace(is_available=lambda: True, device_count=lambda: len(there), set_rng_state_all=set_all)
+    torch = SimpleNamespace(tensor=lambda state, dtype: state, uint8=None, set_rng_state=lambda _: None, cuda=cuda)
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    kept = {**streams_of_python(), "torch": [1], "cuda": [[2], [3]]}
+    streams.restore(kept)
+    assert there == [[2]]
+
+
+def streams_of_python():
+    version, inner, following = random.getstate()
+    return {"python": [version, list(inner), following]}

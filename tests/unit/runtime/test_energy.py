@@ -114,7 +114,7 @@ class Library:
 @pytest.mark.parametrize(
     ("visible", "names"),
     [(None, ["GPU-0a", "GPU-1a"]), ("1", ["GPU-1a"]), ("GPU-0", ["GPU-0a"]), ("", []), ("-1", []), ("MIG-7", []),
-     ("0,2", ["GPU-0a"])],
+     ("0,2", ["GPU-0a"]), ("0, 1", ["GPU-0a", "GPU-1a"])],
 )  # fmt: skip
 def test_gpus_that_the_process_is_given(visible, names):
     assert sorted(Nvml(Library(5, 6, None), visible).joules()) == names

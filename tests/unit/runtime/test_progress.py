@@ -113,7 +113,7 @@ def loops(steps):
     class DataLoader(Loader):
         pass
 
-    loader_imported(types.SimpleNamespace(DataLoader=DataLoader), steps)
+    loader_imported(types.SimpleNamespace(DataLoader=DataLoader), None, steps)
     return DataLoader
 
 

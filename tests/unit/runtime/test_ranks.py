@@ -17,8 +17,10 @@ from modak_ansible.runtime import FILES
 sys.path.insert(0, str(FILES))
 
 import modak_runtime
-from modak_runtime import hooks, pytorch, ranks
+from modak_runtime import pytorch, ranks
+from modak_runtime.parallel import group
 from modak_runtime.parallel.shares import part_of
+from modak_runtime.parallel.stages.call import Pipe
 from modak_runtime.report import Report
 
 TWO = {"MODAK_STRATEGY": "ddp", "RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "2001"}
@@ -80,12 +82,11 @@ def test_every_sample_of_a_batch_counts_once(samples, world):
 def test_what_a_script_does_not_seed_begins_alike(monkeypatch):
     for name, value in TWO.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(pytorch, "imported", lambda *_: None)
     drawn = []
     for number in "01":
         monkeypatch.setenv("RANK", number)
         ranks.begin()
-        hooks._torch(SimpleNamespace(manual_seed=drawn.append), None, None)
+        pytorch.imported(SimpleNamespace(manual_seed=drawn.append), Report("", {}), None)
         drawn[-1] = (drawn[-1], random.random())
     assert drawn[0] == drawn[1]
 
@@ -107,3 +108,35 @@ def test_another_rank_writes_into_a_file_of_its_own_alone(monkeypatch, tmp_path,
     assert path.exists() is writes
     if writes:
         assert json.loads(Path(path).read_text())["ranks"] is None
+
+
+class Written(dict):
+    """As a Function of PyTorch's to 2.14, whose apply is Python's."""
+
+    @classmethod
+    def apply(cls, names):
+        return cls.fromkeys(names)
+
+
+class Compiled(dict):
+    """As a Function of PyTorch's from 2.15 on, whose apply is C's."""
+
+    apply = vars(dict)["fromkeys"]
+
+
+@pytest.mark.parametrize("base", [Written, Compiled])
+def test_functions_of_a_script_are_as_ever_outside_of_calls_of_stages(base):
+    function, own = type("Function", (base,), {"apply": vars(base)["apply"]}), Pipe.__new__(Pipe)
+    own.torch, own.now, own.kind = SimpleNamespace(autograd=SimpleNamespace(Function=function)), None, Pipe
+    own._take_functions()
+    kind = type("Square", (function,), {})
+    assert (kind.apply("ab"), type(kind.apply("ab"))) == ({"a": None, "b": None}, kind)
+
+
+@pytest.mark.parametrize(("names", "called"), [(("old", "new"), ["new"]), (("old",), ["old"]), ((), [])])
+def test_the_time_of_a_step_is_set_by_the_name_that_this_pytorch_has(names, called):
+    done = []
+    old = {"_set_pg_timeout": lambda _: done.append("old")} if "old" in names else {}
+    new = {"set_timeout": lambda _: done.append("new")} if "new" in names else {}
+    group._set_timeout(SimpleNamespace(distributed_c10d=SimpleNamespace(**old), **new), 1800.0)
+    assert done == called

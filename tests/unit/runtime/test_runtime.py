@@ -293,7 +293,7 @@ def test_a_loop_begins_whatever_the_data_are(data, samples):
             return iter("ab")
 
     steps = Steps(Report("", {}))
-    loader_imported(types.SimpleNamespace(DataLoader=DataLoader), steps)
+    loader_imported(types.SimpleNamespace(DataLoader=DataLoader), None, steps)
     assert list(DataLoader()) == ["a", "b"]
     assert (steps.batch_size, steps.samples) == (2, samples)
 
@@ -359,7 +359,7 @@ def test_a_step_has_the_samples_of_all_batches_whose_gradients_it_adds_up(monkey
             return batches
 
     steps = Steps(Report("", {}))
-    loader_imported(types.SimpleNamespace(DataLoader=DataLoader), steps)
+    loader_imported(types.SimpleNamespace(DataLoader=DataLoader), None, steps)
     DataLoader().__iter__()
     for batches._num_yielded in read:
         clock.now += 20.0

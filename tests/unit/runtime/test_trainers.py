@@ -70,23 +70,20 @@ def test_outside_of_a_job_nothing_is_saved(monkeypatch):
     assert not (ending.folder or ending.is_due() or ending.is_asked())
 
 
-def test_a_file_asks_for_the_end_and_is_not_forgotten(job, monkeypatch):
+def test_a_file_asks_for_the_end_and_is_not_forgotten(job):
     ending = Ending()
     assert not ending.is_asked()
     (job / "stop").touch()
-    monkeypatch.setattr(common, "_LOOK", 0.0)
     ending._next_look = 0.0
     assert ending.is_asked()
     (job / "stop").unlink()
     assert ending.is_asked()
-    monkeypatch.syspath_prepend(FILES)
     with pytest.raises(SystemExit) as left:
         ending.leave()
     assert left.value.code == 85
 
 
-def test_a_signal_waits_for_the_end_of_the_step(job, monkeypatch):
-    monkeypatch.syspath_prepend(FILES)
+def test_a_signal_waits_for_the_end_of_the_step(job):
     ending = Ending()
     ending.begins()
     os.kill(os.getpid(), signal.SIGTERM)
@@ -140,8 +137,7 @@ def test_each_training_of_a_script_has_checkpoints_of_its_own(job, monkeypatch):
 
 
 @pytest.mark.component
-def test_a_forked_child_ends_at_a_signal_that_its_parent_waits_with(job, monkeypatch):
-    monkeypatch.syspath_prepend(FILES)
+def test_a_forked_child_ends_at_a_signal_that_its_parent_waits_with(job):
     Ending().begins()
     ours, childs = os.pipe()
     child = os.fork()

@@ -14,6 +14,7 @@ from modak_ansible.runtime import FILES
 sys.path.insert(0, str(FILES))
 
 from modak_runtime import neighbours
+from modak_runtime.parallel.alive import activity
 from modak_runtime.report import Report
 
 sys.path.remove(str(FILES))
@@ -92,3 +93,18 @@ def test_without_the_choice_nobody_looks():
     made = environment(MODAK_CHOICES="", MODAK_APPLIED="/dev/null")
     said = subprocess.run([sys.executable, "-c", SHOWN], env=made, capture_output=True, text=True, check=True).stdout
     assert said.split() == ["None"] * 3
+
+
+@pytest.mark.component
+def test_a_process_whose_name_ends_within_a_letter_is_one_like_others():
+    """The kernel keeps 15 bytes of a name."""
+    code = "open('/proc/self/comm', 'wb').write('Auswertungen_täglich'.encode()); print(flush=True); input()"
+    other = subprocess.Popen(
+        [sys.executable, "-X", "utf8", "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        other.stdout.readline()
+        neighbours.Neighbours()
+        assert activity._spent(f"/proc/{other.pid}", True)[0] >= 0
+    finally:
+        other.communicate("\n")

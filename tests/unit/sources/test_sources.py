@@ -243,3 +243,13 @@ def test_loose_files_that_become_shards_are_counted_as_their_readers_count(folde
         (folder / "photos" / name).write_text(name)
     dataset, _ = one(folder, source=("photos",), format="webdataset", pack="shards")
     assert (dataset.pack, dataset.samples) == ("shards", 2)
+
+
+def test_a_folder_that_may_not_be_listed_names_nothing_else(folder, monkeypatch):
+    """As homes on clusters, which others may enter and not look through."""
+
+    def refusing(place):
+        raise PermissionError(13, "Permission denied", str(place))
+
+    monkeypatch.setattr("pathlib.Path.iterdir", refusing)
+    assert refusal(folder, source=("corpas.txt",)) == ("source", 0, "there is no file or folder corpas.txt")

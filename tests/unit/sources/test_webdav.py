@@ -83,6 +83,12 @@ def test_a_login_of_netrc_is_used_and_written_nowhere(dav, sources, tmp_path):
         assert "sesame" not in source.model_dump_json() + "".join(carrier.lines)
 
 
+def test_a_file_with_logins_in_another_encoding_is_told(dav, sources, tmp_path):
+    (tmp_path / "netrc").write_bytes(b"machine 127.0.0.1 login alice password s\xe9same\n")
+    found = sources.problem("webdavs://127.0.0.1:9/data")
+    assert found.reason == f"the logins in {tmp_path / 'netrc'} cannot be read"
+
+
 def test_a_login_goes_nowhere_in_the_clear(dav, sources, tmp_path):
     (tmp_path / "netrc").write_text("machine dav.example login alice password sesame\n")
     found = sources.problem("webdav://dav.example/data")

@@ -18,7 +18,7 @@ from modak_ansible.stages.jobs.operations import query_jobs, remove_jobs, resume
 from modak_ansible.stages.report import report
 from modak_ansible.target.core.workspace import Workspace
 from modak_ansible.target.jobs.actions import act
-from modak_ansible.target.jobs.results import list_results
+from modak_ansible.target.jobs.results import results_of
 from modak_ansible.transport.ssh import Connection
 
 NODE = """\
@@ -47,7 +47,7 @@ class Target:
         deployments = self.workspace.deployments
         if name == "modak_results":
             listed = {
-                each: {"files": list_results(deployments / each, outputs), "missing": []}
+                each: {"files": results_of(deployments / each, outputs)["files"], "missing": []}
                 for each, outputs in arguments["outputs"].items()
             }
             return {"folder": str(deployments), "listed": listed}

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from modak_ansible.errors import ModakError
-from modak_ansible.stages.dataset import ensure_dataset
+from modak_ansible.stages.dataset import data_of, ensure_dataset
 
 KNOWN = {"label": "here", "files": 4, "size": 17}
 
@@ -201,3 +201,10 @@ def test_what_changes_while_it_is_sent_is_told(make_stage, blueprint, tmp_path):
     stage, said = make_stage(answers)
     ensure_dataset(stage)
     assert any("data changed while it was sent" in line for line in said)
+
+
+def test_points_of_a_sweep_that_read_it_in_two_forms_each_have_it(make_stage):
+    """Whether an image pays depends on the epochs; what the folder and its image hold has one digest."""
+    plan = make_stage(None)[0].plan
+    packed = {**plan, "dataset": {**plan["dataset"], "pack": "squashfs"}}
+    assert data_of(plan) != data_of(packed) == data_of(dict(packed))

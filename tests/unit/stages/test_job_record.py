@@ -35,6 +35,20 @@ REPORT = {
     "steps": STEPS,
     "peak_memory_bytes": 10**9,
 }
+EPOCH = {
+    "epoch": 1, "seconds": 2.0, "images_per_second": 30.0, "evaluation_seconds": 0.1, "training_loss": 1.0,
+    "test_loss": 1.0, "test_accuracy": 0.5, "foreign_cores": 0.0,
+}  # fmt: skip
+METRICS = {
+    "schema": "modak.metrics/1", "workload": "mnist_cnn", "switches": {"compiler": "none", "input": "memory"},
+    "framework": {"name": "PyTorch", "version": "2.13.0"}, "versions": {"torch": "2.13.0"}, "hostname": "n2",
+    "processor": {"model": "AMD EPYC", "architecture": "x86_64"}, "parameters": 5, "dataset": "digits",
+    "training_images": 60, "test_images": 10, "batch_size": 6, "seed": 1, "learning_rate": 1.0, "dropout": 1.0,
+    "epochs": [EPOCH], "first_losses": [2.3], "peak_memory_bytes": 10,
+    "seconds": {
+        "import": 1.0, "load_data": 1.0, "to_first_step": 3.0, "first_step": 0.1, "compile": 0.0, "total": 9.0,
+    },
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -89,18 +103,7 @@ def test_what_was_applied_without_a_plan_counts_too(plan, results):
 
 
 def test_metrics_of_our_form_are_recorded_as_those_of_suites(plan, results):
-    epoch = {
-        "epoch": 1, "seconds": 2.0, "images_per_second": 30.0, "evaluation_seconds": 0.1, "training_loss": 1.0,
-        "test_loss": 1.0, "test_accuracy": 0.5, "foreign_cores": 0.0,
-    }  # fmt: skip
-    seconds = {"import": 1.0, "load_data": 1.0, "to_first_step": 3.0, "first_step": 0.1, "compile": 0.0, "total": 9.0}
-    metrics = {
-        "schema": "modak.metrics/1", "workload": "mnist_cnn", "switches": {"compiler": "none", "input": "memory"},
-        "framework": {"name": "PyTorch", "version": "2.13.0"}, "versions": {"torch": "2.13.0"}, "hostname": "n2",
-        "processor": {"model": "AMD EPYC", "architecture": "x86_64"}, "parameters": 5, "dataset": "digits",
-        "training_images": 60, "test_images": 10, "batch_size": 6, "seed": 1, "learning_rate": 1.0, "dropout": 1.0,
-        "epochs": [epoch], "first_losses": [2.3], "seconds": seconds, "peak_memory_bytes": 10,
-    }  # fmt: skip
+    metrics = {**METRICS, "epochs": [{**EPOCH}]}
     (results / "metrics.json").write_text(json.dumps(metrics))
     record = job_record(plan, JOB, results)
     assert (record.outcome, record.workload, record.steps) == ("measured", "mnist_cnn", None)
@@ -201,3 +204,12 @@ def test_measurements_that_are_not_whole_are_said_to_be_so(plan, results, metric
     assert record.outcome == "failed"
     assert record.reason.startswith("it wrote no whole measurements: ")
     assert "\n" not in record.reason
+
+
+@pytest.mark.parametrize(("images", "seconds"), [(0, 2.0), (60, float("inf"))])
+def test_measurements_that_nothing_can_be_computed_of_are_not_whole(plan, results, images, seconds):
+    keras = {"tensorflow": "2.21.0", "keras": "3.15.0"}
+    epochs = [EPOCH, {**EPOCH, "seconds": seconds}]
+    metrics = {**METRICS, "versions": keras, "training_images": images, "epochs": epochs}
+    (results / "metrics.json").write_text(json.dumps(metrics))
+    assert job_record(plan, JOB, results).reason.startswith("it wrote no whole measurements: ")

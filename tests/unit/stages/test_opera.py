@@ -48,6 +48,14 @@ def test_no_opera(tmp_path):
         find_opera_deployment(tmp_path / "proc")
 
 
+def test_processes_of_others_are_hidden(tmp_path, monkeypatch):
+    """As where /proc is mounted with hidepid=2, of the login that a shell came from."""
+    monkeypatch.setattr(os, "getppid", lambda: 4711)
+    make_process(tmp_path / "proc", 4711, 77, ["bash"], tmp_path)
+    with pytest.raises(ModakError, match="no opera runs it"):
+        find_opera_deployment(tmp_path / "proc")
+
+
 def test_a_damaged_storage(tmp_path):
     make_storage(tmp_path / ".opera", {})
     (tmp_path / ".opera" / "inputs").write_text("{")

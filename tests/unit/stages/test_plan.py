@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -28,6 +29,19 @@ def test_a_request_is_deployed_by_ansible_as_by_the_command(tmp_path):
     assert found["digest"] == plan_blueprint(training.file, Inputs()).plan.digest
     assert json.loads(Path(found["plan_file"]).read_text())["training"] == "mnist-training"
     assert Path(found["plan_file"]).is_relative_to(training.path / ".modak")
+
+
+def test_a_full_disk_is_told_with_what_to_do(tmp_path, monkeypatch):
+    training = RequestFolder(tmp_path / "training", TRAINING)
+    training.set("target", {"name": "local"}).set("job_options", {"wall_time_limit": "0:10:00"})
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "plan.json"))
+
+    monkeypatch.setattr("modak_ansible.stages.plan.Planned.save", full)
+    with pytest.raises(AnsibleActionFail) as found:
+        plan_deployment({"blueprint": str(training.file)}, check=False)
+    assert f"on this machine, {tmp_path}/plan.json: No space left on device\n  make room there" in str(found.value)
 
 
 @pytest.mark.component

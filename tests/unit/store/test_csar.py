@@ -42,6 +42,17 @@ def zipped(*members, **files):
     return buffer.getvalue()
 
 
+def damaged(compression):
+    """An archive whose only file cannot be unpacked."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", compression) as made:
+        made.writestr("service.yaml", "a: 1\n" * 1000)
+    begins = buffer.getvalue().index(b"service.yaml") + len("service.yaml") + 4
+    data = bytearray(buffer.getvalue())
+    data[begins : begins + 12] = bytes(255 - each for each in data[begins : begins + 12])
+    return bytes(data)
+
+
 def test_the_same_files_are_the_same_bytes(monkeypatch):
     first = archive("service.yaml", FILES, "modak")
     monkeypatch.setattr(time, "time", lambda: 4e9)
@@ -102,6 +113,12 @@ def link(name, target):
         ),
         (b"no archive", "this is no archive that can be read"),
         (archive("service.yaml", FILES, "modak")[:-30], "this is no archive that can be read"),
+        (zipped(**{"servicé.yaml": ""}).replace("é".encode(), b"\xff\xff"), "this is no archive that can be read"),
+        (damaged(zipfile.ZIP_LZMA), "this is no archive that can be read"),
+        (damaged(zipfile.ZIP_BZIP2), "this is no archive that can be read"),
+        (zipped(**{"service.yaml": "", "x": "", "x/y": ""}), "x/y, and x is a file"),
+        (zipped(**{"service.yaml": "", "x/y": "", "x": ""}), "x/y, and x is a file"),
+        (zipped(**{"service.yaml": "", "./service.yaml": "b: 1"}), "service.yaml twice"),
     ],
 )
 def test_nobody_unpacks_that(tmp_path, cache, content, words):

@@ -12,6 +12,7 @@ from modak_ansible.errors import ModakError
 from modak_ansible.schedulers.base import JobState, SchedulerSilent, Waits
 from modak_ansible.schedulers.known import SCHEDULERS
 from modak_ansible.target.core.workspace import Workspace
+from modak_ansible.target.jobs.arrays import remove_arrays
 from modak_ansible.target.jobs.campaign import INCOMING, Campaign, Removed, Wanted
 
 pytestmark = pytest.mark.usefixtures("passing_time")
@@ -167,6 +168,14 @@ def test_what_nobody_took_up_is_removed(campaign, workspace):
     with pytest.raises(OSError, match="plans"):
         campaign.stage(f"{INCOMING}none")
     assert (old.exists(), new.exists()) == (False, True)
+
+
+def test_what_another_removes_meanwhile_is_no_error(campaign, workspace):
+    for name in (f"{INCOMING}gone", ".array-gone"):
+        (workspace.deployments / name).symlink_to("nowhere")  # which was there a moment ago
+    with pytest.raises(OSError, match="plans"):
+        campaign.stage(f"{INCOMING}none")
+    remove_arrays(workspace.deployments)
 
 
 def test_a_job_that_ends_while_it_is_cancelled_is_none_that_lives(campaign, queue):

@@ -71,13 +71,15 @@ def key(tmp_path):
 
 
 @pytest.mark.component
-def test_a_signature_is_made_and_found(runtime, key, tmp_path):
+@pytest.mark.parametrize("given", ["{}", "$KEYS/key.pem"])
+def test_a_signature_is_made_and_found(runtime, key, tmp_path, given, monkeypatch):
+    monkeypatch.setenv("KEYS", str(tmp_path))
     image = tmp_path / "image.sif"
     image.write_text("image")
-    check_signing_key(runtime, key)
+    check_signing_key(runtime, given.format(key))
     with pytest.raises(ModakError, match="has no signature of .*key.pem.pub: FATAL: no signature found"):
         verify_image(runtime, image, public_half(Path(key)))
-    sign_image(runtime, image, key)
+    sign_image(runtime, image, given.format(key))
     verify_image(runtime, image, public_half(Path(key)))
     image.write_text("")
     with pytest.raises(ModakError, match="could not be signed: FATAL: cannot sign"):

@@ -255,7 +255,15 @@ def test_what_hugging_face_tells_twice_is_told_once(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "expected"), [("accuracy", True), ("val_loss", False), ("eval/f1", True), ("score_error", False)]
+    ("name", "expected"),
+    [
+        ("accuracy", True),
+        ("val_loss", False),
+        ("eval/f1", True),
+        ("score_error", False),
+        ("acc_err", False),
+        ("preferred_accuracy", True),
+    ],
 )
 def test_more_is_better_of_some(name, expected):
     assert is_rising(name) is expected

@@ -100,6 +100,20 @@ def put(store, name="a.gz", content=CONTENT):
     path.write_bytes(content)
 
 
+def test_the_certificates_of_the_site_go_before_those_of_the_machine(store, tmp_path, monkeypatch):
+    (tmp_path / "ca.crt").touch()
+    monkeypatch.setenv("SSL_CERT_FILE", "/etc/old.crt")
+    monkeypatch.setattr(store.activity, "start", lambda work: True)
+    store.start_download(source_of(), {"certificate_bundle": f"{tmp_path}/ca.crt"})
+    assert os.environ["SSL_CERT_FILE"] == f"{tmp_path}/ca.crt"
+
+
+def test_a_file_may_have_as_long_a_name_as_there_are(tmp_path, server):
+    path = tmp_path / ("x" * 255)
+    fetch(f"{server.address}/long", path)
+    assert path.read_bytes() == CONTENT
+
+
 def test_nothing_is_there_before_it_is_whole(store):
     assert store.description() is None
     put(store)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -50,6 +53,32 @@ def test_what_no_deployment_uses_goes_with_all_that_belongs_to_it(workspace):
     assert list(workspace.images.iterdir()) == []
     assert list(workspace.datasets.iterdir()) == []
     assert list(workspace.path.glob(".trash-*")) == []
+
+
+def test_folders_of_a_workspace_may_lie_on_other_file_systems(workspace, tmp_path, monkeypatch):
+    """As where a user has put images where there is room, and a link in their place."""
+    (tmp_path / "scratch").mkdir()
+    workspace.images.rmdir()
+    workspace.images.symlink_to(tmp_path / "scratch")
+    image(workspace, TOP)
+    rename = Path.rename
+
+    def within_one(self, target):
+        if (workspace.images in self.parents) != (workspace.images in target.parents):
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), str(self))
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", within_one)
+    assert [each["kind"] for each in Garbage(workspace, DAY).remove()] == ["image"]
+    assert list((tmp_path / "scratch").iterdir()) == []
+
+
+def test_a_variable_that_has_no_value_any_more_keeps_nobody_from_the_rest(workspace, monkeypatch):
+    monkeypatch.setattr("modak_ansible.target.core.workspace._of_login_shell", lambda name: "")
+    folder = deploy(workspace)
+    write_json(folder / "plan.json", {"image": {"layers": [{"path": "$GONE/own.sif"}]}, "dataset": None})
+    image(workspace, OTHER)
+    assert OTHER[:12] in next(iter(garbage(workspace)))
 
 
 def test_a_deployment_keeps_its_layers_and_its_data_whoever_it_belongs_to(workspace):

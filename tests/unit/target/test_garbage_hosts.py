@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from workspaces import BASE, DATA, DAY, DEPLOYMENT, OTHER, TOP, dataset, deploy, image, old
@@ -183,11 +185,15 @@ def test_the_sources_of_what_is_asked_travel_with_it(workspace, there, ssh, monk
 
 
 @pytest.mark.component
-def test_what_is_told_of_hosts_has_their_names(workspace, ssh, monkeypatch):
+@pytest.mark.parametrize("host", ["two", "2001:db8::2"])
+def test_what_is_told_of_hosts_has_their_names(workspace, ssh, monkeypatch, host):
     monkeypatch.setattr(hosts, "run_there", lambda host, function, asked: function({**asked, "mark": ".no"}))
     image(workspace, TOP)
-    found = hosts.collect(workspace, ["two"], DAY)
+    monkeypatch.setattr(hosts, "Uses", lambda workspace: SimpleNamespace(lock=nullcontext))  # it is the same one here
+    found = hosts.collect(workspace, [host], DAY)
     assert (found.garbage[0]["name"], found.garbage[0]["path"]) == (
-        f"pytorch ({TOP[:12]}) on two", f"two:{workspace.images}/{TOP}.sif",
+        f"pytorch ({TOP[:12]}) on {host}", f"{host}:{workspace.images}/{TOP}.sif",
     )  # fmt: skip
-    assert hosts.collect(workspace, ["two"], DAY, remove=True, only=["/elsewhere"]).removed == []
+    assert hosts.collect(workspace, [host], DAY, remove=True, only=["/elsewhere"]).removed == []
+    (removed,) = hosts.collect(workspace, [host], DAY, remove=True, only=[found.garbage[0]["path"]]).removed
+    assert removed["path"] == found.garbage[0]["path"]

@@ -20,7 +20,7 @@ from modak_ansible.target.jobs.attempts import attempts_of
 from modak_ansible.target.jobs.campaign import Campaign
 from modak_ansible.target.jobs.job import Deployment
 from modak_ansible.target.jobs.operations import operate
-from modak_ansible.target.jobs.results import list_results
+from modak_ansible.target.jobs.results import results_of
 
 pytestmark = pytest.mark.usefixtures("passing_time")
 
@@ -226,6 +226,30 @@ def test_a_job_that_begins_while_it_is_held_is_let_go(deployment, fake):
     assert released == ["1"]
 
 
+def test_a_hold_that_somebody_else_took_back_meanwhile_is_told_as_any(deployment, fake):
+    become(fake, "QUEUED")
+
+    found = fake.statuses
+
+    def statuses(run, job_ids):
+        (deployment.state / "held").unlink(missing_ok=True)  # by modak release, elsewhere
+        return found(run, job_ids)
+
+    fake.hold, fake.statuses = lambda run, job_id: become(fake, "RUNNING"), statuses
+    with pytest.raises(ModakError, match="job 1 is running and cannot be held"):
+        done(deployment, "hold")
+
+
+def test_a_cancel_that_was_not_heard_is_told_where_its_mark_went_with_the_folder(deployment, fake):
+    def cancel(run, *job_ids):
+        (deployment.state / "cancelled").unlink()  # by modak undeploy --leave-job, elsewhere
+        raise SchedulerSilent("hush")
+
+    fake.cancel = cancel
+    with pytest.raises(ModakError, match="could not be cancelled: hush"):
+        done(deployment, "cancel")
+
+
 def test_a_job_that_stays_held_is_no_success(deployment, fake):
     become(fake, "HELD", reason="JobHeldAdmin")
     fake.release = lambda run, job_id: None
@@ -312,7 +336,7 @@ def test_an_attempt_without_success_makes_room(deployment, fake, state):
     situation = deployment.situation()
     assert (situation.state, situation.job_id, situation.attempt, situation.started) == ("QUEUED", "2", 2, None)
     assert deployment.submit() == ("2", False)
-    listed = {result["path"] for result in list_results(deployment.path, [])}
+    listed = {result["path"] for result in results_of(deployment.path, [])["files"]}
     assert {"attempts/1/output.log", "attempts/1/state/finished", "attempts/1/jobs.json"} <= listed
 
 

@@ -72,6 +72,11 @@ def test_a_folder_becomes_one_image(store):
     assert not list(store.image.parent.glob("*.part"))
 
 
+def test_names_of_users_and_groups_may_hold_spaces(store, tools):
+    tools(lists=LISTS.replace("a/b", "alice/domain users 7"))
+    assert packs(store)["state"] == "done"
+
+
 def test_an_image_that_was_changed_is_none(store):
     packs(store)
     with store.image.open("r+b") as file:

@@ -67,14 +67,16 @@ def push(runtime, place, **more):
 
 
 @pytest.mark.component
-@pytest.mark.parametrize("place", [PLACE, "shared", "w"])
-def test_an_image_that_somebody_pushed_is_found_and_nothing_is_built(runtime, registry, place):
-    place = place if "://" in place else str(runtime / place)
+@pytest.mark.parametrize("place", [PLACE, "shared", "$SHARED", "w"])
+def test_an_image_that_somebody_pushed_is_found_and_nothing_is_built(runtime, registry, place, monkeypatch):
+    monkeypatch.setenv("SHARED", str(runtime / "shared"))
+    place = place if "://" in place or place.startswith("$") else str(runtime / place)
     if place.endswith("/w"):  # another workspace, as it is
         make(store_of(runtime, BASE, TOP))
     else:
         names = push(runtime, place)
         assert names[0].endswith(("/top.sif", ":top"))
+        assert place == PLACE or names[0] == f"{runtime}/shared/top.sif"
     before = len(calls(runtime))
     store = from_places(runtime, "oras://registry.example/none" if place != PLACE else place, place, workspace="other")
     status = make(store)

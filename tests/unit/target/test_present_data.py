@@ -9,7 +9,7 @@ import pytest
 from modak_ansible.errors import ModakError
 from modak_ansible.target.core.workspace import Workspace
 from modak_ansible.target.datasets import present
-from modak_ansible.target.datasets.present import PresentData, resolved
+from modak_ansible.target.datasets.present import PresentData
 
 
 @pytest.fixture
@@ -85,15 +85,3 @@ def test_what_is_not_there(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(ModakError, match="nothing is in"):
         data(tmp_path, tmp_path / "empty").look(keep=True)
-
-
-@pytest.mark.component
-def test_homes_and_variables(tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("SCRATCH", "/scratch/alice")
-    assert str(resolved("~/d")) == f"{tmp_path}/d"
-    assert str(resolved("$SCRATCH/d")) == "/scratch/alice/d"
-    (tmp_path / ".bash_profile").write_text("echo welcome\nexport PROJECT=/project/x\n")
-    assert str(resolved("$PROJECT/d")) == "/project/x/d"
-    with pytest.raises(ModakError, match=r"\$NOTHING has no value on the target"):
-        resolved("$NOTHING/d")

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import pwd
+
+import pytest
+
+from modak_ansible.errors import ModakError
 from modak_ansible.target.core import probe as probe_module
 from modak_ansible.target.core import processor
+from modak_ansible.target.core.container import check_fakeroot
 from modak_ansible.target.core.probe import probe
 from modak_ansible.target.core.workspace import Workspace
 
@@ -33,3 +40,13 @@ def test_a_machine_without_cpuinfo_is_known_by_its_platform(tmp_path, monkeypatc
     facts = probe(Workspace(str(tmp_path / "workspace")), "none", "none", create=True)
     assert (facts["processor"], facts["cpuinfo"]) == ("some processor", {})
     assert facts["memory"] > 10**8
+
+
+def test_a_user_whom_no_list_of_users_has_is_known_by_a_number(tmp_path, monkeypatch):
+    """As in a container that was started with --user 12345."""
+    monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)
+    facts = probe(Workspace(str(tmp_path / "workspace")), "none", "none", create=True)
+    assert facts["user"] == str(os.getuid())
+    monkeypatch.setattr(os, "getuid", lambda: 12345)
+    with pytest.raises(ModakError, match="12345 has no range in /etc/subuid"):
+        check_fakeroot()

@@ -3,7 +3,9 @@ import os
 
 import pytest
 
-from modak_ansible.target.jobs.results import left_outputs, list_results, missing_outputs, unnamed_outputs
+from modak_ansible.target.core.files import sha256_of
+from modak_ansible.target.jobs import results
+from modak_ansible.target.jobs.results import results_of
 
 
 @pytest.fixture
@@ -22,20 +24,20 @@ def deployment(tmp_path):
     return tmp_path
 
 
-def paths(found):
-    return [each["path"] for each in found]
+def paths(deployment, outputs):
+    return [each["path"] for each in results_of(deployment, outputs)["files"]]
 
 
 def test_logs_and_metrics_always_come(deployment):
-    found = list_results(deployment, [])
-    assert paths(found) == ["output.log", "metrics.json", "job.sh"]
+    found = results_of(deployment, [])["files"]
+    assert [each["path"] for each in found] == ["output.log", "metrics.json", "job.sh"]
     assert all(len(each["sha256"]) == 64 and each["size"] for each in found)
 
 
 def test_what_other_ranks_wrote_comes(deployment):
     (deployment / "ranks" / "1").mkdir(parents=True)
     (deployment / "ranks" / "1" / "error.log").write_text("x")
-    assert "ranks/1/error.log" in paths(list_results(deployment, []))
+    assert "ranks/1/error.log" in paths(deployment, [])
 
 
 @pytest.mark.parametrize(
@@ -44,28 +46,28 @@ def test_what_other_ranks_wrote_comes(deployment):
      ("out/a.txt", ["code/out/a.txt"]), ("none*", [])],
 )  # fmt: skip
 def test_declared_outputs(deployment, pattern, expected):
-    assert paths(list_results(deployment, [pattern]))[3:] == expected
-    assert missing_outputs(deployment, [pattern]) == ([] if expected else [pattern])
+    assert paths(deployment, [pattern])[3:] == expected
+    assert results_of(deployment, [pattern])["missing"] == ([] if expected else [pattern])
 
 
 def test_links_do_not_lead_out(deployment, tmp_path_factory):
     secret = tmp_path_factory.mktemp("elsewhere") / "secret"
     secret.write_text("x")
     os.symlink(secret, deployment / "code" / "out" / "link")
-    assert "code/out/link" not in paths(list_results(deployment, ["out"]))
+    assert "code/out/link" not in paths(deployment, ["out"])
 
 
 def test_nothing_was_deployed(tmp_path):
-    assert list_results(tmp_path / "none", ["*"]) == []
-    assert missing_outputs(tmp_path / "none", ["*", "*.pt"]) == ["*.pt"]
+    assert paths(tmp_path / "none", ["*"]) == []
+    assert results_of(tmp_path / "none", ["*", "*.pt"])["missing"] == ["*.pt"]
 
 
 def test_a_name_that_is_no_text_keeps_nothing_else_back(deployment):
     (deployment / "code" / "out" / os.fsdecode(b"caf\xe9.txt")).write_text("latin-1")
-    found = paths(list_results(deployment, ["out/*"]))
+    found = paths(deployment, ["out/*"])
     assert found[-2:] == ["code/out/a.txt", "code/out/b.txt"]
-    assert unnamed_outputs(deployment, ["out/*"]) == ["code/out/caf\\xe9.txt"]
-    assert unnamed_outputs(deployment, []) == []
+    assert results_of(deployment, ["out/*"])["unnamed"] == ["code/out/caf\\xe9.txt"]
+    assert results_of(deployment, [])["unnamed"] == []
 
 
 def test_what_travelled_is_no_output_unless_the_job_wrote_it_anew(deployment):
@@ -78,12 +80,25 @@ def test_what_travelled_is_no_output_unless_the_job_wrote_it_anew(deployment):
     os.utime(deployment / "code" / "model.pt", (staged + 5, staged + 5))
     (deployment / "code" / "__pycache__").mkdir()
     (deployment / "code" / "__pycache__" / "train.cpython-313.pyc").write_text("x")
-    assert paths(list_results(deployment, ["*"]))[3:] == ["code/model.pt", "code/out/b.txt"]
-    assert missing_outputs(deployment, ["out/a.txt"]) == ["out/a.txt"]
+    assert paths(deployment, ["*"])[3:] == ["code/model.pt", "code/out/b.txt"]
+    assert results_of(deployment, ["out/a.txt"])["missing"] == ["out/a.txt"]
     os.utime(deployment / "code" / "out" / "a.txt", (staged + 5, staged + 5))
-    assert paths(list_results(deployment, ["*"]))[3:] == ["code/model.pt", "code/out/a.txt", "code/out/b.txt"]
+    assert paths(deployment, ["*"])[3:] == ["code/model.pt", "code/out/a.txt", "code/out/b.txt"]
 
 
 def test_what_no_output_names_is_told(deployment):
-    assert left_outputs(deployment, ["out/a*", "*.py"]) == {"count": 2, "size": 27, "names": ["model.pt", "out/b.txt"]}
-    assert left_outputs(deployment, ["*"]) == {"count": 0, "size": 0, "names": []}
+    assert results_of(deployment, ["out/a*", "*.py"])["left"] == {
+        "count": 2,
+        "size": 27,
+        "names": ["model.pt", "out/b.txt"],
+    }
+    assert results_of(deployment, ["*"])["left"] == {"count": 0, "size": 0, "names": []}
+
+
+def test_what_a_job_that_runs_removes_meanwhile_keeps_nothing_else_back(deployment, monkeypatch):
+    def read(path):  # for a while, in which another checkpoint goes
+        (deployment / "code" / "out" / "a.txt").unlink(missing_ok=True)
+        return sha256_of(path)
+
+    monkeypatch.setattr(results, "sha256_of", read)
+    assert paths(deployment, ["*"])[3:] == ["code/model.pt", "code/out/b.txt", "code/train.py"]

@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 
+from modak_ansible.errors import ModakError
 from modak_ansible.target.core import site
 from modak_ansible.target.core.site import read_site
 from modak_ansible.target.images import site_folder
@@ -37,7 +38,7 @@ def machine(tmp_path, monkeypatch):
         "_output",
         lambda *command: "".join(text for words, text in made.printed.items() if {*words.split()} <= {*command}),
     )
-    monkeypatch.setattr(site, "_read", lambda path: made.release)
+    monkeypatch.setattr(site, "read_text", lambda path: made.release)
     monkeypatch.setattr(site, "_BUNDLES", ())
     monkeypatch.setattr(site, "_pip_files", lambda environment: [path for path in made.files if path.exists()])
     return made
@@ -102,6 +103,12 @@ def test_only_addresses_of_the_network_are_handed_on(machine):
     }
 
 
+def test_what_is_no_address_at_all_is_handed_on_to_nobody(machine):
+    machine.environment["PIP_INDEX_URL"] = "https://me:pa[ss@far/simple"
+    assert site.package_sources(machine.environment) == {"apt_mirror": "", "pip": {}}
+    assert site.pip_folders({"find-links": "https://me:pa[ss@far/simple"}) == []
+
+
 def test_apt_options(machine):
     machine.printed["apt-config"] = (
         'Acquire::http::Proxy "http://p:1";\nAcquire::Languages "none";\nAcquire::https::CaInfo "/etc/own.crt";\n'
@@ -141,6 +148,25 @@ def test_bundles_that_somebody_chose_come_first_and_each_once(machine, tmp_path)
     )  # fmt: skip
     assert machine.read().bundles == [str(tmp_path / "a.crt"), str(tmp_path / "b.crt")]
     assert machine.read(certificate_bundle="/site.crt").bundles == ["/site.crt"]
+
+
+def test_a_bundle_may_lie_in_the_home_folder(machine, monkeypatch):
+    monkeypatch.setenv("HOME", "/home/alice")
+    assert machine.read(certificate_bundle="~/ca.pem").bundles == ["/home/alice/ca.pem"]
+    assert machine.read(certificate_bundle="$HOME/ca.pem").bundles == ["/home/alice/ca.pem"]
+
+
+def test_a_bundle_that_is_not_there_is_named(machine):
+    with pytest.raises(ModakError, match=r"the certificates /site/typo.crt are not on the target"):
+        print(machine.read(certificate_bundle="/site/typo.crt").bundle)
+
+
+def test_folders_of_packages_may_lie_in_the_home_folder(tmp_path, machine, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "wheels").mkdir()
+    binds = write_site_folder(machine.read(pip_find_links=["~/wheels"]), tmp_path / "site")
+    assert binds == [f"{tmp_path}/wheels:/mnt/0:ro"]
+    assert "export PIP_FIND_LINKS=/mnt/0\n" in (tmp_path / "site" / "environment").read_text()
 
 
 @pytest.mark.component

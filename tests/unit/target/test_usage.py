@@ -35,6 +35,14 @@ MARKS = ["SLURM_JOB_ID=97", "SLURMD_NODENAME=node01"]
 OURS = b"PATH=/usr/bin\0SLURM_JOB_ID=97\0SLURMD_NODENAME=node01\0"
 
 
+def test_a_process_whose_environment_nobody_may_read_keeps_nobody_out(monkeypatch):
+    """As a runtime's that was installed with rights of root, or one that has just ended."""
+    stat = counters.Stat(1, 0, 0, 0)
+    monkeypatch.setattr(counters, "processes", lambda proc, marks: {2**31: counters.Process("", stat, 0, 0)})
+    with pytest.raises(SystemExit, match="the job's training does not run"):
+        counters.enter(MARKS, ["true"])
+
+
 class Machine:
     """A /proc and a /sys/fs/cgroup."""
 

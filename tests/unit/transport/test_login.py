@@ -8,6 +8,8 @@ import subprocess
 
 import pytest
 
+from modak_ansible.commands.admin import login
+from modak_ansible.errors import UsageError
 from modak_ansible.model.target import Scheduler, Target
 from modak_ansible.transport.login import ENDED, NONE, state_of
 from modak_ansible.transport.ssh import connect
@@ -98,3 +100,10 @@ def test_a_connection_that_the_user_shares_is_used(way, tmp_path, own, path):
     assert settings["controlmaster"] == "auto"
     assert settings["batchmode"] == "yes"
     assert settings["controlpersist"] == "60"
+
+
+@pytest.mark.parametrize("keep", ["0s", "0.5s", "0h"])
+def test_no_time_at_all_is_not_for_ever(keep):
+    """ControlPersist=0 keeps a connection until the machine goes down."""
+    with pytest.raises(UsageError, match=f"--keep {keep} is less than a second"):
+        login.command("host.example", keep=keep)

@@ -181,6 +181,18 @@ def test_host_keys_are_checked_even_where_the_users_own_configuration_says_no(tm
     assert made.ansible_variables()["ansible_host_key_checking"] is True
 
 
+@pytest.mark.component
+@needs_ssh
+def test_what_the_user_runs_there_by_hand_is_not_run(tmp_path):
+    own = tmp_path / "home" / ".ssh" / "config"
+    own.parent.mkdir(parents=True)
+    own.write_text("Host *\n    RemoteCommand tmux attach\n    RequestTTY force\n")
+    made = connect(target(), tmp_path / "testbed", tmp_path, tmp_path)
+    asked = subprocess.run(["ssh", "-G", "-F", made.config, "127.0.0.1"], capture_output=True, text=True, check=True)
+    assert "tmux" not in asked.stdout
+    assert "requesttty false" in asked.stdout
+
+
 @pytest.mark.parametrize(
     "name", ['k"\nProxyCommand touch canary\n#', "k\nProxyCommand touch canary", "${HOME}", "a\\b"]
 )

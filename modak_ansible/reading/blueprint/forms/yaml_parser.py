@@ -100,10 +100,12 @@ class _Converter:
         if kind in ("str", "timestamp"):
             return node.value
         try:
-            return self._loader.construct_object(node)
-        except (ValueError, yaml.YAMLError):
-            self._mistakes.add(location, "yaml-syntax", f"{node.value!r} cannot be read as {kind}")
+            value = self._loader.construct_object(node)
+            str(value)  # Python writes no whole number of thousands of digits, though it reads a hexadecimal one
+        except (ValueError, LookupError, yaml.YAMLError):  # lookups of PyYAML's own fail behind a tag: !!bool maybe
+            self._mistakes.add(location, "yaml-syntax", f"{node.value[:60]!r} cannot be read as {kind}")
             return None
+        return value
 
     def _mapping(self, node: yaml.MappingNode, location: Location) -> Item:
         entries: dict[str, Item] = {}

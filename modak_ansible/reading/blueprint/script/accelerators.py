@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from modak_ansible.model.application import SourceFile
-from modak_ansible.reading.blueprint.script.environment import said_of
 from modak_ansible.reading.blueprint.script.option import literal
 from modak_ansible.reading.blueprint.script.parallelism import TRAINERS
 from modak_ansible.reading.blueprint.script.source import source_of
-from modak_ansible.reading.blueprint.script.syntax import children_of, last_name, nodes_of, syntax_of
+from modak_ansible.reading.blueprint.script.syntax import children_of, last_name, nodes_of, said_of, syntax_of
 
 # What a device is called in PyTorch, and to TensorFlow, JAX and trainers.
 _CUDA = re.compile(r"cuda(:\d*)?")

@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 
 from modak_ansible.model.application import SourceFile
 from modak_ansible.reading.blueprint.script import syntax
-from modak_ansible.reading.blueprint.script.syntax import nodes_of, syntax_of
+from modak_ansible.reading.blueprint.script.syntax import last_name, nodes_of, syntax_of
 from modak_ansible.store.cache import kept_text
 from modak_ansible.target.core.files import sha256_of
 
@@ -146,7 +146,7 @@ def _is_dynamic(tree: ast.AST) -> bool:
     for node in nodes_of(tree):
         if isinstance(node, ast.Call):
             called = node.func
-            name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+            name = last_name(called)
             is_method = isinstance(called, ast.Attribute) and name in {"eval", "exec"}  # such as model.eval()
             if name in _DYNAMIC and not is_method:
                 return True

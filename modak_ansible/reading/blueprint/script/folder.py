@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,14 @@ from modak_ansible.model.application import SourceFile
 from modak_ansible.model.measured.work import Work
 from modak_ansible.model.measured.workload import Workload, WorkloadScript
 from modak_ansible.reading.blueprint import files
+from modak_ansible.reading.blueprint.forms.forms import place_of
 from modak_ansible.reading.blueprint.forms.kept_tree import read_kept_yaml
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
+from modak_ansible.reading.blueprint.forms.text_rules import version_problem
 from modak_ansible.reading.blueprint.forms.yaml_tree import Item
 from modak_ansible.reading.blueprint.script.hydra import takes_overrides
 from modak_ansible.reading.blueprint.script.option import EPOCHS, whole
-from modak_ansible.reading.blueprint.script.options import Options, options_of
+from modak_ansible.reading.blueprint.script.options import options_of
 from modak_ansible.reading.blueprint.script.syntax import nodes_of, syntax_of
 
 WORKLOAD_FILE = "workload.yaml"
@@ -39,9 +42,8 @@ class ScriptFolders:
     def __init__(self) -> None:
         self._files: dict[object, list[SourceFile]] = {}
         self._workloads: dict[Path, Workload | None] = {}
-        self._prepares: dict[Path, bool] = {}
-        self._overrides: dict[Path, bool] = {}
-        self._options: dict[Path, Options | None] = {}
+        self._is_reached, self._options = cache(is_reached), cache(options_of)
+        self.takes_overrides = cache(takes_overrides)
 
     def files(
         self, folder: Path, patterns: list[str] | None, *, top: Path, data: Mapping[Path, bool]
@@ -59,17 +61,9 @@ class ScriptFolders:
             self._workloads[folder] = read_workload(path, mistakes) if path.is_file() else None
         return self._workloads[folder]
 
-    def takes_overrides(self, script: Path) -> bool:
-        """Whether a script has hydra read its command line."""
-        if script not in self._overrides:
-            self._overrides[script] = takes_overrides(script)
-        return self._overrides[script]
-
     def names_of(self, script: Path, name: str) -> frozenset[str]:
         """All names of the option that a name of a script's command line stands for, such as its letter."""
-        if script not in self._options:
-            self._options[script] = options_of(script)
-        options = self._options[script]
+        options = self._options(script)
         found = [each.plain_names for each in options.meant(name)] if options else []
         return frozenset.intersection(*found) if found else frozenset()
 
@@ -78,11 +72,6 @@ class ScriptFolders:
         return any(
             self._is_reached(folder / source_file.path) for source_file in code if source_file.path.endswith(".py")
         )
-
-    def _is_reached(self, path: Path) -> bool:
-        if path not in self._prepares:
-            self._prepares[path] = is_reached(path)
-        return self._prepares[path]
 
 
 def is_reached(path: Path) -> bool:
@@ -112,11 +101,20 @@ def read_workload(path: Path, mistakes: Mistakes) -> Workload | None:
     if not root.is_map:
         mistakes.add(root.location, "workload", f"{WORKLOAD_FILE} must be a mapping", "name, title, kind and scripts")
         return None
+    before = len(mistakes)
     try:
-        return Workload(**root.plain())
+        workload = Workload(**root.plain())
     except (ValidationError, TypeError) as error:
         _note(root, error, mistakes)
-    return None
+        return None
+    for name in ("parameters", "gflop_per_image"):
+        value = getattr(workload, name)
+        if value is not None and not value > 0:
+            mistakes.add(place_of(root, (name,)), "workload", f"{name}: {value} is not above 0")
+    for item, script in zip(root.entries["scripts"].elements, workload.scripts, strict=True):
+        if script.versions and (problem := version_problem(script.versions)):
+            mistakes.add(place_of(item, ("versions",)), "workload", f"versions: {problem}")
+    return workload if len(mistakes) == before else None
 
 
 def _note(root: Item, error: Exception, mistakes: Mistakes) -> None:

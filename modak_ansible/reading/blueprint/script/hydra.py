@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from modak_ansible.errors import nearest
+from modak_ansible.reading.blueprint.files import exists
 from modak_ansible.reading.blueprint.script.option import literal
 from modak_ansible.reading.blueprint.script.syntax import nodes_of, syntax_of
 
@@ -81,7 +82,7 @@ def hydra_of(script: Path, tree: ast.AST, words: Sequence[str] = ()) -> Hydra | 
     is_told_otherwise = any(word.partition("=")[0] in _OTHER_FILE for word in words)
     folder = script.parent / path if isinstance(path, str) and ":" not in path and not path.startswith("/") else None
     main = _read(folder, name) if folder and isinstance(name, str) and not is_told_otherwise else None
-    relative = posixpath.normpath(str(path)) if folder and folder.is_dir() else ""
+    relative = posixpath.normpath(str(path)) if folder and exists(folder) and folder.is_dir() else ""
     relative = "" if relative == "." else relative
     if folder is None or main is None:
         return Hydra(relative, overrides, outputs=_outputs(overrides, words), changes_folder=is_old)
@@ -92,10 +93,11 @@ def hydra_of(script: Path, tree: ast.AST, words: Sequence[str] = ()) -> Hydra | 
 def _configured(
     folder: Path, main: dict[str, Any], overrides: dict[str, str], words: Sequence[str], known: Hydra, *, is_open: bool
 ) -> Hydra:
-    defaults = main.pop("defaults", None) or []
+    said = main.pop("defaults", None) or []
+    defaults = said if isinstance(said, list) else []
     chosen = {**dict(_chosen(defaults)), **overrides}
     places = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
-    is_open |= any(isinstance(default, str) and default != "_self_" for default in defaults)
+    is_open |= said != defaults or any(isinstance(default, str) and default != "_self_" for default in defaults)
     is_open |= any(_IN_ANOTHER.search(group) for group in chosen) or any(map(_is_open, places))
     values = dict(_flat(main))
     names, below = set(map(str, main)), {key: set(value) for key, value in main.items() if isinstance(value, dict)}
@@ -161,6 +163,7 @@ def _read(folder: Path, name: str) -> dict[str, Any] | None:
     path = folder / (name if name.endswith((".yaml", ".yml")) else f"{name}.yaml")
     try:
         read = yaml.safe_load(path.read_text(encoding="utf-8"))
+        dict(_flat(read if isinstance(read, dict) else {}))  # of which there is no end where an alias holds itself
     except (OSError, ValueError, yaml.YAMLError, RecursionError):
         return None
     return {} if read is None else read if isinstance(read, dict) else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from modak_ansible.reading.blueprint.script.option import Option, literal
 
@@ -20,7 +21,7 @@ def absl_options(calls: Iterable[ast.Call], name_of: Namer) -> Iterator[Option]:
     """The flags that one file defines with absl, whose modules define more."""
     named = [(name_of(call.func).removeprefix(_FLAGS), call) for call in calls if name_of(call.func).startswith(_FLAGS)]
     marked = [literal(call.args[0]) for name, call in named if name in _MARKS and call.args]
-    required = {word for given in marked for word in ([given] if isinstance(given, str) else given or ())}
+    required = {word for given in marked for word in _words(given)}
     for defining, call in named:
         given = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
         name = literal(call.args[0] if call.args else given.get("name"))
@@ -41,6 +42,12 @@ def absl_options(calls: Iterable[ast.Call], name_of: Namer) -> Iterator[Option]:
             default=default,
             held_by=name,
         )
+
+
+def _words(value: Any) -> list[str]:
+    """The texts of a literal that is one, or a list of them."""
+    given = [value] if isinstance(value, str) else value if isinstance(value, list | tuple | set) else []
+    return [each for each in given if isinstance(each, str)]
 
 
 def parsed_classes(calls: Iterable[ast.Call], name_of: Namer) -> set[str]:
@@ -72,8 +79,7 @@ def _of_field(line: ast.AnnAssign, name: str) -> Option:
     metadata = literal(given.get("metadata"))
     told = metadata if isinstance(metadata, dict) else {}
     spelt = dict.fromkeys((f"--{name}", f"--{name.replace('_', '-')}"))
-    aliases = told.get("aliases", [])
-    also = [aliases] if isinstance(aliases, str) else [alias for alias in aliases if isinstance(alias, str)]
+    also = _words(told.get("aliases"))
     switches = [f"--no_{name}", f"--no-{name.replace('_', '-')}"] if is_switch else []
     choices = told.get("choices")
     return Option(

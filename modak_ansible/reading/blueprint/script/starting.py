@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from modak_ansible.errors import nearest
 from modak_ansible.reading.blueprint.script.option import literal
-from modak_ansible.reading.blueprint.script.syntax import nodes_of, syntax_of
+from modak_ansible.reading.blueprint.script.syntax import last_name, nodes_of, syntax_of
 
 _SEVERAL = 2  # commands, of which one is to be named
 
@@ -80,8 +80,8 @@ def start_hint(tree: ast.Module, script: Path, level: int = 1) -> str:
 def _command(tree: ast.Module, words: Sequence[str]) -> StartProblem | None:
     """Of a parser with subcommands, that none is given, or one that it does not have."""
     calls = [node for node in nodes_of(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)]
-    made = [call for call in calls if _attribute(call) == "add_subparsers"]
-    parsers = [call for call in calls if _attribute(call) == "add_parser"]
+    made = [call for call in calls if last_name(call.func) == "add_subparsers"]
+    parsers = [call for call in calls if last_name(call.func) == "add_parser"]
     names = [literal(call.args[0]) if call.args else None for call in parsers]
     others = [literal(word.value) for call in parsers for word in call.keywords if word.arg == "aliases"]
     if len(made) != 1 or not names or not all(isinstance(each, list | tuple) for each in others):
@@ -95,7 +95,7 @@ def _command(tree: ast.Module, words: Sequence[str]) -> StartProblem | None:
         listed = ", ".join(known)
         return StartProblem(True, f"does not start without one of its commands: {listed}", f"words: [ {known[0]} ]")
     has_places = any(
-        _attribute(call) == "add_argument" and not str(literal(call.args[0]) if call.args else "").startswith("-")
+        last_name(call.func) == "add_argument" and not str(literal(call.args[0]) if call.args else "").startswith("-")
         for call in calls
     )
     first = words[0] if words else ""
@@ -190,7 +190,3 @@ def _body_of(statement: ast.stmt, functions: Mapping[str, ast.FunctionDef]) -> S
     call = statement.value if isinstance(statement, ast.Expr) else None
     called = functions.get(call.func.id) if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) else None
     return called.body if called and not called.decorator_list else None
-
-
-def _attribute(call: ast.Call) -> str:
-    return call.func.attr if isinstance(call.func, ast.Attribute) else ""

@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from modak_ansible.errors import Location, nearest
+from modak_ansible.reading.blueprint.files import is_file
 from modak_ansible.reading.blueprint.forms.kept_tree import read_kept_yaml
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.forms.yaml_files import parse_yaml
 from modak_ansible.reading.blueprint.forms.yaml_tree import Item, item_from
 from modak_ansible.store.cache import kept_text
 from modak_ansible.store.project import shipped
+from modak_ansible.target.core.files import real_path
 
 VERSION = "tosca_simple_yaml_1_3"
 TYPES = "types"
@@ -154,18 +156,18 @@ def built_in(name: str) -> Path | None:
     ``types/modak.yaml``; None where it is none of them."""
     folder, _, file = name.rpartition("/")
     path = shipped("tosca") / TYPES / file
-    return path if folder == TYPES and path.is_file() else None
+    return path if folder == TYPES and is_file(path) else None
 
 
 def _load_imports(
     root: Item, folder: Path, top: Path, definitions: Definitions, mistakes: Mistakes, seen: dict[Path, bool]
 ) -> None:
     """Adds the types of the imported files; ``seen`` tells of each file whether it is being read still."""
-    own = Path(root.location.path).resolve()
+    own = real_path(Path(root.location.path))
     seen[own] = True
     for place, named in _imported_files(root, folder, top, mistakes):
-        path = named if named.is_file() else built_in(place.text) or named
-        real = path.resolve()
+        path = named if is_file(named) else built_in(place.text) or named
+        real = real_path(path)
         if seen.get(real):
             mistakes.add(
                 place.location, "import-loop", f"{place.text} imports this file in turn", "leave one import out"
@@ -174,7 +176,7 @@ def _load_imports(
         if real in seen:
             continue
         seen[real] = False
-        if not path.is_file():
+        if not is_file(path):
             beside = [str(each.relative_to(folder)) for each in path.parent.glob("*.yaml")]
             hint = nearest(place.text, beside) or f"the types are built in: {TYPES}/modak.yaml"
             mistakes.add(place.location, "import-missing", f"the imported file {place.text} is not there", hint)
@@ -202,7 +204,7 @@ def _imported_files(root: Item, folder: Path, top: Path, mistakes: Mistakes) -> 
         mistakes.add(section.location, "import-form", "imports must be a list of files", "- types/modak.yaml")
     for element in section.elements:
         file_item = file_of(element)
-        if not isinstance(file_item.value, str):
+        if not isinstance(file_item.value, str) or not file_item.value.isprintable():
             mistakes.add(element.location, "import-form", "an import must be a file's path", "- types/modak.yaml")
         elif "://" in file_item.value:
             mistakes.add(file_item.location, "import-form", "an import cannot be an address", "copy the file")

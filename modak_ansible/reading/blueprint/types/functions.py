@@ -79,7 +79,7 @@ class Evaluator:
         return None
 
     def _get_input(self, argument: Item, depth: int) -> Item | None:
-        path = [str(element.value) for element in argument.elements] if argument.is_list else [str(argument.value)]
+        path = [str(part.plain()) for part in (argument.elements if argument.is_list else [argument])]
         if not path or path[0] not in self.declared:
             wanted = path[0] if path else ""
             self.mistakes.add(
@@ -92,7 +92,7 @@ class Evaluator:
         return self.resolve(value, None, depth + 1) if value else None
 
     def _get_property(self, argument: Item, node: str | None, depth: int) -> Item | None:
-        parts = [str(element.value) for element in argument.elements]
+        parts = [str(element.plain()) for element in argument.elements]
         if len(parts) < 2:
             self.mistakes.add(argument.location, "function", "get_property takes a list: [ node, property ]")
             return None
@@ -113,9 +113,11 @@ class Evaluator:
     def _given(self, template: Item, path: list[str]) -> Item | None:
         """The value of a property, or of a capability's: as a template gives it, or its type's default."""
         kind, (name, *inner) = str(said.value) if (said := template.get("type")) else "", path
-        own = template.get("properties"), self.definitions.members("node_types", kind, "properties"), path
-        other = template.get("capabilities", name, "properties"), self.definitions.of_capability(kind, name), inner
-        for given, members, parts in (own, other) if inner else (own,):
+        places = [(template.get("properties"), self.definitions.members("node_types", kind, "properties"), path)]
+        if inner:
+            given = template.get("capabilities", name, "properties")
+            places.append((given, self.definitions.of_capability(kind, name), inner))
+        for given, members, parts in places:
             value = given.get(*parts) if given else None
             schema = members.get(parts[0])
             value = value or (schema.get("default", *parts[1:]) if schema else None)

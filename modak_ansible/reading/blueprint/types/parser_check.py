@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from modak_ansible.errors import Location
+from modak_ansible.reading.blueprint.files import is_file
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.forms.yaml_files import read_yaml
 from modak_ansible.reading.blueprint.forms.yaml_tree import Item
@@ -56,7 +57,7 @@ def _judged(path: Path, inputs: dict[str, Any], imported: Sequence[tuple[str, Pa
         return None
     if any("repositor" in text for text in files.values()):  # which say where other files are
         return None
-    if any(Path(name).is_file() and not each.samefile(name) for name, each in imported):
+    if any(is_file(Path(name)) and not each.samefile(name) for name, each in imported):
         return None  # tosca-parser takes the one of the current folder
     own = Path(__file__).read_text("utf-8")
     return json.dumps([version_of("toscaparser", "tosca_parser"), own, sys.version, files, inputs], default=repr)
@@ -105,7 +106,7 @@ def _with_found_imports(tree: Item, folder: Path, *, is_in_file: bool) -> dict[s
     """
     section = tree.get("imports")
     files = [str(file_of(element).value) for element in section.elements] if section else []
-    found = [built_in(name) if not (folder / name).is_file() else folder / name for name in files]
+    found = [built_in(name) if not is_file(folder / name) else folder / name for name in files]
     if is_in_file and not any(
         path and path.parent != (folder / name).parent for name, path in zip(files, found, strict=True)
     ):

@@ -44,15 +44,6 @@ class Node:
     requirement_locations: dict[str, Location] = field(default_factory=dict)
     several: dict[str, list[Item]] = field(default_factory=dict)
 
-    def location(self, property_name: str) -> Location:
-        """Where a property's value stands; the node itself when it is not given."""
-        given = self.item.get("properties", property_name)
-        return (
-            self.properties[property_name].location
-            if given and property_name in self.properties
-            else self.item.location
-        )
-
 
 @dataclass
 class Topology:
@@ -189,14 +180,17 @@ class _Reader:
         if kind is None:
             self._mistakes.add(item.location, "missing-property", f"the node {name} has no type")
             return None
-        if str(kind.value) not in known:
+        if not isinstance(kind.value, str):
+            self._mistakes.add(kind.location, "wrong-type", f"the type of the node {name} must be a name")
+            return None
+        if kind.value not in known:
             if self._definitions.is_complete:
                 others = [each for each in known if not each.startswith("tosca.")]
-                is_ours = str(kind.value).startswith("modak.") and not others
-                hint = "imports: [ types/modak.yaml ]" if is_ours else nearest(str(kind.value), others or known)
+                is_ours = kind.value.startswith("modak.") and not others
+                hint = "imports: [ types/modak.yaml ]" if is_ours else nearest(kind.value, others or known)
                 self._mistakes.add(kind.location, "unknown-type", f"there is no node type {kind.value}", hint)
             return None
-        node = Node(name, str(kind.value), item)
+        node = Node(name, kind.value, item)
         node.properties = self._read_members(item, node, "properties", evaluator)
         node.attributes = self._read_members(item, node, "attributes", evaluator)
         self._read_capabilities(item, node, evaluator)
@@ -339,7 +333,7 @@ class _Reader:
                 self._check_attribute_reference(value.entries["get_attribute"])
 
     def _check_attribute_reference(self, argument: Item) -> None:
-        parts = [str(element.value) for element in argument.elements]
+        parts = [str(element.plain()) for element in argument.elements]
         if len(parts) < 2:
             self._mistakes.add(argument.location, "function", "get_attribute takes a list: [ node, attribute ]")
         elif parts[0] not in self._templates:

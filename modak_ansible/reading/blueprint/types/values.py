@@ -30,7 +30,7 @@ def _is_range(limit: Any) -> bool:
 def _is_pattern(limit: Any) -> bool:
     try:
         re.compile(limit)
-    except (TypeError, re.error):
+    except (TypeError, re.error, OverflowError, RecursionError):
         return False
     return True
 
@@ -72,8 +72,11 @@ class ValueChecker:
             self._check_constraints(item, schema, name)
         return len(self._mistakes) == before
 
-    def check_members(self, item: Item, members: dict[str, Item], owner: str) -> None:
-        """Checks the entries of a mapping against the properties that its type has."""
+    def _check_record(self, item: Item, kind: str, owner: str) -> None:
+        members = self._definitions.members("data_types", kind, "properties")
+        if not item.is_map:
+            self._mistakes.add(item.location, "wrong-type", f"{owner} must be a mapping", f"with {', '.join(members)}")
+            return
         for key, value in item.entries.items():
             if key not in members:
                 place = item.key_location(key)
@@ -85,13 +88,6 @@ class ValueChecker:
                 self._mistakes.add(
                     item.location, "missing-property", f"{owner} needs the property {key}", describe(schema)
                 )
-
-    def _check_record(self, item: Item, kind: str, name: str) -> None:
-        if not item.is_map:
-            members = ", ".join(self._definitions.members("data_types", kind, "properties"))
-            self._mistakes.add(item.location, "wrong-type", f"{name} must be a mapping", f"with {members}")
-            return
-        self.check_members(item, self._definitions.members("data_types", kind, "properties"), name)
 
     def _check_kind(self, item: Item, kind: str, name: str) -> bool:
         value = item.value
@@ -206,7 +202,7 @@ def _constraint_problem(kind: str, value: Any, limit: Any) -> tuple[str, str]:
         return "", ""
     if kind == "in_range":
         low, high = limit
-        good = not (_is_number(low) and value < low) and not (_is_number(high) and value > high)
+        good = (not _is_number(low) or value >= low) and (not _is_number(high) or value <= high)
         return ("", "") if good else (f"must lie between {low} and {high}, not {value}", "")
     comparisons = {
         "greater_or_equal": (value >= limit, "at least"),

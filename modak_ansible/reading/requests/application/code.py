@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from modak_ansible.errors import close_to
@@ -122,12 +121,9 @@ def _is_output(folder: Path, file: SourceFile) -> bool:
 
 def _program(job: JobForm, arguments: tuple[str, ...] | None, folder: Path) -> Program:
     runs = job.runs
-    builds = runs.build is not None
-
-    def is_file(path: str) -> bool:
-        return os.path.isfile(folder / path)  # noqa: PTH113 - Path.is_file raises where a name is too long
-
-    program = program_of(runs.executable or "", arguments, is_file, builds=builds)
+    program = program_of(
+        runs.executable or "", arguments, lambda path: files.is_file(folder / path), builds=runs.build is not None
+    )
     if program.on_target:
         scripts = [path.relative_to(folder).as_posix() for path in sorted(folder.glob("*/*.py"))[:200]]
         scripts += [path.name for path in folder.glob("*") if path.is_file()]
@@ -146,12 +142,13 @@ def _with_path(program: Program, data: Data) -> Program:
     def filled(word: str) -> str:
         return word.replace("{dataset}", data.path)
 
-    return Program(
-        program.script,
-        tuple(filled(word) for word in program.command),
-        tuple((name, filled(value) if isinstance(value, str) else value) for name, value in program.arguments),
-        tuple(filled(word) for word in program.words),
-        program.on_target,
+    return replace(
+        program,
+        command=tuple(map(filled, program.command)),
+        arguments=tuple(
+            (name, filled(value) if isinstance(value, str) else value) for name, value in program.arguments
+        ),
+        words=tuple(map(filled, program.words)),
     )
 
 
@@ -168,9 +165,10 @@ def _travelling(program: Program, job: JobForm, folder: Path, data: Data) -> lis
         return files.code_files(here, None, top=folder, is_blueprint=len(path.parts) == 1, data=theirs)
     build = job.runs.build
     first = program.command[0].removeprefix("./")
-    if (build and build.src is None) or (not first.startswith("/") and (folder / first).is_file()):
+    if (build and build.src is None) or (not first.startswith("/") and files.is_file(folder / first)):
         return files.code_files(folder, None, top=folder, is_blueprint=True)
-    named = [word.removeprefix("./") for word in program.files if word and not word.startswith(("/", "-", "~", "$"))]
+    given = (*program.command, *program.words)
+    named = [word.removeprefix("./") for word in given if word and not word.startswith(("/", "-", "~", "$"))]
     words = [word for word in (*named, data.local) if word and ".." not in word]
-    patterns = [word for word in words if os.path.exists(folder / word)]  # noqa: PTH110 - as above
+    patterns = [word for word in words if files.exists(folder / word)]
     return files.code_files(folder, patterns, top=folder, is_blueprint=False) if patterns else []

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from modak_ansible.model.dataset import Dataset
+from modak_ansible.reading.blueprint.files import exists
 from modak_ansible.reading.blueprint.forms import text_rules as rules
 from modak_ansible.reading.blueprint.forms.forms import FieldProblem
 from modak_ansible.reading.requests.form.optimisation import DataForm, HpcDataForm
@@ -32,12 +33,15 @@ def training_data(form: DataForm, folder: Path, refuse: Refuse, name: str = "") 
         folder: the request's.
         name: the dataset's, where its place gives it one.
     """
+    if name and not form.name and (problem := rules.name_problem(name)):
+        refuse("name", None, SourceProblem("unsafe-value", problem))
+        return Data()
     location = form.location or ""
     given = {each: getattr(form, each) for each in ("source", "urls", "on_target")}
     name = form.name or name or _PUBLISHED.get(form.basedata or "", (form.basedata or "data").lower())
     if not location and not any(given.values()) and form.basedata not in _PUBLISHED:
         return Data(missing=form.basedata or "")
-    is_theirs = location.startswith(("~", "$")) or (location.startswith("/") and not Path(location).exists())
+    is_theirs = location.startswith(("~", "$")) or (location.startswith("/") and not exists(Path(location)))
     if location and any(given.values()):
         other = next(each for each, value in given.items() if value)
         refuse("location", None, SourceProblem("contradiction", f"{other} says where the data is", "leave it out"))
@@ -68,19 +72,19 @@ def program_data(form: HpcDataForm, folder: Path) -> Data:
     """The data of a program: a file beside the request travels with it, a path on the target is only named.
 
     Raises:
-        FieldProblem: it is nowhere.
+        FieldProblem: it is an address, or no path.
     """
-    if form.location is None:
+    location = form.location
+    if location is None:
         return Data()
-    try:
-        path = _local(form.location, folder)
-    except FieldProblem as problem:
-        if problem.rule == "file-not-found":
-            return Data(missing=form.location)
-        raise
-    if path is None or PurePosixPath(form.location).is_absolute():
-        return Data(path=form.location)
-    return Data(local=form.location)
+    if "://" in location:
+        hint = "give a folder or a path; a blueprint's dataset takes addresses with their checksums"
+        raise FieldProblem("dataset", f"{rules.shown(location)} is an address without checksums", hint)
+    if problem := rules.path_problem(location):
+        raise FieldProblem("unsafe-value", problem)
+    if location.startswith(("/", "~", "$")):
+        return Data(path=location)
+    return Data(local=location) if exists(folder / location) else Data(missing=location)
 
 
 def samples_of(form: DataForm) -> tuple[int | None, int | None]:
@@ -98,23 +102,3 @@ def samples_of(form: DataForm) -> tuple[int | None, int | None]:
         reason = f"{total} bytes are too few for {form.count} samples"
         raise FieldProblem("contradiction", reason, 'size is of all samples, in bytes, or such as "11 MB"')
     return form.count, total // form.count if total and form.count else None
-
-
-def _local(location: str, folder: Path) -> Path | None:
-    """Where data lies on this machine; None for an absolute path that is the target's.
-
-    Raises:
-        FieldProblem: it is an address, or not below the folder and not absolute, or not there.
-    """
-    if "://" in location:
-        hint = "give a folder or a path; a blueprint's dataset takes addresses with their checksums"
-        raise FieldProblem("dataset", f"{rules.shown(location)} is an address without checksums", hint)
-    if rules.path_problem(location):
-        raise FieldProblem("unsafe-value", rules.path_problem(location))
-    if location.startswith(("/", "~", "$")):
-        path = Path(location)
-        return path if location.startswith("/") and path.is_dir() else None
-    if not (folder / location).exists():
-        hint = "a path is relative to the request's folder, or absolute on the target"
-        raise FieldProblem("file-not-found", f"there is no {rules.shown(location)} beside the request", hint)
-    return folder / location

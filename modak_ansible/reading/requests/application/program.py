@@ -30,11 +30,6 @@ class Program:
     # a relative path that is not beside the request, and is taken to be below the user's home there
     on_target: str = ""
 
-    @property
-    def files(self) -> tuple[str, ...]:
-        """The words that may name files of the user's."""
-        return (*self.command, *self.words)
-
 
 def program_of(
     executable: str, arguments: str | tuple[str, ...] | None, is_file: Callable[[str], bool], *, builds: bool = False

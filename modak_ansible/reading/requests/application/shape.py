@@ -9,10 +9,10 @@ from modak_ansible.model.job_options import JobOptions, cores_by_count
 from modak_ansible.model.process_layout import ProcessLayout
 from modak_ansible.model.quantities import counted
 from modak_ansible.reading.blueprint.forms.forms import FieldProblem, Path
+from modak_ansible.reading.requests.checks import APPLICATION, OPTIONS
 
-_OPTIONS = ("job", "job_options")
-_RANKS = ("job", "application", "mpi_ranks")
-_THREADS = ("job", "application", "threads")
+_RANKS: Path = (*APPLICATION, "mpi_ranks")
+_THREADS: Path = (*APPLICATION, "threads")
 
 
 # Gets the path of a field, words about it, and a hint.
@@ -69,7 +69,7 @@ def _cores(options: JobOptions, nodes: int, places: int, warn: Tell) -> int | No
     cores, total = options.core_count_per_process, options.core_count
     if not (options.node_count and options.process_count_per_node and total) or total == nodes * places:
         return cores
-    path = (*_OPTIONS, "core_count")
+    path = (*OPTIONS, "core_count")
     shared = cores_by_count(total, nodes, places)
     if shared is None or cores not in (None, shared):
         there = f"{nodes} nodes x {places} processes" + (f" x {cores} cores" if cores else "")
@@ -84,11 +84,11 @@ def _places(options: JobOptions, ranks: int | None, node_cores: int | None, warn
     """Nodes, and places for processes on each."""
     nodes, places, total = options.node_count, options.process_count_per_node, options.core_count
     if nodes and not places and total and (total % nodes or (ranks and total < ranks <= nodes * total)):
-        path = (*_OPTIONS, "core_count")
+        path = (*OPTIONS, "core_count")
         warn(path, f"the {total} cores are those of each node", f"process_count_per_node: {total}")
         return nodes, total
     count = total or (ranks if not (nodes and places) else None)
-    path = (*_OPTIONS, "core_count") if total else _RANKS
+    path = (*OPTIONS, "core_count") if total else _RANKS
     if count and places and not nodes:
         return _quotient(count, places, path, "process_count_per_node"), places
     if count and nodes and not places:
@@ -108,7 +108,7 @@ def _quotient(count: int, divisor: int, path: Path, name: str) -> int:
 
 def _shared(nodes: int, places: int, wanted: int, cores: int, warn: Tell, *, is_rank: bool) -> tuple[int, int]:
     """Fewer processes than places: each gets the cores of several."""
-    path = _RANKS if is_rank else (*_OPTIONS, "process_count_per_node" if nodes == 1 else "node_count")
+    path = _RANKS if is_rank else (*OPTIONS, "process_count_per_node" if nodes == 1 else "node_count")
     if wanted % nodes:
         reason = f"{wanted} process{'es' * (wanted > 1)} cannot be spread evenly over {nodes} nodes"
         hint = "" if is_rank else "distributed_training: true starts one in every place"

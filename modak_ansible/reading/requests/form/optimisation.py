@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, create_model
 
+from modak_ansible.model.dataset import FORMATS, PACKS, PROPERTIES, Kind
 from modak_ansible.model.distributed import Strategy
-from modak_ansible.reading.blueprint.dataset import DatasetForm
 from modak_ansible.reading.blueprint.forms import text_rules as rules
 from modak_ansible.reading.blueprint.forms.forms import CANNOT_BE_DONE, NOT_PLANNED, FieldProblem, Form, refused, text
 from modak_ansible.reading.blueprint.job_options import Count, Size
@@ -74,6 +74,42 @@ class EtlForm(Form):
 
     prefetch: _Buffer | None = Field(None, description="Whether a process of its own reads samples ahead.")
     cache: _Buffer | None = Field(None, description="Whether samples stay in memory after the first epoch.")
+
+
+# --- a dataset, whose properties are those of a blueprint's
+
+
+def _addresses(value: Any) -> Any:
+    return (value,) if isinstance(value, str) else tuple(value) if isinstance(value, list) else value
+
+
+def _checksums(value: dict[str, str]) -> dict[str, str]:
+    for name, digest in value.items():
+        problem = rules.value_problem(name) or rules.checksum_problem(digest)
+        if problem:
+            raise FieldProblem("checksum", f"{rules.shown(name)}: {problem}")
+    return {name: digest.removeprefix("sha256:").lower() for name, digest in value.items()}
+
+
+# Each kind of property as it is written, and read; without Any, mypy takes them for types.
+_READ: dict[Kind, Any] = {
+    "name": Annotated[str, text(rules.name_problem)],
+    "format": Literal[FORMATS],
+    "pack": Literal[PACKS],
+    "addresses": Annotated[
+        tuple[Annotated[str, text(rules.value_problem)], ...],
+        BeforeValidator(_addresses, json_schema_input_type=str | list[str]),
+    ],
+    "path": Annotated[str, text(rules.path_problem)],
+    "mount": Annotated[str, text(rules.value_problem)],
+    "truth": bool,
+    "checksums": Annotated[dict[str, str], AfterValidator(_checksums)],
+    "size": Annotated[int, Field(ge=1, le=10**18)] | Size,
+}
+_FIELDS: dict[str, Any] = {
+    name: (_READ[known.kind] | None, Field(None, description=known.meaning)) for name, known in PROPERTIES.items()
+}
+DatasetForm = create_model("DatasetForm", __base__=Form, __doc__="What a training reads.", **_FIELDS)
 
 
 class DataForm(DatasetForm):  # type: ignore[valid-type, misc]

@@ -6,11 +6,11 @@ PyTorch loads the library by itself, as it loads every extension that is install
 
 from __future__ import annotations
 
-import shlex
+from collections.abc import Iterable
 from pathlib import Path
 
 from modak_ansible.errors import ModakError
-from modak_ansible.recipes.libraries.place import FOLDER, PYTHON, SOURCES, compiler_flags, processor
+from modak_ansible.recipes.libraries.place import FOLDER, PYTHON, SOURCES, compiler_flags, printing, processor
 
 LIBRARY = "libmodak_operators.so"
 _HERE = Path(__file__).parent
@@ -65,7 +65,5 @@ def _flags(architecture: str) -> str:
     return f"-O3 {compiler_flags(architecture, 'gcc', _GCC, level)} -std=c++20 -fPIC -fopenmp -Wno-psabi"
 
 
-def _write(lines: tuple[str, ...] | list[str], path: str) -> str:
-    """A command that writes a text; each line is a word of its own, as in a Dockerfile no quotes hold a line's end."""
-    words = " \\\n    ".join(shlex.quote(line) for line in lines)
-    return f"printf '%s\\n' \\\n    {words} \\\n    > {path}"
+def _write(lines: Iterable[str], path: str) -> str:
+    return printing(lines, f"> {path}", indent=4)

@@ -4,10 +4,12 @@ import importlib
 import inspect
 import sys
 
+from modak_runtime.report import warn
+
 from modak_checkpoint import keras_state
 from modak_checkpoint.forms import Arrays, Tensors
 from modak_checkpoint.progress import Progress
-from modak_checkpoint.store import Store, warn
+from modak_checkpoint.store import Store
 from modak_checkpoint.together import Alone, crew
 
 # Whoever starts the processes of a parallel training counts them.

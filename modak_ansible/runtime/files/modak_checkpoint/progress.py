@@ -6,8 +6,9 @@ import sys
 import threading
 import time
 
+from modak_runtime.report import warn
+
 from modak_checkpoint import streams
-from modak_checkpoint.store import warn
 from modak_checkpoint.together import Alone
 
 GOES_ON = 85  # ERESTART of errno.h: the job script has the job run again
@@ -33,16 +34,14 @@ class Progress:
     def __init__(self, store, form, parts, every, stop, crew=None):
         self._crew = crew or Alone()
         self.epoch = self.step = 0
-        self._store, self._form, self._parts, self._stop = store, form, parts, stop
-        self._every, self._next_save, self._next_look = every, time.monotonic() + every, 0.0
-        self._process, self._is_told, self._is_tried, self._is_looping = os.getpid(), False, False, False
-        self._before = None  # what took the signal before
+        self._store, self._form, self._parts, self._ending = store, form, parts, Ending(stop)
+        self._every, self._next_save = every, time.monotonic() + every
+        self._is_tried = self._is_looping = False
         self._resumed = self._begun = None  # the state that is gone on from; that of the epoch's begin
         self._steps = Steps(parts.values())
         self._loader = []  # where the generators of the epoch's loader stood at its begin
         self._load()
-        if threading.current_thread() is threading.main_thread():
-            self._before = signal.signal(signal.SIGTERM, self._told)
+        self._before = self._ending.take_signal()  # what took it before
 
     # --- loops
 
@@ -108,8 +107,9 @@ class Progress:
 
     def stop_if_asked(self):
         """Ends the process where that is asked for, with the checkpoint that there is."""
-        if self._asked():
-            self._leave(self._asked())
+        asked = self._ending.asked()
+        if asked:
+            self._leave(asked)
 
     def callback(self, whole_epochs=False):
         """The callback of Keras that takes the place of step_ends in fit.
@@ -172,7 +172,7 @@ class Progress:
         """Saves when it is time, and ends when it is asked; nowhere within what would not go on from here."""
         if not (self._crew.is_whole() and self._steps.is_whole):
             return
-        asked, is_due = self._crew.agreed(self._asked(), time.monotonic() >= self._next_save)
+        asked, is_due = self._crew.agreed(self._ending.asked(), time.monotonic() >= self._next_save)
         if asked:
             self._save_and_leave(asked)
         if is_due:
@@ -184,14 +184,6 @@ class Progress:
 
     # --- the end
 
-    def _asked(self):
-        """Whether the training is to end: 2 by a signal, 1 by the file, else 0."""
-        now = time.monotonic()
-        if self._is_told or now < self._next_look:
-            return 2 if self._is_told else 0
-        self._next_look = now + _LOOK
-        return 1 if os.path.exists(self._stop) else 0
-
     def _save_and_leave(self, asked):
         try:
             self.save()
@@ -201,11 +193,7 @@ class Progress:
 
     def _leave(self, asked):
         self._say("is stopped, and its state saved,")
-        sys.exit(128 + signal.SIGTERM if asked == 2 else GOES_ON)
-
-    def _told(self, number, _frame):
-        """Waits for the end of the step; the second time for nothing."""
-        self._is_told = told(self._process, number, again=self._is_told)
+        leave(asked)
 
     def _say(self, words):
         if not self._crew.is_first:
@@ -243,14 +231,44 @@ class Steps:
         self._stepped = True
 
 
-def told(process, number, *, again):
-    """Takes a signal that asks a process for its end: the first is noted, for the step ends first.
+class Ending:
+    """Whether a training is asked to end, which is not forgotten until the step, or all ranks, are ready for it.
 
-    A child that was forked has the handler, too, and no step of its own: a pool of processes ends its workers so.
+    Args:
+        stop: the path of the file that asks for it.
     """
-    if os.getpid() != process:
-        signal.signal(number, signal.SIG_DFL)
-        os.kill(os.getpid(), number)
-    elif again:
-        sys.exit(128 + number)
-    return True
+
+    def __init__(self, stop):
+        self._stop, self._process, self._next_look = stop, os.getpid(), 0.0
+        self._by_signal = self._by_file = False
+
+    def take_signal(self):
+        """Has a signal wait for the end of the step, in the main thread; gives what took it before."""
+        if threading.current_thread() is threading.main_thread():
+            return signal.signal(signal.SIGTERM, self._signalled)
+        return None
+
+    def asked(self):
+        """2 by a signal, 1 by the file, else 0."""
+        now = time.monotonic()
+        if not (self._by_signal or self._by_file) and now >= self._next_look:
+            self._next_look = now + _LOOK
+            self._by_file = os.path.exists(self._stop)
+        return 2 if self._by_signal else int(self._by_file)
+
+    def _signalled(self, number, _frame):
+        """Notes the first signal, for the step ends first; the second waits for nothing.
+
+        A child that was forked has the handler, too, and no step of its own: a pool of processes ends its workers so.
+        """
+        if os.getpid() != self._process:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+        elif self._by_signal:
+            sys.exit(128 + number)
+        self._by_signal = True
+
+
+def leave(asked):
+    """Ends the process as it was asked to, so that its job runs again."""
+    sys.exit(128 + signal.SIGTERM if asked == 2 else GOES_ON)

@@ -3,7 +3,8 @@
 import hashlib
 import os
 import re
-import sys
+
+from modak_runtime.report import warn
 
 _KEPT = 2
 _NAME = re.compile(r"(\d{8})-([0-9a-f]{32})\.checkpoint")
@@ -74,14 +75,6 @@ class Store:
 
     def _names(self):
         return sorted(filter(_NAME.fullmatch, os.listdir(self.folder)))
-
-
-def warn(words):
-    """Writes a line to standard error, where that takes it: its file may be on the disk that is full."""
-    try:  # noqa: SIM105 - some images have Python 2.7
-        sys.stderr.write("modak: %s\n" % words)
-    except OSError:
-        pass
 
 
 def _digest(path, is_new=False):

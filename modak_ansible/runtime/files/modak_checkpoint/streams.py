@@ -31,7 +31,8 @@ def restore(found):
     if torch is not None and "torch" in found:
         torch.set_rng_state(_of(torch, found["torch"]))
         if "cuda" in found and torch.cuda.is_available():
-            torch.cuda.set_rng_state_all([_of(torch, state) for state in found["cuda"]])
+            states = found["cuda"][: torch.cuda.device_count()]  # there may be fewer than before
+            torch.cuda.set_rng_state_all([_of(torch, state) for state in states])
 
 
 def of_loader(loader):

@@ -53,14 +53,7 @@ class Curves:
             line[str(name)] = number if math.isfinite(number) else str(number)
         if not self._path or not self._report.speaks():
             return
-        try:
-            self._write(json.dumps(line))
-        except OSError as error:  # a full disk is no reason to end a training
-            warn("%s cannot be written: %s" % (self._path, error.strerror))
-            self._path = ""
-
-    def _write(self, line):
-        self._lines.append(line + "\n")
+        self._lines.append(json.dumps(line) + "\n")
         now = time.monotonic()
         if now >= self._next:
             self._next = now + _PAUSE
@@ -68,17 +61,18 @@ class Curves:
 
     def _flush(self):
         lines, self._lines = "".join(self._lines), []
-        with open(self._path, "a+b") as file:
-            size = file.seek(0, os.SEEK_END)
-            if size:  # a run that was killed may have torn the last line
-                file.seek(size - 1)
-                lines = ("" if file.read(1) == b"\n" else "\n") + lines
-            file.write(lines.encode())
+        try:
+            with open(self._path, "a+b") as file:
+                size = file.seek(0, os.SEEK_END)
+                if size:  # a run that was killed may have torn the last line
+                    file.seek(size - 1)
+                    lines = ("" if file.read(1) == b"\n" else "\n") + lines
+                file.write(lines.encode())
+        except OSError as error:  # a full disk is no reason to end a training
+            warn("%s cannot be written: %s" % (self._path, error.strerror))
+            self._path = ""
 
     def end(self):
         """Writes what waits; a helper process that was forked leaves that to the training's."""
         if self._path and self._lines and self._report.speaks():
-            try:
-                self._flush()
-            except OSError as error:
-                warn("%s cannot be written: %s" % (self._path, error.strerror))
+            self._flush()

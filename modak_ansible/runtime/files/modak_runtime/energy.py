@@ -7,6 +7,8 @@ is said. GPUs: nvmlDeviceGetTotalEnergyConsumption of NVIDIA's NVML, from Volta 
 import os
 import time
 
+from modak_runtime.free_memory import number_in
+
 POWERCAP = "/sys/class/powercap"
 _ZONE = "intel-rapl:"  # how names begin, of AMD's processors, too; intel-rapl-mmio: has the same counters once more
 _MOST_WATTS = 1000.0  # of a package: a counter that this could have carried round once more tells nothing
@@ -22,7 +24,7 @@ class Energy:
     def __init__(self, powercap=None):
         self._began = self._looked = time.monotonic()
         self._zones = dict(_zones(powercap or POWERCAP))
-        self._before = {name: _number(path) for name, (path, _) in self._zones.items()}
+        self._before = {name: number_in(path) for name, (path, _) in self._zones.items()}
         self._joules = dict.fromkeys(self._zones, 0.0)
         self._nvml, self._gpus = None, {}
 
@@ -49,7 +51,7 @@ class Energy:
         now = time.monotonic()
         pause, self._looked = now - self._looked, now
         for name, (path, size) in list(self._zones.items()):
-            value, before = _number(path), self._before[name]
+            value, before = number_in(path), self._before[name]
             if value is None or size <= pause * _MOST_WATTS * 1e6:
                 self._zones, self._joules = {}, {}  # a part of a node is no number of it
                 return
@@ -70,17 +72,9 @@ def _zones(powercap):
                 name = file.read().strip()
         except OSError:
             continue
-        size, path = _number(os.path.join(folder, "max_energy_range_uj")), os.path.join(folder, "energy_uj")
-        if (name.startswith("package") or name == "dram") and size and _number(path) is not None:
+        size, path = number_in(os.path.join(folder, "max_energy_range_uj")), os.path.join(folder, "energy_uj")
+        if (name.startswith("package") or name == "dram") and size and number_in(path) is not None:
             yield "%s %s" % (zone, name), (path, size)
-
-
-def _number(path):
-    try:
-        with open(path) as file:
-            return int(file.read())
-    except (OSError, ValueError):
-        return None
 
 
 class Nvml:
@@ -99,7 +93,7 @@ class Nvml:
             self._ctypes = ctypes
             self._library = ctypes.CDLL("libnvidia-ml.so.1") if library is None else library
             if self._library.nvmlInit_v2() == 0:
-                self._handles = dict(self._found(None if visible is None else visible.split(",")))
+                self._handles = dict(self._found(None if visible is None else [*map(str.strip, visible.split(","))]))
         except (ImportError, OSError, AttributeError):  # there is none, or an old one
             return
 

@@ -40,13 +40,15 @@ def _below_limits(proc, groups):
             continue
         parts = [part for part in path.split("/") if part]
         for count in range(len(parts) + 1):
-            try:
-                limit, used = (int(_read(os.path.join(folder, *parts[:count], name))) for name in names)
-            except (OSError, ValueError):  # it is not mounted here, or has no limit
-                continue
-            yield limit - used
+            limit, used = (number_in(os.path.join(folder, *parts[:count], name)) for name in names)
+            if limit is not None and used is not None:  # else it is not mounted here, or has no limit
+                yield limit - used
 
 
-def _read(path):
-    with open(path) as file:
-        return file.read()
+def number_in(path):
+    """The whole number that a file of the kernel's holds; None where it holds none, or cannot be read."""
+    try:
+        with open(path) as file:
+            return int(file.read())
+    except (OSError, ValueError):
+        return None

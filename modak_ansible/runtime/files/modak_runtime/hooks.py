@@ -3,12 +3,24 @@
 import os
 import sys
 import time
+from importlib import import_module
 
 from modak_runtime import curves, neighbours, ranks
 from modak_runtime.report import Report, Without, parsed
 from modak_runtime.steps import Steps
 
 _WHOLE = ("compiler", "gradient_compression", "memory", "memory_format")  # act on parameters of one process
+# By the modules that are waited for: the module of ours, and its function that acts when they have been imported.
+_AWAITED = {
+    "numpy": ("ranks", "numpy_imported"),
+    "torch": ("pytorch", "imported"),
+    "torch.utils.data.dataloader": ("pytorch", "loader_imported"),
+    "tensorflow": ("trainers.keras_model", "tensorflow_imported"),
+    "keras": ("trainers.keras_model", "imported"),
+    "transformers.trainer": ("trainers.transformers_trainer", "imported"),
+    "lightning.pytorch.trainer.trainer": ("trainers.lightning_trainer", "imported"),
+    "pytorch_lightning.trainer.trainer": ("trainers.lightning_trainer", "imported"),
+}
 _state = []  # of this process: its report and its steps
 
 
@@ -94,62 +106,12 @@ def _number(name):
         return 0.0
 
 
-def _torch(module, report, steps):
-    from modak_runtime import pytorch
-
-    ranks.seed_alike(module.manual_seed)
-    pytorch.imported(module, report, steps)
-
-
-def _numpy(module, _report, _steps):
-    ranks.seed_alike(module.random.seed)
-
-
-def _loader(module, _report, steps):
-    from modak_runtime import pytorch
-
-    pytorch.loader_imported(module, steps)
-
-
-def _keras(module, report, steps):
-    from modak_runtime.trainers import keras_model
-
-    keras_model.imported(module, report, steps)
-
-
-def _tensorflow(module, report, _steps):
-    from modak_runtime.trainers import keras_model
-
-    keras_model.tensorflow_imported(module, report)
-
-
-def _transformers(module, report, steps):
-    from modak_runtime.trainers import transformers_trainer
-
-    transformers_trainer.imported(module, report, steps)
-
-
-def _lightning(module, report, steps):
-    from modak_runtime.trainers import lightning_trainer
-
-    lightning_trainer.imported(module, report, steps)
-
-
 class _Finder:
     """Finds nothing itself: it has those modules call us that we wait for, when they have been imported."""
 
     def __init__(self, report, steps):
         self._report, self._steps = report, steps
-        self._awaited = {
-            "numpy": _numpy,
-            "torch": _torch,
-            "torch.utils.data.dataloader": _loader,
-            "tensorflow": _tensorflow,
-            "keras": _keras,
-            "transformers.trainer": _transformers,
-            "lightning.pytorch.trainer.trainer": _lightning,
-            "pytorch_lightning.trainer.trainer": _lightning,
-        }
+        self._awaited = dict(_AWAITED)
 
     def find_spec(self, name, path=None, target=None):
         if name not in self._awaited:
@@ -186,7 +148,7 @@ class _Finder:
             if "." not in name:
                 self._report.framework(name, getattr(module, "__version__", ""), time.perf_counter() - began)
             try:
-                act(module, self._report, self._steps)
+                getattr(import_module("modak_runtime." + act[0]), act[1])(module, self._report, self._steps)
             except Exception as error:  # the border: the framework works without us
                 self._report.mistake(name, error)
 

@@ -48,15 +48,18 @@ def _ticks():
     return found
 
 
+def stat_of(folder):
+    """The fields of a process or a thread behind its name, from the third of proc(5) on; a name may have any bytes."""
+    with open(folder + "/stat", "rb") as file:
+        return file.read().rpartition(b")")[2].split()
+
+
 def _own_ticks():
     """Clock ticks of this process and its descendants, those that have ended among them."""
     parents, ticks = {}, {}
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
-            with open(
-                "/proc/%s/stat" % name
-            ) as stat:  # the first field behind the program's name is the third of proc(5)
-                fields = stat.read().rpartition(")")[2].split()
+            fields = stat_of("/proc/" + name)
         except OSError:  # it has ended meanwhile
             continue
         pid = int(name)

@@ -3,7 +3,7 @@
 import os
 import time
 
-from modak_runtime.report import warn
+from modak_runtime.report import write_whole
 
 SCHEMA = "modak.progress/1"
 # Seconds between two writings; they take no more than a thousandth of the time, however slow the file system is.
@@ -30,18 +30,11 @@ class Progress:
 
         began = time.perf_counter()
         path = os.path.join(os.path.dirname(self._report.path), "progress.json")
-        part = "%s.%d.part" % (path, os.getpid())
         epoch = self.loops.epoch(count) if self.epoch is None else self.epoch
         found = {"schema": SCHEMA, "step": count, "epoch": epoch, "epochs": self.epochs, "loss": self.loss}
         if self._report.ranks and self._report.ranks.get("slow"):
             found["slow"] = self._report.ranks["slow"]
-        try:
-            with open(part, "w") as file:
-                json.dump(found, file)
-            os.replace(part, path)
-        except OSError as error:  # a full disk is no reason to end a training
-            warn("%s cannot be written: %s" % (path, error.strerror))
-            self._is_broken = True
+        self._is_broken = not write_whole(path, json.dumps(found))
         return max(_PAUSE, (time.perf_counter() - began) / _SHARE)
 
     def take_loss(self, logs):

@@ -71,6 +71,11 @@ def begin():
         seed_alike(random.seed)
 
 
+def numpy_imported(numpy, _report, _steps):
+    """Acts as soon as NumPy is imported."""
+    seed_alike(numpy.random.seed)
+
+
 def seed_alike(seed):
     """Has a stream of Python's, NumPy's or PyTorch's that a script does not seed begin alike in all ranks.
 

@@ -118,14 +118,8 @@ class Report:
             return
         import json  # a process that writes nothing need not wait for it
 
-        part = "%s.%d.part" % (self.path, self._process)
-        try:
-            with open(part, "w") as file:
-                json.dump(self.as_dict(finished), file, indent=1, sort_keys=True)
-                file.write("\n")
-            os.replace(part, self.path)
-        except OSError as error:  # a full disk is no reason to end a training
-            warn("%s cannot be written: %s" % (self.path, error.strerror))
+        text = json.dumps(self.as_dict(finished), indent=1, sort_keys=True) + "\n"
+        if not write_whole(self.path, text):
             self.path = ""
 
     def _why_not(self):
@@ -158,7 +152,7 @@ def _processor():
     try:
         with open("/proc/cpuinfo") as lines:
             first = lines.read().partition("\n\n")[0]
-    except (OSError, IOError):
+    except OSError:
         return ""
     said = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in first.split("\n"))}
     name, family, model = (said.get(each, "") for each in ("model name", "cpu family", "model"))
@@ -167,9 +161,22 @@ def _processor():
     return name
 
 
+def write_whole(path, text):
+    """Writes a file as a whole; gives whether it could, for a full disk is no reason to end a training."""
+    part = "%s.%d.part" % (path, os.getpid())
+    try:
+        with open(part, "w") as file:
+            file.write(text)
+        os.replace(part, path)
+    except OSError as error:
+        warn("%s cannot be written: %s" % (path, error.strerror))
+        return False
+    return True
+
+
 def warn(words):
     """Writes a line to standard error, where that takes it: its file may be on the disk that is full."""
-    try:  # noqa: SIM105 - some images have Python 2.7
+    try:  # noqa: SIM105 - contextlib would be imported in every process for it
         sys.stderr.write("modak: %s\n" % words)
     except OSError:
         pass

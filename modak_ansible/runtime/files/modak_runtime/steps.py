@@ -4,6 +4,7 @@ import os
 import sys
 import time
 
+from modak_runtime.neighbours import Neighbours, stat_of
 from modak_runtime.progress import Progress
 
 _KEPT = 4096  # intervals; with more, every second one is kept, then every fourth ...
@@ -39,7 +40,7 @@ class Steps:
         self._intervals, self._stride = [], 1
         self._before, self._passes = 0, None  # steps before this loop; batches of a step, 0 where they are not the same
         self._is_trial = bool(limit or seconds)
-        self._neighbours = _neighbours() if self._is_trial else None  # its steps alone are over too soon to tell
+        self._neighbours = Neighbours() if self._is_trial else None  # its steps alone are over too soon to tell
         if seconds:
             import threading
 
@@ -69,7 +70,7 @@ class Steps:
 
     def _seldom(self, now, steps):
         if self.count == steps:
-            self._first, self._neighbours = now, self._neighbours or _neighbours()
+            self._first, self._neighbours = now, self._neighbours or Neighbours()
         self._look_at_passes()
         if self.count >= self._limit > 0:
             self._end_trial()
@@ -147,17 +148,11 @@ def _rounded(seconds):
     return round(seconds, 7)
 
 
-def _neighbours():
-    from modak_runtime.neighbours import Neighbours
-
-    return Neighbours()
-
-
 def _age():
     """Seconds since this process started; 0 where the kernel does not say."""
     try:
-        with open("/proc/self/stat") as stat, open("/proc/uptime") as uptime:
-            ticks = int(stat.read().rpartition(")")[2].split()[19])
-            return max(0.0, float(uptime.read().split()[0]) - ticks / os.sysconf("SC_CLK_TCK"))
+        began = int(stat_of("/proc/self")[19]) / os.sysconf("SC_CLK_TCK")
+        with open("/proc/uptime") as uptime:
+            return max(0.0, float(uptime.read().split()[0]) - began)
     except (OSError, ValueError, IndexError):
         return 0.0

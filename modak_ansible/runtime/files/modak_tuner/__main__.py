@@ -21,7 +21,12 @@ def main(deployment):
     state, reason = "failed", ""
     try:
         halving = Halving(tuning, runner.run, diary)
-        reason = _tuned(halving) if halves else halving.take_turns()
+        if halves:
+            import optuna
+
+            reason = halving.tune(optuna)
+        else:
+            reason = halving.take_turns()
         state = "stopped" if runner.is_stopped else "finished"
     except ImportError as error:
         reason = "the image has no optuna: %s" % error
@@ -30,12 +35,6 @@ def main(deployment):
     finally:
         diary.end(state, reason)
     return 0 if diary.has_best else 1
-
-
-def _tuned(halving):
-    import optuna
-
-    return halving.tune(optuna)
 
 
 if __name__ == "__main__":

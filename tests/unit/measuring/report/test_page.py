@@ -13,7 +13,7 @@ from synthetic_records import measured, record, rounds, whole_table
 
 from modak_ansible.measuring.report.charts import Bar, Chart, Table, number
 from modak_ansible.measuring.report.drawing import drawing, drawn
-from modak_ansible.measuring.report.page import render
+from modak_ansible.measuring.report.making import render
 from modak_ansible.measuring.report.paper import read_paper
 from modak_ansible.measuring.report.runs import Run, comparisons
 from modak_ansible.measuring.report.sections import sections

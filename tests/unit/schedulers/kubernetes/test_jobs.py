@@ -21,7 +21,7 @@ from modak_ansible.schedulers.base import (
 )
 from modak_ansible.schedulers.known import SCHEDULERS
 from modak_ansible.schedulers.kubernetes.jobs import Kubernetes, job_of, name_of
-from modak_ansible.schedulers.kubernetes.objects import record_of
+from modak_ansible.schedulers.kubernetes.objects import index_of, record_of
 
 RECORDED = yaml_files.read(Path(__file__).parents[1] / "recorded" / "kubernetes.yaml")
 KUBERNETES = Kubernetes()
@@ -345,6 +345,14 @@ def test_programs_enter_a_pod_that_runs():
     assert command[-2:] == ["--", "nvidia-smi"]
     with pytest.raises(ActionRefused, match="no Pod that runs"):
         KUBERNETES.enter(Kubectl(get={"items": []}), recorded("running"), 1, ["true"])
+
+
+def test_a_pod_is_entered_by_its_number_when_those_before_it_have_ended():
+    rest, record = [pod for pod in objects("indexed-running")[1] if index_of(pod)], recorded("indexed-running")
+    (command,) = KUBERNETES.enter(Kubectl(get={"items": rest}), record, 1, ["true"], first=1)
+    assert command[3].rpartition("-")[0][-1] == "1"
+    with pytest.raises(ActionRefused, match="no Pod that runs"):
+        KUBERNETES.enter(Kubectl(get={"items": rest}), record, 1, ["true"])
 
 
 def test_what_the_server_has_against_a_job_is_told_before_it_is_submitted():

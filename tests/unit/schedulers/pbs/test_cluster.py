@@ -13,12 +13,12 @@ from other_clusters import TORQUE_NODES, TORQUE_QUEUES, TORQUE_SERVER
 from modak_ansible.schedulers.base import CommandResult
 from modak_ansible.schedulers.pbs.cluster import (
     attribute_blocks,
-    duration_of,
     printed_queues,
     read_nodes,
     read_pbspro,
     read_torque,
 )
+from modak_ansible.schedulers.pbs.forecast import seconds_of
 
 RECORDED = yaml_files.read(Path(__file__).parents[1] / "recorded" / "cluster.yaml")
 REFUSED = CommandResult(2, err="Unknown option")
@@ -113,7 +113,7 @@ def test_a_routing_queue(others):
     [("3600", 3600), ("10:00", 600), ("36:00:00", 129600), ("7:00:00:00", 604800), ("", None), ("x", None), ("1:2:3:4:5", None)],
 )  # fmt: skip
 def test_times(text, seconds):
-    assert duration_of(text) == seconds
+    assert seconds_of(text) == seconds
 
 
 def test_long_values_are_joined():

@@ -6,6 +6,7 @@ Whole numbers of processors are real where they are few: places, lengths and ord
 import importlib
 
 from modak_runtime.memory import recurrent
+from modak_runtime.tensors import is_dense, size_of
 
 _FEW = 1 << 20  # elements
 
@@ -104,21 +105,11 @@ def _adds_in_place(torch, func, args):
             and c._current_graph_task_id() != -1
             and not isinstance(c._current_autograd_node(), torch.autograd.function.BackwardCFunction)  # a script's own
             and getattr(args[1], "shape", None) == args[0].shape
-            and _is_dense(args[0])
+            and is_dense(args[0])
             and c._storage_Use_Count(args[0].untyped_storage()._cdata) <= 2
         )
     except AttributeError:  # a release without these
         return False
-
-
-def _is_dense(tensor):
-    """Whether its numbers lie side by side, in whatever order."""
-    expected = 1
-    for stride, size in sorted(zip(tensor.stride(), tensor.shape)):
-        if size != 1 and stride != expected:
-            return False
-        expected *= size
-    return True
 
 
 def _room(torch, func, args, found):
@@ -131,14 +122,14 @@ def _room(torch, func, args, found):
         is_backward = "backward" in func.overloadpacket.__name__
         packed = 3 if is_backward else 1  # of both gradients, too
         more = [4 * recurrent.of_states(args)] if is_backward else []
-        return [each.numel() * each.element_size() for each in args[1:3]] * packed + more
+        return [size_of(each) for each in args[1:3]] * packed + more
     return []
 
 
 def _blocked(torch, images):
     lies_otherwise = images.dim() == 4 and images.is_contiguous(memory_format=torch.channels_last)
     is_small = images.dim() < 3 or images.shape[1] <= 3  # of few channels it needs no blocks
-    return 0 if is_small or lies_otherwise else images.numel() * images.element_size()
+    return 0 if is_small or lies_otherwise else size_of(images)
 
 
 def follow_sizes(torch, trace):

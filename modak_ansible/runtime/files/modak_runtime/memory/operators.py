@@ -1,5 +1,7 @@
 """What a step of a training computes, operator by operator: shapes, formats, FLOP and bytes, without numbers."""
 
+from modak_runtime.tensors import size_of
+
 STILL = {"_unsafe_view", "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}  # move nothing
 _NAMED = 4  # tensors that are named by their shapes; of longer lists the numbers are summed up
 
@@ -27,8 +29,8 @@ class Table:
         if not made and not (given and func._schema.is_mutable):  # a question, such as where a tensor is
             return
         inside = {id(each) for each in given}
-        moved = sum(map(_size, given)) + sum(_size(each) for each in made if id(each) not in inside)
-        moved += sum(_size(each) for each in made if id(each) in inside)  # in place it is written, too
+        moved = sum(map(size_of, given)) + sum(size_of(each) for each in made if id(each) not in inside)
+        moved += sum(size_of(each) for each in made if id(each) in inside)  # in place it is written, too
         seen = given if given else made
         key = (name, _shapes(seen), _format(self._torch, seen))
         flop = _flop(name, args, found)
@@ -98,10 +100,6 @@ def _flop(name, args, found):
 
 def _convolution(places, weight):
     return 2 * places.shape[0] * places[0, 0].numel() * weight.numel()
-
-
-def _size(tensor):
-    return tensor.numel() * tensor.element_size()
 
 
 def _shapes(tensors):

@@ -19,6 +19,8 @@ from modak_runtime.memory.heap import Heap
 from modak_runtime.memory.operators import STILL, Table
 from modak_runtime.memory.resident import file_pages, first_times, import_optimisers, packing, resident, small_step
 from modak_runtime.ranks import is_parallel
+from modak_runtime.steps import length_of
+from modak_runtime.tensors import size_of
 
 _SHARES = (1, 1, 2, 2, 8, 8)  # what batches are divided by: what grows with them is found from these
 _WHOLE = (1, 1, 1)  # those of a rank
@@ -211,7 +213,7 @@ class Trace:
             self._end()
         trains = self._torch.is_grad_enabled()
         self._loop = loop = _loop()
-        loop["batches"] = _length(loader)
+        loop["batches"] = length_of(loader) or 0  # of which a few are traced; as 0 where nobody knows, as of a stream
         self._loops.append(loop)
         shares, given, kept = list(self._shares if trains else _WHOLE[-1:]), 0, None
         while shares and given < _PATIENCE:
@@ -279,7 +281,7 @@ class Trace:
                 continue  # one that an exception ended
             if self._torch.is_grad_enabled() and self._share == 1:
                 leaves = self._torch.utils._pytree.tree_leaves(outputs)
-                made = sum(_size(each) for each in leaves if isinstance(each, self._torch.Tensor))
+                made = sum(size_of(each) for each in leaves if isinstance(each, self._torch.Tensor))
                 self._kept[id(module)] = self._host.now + self._device.now - before, made
             return
 
@@ -300,7 +302,7 @@ class Trace:
         sizes = {"parameters": parameters, "gradients": learning, "buffers": buffers, "state": state}
         units = [_units(self._torch, root) for root in self._models()]
         return {
-            **{name: sum(map(_size, tensors.values())) for name, tensors in sizes.items()},
+            **{name: sum(map(size_of, tensors.values())) for name, tensors in sizes.items()},
             "blocks": [found for root in self._models() for found in self._blocks(root)],
             "units": [size for each in units for size in each[:-1] if size],
             "rest": sum(each[-1] for each in units),
@@ -396,24 +398,10 @@ def _loop():
     return {"number": next(_numbers), "rows": 0, "batches": 0, "steps": 0, "alive": {}}
 
 
-def _length(loader):
-    """Batches of the whole loop, of which a few are traced; 0 where nobody knows, as of a stream."""
-    try:
-        return len(loader)
-    except (TypeError, NotImplementedError):
-        return 0
-
-
-def _size(tensor):
-    return tensor.numel() * tensor.element_size()
-
-
 def _widths(torch, models):
-    """Bytes of parameters that ranks can split, by the number that theirs has to divide; None where nobody knows."""
-    try:
-        from modak_runtime.parallel.split import widths
-    except ImportError:
-        return None
+    """Bytes of parameters that ranks can split, by the number that theirs has to divide."""
+    from modak_runtime.parallel.split import widths
+
     found = {}
     for model in models:
         for width, size in widths(torch, model).items():
@@ -423,28 +411,24 @@ def _widths(torch, models):
 
 def _stages(torch, models):
     """Bytes of the parameters of the largest stage of so many; 0 where a model has fewer layers."""
-    try:
-        from modak_runtime.parallel.stages import stages
-    except ImportError:
-        return {}
+    from modak_runtime.parallel.stages import stages
+
     found = {}
     for ranks in _RANKS:
         of_models = [stages(torch, model, ranks) for model in models]
         fit = all(len(each) == ranks for each in of_models)
-        sizes = [[sum(map(_size, stage)) for stage in each] for each in of_models]
+        sizes = [[sum(map(size_of, stage)) for stage in each] for each in of_models]
         found[str(ranks)] = max(map(sum, zip(*sizes)), default=0) if fit else 0
     return found
 
 
 def _units(torch, model):
     """Bytes of what is whole at one time where a model's parameters are shared out; the last: for the whole pass."""
-    try:
-        from modak_runtime.parallel.sharded import units
-    except ImportError:
-        return [0]
+    from modak_runtime.parallel.sharded import units
+
     sizes, inner = [], set()
     for unit in [*units(torch, model), model]:
         own = [each for each in unit.parameters() if each not in inner]
         inner.update(own)
-        sizes.append(sum(map(_size, own)))
+        sizes.append(sum(map(size_of, own)))
     return sizes

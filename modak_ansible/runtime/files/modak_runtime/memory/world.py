@@ -12,6 +12,7 @@ import resource
 
 from modak_runtime.memory import fake
 from modak_runtime.ranks import STRATEGIES, Rank
+from modak_runtime.tensors import size_of
 
 # What of its arguments gloo copies besides, as it was measured in PyTorch 2.13: all that a gather gives, and all of
 # what is summed and scattered; a sum has a scratch of its own.
@@ -157,7 +158,7 @@ def _sent(torch, name, trace):
         size = _SCRATCH if name == "all_reduce" else 0
         if name in _COPIED:
             leaves = torch.utils._pytree.tree_leaves(arguments[_COPIED[name]])
-            size = sum(each.numel() * each.element_size() for each in leaves)
+            size = sum(map(size_of, leaves))
         done = _Done(trace, size)
         if not async_op and name != "isend":
             done.wait()

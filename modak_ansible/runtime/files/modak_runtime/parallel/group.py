@@ -163,7 +163,8 @@ def _await_all(store, rank, own, limit):
 
 def _set_timeout(distributed, seconds):
     """Gives the steps of a training more time than the meeting had, where this PyTorch can."""
-    change = getattr(distributed.distributed_c10d, "_set_pg_timeout", None)
+    before = getattr(distributed.distributed_c10d, "_set_pg_timeout", None)  # which warns of itself since 2.15
+    change = getattr(distributed, "set_timeout", before)
     if change is not None:
         change(datetime.timedelta(seconds=seconds))
 

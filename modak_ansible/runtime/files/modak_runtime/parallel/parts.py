@@ -137,7 +137,7 @@ def _compute(torch, ranks, kind, moves, function, arguments, options):
     if name in _OF_WHOLE:
         with torch._C.DisableTorchFunctionSubclass():
             return function(*arguments, **options)
-    is_changed = arguments and isinstance(arguments[0], kind) and _is_in_place(name)
+    is_changed = arguments and isinstance(arguments[0], kind) and is_in_place(name)
     if is_changed or name == "__set__":
         ranks.rank.end(
             "%s changes in place what ranks have parts of, where tensor has no rule for it: fsdp or ddp can train it"
@@ -167,9 +167,10 @@ def _property(torch, kind, function, arguments):
         return function(*arguments)
 
 
-def _is_in_place(name):
-    return name == "__setitem__" or (name.startswith("__i") and name.endswith("__") and name != "__invert__") or (
-        name.endswith("_") and not name.endswith("__"))  # fmt: skip
+@functools.lru_cache(maxsize=None)
+def is_in_place(name):
+    return name == "__setitem__" or (name.startswith("__i") and name.endswith("__") and name not in (
+        "__invert__", "__index__", "__int__")) or (name.endswith("_") and not name.endswith("__"))  # fmt: skip
 
 
 class _Call:
@@ -203,7 +204,7 @@ def _elementwise(call, *arguments, **options):
     torch, kind = call.torch, call.kind
     parts = [each for each in arguments if call.is_part(each)]
     name = getattr(call.function, "__name__", "")
-    in_place = _is_in_place(name) or options.get("inplace")
+    in_place = is_in_place(name) or options.get("inplace")
     if not parts or any(map(call.is_part, options.values())):
         return NotImplemented
     wholes = [each for each in arguments if isinstance(each, torch.Tensor) and not call.is_part(each) and each.dim()]

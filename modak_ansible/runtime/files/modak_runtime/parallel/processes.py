@@ -15,7 +15,9 @@ from modak_runtime.parallel import norm, sharded, split, stages, whole
 from modak_runtime.parallel.alive import Pace, watched
 from modak_runtime.parallel.group import Axis, Mesh, first_line, meet
 from modak_runtime.parallel.room import room_of
+from modak_runtime.pytorch.store import restore, streams
 from modak_runtime.ranks import ALIKE, Rank, is_parallel
+from modak_runtime.steps import length_of
 
 _KEPT = []  # of this process, once it is one of several
 _SETTLES = 0.2  # seconds
@@ -69,9 +71,9 @@ class Ranks:
         self.apart, self._kept_sums = [], []  # the latter of a checkpoint, for gradients that are not there yet
         self.pace = Pace()
         self._is_common = False
-        self._common = self.from_first(_states(torch))
+        self._common = self.from_first(streams(torch))
         if not self.shares:
-            _restore(torch, self._common)
+            restore(torch, self._common)
         self._room = room_of() if self.has_parts else None
         self.draws_apart()
         _average_what_schedules_see(self)
@@ -139,15 +141,15 @@ class Ranks:
         if torch.initial_seed() != self._seed:  # the script has seeded it since, and means the order that follows
             self._common = (torch.get_rng_state(), *self._common[1:])
             self.draws_apart()
-        own = _states(torch)
-        _restore(torch, self._common)
+        own = streams(torch)
+        restore(torch, self._common)
         self._is_common = True
         try:
             yield
         finally:
             self._is_common = False
-            self._common = _states(torch)
-            _restore(torch, own)
+            self._common = streams(torch)
+            restore(torch, own)
 
     def takes_streams(self):
         """Takes that this rank's own streams were put where they once stood."""
@@ -296,7 +298,7 @@ class Ranks:
     def _compare(self, models, loaders):
         """Ends the process where ranks were given different things."""
         shapes = repr([[(name, tuple(each.shape)) for name, each in model.named_parameters()] for model in models])
-        mine = [hashlib.sha256(shapes.encode()).hexdigest()[:8], [_length(loader) for loader in loaders]]
+        mine = [hashlib.sha256(shapes.encode()).hexdigest()[:8], [length_of(loader) for loader in loaders]]
         everyone = self.gathered(mine)
         for number, theirs in enumerate(everyone):
             if theirs != everyone[0]:
@@ -321,26 +323,6 @@ class Ranks:
                 # Gloo's end may await its own thread. That lets go of the last tensors, for which it needs Python: were
                 # there none any more, it would abort the process.
                 time.sleep(_SETTLES)
-
-
-def _length(loader):
-    try:
-        return len(loader)
-    except TypeError:
-        return None
-
-
-def _states(torch):
-    numpy = sys.modules.get("numpy")
-    return torch.get_rng_state(), random.getstate(), numpy.random.get_state() if numpy else None
-
-
-def _restore(torch, states):
-    of_torch, of_python, of_numpy = states
-    torch.set_rng_state(of_torch)
-    random.setstate(of_python)
-    if of_numpy is not None and "numpy" in sys.modules:
-        sys.modules["numpy"].random.set_state(of_numpy)
 
 
 def _average_what_schedules_see(ranks):

@@ -11,6 +11,7 @@ import types
 import zlib
 
 from modak_runtime.parallel import whole
+from modak_runtime.tensors import size_of
 
 SMALL = 0.001  # of all that the model has: what is smaller stays with the layer around it, and makes no message
 LARGE = 0.125  # what is larger is looked into
@@ -91,7 +92,7 @@ def is_whole(torch, module):
 
 
 def _size(module):
-    return sum(each.numel() * each.element_size() for each in module.parameters())
+    return sum(map(size_of, module.parameters()))
 
 
 def _counts(module):

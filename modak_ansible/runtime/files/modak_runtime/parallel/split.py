@@ -5,6 +5,7 @@ the first is split in one way and the second in the other, so that nothing trave
 messages and change nothing: what a layer cannot take in parts is gathered.
 """
 
+import contextlib
 import functools
 import importlib
 import re
@@ -12,6 +13,7 @@ import types
 
 from modak_runtime.parallel import sharded, whole
 from modak_runtime.parallel.parts import carriers, whole_of
+from modak_runtime.tensors import size_of
 
 _SMALL = 0.001  # of all that the model has: what is smaller is whole in every rank
 # Names of layers that take what others of the same block give, and of those that take what the block is given.
@@ -86,7 +88,7 @@ def widths(torch, model):
     """Bytes of parameters that ranks can split, by the number that theirs has to divide."""
     found = {}
     for each, place in choose(torch, model).items():
-        found[each.shape[place]] = found.get(each.shape[place], 0) + each.numel() * each.element_size()
+        found[each.shape[place]] = found.get(each.shape[place], 0) + size_of(each)
     return found
 
 
@@ -120,6 +122,23 @@ def read_again(module):
         module._flat_weights = [module._parameters.get(name) for name in module._flat_weights_names]
 
 
+@contextlib.contextmanager
+def shown_as(module, shown):
+    """Has a module, and all in it, find what a function gives in the place of their parameters."""
+    kept = [(each, dict(each._parameters)) for each in module.modules()]
+    try:
+        for each, parameters in kept:
+            for name, one in parameters.items():
+                if one is not None:
+                    each._parameters[name] = shown(one)
+            read_again(each)
+        yield
+    finally:
+        for each, parameters in kept:
+            each._parameters.update(parameters)
+            read_again(each)
+
+
 def _compute_by_parts(torch, ranks, model):
     """Has the modules of a model find tensors for parameters while they compute: whole ones, or parts."""
     kind, inside = carriers(torch, ranks), []
@@ -139,25 +158,17 @@ def _compute_by_parts(torch, ranks, model):
                 ranks.trace.append(number)
             if inside:
                 return inner(self, *arguments, **options)
-            kept, known = [(each, dict(each._parameters)) for each in self.modules()], {}
             inside.append(True)
             if torch.is_grad_enabled():
                 leaves = torch.utils._pytree.tree_leaves((arguments, options))
                 ranks.trace += [each.detach().sum().item() for each in leaves if type(each) is torch.Tensor]
             try:
-                for each, parameters in kept:
-                    for name, one in parameters.items():
-                        if one is not None:
-                            each._parameters[name] = known[one] = known[one] if one in known else shown(one)
-                    read_again(each)
-                found = inner(self, *arguments, **options)
-                return torch.utils._pytree.tree_map(functools.partial(whole_of, kind), found)
+                with shown_as(self, functools.lru_cache(maxsize=None)(shown)):  # tied ones are one tensor
+                    found = inner(self, *arguments, **options)
+                    return torch.utils._pytree.tree_map(functools.partial(whole_of, kind), found)
             finally:
                 inside.pop()
                 kind.moves.forget()
-                for each, parameters in kept:
-                    each._parameters.update(parameters)
-                    read_again(each)
 
         if inner is not None:
             computed = functools.wraps(inner)(computed)

@@ -6,6 +6,8 @@ import functools
 import importlib
 import os
 
+from modak_runtime.parallel.group import first_line
+
 _PLAIN = (type(None), bool, int, float, complex, str, bytes)
 
 
@@ -198,7 +200,7 @@ def _await_all(torch, ranks):
     except Exception as error:
         ranks.rank.end(
             "it saves what all ranks have parts of, which every rank has to call torch.save for, and within %g s: %s"
-            % (ranks.rank.timeout, str(error).strip().splitlines()[0][:200])
+            % (ranks.rank.timeout, first_line(error))
         )
 
 

@@ -10,6 +10,7 @@ import weakref
 
 from modak_runtime.pytorch import fused
 from modak_runtime.pytorch.model import prepare as prepare_model
+from modak_runtime.ranks import seed_alike
 from modak_runtime.steps import length_of
 
 MATMUL_ERROR = 1e-5  # relative; float32's own is below 1e-6, bfloat16's above 1e-3
@@ -17,6 +18,7 @@ MATMUL_ERROR = 1e-5  # relative; float32's own is below 1e-6, bfloat16's above 1
 
 def imported(torch, report, steps):
     """Acts as soon as PyTorch is imported."""
+    seed_alike(torch.manual_seed)
     if os.environ.get("MODAK_TRACE") == "memory":
         from modak_runtime.memory import trace
 
@@ -37,7 +39,7 @@ def imported(torch, report, steps):
         out_of_core.imported(torch)
 
 
-def loader_imported(module, steps):
+def loader_imported(module, _report, steps):
     """Notes when loops over batches begin."""
     original = module.DataLoader.__iter__
 

@@ -17,6 +17,7 @@ import types
 
 from modak_runtime.malloc import SMALLEST, return_what_is_freed
 from modak_runtime.report import warn
+from modak_runtime.tensors import is_dense, size_of
 
 NO_ROOM = 73  # EX_CANTCREAT of sysexits.h
 
@@ -47,7 +48,7 @@ class Files:
         The blocks are taken before they are mapped: a write to a mapping on a full disk would end the process with a
         signal.
         """
-        size = tensor.numel() * tensor.element_size()
+        size = size_of(tensor)
         descriptor, path = tempfile.mkstemp(prefix="modak-", dir=self.folder)
         try:
             os.posix_fallocate(descriptor, 0, size)
@@ -57,7 +58,7 @@ class Files:
         finally:
             os.close(descriptor)
             os.unlink(path)
-        like = tensor if _is_dense(tensor) else tensor.contiguous()
+        like = tensor if is_dense(tensor) else tensor.contiguous()
         return found.as_strided(like.size(), like.stride())
 
     def copy_of(self, tensor):
@@ -114,7 +115,7 @@ def prepare(torch, report, models, optimizers):
         _files.append(Files(torch, folder))
     files = _files[0]
     parameters = [each for model in models for each in model.parameters()]
-    needed = sum(_bytes(each) * (1 if files.has(each) else 2) for each in parameters)
+    needed = sum(size_of(each) * (1 if files.has(each) else 2) for each in parameters)
     free = shutil.disk_usage(folder).free
     if needed > free:
         _end("%s has %d bytes free, and the parameters and gradients take %d" % (folder, free, needed))
@@ -125,7 +126,7 @@ def prepare(torch, report, models, optimizers):
     for optimizer in optimizers:
         _step_alone(torch, files, optimizer)
     _save_for_backward(torch, files)
-    size = sum(_bytes(each) for each in parameters)
+    size = sum(size_of(each) for each in parameters)
     report.applied("memory", "prepare", "%d bytes of parameters, and what goes with them, lie in %s" % (size, folder))
 
 
@@ -165,7 +166,7 @@ def _file_system(folder):
         with open("/proc/self/mounts") as mounts:
             for line in mounts:
                 point, kind = line.split()[1:3]
-                point = point.encode().decode("unicode_escape")
+                point = os.fsdecode(point.encode().decode("unicode_escape").encode("latin-1"))  # a space is \040
                 inside = folder == point or folder.startswith(point.rstrip("/") + "/")
                 if inside and len(point) >= longest:  # a later mount hides an earlier one
                     longest, found = len(point), kind
@@ -174,24 +175,9 @@ def _file_system(folder):
     return found
 
 
-def _bytes(tensor):
-    return tensor.numel() * tensor.element_size()
-
-
 def _is_large(tensor):
     is_plain = str(tensor.layout) == "torch.strided" and tensor.device.type == "cpu"
-    return is_plain and _bytes(tensor) >= SMALLEST
-
-
-def _is_dense(tensor):
-    """Whether a tensor's numbers fill its memory, in whatever order."""
-    expected = 1
-    for size, stride in sorted(zip(tensor.size(), tensor.stride()), key=lambda pair: pair[1]):
-        if size != 1:
-            if stride != expected:
-                return False
-            expected *= size
-    return True
+    return is_plain and size_of(tensor) >= SMALLEST
 
 
 def _keep_gradient(files, kept, parameter):

@@ -152,11 +152,11 @@ def _equal(torch, ones, others):
 
 def undrawn(torch, act):
     """What an act gives, and whether it drew random numbers; if so, they are drawn back."""
-    before, keep = random_states(torch), _keep_states(torch)
+    before, stood = random_states(torch), streams(torch)
     result = act()
     drew = random_states(torch) != before
     if drew:
-        keep()
+        restore(torch, stood)
     return result, drew
 
 
@@ -169,14 +169,16 @@ def random_states(torch):
     return of_torch.numpy().tobytes() if numpy else of_torch.tolist(), words, random.getstate()
 
 
-def _keep_states(torch):
-    numpy, of_torch, of_python = sys.modules.get("numpy"), torch.get_rng_state(), random.getstate()
-    of_numpy = numpy.random.get_state() if numpy else None
+def streams(torch):
+    """Where the streams of PyTorch, Python and NumPy stand; of NumPy None where it is not imported."""
+    numpy = sys.modules.get("numpy")
+    return torch.get_rng_state(), random.getstate(), numpy.random.get_state() if numpy else None
 
-    def restore():
-        torch.set_rng_state(of_torch)
-        random.setstate(of_python)
-        if numpy:
-            numpy.random.set_state(of_numpy)
 
-    return restore
+def restore(torch, stood):
+    """Puts the streams where they stood."""
+    of_torch, of_python, of_numpy = stood
+    torch.set_rng_state(of_torch)
+    random.setstate(of_python)
+    if of_numpy is not None and "numpy" in sys.modules:
+        sys.modules["numpy"].random.set_state(of_numpy)

@@ -7,16 +7,15 @@ import itertools
 import json
 import math
 import os
-import signal
 import sys
-import threading
 import time
 
+from modak_checkpoint import progress
+
 from modak_runtime.curves import curves
-from modak_runtime.report import Without, warn
+from modak_runtime.report import Without, write_whole
 
 SCHEMA = "modak.trainer/1"
-_LOOK = 1.0  # seconds between two looks for the file that asks for the end
 _TRAININGS = itertools.count(1)  # of this process
 _SIZES = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 
@@ -73,13 +72,7 @@ class Numbers:
         """Writes the file as a whole, unless it is the script's own."""
         if not self._path or not self._report.speaks() or len(self._found) == 2 or not self._is_ours():
             return
-        part = "%s.%d.part" % (self._path, os.getpid())
-        try:
-            with open(part, "w") as file:
-                json.dump(self._found, file)
-            os.replace(part, self._path)
-        except OSError as error:  # a full disk is no reason to end a training
-            warn("%s cannot be written: %s" % (self._path, error.strerror))
+        if not write_whole(self._path, json.dumps(self._found)):
             self._path = ""
 
     def _is_ours(self):
@@ -92,7 +85,7 @@ class Numbers:
             return False
 
 
-class Ending:
+class Ending(progress.Ending):
     """When a training is to save its state, and whether it is to end; nothing of it outside of a job with checkpoints.
 
     Attributes:
@@ -102,10 +95,9 @@ class Ending:
     def __init__(self):
         several = any(os.environ.get(name, "1") != "1" for name in _SIZES)
         self.folder = "" if several else os.environ.get("MODAK_CHECKPOINTS", "")
-        self._stop, self._every = os.environ.get("MODAK_STOP", ""), _seconds(os.environ.get("MODAK_CHECKPOINT_EVERY"))
-        self._next_save, self._next_look = time.monotonic() + self._every, 0.0
-        self._is_told = self._is_asked = False  # by a signal; by the file
-        self._process = os.getpid()
+        progress.Ending.__init__(self, os.environ.get("MODAK_STOP", ""))
+        self._every = _seconds(os.environ.get("MODAK_CHECKPOINT_EVERY"))
+        self._next_save = time.monotonic() + self._every
 
     def begins(self):
         """Takes that the training begins: from now on a signal waits for the end of its step.
@@ -118,8 +110,8 @@ class Ending:
             self.folder = ""
         elif self.folder and number > 1:
             self.folder = os.path.join(os.environ["MODAK_CHECKPOINTS"], "training-%d" % number)
-        if self.folder and threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, self._told)
+        if self.folder:
+            self.take_signal()
 
     def is_due(self):
         """Whether it is time for a checkpoint."""
@@ -127,11 +119,7 @@ class Ending:
 
     def is_asked(self):
         """Whether the training is to end."""
-        now = time.monotonic()
-        if self.folder and not (self._is_told or self._is_asked) and now >= self._next_look:
-            self._next_look = now + _LOOK
-            self._is_asked = os.path.exists(self._stop)
-        return self._is_told or self._is_asked
+        return bool(self.folder and self.asked())
 
     def saved(self):
         """Takes that a checkpoint was written."""
@@ -139,16 +127,9 @@ class Ending:
 
     def leave(self):
         """Ends the process in the way that has its job run again."""
-        from modak_checkpoint.progress import GOES_ON
-
         sys.stdout.write("modak: the training is stopped, and its state saved\n")
         sys.stdout.flush()
-        sys.exit(128 + signal.SIGTERM if self._is_told else GOES_ON)
-
-    def _told(self, number, _frame):
-        from modak_checkpoint.progress import told
-
-        self._is_told = told(self._process, number, again=self._is_told)
+        progress.leave(self.asked())
 
 
 def _seconds(text):

@@ -7,10 +7,10 @@ from modak_runtime.free_memory import free_memory
 from modak_runtime.steps import length_of
 
 _SHARE = 0.4  # of the memory that is free
-# Those that give the same elements in every epoch, if what they are made of does.
+# How the names begin of those that give the same elements in every epoch, if what they are made of does.
 _STEADY = (
     "BatchDataset", "ParallelBatchDataset", "PrefetchDataset", "TensorSliceDataset", "TensorDataset", "RangeDataset",
-    "MapDataset", "ParallelMapDataset", "ZipDataset", "TakeDataset", "SkipDataset", "OptionsDataset",
+    "Map", "ParallelMap", "ZipDataset", "TakeDataset", "SkipDataset", "OptionsDataset",
     "ConcatenateDataset", "CacheDataset", "FilterDataset", "FixedLengthRecordDataset", "TFRecordDataset",
     "TextLineDataset",
 )  # fmt: skip
@@ -62,9 +62,7 @@ def leave_untuned(backend, report):
 def _unsteady(data):
     """Why a pipeline may give other samples in another epoch; empty where it cannot."""
     name = type(data).__name__.lstrip("_")
-    if name.startswith("ParallelMap") or name.startswith("Map"):
-        name = "MapDataset"
-    if name not in _STEADY and not any(name.startswith(each) for each in _STEADY):
+    if not name.startswith(_STEADY):
         return "the pipeline has a %s, which may give other samples in another epoch" % name
     function = getattr(getattr(data, "_map_func", None), "function", None) or getattr(
         getattr(data, "_predicate", None), "function", None

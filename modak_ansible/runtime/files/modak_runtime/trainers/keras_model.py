@@ -5,14 +5,16 @@ The modules are handed in: they are there when this is imported, and this need n
 
 import functools
 import inspect
+import math
 import sys
 
 from modak_runtime.trainers import keras_epochs, keras_input
+from modak_runtime.trainers.common import guarded
 
 _COMPILERS = {"tensorflow": "xla", "jax": "xla", "torch": "inductor"}
 
 
-def tensorflow_imported(tensorflow, report):
+def tensorflow_imported(tensorflow, report, _steps):
     """Acts as soon as TensorFlow is imported; before 2.0 it has no eager Keras, and nothing is done."""
     wanted = report.planned.get("precision")
     if wanted not in ("tf32", "fp32") or tensorflow.__version__.startswith(("0.", "1.")):
@@ -84,11 +86,7 @@ class _Hooks:
         model.compile, model.fit, model.make_train_function = compile, fit, make_train_function
 
     def _guarded(self, act, *arguments):
-        try:
-            return act(*arguments)
-        except Exception as error:  # the border: the model trains on as the script has it
-            self._report.mistake(act.__name__, error)
-            return None
+        return guarded(self._report, act.__name__, act, *arguments)
 
     # --- compile
 
@@ -181,8 +179,7 @@ class _Hooks:
 
     def _count_weights(self, model):
         weights = getattr(model, "trainable_weights", ())
-        shapes = [tuple(weight.shape) for weight in weights]
-        self._steps.parameters = sum(functools.reduce(lambda a, b: a * int(b), shape, 1) for shape in shapes)
+        self._steps.parameters = sum(math.prod(map(int, weight.shape)) for weight in weights)
 
     def _rescue(self, model, train, iterator):
         """The first step; where the compiler fails, this and all that follow as the script has them.

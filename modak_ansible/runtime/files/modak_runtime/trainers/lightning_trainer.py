@@ -6,6 +6,7 @@ import os
 import sys
 import time
 
+from modak_runtime.report import warn
 from modak_runtime.trainers.common import Ending, Numbers, guarded, prepare
 
 _PAUSE = 5.0  # seconds between two looks at the loss, which may have an accelerator wait
@@ -192,7 +193,7 @@ def _callback(base):
             )
 
         def _save(self, trainer):
-            from modak_checkpoint.store import Store, warn
+            from modak_checkpoint.store import Store
 
             try:
                 self.modak_store = self.modak_store or Store(self.modak_ending.folder)

@@ -186,7 +186,9 @@ class Alive:
         """Ends where one rank is alive, and all others have waited for it for too long."""
         waits = [words.get(rank, {}).get("waits", 0.0) for rank in range(self._world)]
         own = [rank for rank, seconds in enumerate(waits) if not seconds]
-        if len(own) != 1 or min([seconds for seconds in waits if seconds], default=0.0) < self._awaited:
+        if len(own) != 1 or own[0] not in words:  # of one that was never heard of nothing is known
+            return
+        if min([seconds for seconds in waits if seconds], default=0.0) < self._awaited:
             return
         (rank,) = own
         about = (

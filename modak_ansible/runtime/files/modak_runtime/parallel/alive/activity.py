@@ -9,6 +9,8 @@ import sys
 import threading
 import time
 
+from modak_runtime.neighbours import stat_of
+
 # Of a core, and seconds: less is what threads need that look whether all is well, as those of gloo do every 10 ms.
 _SHARE, _SLACK = 0.01, 0.05
 _OURS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -64,16 +66,11 @@ class Activity:
 
 
 def _spent(folder, with_ended):
-    fields = _stat(folder)
+    fields = stat_of(folder)
     seconds = sum(map(int, fields[11 : 15 if with_ended else 13])) / os.sysconf("SC_CLK_TCK")
     with open(folder + "/io") as file:
         counts = dict(line.split(": ") for line in file.read().splitlines())
     return seconds, int(counts["syscr"]) + int(counts["syscw"])
-
-
-def _stat(folder):
-    with open(folder + "/stat") as file:
-        return file.read().rpartition(")")[2].split()  # a name may have anything in it
 
 
 def _started_by(process):
@@ -90,7 +87,7 @@ def _is_held_by_a_disk(process):
     """Whether any thread waits in the kernel for a disk or a file system, which may come back."""
     for each in _started_by(process):
         folder = "/proc/%d/task/" % each
-        if any(_stat(folder + thread)[0] == "D" for thread in os.listdir(folder)):
+        if any(stat_of(folder + thread)[0] == b"D" for thread in os.listdir(folder)):
             return True
     return False
 

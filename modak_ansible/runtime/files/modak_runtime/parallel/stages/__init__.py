@@ -11,6 +11,7 @@ import types
 
 from modak_runtime.parallel import sharded, whole
 from modak_runtime.parallel.stages.call import Pipe, home_of
+from modak_runtime.tensors import size_of
 
 _EVEN = 1.5  # the heaviest stage may have so many times a rank's part before blocks are looked into
 _LOOKS = 5
@@ -74,21 +75,17 @@ def _call_together(pipe, number, module):
 
 def stages(torch, model, world):
     """The parameters of each rank, in the order of the model's layers, as even as can be; fewer where it has fewer."""
-    total = sum(map(_size, model.parameters()))
+    total = sum(map(size_of, model.parameters()))
     best, heaviest = [], 0
     for look in range(_LOOKS):
         limit = total / world / 2**look if look < _LOOKS - 1 else 0
         found = _evenly(list(_layers(torch, model, limit, set())), world)
-        now = max((sum(map(_size, stage)) for stage in found), default=0)
+        now = max((sum(map(size_of, stage)) for stage in found), default=0)
         if len(found) > len(best) or (len(found) == len(best) and now < heaviest):
             best, heaviest = found, now
         if len(best) == world and heaviest <= _EVEN * total / world:
             break
     return best
-
-
-def _size(tensor):
-    return tensor.numel() * tensor.element_size()
 
 
 def _layers(torch, module, limit, seen):
@@ -102,7 +99,7 @@ def _layers(torch, module, limit, seen):
     if not sharded.is_whole(torch, module):
         yield from fresh(module.parameters(recurse=False))
         for child in module.children():
-            if sum(map(_size, child.parameters())) > limit and any(True for _ in child.children()):
+            if sum(map(size_of, child.parameters())) > limit and any(True for _ in child.children()):
                 yield from _layers(torch, child, limit, seen)
             else:
                 yield from fresh(child.parameters())
@@ -112,7 +109,7 @@ def _layers(torch, module, limit, seen):
 
 def _evenly(layers, world):
     """Layers that follow each other in so many groups, of which the heaviest is as light as can be."""
-    sizes = [max(1, sum(map(_size, layer))) for layer in layers]
+    sizes = [max(1, sum(map(size_of, layer))) for layer in layers]
     low, high = max(sizes, default=0), sum(sizes)
     while low < high:
         middle = (low + high) // 2

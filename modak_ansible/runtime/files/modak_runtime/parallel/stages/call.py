@@ -6,7 +6,7 @@ import zlib
 
 from modak_runtime.parallel import sharded
 from modak_runtime.parallel.group import first_line
-from modak_runtime.parallel.split import read_again
+from modak_runtime.parallel.split import shown_as
 from modak_runtime.parallel.stages.look import Buffers, near, still
 from modak_runtime.parallel.stages.placed import Flow, carrier
 from modak_runtime.ranks import PIECES
@@ -114,13 +114,13 @@ class Pipe:
     def _take_functions(self):
         """Has a script's own functions with a backward pass be computed as any operator is."""
         torch, pipe = self.torch, self
-        plain = torch.autograd.Function.apply.__func__
-        known = functools.lru_cache(maxsize=None)(functools.partial(functools.partial, plain))  # or sizes are forgotten
+        plain = functools.partial(vars(torch.autograd.Function)["apply"].__get__, None)  # gives the apply of a kind
+        known = functools.lru_cache(maxsize=None)(plain)  # or sizes are forgotten
 
         def apply(kind, *arguments, **options):
             leaves = torch.utils._pytree.tree_leaves((arguments, options)) if pipe.now is not None else ()
             if not any(isinstance(each, pipe.kind) for each in leaves):
-                return plain(kind, *arguments, **options)
+                return plain(kind)(*arguments, **options)
             if kind.__name__ == "CheckpointFunction":
                 pipe.refuse("checkpoint with use_reentrant=True computes layers again")
             return pipe.now.compute(known(kind), "apply", arguments, options)
@@ -225,7 +225,8 @@ class Call:
             if not ranks.is_compared:
                 sharded.compare_now(ranks)
         split, many = self._pieces(leaves, form) if learns and self._module.training else ((), 1)
-        wanted = [n for n, each in enumerate(leaves) if learns and _is_tensor(torch, each) and each.requires_grad]
+        numbered = enumerate(leaves) if learns else ()
+        wanted = [n for n, each in numbered if isinstance(each, torch.Tensor) and each.requires_grad]
         buffers = Buffers(torch, self._module)
         found, shape = self._through(many, leaves, form, split, wanted)
         buffers.share(pipe)
@@ -243,7 +244,7 @@ class Call:
     def _pieces(self, leaves, form):
         """Which arguments are divided, and into how many pieces: those that have as many rows as the first."""
         torch, pipe = self._torch, self._pipe
-        tensors = {n: each for n, each in enumerate(leaves) if _is_tensor(torch, each) and each.dim()}
+        tensors = {n: each for n, each in enumerate(leaves) if isinstance(each, torch.Tensor) and each.dim()}
         rows = next((len(each) for each in tensors.values()), 0)
         many = min(rows, PIECES * pipe.ranks.model.size)
         homes = {home_of(each) for each in self._module.parameters()} - {None}
@@ -342,23 +343,13 @@ class Call:
         self._made = [(place, (None, edges)) for place, (_, edges) in self._made]
         return found
 
-    @contextlib.contextmanager
     def shown(self, module):
         """Has modules find tensors of stages in the place of their parameters."""
-        kept = [(each, dict(each._parameters)) for each in module.modules()]
-        try:
-            for each, parameters in kept:
-                for name, one in parameters.items():
-                    if one is not None and home_of(one) is not None:
-                        each._parameters[name] = self._shown(one)
-                read_again(each)
-            yield
-        finally:
-            for each, parameters in kept:
-                each._parameters.update(parameters)
-                read_again(each)
+        return shown_as(module, self._shown)
 
     def _shown(self, parameter):
+        if home_of(parameter) is None:
+            return parameter
         if parameter not in self._known:
             pipe, home = self._pipe, home_of(parameter)
             if home == pipe.number:
@@ -429,10 +420,6 @@ class Call:
         held = (torch.cat(found) if is_split else sum(found[1:], found[0])).contiguous()
         pipe.give(held, 0)
         return held
-
-
-def _is_tensor(torch, each):
-    return isinstance(each, torch.Tensor)
 
 
 def _functions(torch):

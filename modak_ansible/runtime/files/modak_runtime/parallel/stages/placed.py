@@ -7,6 +7,8 @@ sent there when it is needed, so that a model's forward may do between its layer
 import functools
 import importlib
 
+from modak_runtime.parallel.parts import is_in_place
+
 # What tells numbers, which all ranks are told by the one that has them.
 _NUMBERS = {"item", "tolist", "numpy", "__bool__", "__int__", "__float__", "__index__", "__complex__", "__array__",
             "__format__", "__repr__", "__str__", "equal", "allclose", "is_nonzero", "__contains__"}  # fmt: skip
@@ -23,12 +25,6 @@ DROPOUTS = ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "
 @functools.lru_cache(maxsize=None)
 def draws(name):
     return any(each in name for each in _DRAWS)
-
-
-@functools.lru_cache(maxsize=None)
-def is_in_place(name):
-    return name == "__setitem__" or (name.startswith("__i") and name.endswith("__") and name not in (
-        "__invert__", "__index__", "__int__")) or (name.endswith("_") and not name.endswith("__"))  # fmt: skip
 
 
 class _Size:

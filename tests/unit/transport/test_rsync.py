@@ -1,0 +1,56 @@
+"""Files reach the place that is meant, whatever its name holds."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import replace
+
+import pytest
+
+from modak_ansible.errors import ModakError
+from modak_ansible.transport.rsync import pull, push, push_below
+from modak_ansible.transport.ssh import Connection
+
+pytestmark = [
+    pytest.mark.component,
+    pytest.mark.skipif(shutil.which("rsync") is None, reason="there is no rsync"),
+]
+
+
+@pytest.fixture
+def connection(tmp_path, monkeypatch):
+    """A target that is this machine, entered by a program that does as ssh does: a shell there reads all words."""
+    program = tmp_path / "bin" / "ssh"
+    program.parent.mkdir()
+    program.write_text('#!/bin/sh\nshift 3\nexec sh -c "$*"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    return Connection("host", tmp_path / "ssh_config")
+
+
+def test_a_target_may_be_an_address_of_ipv6(tmp_path, connection):
+    (tmp_path / "file").write_text("content")
+    push(replace(connection, address="2001:db8::1"), [tmp_path / "file"], str(tmp_path / "there"), print)
+    assert (tmp_path / "there" / "file").read_text() == "content"
+
+
+@pytest.mark.parametrize("name", ["plain", "of a user", "josé", "it's", 'a"b', "$HOME", "a[1]*"])
+def test_a_folder_of_the_target_may_have_any_name(tmp_path, connection, name):
+    there, here = tmp_path / name, tmp_path / "here"
+    there.mkdir()
+    here.mkdir()
+    (here / "of mine").write_text("content")
+    push(connection, [here / "of mine"], str(there), print)
+    push_below(connection, here, ["of mine"], f"{there}/below", print)
+    assert (there / "below" / "of mine").read_text() == "content"
+    pull(connection, str(there), ["of mine", "below/of mine"], tmp_path / "back", print)
+    assert sorted(path.name for path in (tmp_path / "back").rglob("*")) == ["below", "of mine", "of mine"]
+
+
+def test_a_shell_that_greets_whoever_comes_is_told(tmp_path, connection):
+    (tmp_path / "bin" / "ssh").write_text('#!/bin/sh\nshift 3\necho "Welcome to the cluster"\nexec sh -c "$*"\n')
+    (tmp_path / "file").touch()
+    with pytest.raises(ModakError, match="the shell on the target writes text of its own") as caught:
+        push(connection, [tmp_path / "file"], str(tmp_path / "there"), print)
+    assert "~/.bashrc" in caught.value.hint
