@@ -98,7 +98,7 @@ def _traced(planned: Planned, key: str, *, is_quiet: bool) -> Need | None:
     except ModakError as error:
         if error.exit_code != JOB_FAILED:
             raise
-        why = error.message  # to run it again would come to the same
+        why = _last_words(error.message)  # to run it again would come to the same
     else:
         why = "it looks at numbers, or at tensors whose size depends on them"
     need = need_from(DeploymentStore(folder).results, key, planned.plan.training)
@@ -109,6 +109,13 @@ def _traced(planned: Planned, key: str, *, is_quiet: bool) -> Need | None:
     need = need.model_copy(update={"epochs": _default_epochs(planned)})
     note_need(planned.state, need)
     return need
+
+
+def _last_words(message: str) -> str:
+    """What the script ended with, of what is told of its end: the last line that it wrote, where it wrote any."""
+    lines = message.splitlines()
+    wrote = [line.strip() for line in lines if line.strip().startswith("| ")]
+    return wrote[-1].removeprefix("| ").strip() if wrote else lines[0]
 
 
 def _in_place_of_trace(asked: PlanOptions, *, is_quiet: bool) -> TimedSteps:
