@@ -93,7 +93,7 @@ generate: $(READY)
 MEMORY = $(shell [ -w /dev/shm ] && [ "$$(df -Pk /dev/shm | awk 'END { print $$4 }')" -gt 1000000 ] && echo /dev/shm)
 
 unit: $(READY)
-	PYTEST_DEBUG_TEMPROOT=$(MEMORY) .venv/bin/pytest -q -n auto --durations=10 -m "not component and not thorough" tests/unit
+	PYTEST_DEBUG_TEMPROOT=$(MEMORY) .venv/bin/pytest -q -o tmp_path_retention_count=1 -n auto --durations=10 -m "not component and not thorough" tests/unit
 
 # Those of the unit tests that start processes: bash, Python, ssh to nowhere.
 component: $(READY)

@@ -116,6 +116,8 @@ def _opens(node: ast.AST) -> TypeGuard[ast.Call]:
 
 
 def _is_of_system(path: Path) -> bool:
+    if path.is_relative_to("/dev/shm/") and path != Path("/dev/shm"):  # noqa: S108 - files in memory, as people copy data to
+        return False
     return any(path.is_relative_to(system) for system in _SYSTEM) or path in (Path(path.anchor), Path("/tmp"))  # noqa: S108
 
 

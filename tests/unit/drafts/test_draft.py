@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ast
 import json
+import os
+import tempfile
+from pathlib import Path
 
 import pytest
 import yaml
@@ -955,6 +958,17 @@ def test_settings_that_a_script_executes_say_where_it_reads_and_writes(project):
     assert "data/small/train.bin" in draft.files
     assert not any("large" in each or each == "data" for each in draft.files)
     assert draft_of(project / "plain.py").outputs == ["out/last.pt"]
+
+
+@pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="there are no files in memory here")
+def test_what_lies_in_memory_is_the_users(project):
+    """Data is copied there to be read fast; all else in /dev is a device."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        Path(folder, "rows.csv").write_text("1,2\n")
+        script = project / "main.py"
+        script.write_text(f"rows = open('{folder}/rows.csv')\nopen('/dev/null')\nopen('/dev/no-such-device')\n")
+        (note,) = draft_of(script).notes
+        assert f"it names {folder}/rows.csv (main.py:1), which stays here" in note
 
 
 def test_what_the_source_names_elsewhere_is_laid_there_or_told(project, tmp_path):
