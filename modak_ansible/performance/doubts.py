@@ -157,7 +157,11 @@ def doubts_of(run: Run, question: Question) -> tuple[str, ...]:
     ]
     if missing:
         cure = "" if work.gflop_per_sample or run.reference else _CURES.get(run.facts.framework, "")
-        cure = "; its trace does not tell, and modak trace --steps times some" if cure and question.is_traced else cure
+        cure = (
+            "; its trace does not tell, and modak trace --steps times some of its steps"
+            if cure and question.is_traced
+            else cure
+        )
         found.append(f"how long it trains is not known: the work says nothing of its {', '.join(missing)}{cure}")
     if run.reference is None and run.peak is None:
         found.append("the peak of the target is not known")

@@ -67,3 +67,19 @@ def test_the_job_tunes_and_trains(mnist_project: Project) -> None:
     assert len(read_records(mnist_project.path / ".modak" / "records" / "jobs.jsonl")) == 1
     assert len(read_records(mnist_project.path / ".modak" / "records" / "tuning.jsonl")) > len(trials)
     assert modak("undeploy", found["deployment"], cwd=mnist_project.path).returncode == 0
+
+
+def test_steps_are_timed_and_plans_go_by_them(mnist_project: Project) -> None:
+    mnist_project.training.update(optimisation={"input": "memory"})
+    mnist_project.write()
+    done = modak("trace", mnist_project.path, "--steps", "--json", cwd=mnist_project.path, timeout=900)
+    assert done.returncode == 0, done.stderr
+    timed = json.loads(done.stdout)
+    assert timed["low"] <= timed["seconds"] <= timed["high"] < 60 < timed["memory"]
+    assert (timed["batch_size"], timed["epochs"]) == (128, None)  # one epoch was asked for
+    done = modak("plan", mnist_project.path, "--json", cwd=mnist_project.path)
+    assert done.returncode == 0, done.stderr
+    chosen = next(each for each in json.loads(done.stdout)["candidates"] if each["chosen"])["prediction"]
+    assert chosen["known"]
+    assert chosen["doubts"][0].startswith(f"by {timed['count']} steps of it, timed on ")
+    assert chosen["parts"]["start"]["middle"] == pytest.approx(timed["start"], rel=0.01)

@@ -97,7 +97,9 @@ def test_whoever_was_traced_is_not_told_to_trace(model):
         return [each for each in model.predict(question(work=Work(), **more)).doubts if "how long it trains" in each]
 
     assert doubts()[0].endswith("; modak trace finds what the script says of it")
-    assert doubts(is_traced=True)[0].endswith("batch size; its trace does not tell")
+    assert doubts(is_traced=True)[0].endswith(
+        "; its trace does not tell, and modak trace --steps times some of its steps"
+    )
 
 
 def test_a_compiler_that_does_not_pay_for_itself_is_a_loss(model):
