@@ -12,7 +12,6 @@ from modak_ansible.model.plan import Layer, LayerKind, PlannedImage, digest_of
 from modak_ansible.model.request import GivenImage
 from modak_ansible.model.target import Target
 from modak_ansible.recipes import apptainer
-from modak_ansible.recipes.environment import environment_script
 from modak_ansible.recipes.libraries.place import PYTHON
 from modak_ansible.schedulers.containers import CONTAINER_RUNTIMES, ContainerRuntime
 
@@ -238,5 +237,7 @@ def _requirements_layers(
 def _environment_layer(
     entry: Entry, requirements: tuple[str, ...], catalogue: Catalogue, locked: tuple[str, ...]
 ) -> Layer:
+    from modak_ansible.recipes.environment import environment_script  # noqa: PLC0415 - few plans need it, and its probe takes a while to import
+
     script = environment_script(entry, requirements, catalogue.bases[entry.base].python, locked)
     return _layer(entry.name, script, None, ".venv", "venv")

@@ -20,6 +20,8 @@ _VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
 _OPTION = r"[A-Za-z0-9][A-Za-z0-9_.-]*"
 _CONSTRAINT = r"[A-Za-z0-9_.:=+&|*()\[\]-]{1,500}"
 _VERSION = r"\d+(\.\d+)*"
+# Of most ranges nobody needs a library, whose import takes a hundredth of a second, to see that they are such.
+_RANGE = r"(>=|<=|<|>|==|!=|~=\d+\.)\d+(\.\d+)*(, *(>=|<=|<|>|==|!=|~=\d+\.)\d+(\.\d+)*)*"
 _RESOURCE = r"[A-Za-z][A-Za-z0-9_.-]*(:[A-Za-z0-9_.-]+){0,2}"
 _GPU_REQUEST = r"[A-Za-z0-9_=:,.{}/-]+"
 _URL = r"(https?|file)://[^\s\"'`$;\\<>|&]+"
@@ -217,7 +219,7 @@ def script_problem(path: PurePosixPath) -> str:
 
 def version_problem(text: str) -> str:
     """What is wrong with a version or a range of versions."""
-    if _is(_VERSION, text):
+    if _is(_VERSION, text) or _is(_RANGE, text):
         return ""
     from packaging.specifiers import InvalidSpecifier, SpecifierSet  # noqa: PLC0415 - slow to import, and seldom needed
 
