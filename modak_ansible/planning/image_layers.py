@@ -237,7 +237,7 @@ def _requirements_layers(
 def _environment_layer(
     entry: Entry, requirements: tuple[str, ...], catalogue: Catalogue, locked: tuple[str, ...]
 ) -> Layer:
-    from modak_ansible.recipes.environment import environment_script  # noqa: PLC0415 - few plans need it, and its probe takes a while to import
+    from modak_ansible.recipes.environment import environment_script  # noqa: PLC0415 - slow to import, and seldom needed
 
     script = environment_script(entry, requirements, catalogue.bases[entry.base].python, locked)
     return _layer(entry.name, script, None, ".venv", "venv")
