@@ -133,7 +133,7 @@ def _timed(planned: Planned, key: str, *, is_quiet: bool) -> TimedSteps:
         ModakError: there were none.
     """
     from modak_ansible.commands.plan.tune import deployed
-    from modak_ansible.planning.timing import SECONDS, note_steps, timed_from
+    from modak_ansible.planning.timing import SECONDS, known_steps, note_steps, timed_from
     from modak_ansible.stages.jobs.applied import report_of
     from modak_ansible.stages.jobs.record import job_record
 
@@ -148,8 +148,9 @@ def _timed(planned: Planned, key: str, *, is_quiet: bool) -> TimedSteps:
             f"no two steps of it were counted in {SECONDS} s",
             hint=f"what it wrote is in {store.results}; run it once, and its results say how long it took",
         )
-    if timed.epochs is None:
-        timed = timed.model_copy(update={"epochs": _default_epochs(planned)})
+    before = known_steps(planned.state).get((timed.key, timed.address))
+    if timed.epochs is None:  # they were said, be it by what was timed before
+        timed = timed.model_copy(update={"epochs": _default_epochs(planned) or (before and before.epochs)})
     note_steps(planned.state, timed)
     return timed
 
@@ -172,7 +173,7 @@ def _text_of_steps(timed: TimedSteps) -> str:
     from modak_ansible.model.measured.finished_run import THRESHOLD
     from modak_ansible.model.quantities import counted, format_size
 
-    step = f"{timed.seconds * 1e3:.4g} ms (10 to 90 %: {timed.low * 1e3:.4g} to {timed.high * 1e3:.4g})"
+    step = f"{timed.seconds * 1e3:.4g} ms on average (10 to 90 %: {timed.low * 1e3:.4g} to {timed.high * 1e3:.4g})"
     of = f" of {counted(timed.batch_size, 'sample')}" if timed.batch_size else ""
     busy = timed.foreign_cores or 0.0
     lines = [

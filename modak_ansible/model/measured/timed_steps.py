@@ -14,7 +14,7 @@ class TimedSteps(Model):
     training: str = Field(description="its name, for people")
     date: str = Field(description="when they were made, UTC, ISO 8601")
     count: int = Field(ge=2)
-    seconds: float = Field(gt=0, description="of one in the middle, without the first")
+    seconds: float = Field(gt=0, description="of one on average without the first, with what lies between epochs")
     low: float = Field(gt=0, description="a tenth of the steps took less")
     high: float = Field(gt=0, description="a tenth of the steps took more")
     start: float = Field(ge=0, description="from the start of the process to the end of the first step")

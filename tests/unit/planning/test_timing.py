@@ -13,7 +13,7 @@ from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.store.project import blueprint_state
 
 STEPS = {
-    "count": 300, "median_seconds": 0.2, "p10_seconds": 0.19, "p90_seconds": 0.22, "to_first_step_seconds": 9.0,
+    "count": 301, "all_seconds": 60.0, "median_seconds": 0.19, "p10_seconds": 0.19, "p90_seconds": 0.22, "to_first_step_seconds": 9.0,
     "batch_size": 10, "samples": 1000, "epochs": 4, "parameters": None, "foreign_cores": 0.1, "trial": True,
 }  # fmt: skip
 RECORD = Record(
@@ -54,7 +54,7 @@ def test_what_a_job_made_is_known_from_then_on(blueprint, plan):
     assert asked.timed == found
     predicted = plan_blueprint(blueprint.service, Inputs()).plan.candidates[0].prediction
     assert predicted is not None
-    assert any(doubt.startswith("by 300 steps of it, timed on ") for doubt in predicted.doubts)
+    assert any(doubt.startswith("by 301 steps of it, timed on ") for doubt in predicted.doubts)
 
 
 def test_steps_of_another_target_are_not_its_own(blueprint, plan):
@@ -66,7 +66,7 @@ def test_steps_of_another_target_are_not_its_own(blueprint, plan):
 
 
 @pytest.mark.parametrize(
-    "report", [None, {}, {"steps": None}, {"steps": {**STEPS, "count": 1, "median_seconds": None}}, {"steps": {}}]
+    "report", [None, {}, {"steps": None}, {"steps": {**STEPS, "count": 1, "all_seconds": 0.0}}, {"steps": {}}]
 )
 def test_too_few_steps_are_none(report, plan):
     assert timed_from(RECORD, report, "key", plan) is None
