@@ -192,10 +192,12 @@ class Connection:
         for pattern, words, hint in _REASONS:
             if re.search(pattern, matched, re.IGNORECASE):
                 return TargetUnreachable(f"{self.address} {words}", hint=hint.replace("HOST", self.address))
-        hint = f"try it by hand: ssh -F {self.config} {self.address}"
+        hint = f"try it by hand: ssh -t -F {self.config} {self.address}"
         return TargetUnreachable(f"{self.address} cannot be entered: {last_line(said)}", hint=hint)
 
 
+# An option of ssh's configuration; OpenSSH before 7.6 does not know it.
+_REMOTE_COMMAND = re.compile(r"^[ \t]*RemoteCommand[ \t=]", re.IGNORECASE | re.MULTILINE)
 # The ways that a host offers to whom it does not let in.
 _REFUSED = re.compile(r"Permission denied \(([a-z][\w,@.-]+)\)")
 _REASONS = (
@@ -330,7 +332,7 @@ def _configuration(
         # what the user has run there by hand, such as tmux, would come in place of our commands
         "    RequestTTY no",
         *(
-            ["    RemoteCommand none"] if "remotecommand" in _own_configuration().lower() else []
+            ["    RemoteCommand none"] if _REMOTE_COMMAND.search(_own_configuration()) else []
         ),  # OpenSSH 7.6 or later
         f"    ConnectTimeout {_CONNECT_SECONDS}",
         "    ServerAliveInterval 15",

@@ -263,8 +263,9 @@ def _in_zip(path: Path) -> Iterator[tuple[Member, Open]]:
     with zipfile.ZipFile(path) as archive:
         for member in archive.infolist():
             mode = member.external_attr >> 16
-            # some of Windows' own programs write its separator
-            said = member.filename.replace("\\", "/") if member.create_system == _WINDOWS else member.filename
+            said = member.filename
+            if member.create_system == _WINDOWS and "/" not in said:  # some of its own programs write its separator
+                said = said.replace("\\", "/").lstrip("/")
             name = _checked(path, said)
             if said.endswith("/"):
                 continue

@@ -20,7 +20,7 @@ _RISING = (
     "acc", "f1", "auc", "bleu", "rouge", "r2", "precision", "recall", "iou", "dice", "score", "reward", "return",
     "per_second", "throughput", "correct", "win",
 )  # fmt: skip
-_FALLING = re.compile(r"loss|error|(?<![a-z])err(?![a-z])")
+_WORD = re.compile(r"[A-Z]*[a-z]+|[A-Z]+")  # of a name such as valErr_top1
 
 
 @dataclass
@@ -82,7 +82,9 @@ class Curves:
 def is_rising(name: str) -> bool:
     """Whether more of it is better, by its name; not of a loss or an error, whatever else is in the name."""
     lowered = name.lower()
-    return any(word in lowered for word in _RISING) and not _FALLING.search(lowered)
+    words = (word.lower() for word in _WORD.findall(name))
+    falls = "loss" in lowered or "error" in lowered or any(word.endswith(("err", "errs")) for word in words)
+    return any(word in lowered for word in _RISING) and not falls
 
 
 def read_curves(folder: Path, paths: Iterable[str], most: int = 0) -> Curves:

@@ -223,14 +223,14 @@ def test_zips(tmp_path, out):
 def test_a_zip_of_windows_has_its_folders(tmp_path, out):
     path = tmp_path / "x.zip"
     with zipfile.ZipFile(path, "w") as made:
-        for name in ("a\\", "a\\b.jpg", "c.jpg"):
+        for name in ("a\\", "a\\b.jpg", "\\a\\f.jpg", "c.jpg", "a/b\\c.jpg"):
             info = zipfile.ZipInfo(name)
             info.create_system = 0
             made.writestr(info, b"x" * (not name.endswith("\\")))
         info = zipfile.ZipInfo("d\\e")
         info.create_system = 3  # where it is a letter as others are
         made.writestr(info, b"x")
-    assert unpack(path, out, 10**9) == {"a/b.jpg": 1, "c.jpg": 1, "d\\e": 1}
+    assert unpack(path, out, 10**9) == {"a/b.jpg": 1, "a/f.jpg": 1, "c.jpg": 1, "a/b\\c.jpg": 1, "d\\e": 1}
 
 
 def test_an_encrypted_zip_is_told_before_anything_is_sent(tmp_path, out):

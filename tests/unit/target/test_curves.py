@@ -263,6 +263,10 @@ def test_what_hugging_face_tells_twice_is_told_once(tmp_path):
         ("score_error", False),
         ("acc_err", False),
         ("preferred_accuracy", True),
+        ("scoreErr", False),
+        ("valErrAcc", False),
+        ("top1_errs", False),
+        ("f1Score", True),
     ],
 )
 def test_more_is_better_of_some(name, expected):

@@ -193,6 +193,14 @@ def test_what_the_user_runs_there_by_hand_is_not_run(tmp_path):
     assert "requesttty false" in asked.stdout
 
 
+def test_an_option_that_old_clients_do_not_know_is_written_where_it_is_needed_alone(tmp_path):
+    own = tmp_path / "home" / ".ssh" / "config"
+    own.parent.mkdir(parents=True)
+    own.write_text("# RemoteCommand tmux attach\nHost *\n    Port 22\n")
+    made = connect(target(), tmp_path / "testbed", tmp_path, tmp_path)
+    assert "RemoteCommand" not in Path(made.config).read_text()
+
+
 @pytest.mark.parametrize(
     "name", ['k"\nProxyCommand touch canary\n#', "k\nProxyCommand touch canary", "${HOME}", "a\\b"]
 )
