@@ -149,10 +149,18 @@ class Draft:
             dataset_bytes=request.data_bytes,
         )
 
+    @property
+    def partition_name(self) -> str | None:
+        """The partition that the job is sent to; None for the scheduler's own choice."""
+        request = self.request
+        return self.partition.name if self.partition else request.resources.partition or request.target.site.partition
+
     def _timed(self) -> TimedSteps | None:
-        """Steps that were made on the target, with what the script has by itself among their settings."""
+        """Steps that were made in the job's partition, with what the script has by itself among their settings."""
         timed = self.request.timed
-        return timed.model_copy(update={"settings": {**self.own, **timed.settings}}) if timed and self.own else timed
+        if timed is None or timed.partition != self.partition_name:
+            return None
+        return timed.model_copy(update={"settings": {**self.own, **timed.settings}}) if self.own else timed
 
 
 class Between(TypedDict):

@@ -64,11 +64,15 @@ class Coverage:
     def timed(self, run: Run, question: Question) -> Seen:
         """Of one run of a training whose steps were timed on the target: only what is other than there counts."""
         assert run.reference is not None  # noqa: S101 - the caller's to see to
-        timed, there = run.reference.timed, run.reference.run
-        seen = self.difference(there, run, run.reference.question, question)
+        timed, there, old = run.reference.timed, run.reference.run, run.reference.question
+        is_same = (run.facts, run.batch, question.settings) == (there.facts, there.batch, old.settings)
+        if is_same and processes_of(question) == 1:
+            seen = Seen((), (), 1)
+        else:
+            seen = self.difference(there, run, old, question)
         by = f"by {counted(timed.count, 'step')} of it, timed on {timed.target} on {timed.date[:10]}"
         law = (LAW,) if processes_of(question) > 1 and not seen.unknown else ()
-        return Seen(seen.unknown, (by, *law), 1 if run.facts == there.facts else seen.records)
+        return Seen(seen.unknown, (by, *law), seen.records)
 
     def has_entry(self, entry: str) -> bool:
         """Whether a build was measured at all."""
@@ -100,9 +104,10 @@ class Coverage:
         if one.work.batch_size != other.work.batch_size:
             unknown.append("no record of the same work with another batch size")
         is_by_law = not wait_alike(old, new)
-        if is_by_law or (old.nodes, old.processes_per_node) != (new.nodes, new.processes_per_node):
+        is_as_many = (old.nodes, old.processes_per_node) == (new.nodes, new.processes_per_node)
+        if is_by_law or not is_as_many:
             unknown += filter(None, (why_unknown(one, old), why_unknown(other, new)))
-        if before == after and old.settings != new.settings and not (is_by_law or unknown):
+        if before == after and old.settings != new.settings and is_as_many and not (is_by_law or unknown):
             unknown.append("the model does not tell them apart")
         of_all = 0 if is_by_law else self._counts.get(f"framework {after.framework}", 0)
         records = min(counts) if counts else of_all

@@ -130,6 +130,8 @@ class PerformanceModel:
             return factor
         if run.peak and there.peak:
             factor *= there.peak / run.peak
+        elif run.facts.threads and there.facts.threads:
+            factor *= there.facts.threads / run.facts.threads
         new, old = (regression.mean(self._of_step(regression, each.facts)) for each in (run, there))
         return factor * exp(new - old)
 
@@ -215,7 +217,8 @@ class PerformanceModel:
             return parts
         before = [self._besides_steps(name, self.regressions[name], run.reference.run.facts) for name in names]
         longer = sum(part.seconds - old.seconds for part, old in zip(parts, before, strict=True))
-        seconds = max(run.reference.timed.start + longer, _LEAST_START)
+        timed = run.reference.timed
+        seconds = max(timed.start - timed.seconds + longer, _LEAST_START)  # the first step is among the training's
         return [
             part._replace(seconds=seconds, reference=old.vector)
             for part, old in zip(parts, before, strict=True)

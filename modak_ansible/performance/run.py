@@ -18,6 +18,7 @@ from modak_ansible.performance.stored import Machine
 
 # Between peaks of a core as they are measured at different hours and with others beside them.
 _ALIKE_PEAKS = 1.5
+_OF_USERS = ("given", "")  # origins of images that the user gives: what was timed in one is about that one
 # What a work of one name has in common.
 _OF_WORKLOAD = (
     "gflop_per_sample",
@@ -86,7 +87,7 @@ class Runs:
             size = work.batch_size if question.shares_batch else batch * sharing
             whole = work.samples / (size or batch)
             # what is evaluated each process sees, and it is the forward pass, a third of a step's computing
-            evaluated = (work.evaluated or 0) / (3 * batch)
+            evaluated = 0.0 if _timed_with_all(question, whole) else (work.evaluated or 0) / (3 * batch)
             steps = work.epochs * (max(1.0, whole if sharing == 1 else ceil(whole)) + evaluated)
         return Run(facts, work, peak, peak_of, steps, machine, batch, self._reference(question))
 
@@ -96,7 +97,9 @@ class Runs:
         if timed is None:
             return None
         alone = {"nodes": 1, "processes_per_node": 1, "shares_batch": False, "gathers": False, "copies": 1}
-        had = timed.model_dump(include={"entry", "version", "settings", "container", "threads"})
+        had = timed.model_dump(include={"settings", "container", "threads"})
+        if question.origin not in _OF_USERS and timed.entry != question.entry:
+            had |= {"entry": timed.entry, "version": timed.version}
         work = question.work.model_copy(update={"batch_size": timed.batch_size or question.work.batch_size})
         there = question.model_copy(update={**alone, **had, "split": None, "work": work, "timed": None})
         return Reference(timed, there, self.of(there))
@@ -139,6 +142,11 @@ class Runs:
         """What a machine without records is called; not as one that has some."""
         name = question.accelerator or (question.processor and called(question.processor, question.architecture))
         return f"another {name}" if name in self._machines else name
+
+
+def _timed_with_all(question: Question, steps: float) -> bool:
+    """Whether the steps that were timed are more than an epoch's, so that what lies between two is in their mean."""
+    return question.timed is not None and question.timed.count > steps
 
 
 def _may_be_called(machine: Machine, question: Question) -> bool:

@@ -58,7 +58,7 @@ def _asked(draft: Draft) -> PlannedJob:
         threads=draft.threads,
         memory=resources.memory,
         accelerators=resources.accelerators,
-        partition=draft.partition.name if draft.partition else resources.partition or target.site.partition,
+        partition=draft.partition_name,
         account=account_of(request),
         exclusive=resources.exclusive,
         walltime=resources.walltime,

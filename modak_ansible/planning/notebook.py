@@ -75,6 +75,7 @@ def notebook_for(request: Request, idle: int) -> Request:
             "search": None,
             "parallelism": None,
             "need": None,
+            "timed": None,
         }
     )
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from modak_ansible.allocation.allocate import allocate
 from modak_ansible.errors import ModakError
 from modak_ansible.model.measured.timed_steps import TimedSteps
 from modak_ansible.model.request import Request
@@ -19,12 +21,23 @@ if TYPE_CHECKING:
     from modak_ansible.model.measured.record import Record
     from modak_ansible.model.plan import Plan
 
+_WHEN = "MODAK_TIMED_AT"
 STEPS, SECONDS = 300, 240  # whichever is over first; the latter from the start of the process on
 
 
 def timing_alone(request: Request) -> Request:
-    """A request for nothing but some steps of another one's training, by one process, as a deployment of its own."""
-    return short_job(request, ("MODAK_TRIAL_STEPS", str(STEPS)), ("MODAK_TRIAL_SECONDS", str(SECONDS)))
+    """A request for nothing but some steps of another one's training, by one process, as a deployment of its own.
+
+    Whoever asks again wants them to be made again, so that each such job is another one.
+
+    Raises:
+        CannotPlan: the request asks for what its target does not have.
+    """
+    cores = allocate(request).layout.cores  # each of several processes has no more
+    alone = short_job(
+        request, ("MODAK_TRIAL_STEPS", str(STEPS)), ("MODAK_TRIAL_SECONDS", str(SECONDS)), (_WHEN, f"{time.time():.0f}")
+    )
+    return alone.model_copy(update={"resources": alone.resources.model_copy(update={"cores_per_process": cores})})
 
 
 def timed_from(record: Record, report: Mapping[str, Any] | None, key: str, plan: Plan) -> TimedSteps | None:
@@ -39,15 +52,17 @@ def timed_from(record: Record, report: Mapping[str, Any] | None, key: str, plan:
     steps = report.get("steps") if report else None
     if not report or not isinstance(steps, dict):
         return None
-    count, all_seconds = steps.get("count") or 0, steps.get("all_seconds")
-    of = {"low": "p10", "high": "p90", "start": "to_first_step"}
+    of = {"seconds": "mean", "low": "p10", "high": "p90", "start": "to_first_step"}
     counted = ("count", "batch_size", "samples", "parameters", "foreign_cores")
     about = {
-        # the middle one knows nothing of what an epoch begins and ends with
-        "seconds": all_seconds / (count - 1) if count > 1 and all_seconds else None,
         **{name: steps.get(f"{whole}_seconds") for name, whole in of.items()},
         **{name: steps.get(name) for name in counted},
-        **record.model_dump(include={"date", "entry", "version", "settings"}),
+        "date": record.date,
+        "entry": plan.image.entry,
+        "version": record.version,
+        # as they were planned: what the runtime did not apply, it does not apply in the next job either
+        "settings": next((each.settings for each in plan.candidates if each.chosen), {}),
+        "partition": plan.job.partition,
         "key": key,
         "target": plan.target.name,
         "address": plan.target.address,

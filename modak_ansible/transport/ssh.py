@@ -331,9 +331,7 @@ def _configuration(
         "    BatchMode yes",
         # what the user has run there by hand, such as tmux, would come in place of our commands
         "    RequestTTY no",
-        *(
-            ["    RemoteCommand none"] if _REMOTE_COMMAND.search(_own_configuration()) else []
-        ),  # OpenSSH 7.6 or later
+        *(["    RemoteCommand none"] if _REMOTE_COMMAND.search(_own_configuration()) else []),  # OpenSSH 7.6 or later
         f"    ConnectTimeout {_CONNECT_SECONDS}",
         "    ServerAliveInterval 15",
         "    ServerAliveCountMax 4",

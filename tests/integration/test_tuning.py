@@ -83,4 +83,4 @@ def test_steps_are_timed_and_plans_go_by_them(mnist_project: Project) -> None:
     chosen = next(each for each in json.loads(done.stdout)["candidates"] if each["chosen"])["prediction"]
     assert chosen["known"]
     assert chosen["doubts"][0].startswith(f"by {timed['count']} steps of it, timed on ")
-    assert chosen["parts"]["start"]["middle"] == pytest.approx(timed["start"], rel=0.01)
+    assert chosen["parts"]["start"]["middle"] == pytest.approx(timed["start"] - timed["seconds"], rel=0.01)

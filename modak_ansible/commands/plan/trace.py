@@ -47,6 +47,7 @@ def command(
         change = Tracing(timing_alone)
         planned = _planned(asked, change)
         _check_counted(planned.plan)
+    show_warnings(planned.warnings)
     if dry_run:
         about = {
             "training": planned.plan.training,
@@ -66,9 +67,7 @@ def command(
 def _planned(asked: PlanOptions, change: Tracing) -> Planned:
     from modak_ansible.planning.service import plan_blueprint
 
-    planned = plan_blueprint(find_blueprint(asked.blueprint), asked.given, asked.training, change=change)
-    show_warnings(planned.warnings)
-    return planned
+    return plan_blueprint(find_blueprint(asked.blueprint), asked.given, asked.training, change=change)
 
 
 def _check_counted(plan: Plan) -> None:

@@ -11,6 +11,7 @@ class TimedSteps(Model):
     key: str = Field(description="of the script, its files and arguments, and of what it runs in")
     target: str = Field(description="the target's name")
     address: str = Field(description="the target's")
+    partition: str | None = Field(default=None, description="that they ran in; None where there are none")
     training: str = Field(description="its name, for people")
     date: str = Field(description="when they were made, UTC, ISO 8601")
     count: int = Field(ge=2)
@@ -24,8 +25,8 @@ class TimedSteps(Model):
     parameters: int | None = Field(default=None, ge=1, description="trainable ones")
     memory: int | None = Field(default=None, description="bytes that the process had resident at most")
     foreign_cores: float | None = Field(default=None, description="cores that others kept busy meanwhile")
-    entry: str = Field(description="of the catalogue; empty for an image that the user gives")
+    entry: str = Field(description="of the catalogue, or the address of an image that the user gives")
     version: str = Field(description="of the framework")
-    settings: dict[str, str] = Field(default={}, description="what differed from the stock run, as it was applied")
+    settings: dict[str, str] = Field(default={}, description="what differed from the stock run, as it was planned")
     container: bool
     threads: int

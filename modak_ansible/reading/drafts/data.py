@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatch
+from glob import escape
 from pathlib import Path, PurePosixPath
 from typing import TypeGuard
 
@@ -59,7 +60,7 @@ def read_by(
         inside = below(value)
         if not path or not exists(path) or OF_OUTPUT.search(name.replace("-", "_")):
             continue
-        if not (path.is_dir() and inside in outputs):  # what earlier runs wrote; a file may be gone on with
+        if not (path.is_dir() and escape(inside) in outputs):  # what earlier runs wrote; a file may be gone on with
             found.setdefault(path, Read(path, inside, name))
     held = {name.replace("-", "_"): value for name, value in options.items()}
     for name, tree in trees.items():
@@ -205,7 +206,7 @@ def _is_path(text: str) -> bool:
 
 
 def _is_written(inside: str, outputs: Sequence[str]) -> bool:
-    return any(fnmatch(inside, output) or output.startswith(f"{inside}/") for output in outputs)
+    return any(fnmatch(inside, output) or output.startswith(f"{escape(inside)}/") for output in outputs)
 
 
 def _is_code(path: Path, folder: Path, trees: Mapping[str, ast.Module]) -> bool:

@@ -106,7 +106,11 @@ def draft_of(script: Path, words: Sequence[str] = (), *, folder: Path | None = N
     try:
         return _Drafting(script, words, folder or script.parent, framework).draft
     except RecursionError as error:
-        raise BrokenScript("it is nested too deeply to be read", location=Location(str(script))) from error
+        raise BrokenScript(
+            "it, or a file that it imports, is nested too deeply to be read",
+            hint="mend it first",
+            location=Location(str(script)),
+        ) from error
 
 
 class _Drafting:
@@ -282,7 +286,10 @@ class _Drafting:
         inside = read.inside
         if not inside:
             return bool(read.word or self._hydra or not self.draft.words)
-        is_written = any(output == inside or output.startswith(f"{inside}/") for output in self.draft.outputs)
+        names = {inside, escape(inside)}  # hydra's own folders are outputs as they are
+        is_written = any(
+            output == name or output.startswith(f"{name}/") for output in self.draft.outputs for name in names
+        )
         return not is_written and not mount_problem(inside) and is_much(read.path)
 
     def _dataset(self, place: Path, source: str = "", mount_as: str = "", option: str = "") -> str:

@@ -88,3 +88,13 @@ def test_a_name_with_the_signs_of_a_pattern_is_brought_back_by_that_name(script)
     (output,) = set(draft_of(script("open(f'fold[{number}] a?.csv', 'w')")).outputs) - {"a.pt"}
     assert fnmatchcase("fold[3] a?.csv", output)
     assert not fnmatchcase("fold3 ab.csv", output)
+
+
+def test_what_earlier_runs_wrote_below_such_a_name_is_neither_brought_nor_sent(script):
+    path = script("import os, torch\nos.makedirs('runs[a]', exist_ok=True)\ntorch.save({}, 'runs[a]/last.pt')")
+    (path.parent / "runs[a]").mkdir()
+    for number in range(600):
+        (path.parent / "runs[a]" / f"{number}.pt").write_text("x")
+    draft = draft_of(path)
+    assert draft.data == []
+    assert not any("runs" in each for each in draft.files or ())

@@ -40,7 +40,7 @@ def test_a_training_takes_as_long_as_its_steps_wherever_it_is(model, place):
     found = model.predict(question(**place))
     assert found.known
     assert found.parts["training"].middle == pytest.approx(500 * 0.2)
-    assert found.parts["start"].middle == pytest.approx(9.0)
+    assert found.parts["start"].middle == pytest.approx(9.0 - 0.2)  # the first step is among the training's
     assert "first_step" not in found.parts  # the start has it
     assert found.doubts == ("by 300 steps of it, timed on cluster on 2026-11-27",)
     assert found.core_hours == pytest.approx(found.seconds.middle / 3600)
@@ -112,3 +112,39 @@ def test_its_answers_are_kept_apart_from_those_of_other_steps(model):
     faster = {"settings": {"allocator": "tcmalloc"}}
     gains = [model.gain(each, each.model_copy(update=faster)).ratio.middle for each in (fast, slow, fast)]
     assert gains[0] == gains[2] < gains[1]  # the start is a larger part of the shorter one
+
+
+@pytest.mark.parametrize("settings", [{"optimizer_step": "fused"}, {"nobody": "knows"}])
+def test_the_same_configuration_is_known_whatever_it_has(model, settings):
+    assert model.predict(question(timed=timed(settings=settings), settings=settings)).known
+
+
+def test_an_accelerator_without_records_is_known_as_it_was_timed(model):
+    assert model.predict(question(accelerator="NVIDIA H100")).known
+    assert not model.predict(question(accelerator="NVIDIA H100", settings={"precision": "bf16"})).known
+
+
+@pytest.mark.parametrize(("entry", "origin"), [("image-0123456789ab", "given"), ("", "")])
+def test_what_was_timed_in_an_image_of_the_user_s_is_about_that_image(model, entry, origin):
+    steps = timed(entry="docker://registry.example/mine:1", version="2.9.1")
+    found = model.predict(question(timed=steps, entry=entry, origin=origin, version=""))
+    assert found.known
+    assert found.parts["training"].middle == pytest.approx(100)
+
+
+def test_fewer_threads_take_longer_also_where_no_peak_is_known(model):
+    asked = question(timed=timed(threads=8), **ELSEWHERE)
+    assert model.predict(asked).parts["training"].middle > 400
+
+
+def test_several_processes_with_a_batch_each_are_none_that_the_model_cannot_tell_apart(model):
+    work = Work(samples=1000, epochs=5, batch_size=10, parameters=1_000_000)
+    found = model.predict(question(work=work, nodes=2, latency=50.0, bandwidth=1.0))
+    assert found.known, found.doubts
+
+
+@pytest.mark.parametrize(("count", "evaluated"), [(300, 0), (50, 100)])
+def test_evaluation_is_counted_once(model, count, evaluated):
+    work = Work(samples=1000, epochs=5, batch_size=10, evaluated=600)
+    found = model.predict(question(work=work, timed=timed(count=count)))
+    assert found.parts["training"].middle == pytest.approx((500 + evaluated) * 0.2)

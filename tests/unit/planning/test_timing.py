@@ -13,7 +13,7 @@ from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.store.project import blueprint_state
 
 STEPS = {
-    "count": 301, "all_seconds": 60.0, "median_seconds": 0.19, "p10_seconds": 0.19, "p90_seconds": 0.22, "to_first_step_seconds": 9.0,
+    "count": 301, "mean_seconds": 0.2, "p10_seconds": 0.19, "p90_seconds": 0.22, "to_first_step_seconds": 9.0,
     "batch_size": 10, "samples": 1000, "epochs": 4, "parameters": None, "foreign_cores": 0.1, "trial": True,
 }  # fmt: skip
 RECORD = Record(
@@ -46,7 +46,9 @@ def test_what_a_job_made_is_known_from_then_on(blueprint, plan):
     found = timed_from(RECORD, {"steps": STEPS, "peak_memory_bytes": 5}, key, plan)
     assert found is not None
     assert (found.seconds, found.start, found.threads, found.memory) == (0.2, 9.0, 2, 5)
-    assert found.settings == {"allocator": "tcmalloc"}
+    chosen = next(each for each in plan.candidates if each.chosen)
+    assert found.settings == chosen.settings  # as planned, whatever was applied
+    assert (found.entry, found.partition) == (plan.image.entry, plan.job.partition)
     state = blueprint_state(blueprint.service)
     note_steps(state, found)
     assert known_steps(state) == {(key, plan.target.address): found}
@@ -66,7 +68,7 @@ def test_steps_of_another_target_are_not_its_own(blueprint, plan):
 
 
 @pytest.mark.parametrize(
-    "report", [None, {}, {"steps": None}, {"steps": {**STEPS, "count": 1, "all_seconds": 0.0}}, {"steps": {}}]
+    "report", [None, {}, {"steps": None}, {"steps": {**STEPS, "count": 1, "mean_seconds": None}}, {"steps": {}}]
 )
 def test_too_few_steps_are_none(report, plan):
     assert timed_from(RECORD, report, "key", plan) is None
@@ -113,3 +115,35 @@ def test_nor_is_it_as_an_argument(request_):
         return key_of(request_.model_copy(update={"application": application}))
 
     assert key(("epochs", "5"), ("lr", "1")) == key(("max-epochs", "7"), ("lr", "1")) != key(("lr", "2"))
+
+
+def test_steps_of_another_partition_are_not_those_of_this_one(blueprint, plan):
+    key, state = key_of(request_of(blueprint.service, Inputs())), blueprint_state(blueprint.service)
+    found = timed_from(RECORD, {"steps": STEPS}, key, plan)
+    assert found is not None
+    note_steps(state, found.model_copy(update={"partition": "other"}))
+    predicted = plan_blueprint(blueprint.service, Inputs()).plan.candidates[0].prediction
+    assert predicted is not None
+    assert not any("timed on" in doubt for doubt in predicted.doubts)
+
+
+def test_a_process_has_the_cores_that_each_of_several_has(request_):
+    node = request_.target.model_copy(
+        update={"partitions": (), "processor": request_.target.processor.model_copy(update={"cores": 8})}
+    )
+
+    def cores(processes):
+        many = request_.resources.model_copy(
+            update={"nodes": 1, "processes_per_node": processes, "cores_per_process": None, "partition": None}
+        )
+        return timing_alone(request_.model_copy(update={"resources": many, "target": node})).resources.cores_per_process
+
+    assert [cores(processes) for processes in (1, 2, 4)] == [8, 4, 2]
+
+
+def test_whoever_asks_again_has_them_made_again(request_, monkeypatch):
+    jobs = []
+    for now in (1.0, 2.0):
+        monkeypatch.setattr("time.time", lambda now=now: now)
+        jobs.append(timing_alone(request_).application.environment)
+    assert jobs[0] != jobs[1]

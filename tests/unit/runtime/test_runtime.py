@@ -251,6 +251,7 @@ def test_steps_are_timed_from_end_to_end(monkeypatch):
     found = steps.as_dict()
     assert (found["count"], found["first_seconds"], found["median_seconds"]) == (5, 3.0, 0.5)
     assert (found["p10_seconds"], found["p90_seconds"], found["all_seconds"]) == (0.25, 40.0, 41.25)
+    assert found["mean_seconds"] == pytest.approx(41.25 / 4)
     assert (found["batch_size"], found["samples"], found["trial"]) == (8, 64, False)
     assert found["to_first_step_seconds"] >= 8.0
 
@@ -275,6 +276,7 @@ def test_memory_is_bounded_and_the_median_stays(count, at_once):
         assert found["count"] == count * at_once
         if count > 1:
             assert found["median_seconds"] == pytest.approx(0.01, rel=1e-3)
+            assert found["mean_seconds"] == pytest.approx(0.01, rel=1e-3)
 
 
 class Lengthless:

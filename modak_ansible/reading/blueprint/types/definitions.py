@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from modak_ansible.errors import Location, nearest
-from modak_ansible.reading.blueprint.files import is_file
+from modak_ansible.reading.blueprint.files import exists, is_file
 from modak_ansible.reading.blueprint.forms.kept_tree import read_kept_yaml
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.forms.yaml_files import parse_yaml
@@ -177,7 +177,9 @@ def _load_imports(
             continue
         seen[real] = False
         if not is_file(path):
-            beside = [str(each.relative_to(folder)) for each in path.parent.glob("*.yaml")]
+            beside = [
+                str(each.relative_to(folder)) for each in (path.parent.glob("*.yaml") if exists(path.parent) else ())
+            ]
             hint = nearest(place.text, beside) or f"the types are built in: {TYPES}/modak.yaml"
             mistakes.add(place.location, "import-missing", f"the imported file {place.text} is not there", hint)
             continue

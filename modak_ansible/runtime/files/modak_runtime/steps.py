@@ -38,6 +38,7 @@ class Steps:
         self._loop = None  # when the loop of the first steps began
         self._first = self._last = self._next_look = self._next_write = 0.0
         self._intervals, self._stride = [], 1
+        self._at_first = 0  # steps of the first call: several where a framework makes them at once
         self._before, self._passes = 0, None  # steps before this loop; batches of a step, 0 where they are not the same
         self._is_trial = bool(limit or seconds)
         self._neighbours = Neighbours() if self._is_trial else None  # its steps alone are over too soon to tell
@@ -70,6 +71,7 @@ class Steps:
 
     def _seldom(self, now, steps):
         if self.count == steps:
+            self._at_first = steps
             self._first, self._neighbours = now, self._neighbours or Neighbours()
         self._look_at_passes()
         if self.count >= self._limit > 0:
@@ -106,6 +108,8 @@ class Steps:
             "count": self.count,
             "first_seconds": _rounded(self._first - self._loop) if self.count and self._loop else None,
             "to_first_step_seconds": _rounded(self._first - self._began) if self.count else None,
+            # with what lies between epochs
+            "mean_seconds": _rounded((self._last - self._first) / (self.count - self._at_first)) if many else None,
             "median_seconds": _rounded(_quantile(ordered, 0.5)) if many else None,
             "p10_seconds": _rounded(_quantile(ordered, 0.1)) if many else None,
             "p90_seconds": _rounded(_quantile(ordered, 0.9)) if many else None,
