@@ -27,7 +27,7 @@ EXAMPLES = "Examples: modak trace mnist-pytorch-slurm, modak trace train.py --on
 def command(
     asked: PlanOptions,
     steps: Annotated[
-        bool, typer.Option("--steps", help="Make some real steps instead, and time them: nobody knows better.")
+        bool, typer.Option("--steps", help="Make some real steps instead, and time them: surer than any trace.")
     ] = False,
     as_json: Json = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show where it would run, and change nothing.")] = False,
