@@ -37,7 +37,7 @@ class Stop(keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):
         if os.environ.get("STOP_AFTER") == str(self._before + batch + 1):
             with open(os.environ["MODAK_STOP"], "w"):
-                progress._next_look = 0.0
+                progress._ending._next_look = 0.0
 
 
 losses = Losses()

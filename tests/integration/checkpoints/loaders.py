@@ -74,7 +74,7 @@ for epoch in progress.epochs(4):
             time.sleep(pause)
         elif os.environ.get("STOP_AFTER") == str(len(losses.seen)):
             with open(os.environ["MODAK_STOP"], "w"):
-                progress._next_look = 0.0
+                progress._ending._next_look = 0.0
     scheduler.step()
     losses.seen.append(random.random() + float(torch.rand(())))  # as a test of the epoch may draw
 print("losses", losses.seen)

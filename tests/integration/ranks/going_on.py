@@ -62,5 +62,5 @@ for _ in progress.epochs(3):
         losses.seen.append(modak_runtime.mean(loss.item()))
         if os.environ.get("STOP_AFTER") == str(len(losses.seen)) and last:
             with open(os.environ["MODAK_STOP"], "w"):
-                progress._next_look = 0.0
+                progress._ending._next_look = 0.0
 print("losses", losses.seen)
