@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
 from modak_ansible.allocation.allocate import allocate
-from modak_ansible.errors import ModakError
+from modak_ansible.errors import CannotPlan, ModakError
 from modak_ansible.model.measured.timed_steps import TimedSteps
 from modak_ansible.model.request import Request
 from modak_ansible.planning.tracing import short_job
@@ -29,11 +30,10 @@ def timing_alone(request: Request) -> Request:
     """A request for nothing but some steps of another one's training, by one process, as a deployment of its own.
 
     Whoever asks again wants them to be made again, so that each such job is another one.
-
-    Raises:
-        CannotPlan: the request asks for what its target does not have.
     """
-    cores = allocate(request).layout.cores  # each of several processes has no more
+    cores = request.resources.cores_per_process
+    with suppress(CannotPlan):  # which is told where it is planned
+        cores = allocate(request).layout.cores  # each of several processes has no more
     alone = short_job(
         request, ("MODAK_TRIAL_STEPS", str(STEPS)), ("MODAK_TRIAL_SECONDS", str(SECONDS)), (_WHEN, f"{time.time():.0f}")
     )
