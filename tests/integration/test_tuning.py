@@ -77,7 +77,7 @@ def test_steps_are_timed_and_plans_go_by_them(mnist_project: Project) -> None:
     timed = json.loads(done.stdout)
     assert 0 < timed["low"] <= timed["high"] < 60 < timed["memory"]
     assert timed["low"] < timed["seconds"]
-    assert timed["batch_size"] == 128
+    assert timed["batch_size"] in (128, None)  # the script cuts batches out of what it has in memory
     done = modak("plan", mnist_project.path, "--json", cwd=mnist_project.path)
     assert done.returncode == 0, done.stderr
     chosen = next(each for each in json.loads(done.stdout)["candidates"] if each["chosen"])["prediction"]
