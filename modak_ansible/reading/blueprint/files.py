@@ -53,8 +53,7 @@ def code_files(
     """
     found: list[SourceFile] = []
     total = 0
-    for path in _Walk(folder, patterns, top, data, is_blueprint=is_blueprint).files():
-        relative = path.relative_to(folder).as_posix()
+    for relative, path in _Walk(folder, patterns, top, data, is_blueprint=is_blueprint).files():
         size = path.stat().st_size
         total += size
         if total > MAX_BYTES:
@@ -82,17 +81,18 @@ class _Walk:
         self._own_files = (*(_BLUEPRINT_FILES if is_blueprint else ()), *(_LOGS if patterns is None else ()))
         self._own_folders = _BLUEPRINT_FOLDERS if is_blueprint else ()
 
-    def files(self) -> Iterator[Path]:
+    def files(self) -> Iterator[tuple[str, Path]]:
+        """Their paths below the script's folder, and where they are."""
         real = real_path(self._folder)
         self._check(self._folder.name, real)
         yield from self._below(self._folder, (real,))
 
-    def _below(self, folder: Path, above: tuple[Path, ...], *, of_data: bool = False) -> Iterator[Path]:
+    def _below(self, folder: Path, above: tuple[Path, ...], *, of_data: bool = False) -> Iterator[tuple[str, Path]]:
         """The files of a folder that travel; ``above`` are the folders that it was reached through and itself, by
         where they really are, and of data only code does."""
-        # listed where it really is: the kernel follows forty links at most, and at times fewer
-        for path in sorted(folder / each.name for each in above[-1].iterdir()):
-            relative = path.relative_to(self._folder).as_posix()
+        # looked at where it really is: the kernel follows forty links at most, and at times fewer
+        for path in sorted(above[-1].iterdir()):
+            relative = (folder / path.name).relative_to(self._folder).as_posix()
             if path.name.startswith(".") or any(fnmatch(path.name, pattern) for pattern in _LEFT_OUT_FILES):
                 continue
             lies_there = self._data.get(real_path(path)) if self._data else None
@@ -102,19 +102,22 @@ class _Walk:
             if path.is_dir():
                 is_left_out = path.name in _LEFT_OUT_FOLDERS or relative in self._own_folders
                 if not is_left_out and not any((path / name).exists() for name in _OF_ENVIRONMENT):
-                    yield from self._in_folder(path, relative, above, of_data=is_data)
+                    yield from self._in_folder(folder / path.name, relative, above, of_data=is_data)
             elif is_data and path.suffix != ".py":
                 continue
             elif self._is_named(relative) and not any(fnmatch(relative, file) for file in self._own_files):
                 if path.is_symlink():
                     self._check(relative, real_path(path))
                 if path.is_file():
-                    yield path
+                    yield relative, path
 
-    def _in_folder(self, path: Path, relative: str, above: tuple[Path, ...], *, of_data: bool) -> Iterator[Path]:
-        real = real_path(path) if path.is_symlink() else above[-1] / path.name
+    def _in_folder(
+        self, path: Path, relative: str, above: tuple[Path, ...], *, of_data: bool
+    ) -> Iterator[tuple[str, Path]]:
+        here = above[-1] / path.name
+        real = real_path(here) if here.is_symlink() else here
         try:
-            if path.is_symlink():
+            if here.is_symlink():
                 self._check(relative, real)
             if any(path.is_relative_to(real) for path in above):
                 raise ValueError(f"{relative} is a link to {real}, in which it lies itself: remove it")
