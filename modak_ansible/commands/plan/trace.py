@@ -13,11 +13,13 @@ from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.project import find_blueprint
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from modak_ansible.model.measured.need import Need
     from modak_ansible.model.measured.timed_steps import TimedSteps
     from modak_ansible.model.plan import Plan
+    from modak_ansible.model.request import Request
     from modak_ansible.planning.service import Planned
-    from modak_ansible.planning.tracing import Tracing
 
 _NAMED = 8  # operators
 EXAMPLES = "Examples: modak trace mnist-pytorch-slurm, modak trace train.py --on cluster --steps"
@@ -39,13 +41,12 @@ def command(
     steps, for four minutes at most, and plans for that target go by how long they took.
     """
     from modak_ansible.planning.timing import timing_alone
-    from modak_ansible.planning.tracing import Tracing
+    from modak_ansible.planning.tracing import trace_alone
 
-    change = Tracing()
-    planned = _planned(asked, change)
-    if steps or planned.plan.application.framework != "pytorch":
-        change = Tracing(timing_alone)
-        planned = _planned(asked, change)
+    planned, key = _planned(asked, trace_alone)
+    is_timed = steps or planned.plan.application.framework != "pytorch"
+    if is_timed:
+        planned, key = _planned(asked, timing_alone)
         _check_counted(planned.plan)
     show_warnings(planned.warnings)
     if dry_run:
@@ -56,18 +57,20 @@ def command(
         }
         typer.echo(json.dumps(about) if as_json else "{training} on {target}, in {image}: one process".format(**about))
         return
-    found: Need | TimedSteps
-    if steps or planned.plan.application.framework != "pytorch":
-        found = _timed(planned, change.key, is_quiet=as_json)
-    else:
-        found = _traced(planned, change.key, is_quiet=as_json) or _in_place_of_trace(asked, is_quiet=as_json)
+    found: Need | TimedSteps | None = None if is_timed else _traced(planned, key, is_quiet=as_json)
+    if found is None:
+        planned, key = (planned, key) if is_timed else _planned(asked, timing_alone)
+        found = _timed(planned, key, is_quiet=as_json)
     typer.echo(found.model_dump_json(indent=2) if as_json else _text(found))
 
 
-def _planned(asked: PlanOptions, change: Tracing) -> Planned:
+def _planned(asked: PlanOptions, alone: Callable[[Request], Request]) -> tuple[Planned, str]:
+    """The plan of the short job, and the key of the training that it is about."""
     from modak_ansible.planning.service import plan_blueprint
+    from modak_ansible.planning.tracing import Tracing
 
-    return plan_blueprint(find_blueprint(asked.blueprint), asked.given, asked.training, change=change)
+    change = Tracing(alone)
+    return plan_blueprint(find_blueprint(asked.blueprint), asked.given, asked.training, change=change), change.key
 
 
 def _check_counted(plan: Plan) -> None:
@@ -115,14 +118,6 @@ def _last_words(message: str) -> str:
     lines = message.splitlines()
     wrote = [line.strip() for line in lines if line.strip().startswith("| ")]
     return wrote[-1].removeprefix("| ").strip() if wrote else lines[0]
-
-
-def _in_place_of_trace(asked: PlanOptions, *, is_quiet: bool) -> TimedSteps:
-    from modak_ansible.planning.timing import timing_alone
-    from modak_ansible.planning.tracing import Tracing
-
-    change = Tracing(timing_alone)
-    return _timed(_planned(asked, change), change.key, is_quiet=is_quiet)
 
 
 def _timed(planned: Planned, key: str, *, is_quiet: bool) -> TimedSteps:
