@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from modak_ansible.catalogue import load_catalogue
 from modak_ansible.errors import ModakError
-from modak_ansible.model.hpc import Build
+from modak_ansible.model.application import Build
 from modak_ansible.model.plan import PlannedJob
 from modak_ansible.model.target import Scheduler, Target
 from modak_ansible.reading.blueprint.forms import text_rules as rules

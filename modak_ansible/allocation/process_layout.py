@@ -6,8 +6,7 @@ Ranks are shared out evenly: over the nodes or the places that are said, else ov
 from __future__ import annotations
 
 from modak_ansible.errors import CannotPlan
-from modak_ansible.model.application import Resources
-from modak_ansible.model.hpc import HpcApplication
+from modak_ansible.model.application import HpcApplication, Resources
 from modak_ansible.model.quantities import counted
 from modak_ansible.model.request import Request
 from modak_ansible.model.target import Scheduler

@@ -15,7 +15,7 @@ from .directives import plain
 from .rendered import render
 
 if TYPE_CHECKING:
-    from modak_ansible.model.hpc import Build
+    from modak_ansible.model.application import Build
     from modak_ansible.model.plan import PlannedJob
     from modak_ansible.model.target import Pods
     from modak_ansible.model.tuning import PlannedTuning

@@ -10,8 +10,7 @@ from modak_ansible.allocation import allocate
 from modak_ansible.allocation.limits import resource_problems
 from modak_ansible.allocation.options import account_of, settled
 from modak_ansible.errors import CannotPlan
-from modak_ansible.model.application import Application, Optimisation, Resources
-from modak_ansible.model.hpc import HpcApplication
+from modak_ansible.model.application import Application, HpcApplication, Optimisation, Resources
 from modak_ansible.model.job_options import JobComponent, JobDependency, JobOptions
 from modak_ansible.model.request import Request
 from modak_ansible.model.target import Partition, Scheduler, Site, Target

@@ -9,7 +9,7 @@ import shlex
 from typing import NamedTuple
 
 from modak_ansible.allocation.ranks import Ranks, ranks_of
-from modak_ansible.model.hpc import STOCK_MPI, HpcApplication
+from modak_ansible.model.application import STOCK_MPI, HpcApplication
 from modak_ansible.model.target import Scheduler
 from modak_ansible.optimisations.base import CannotPlan, Draft, Optimisation, Option
 from modak_ansible.schedulers.containers import CONTAINER_RUNTIMES

@@ -15,7 +15,7 @@ from modak_ansible.catalogue.locks import package_of
 from modak_ansible.catalogue.processor import why_refused
 from modak_ansible.catalogue.serving import why_not_made, why_not_on_processor
 from modak_ansible.errors import nearest
-from modak_ansible.model.hpc import STOCK_MPI
+from modak_ansible.model.application import STOCK_MPI
 from modak_ansible.model.measured.seen_image import SeenImage
 from modak_ansible.model.measured.workload import WorkloadScript
 from modak_ansible.model.plan import Rejected, by_reason

@@ -7,10 +7,9 @@ from functools import partial
 from pathlib import Path
 
 from modak_ansible.catalogue import Catalogue
-from modak_ansible.model.application import Application, Checkpoint, Optimisation, Resources
+from modak_ansible.model.application import Application, Checkpoint, HpcApplication, Optimisation, Resources
 from modak_ansible.model.dataset import Dataset
 from modak_ansible.model.distributed import Distributed
-from modak_ansible.model.hpc import HpcApplication
 from modak_ansible.model.job_options import JobOptions
 from modak_ansible.model.measured.work import Work
 from modak_ansible.model.process_layout import ProcessLayout

@@ -16,8 +16,7 @@ from modak_ansible.allocation.limits import resource_problems
 from modak_ansible.allocation.options import settled
 from modak_ansible.catalogue import load_catalogue
 from modak_ansible.errors import CannotPlan
-from modak_ansible.model.application import Application, Optimisation, Resources
-from modak_ansible.model.hpc import Build, HpcApplication
+from modak_ansible.model.application import Application, Build, HpcApplication, Optimisation, Resources
 from modak_ansible.model.job_options import JobComponent, JobOptions
 from modak_ansible.model.plan import PlannedImage
 from modak_ansible.model.request import Request

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from modak_ansible.model.application import Application, Optimisation, Resources
-from modak_ansible.model.hpc import HpcApplication
+from modak_ansible.model.application import Application, HpcApplication, Optimisation, Resources
 from modak_ansible.model.job_options import JobOptions
 from modak_ansible.model.measured.prediction import Gain, Interval, Prediction
 from modak_ansible.model.request import GivenImage, Request

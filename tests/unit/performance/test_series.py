@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from synthetic_records import measured, record, training
 
-from modak_ansible.model.application import Application
-from modak_ansible.model.hpc import HpcApplication
+from modak_ansible.model.application import Application, HpcApplication
 from modak_ansible.model.target import Target
 from modak_ansible.performance.scaling import Run
 from modak_ansible.performance.series import RUN, runs_for, series

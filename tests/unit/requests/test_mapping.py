@@ -8,7 +8,7 @@ import re
 import pytest
 
 from modak_ansible.errors import InvalidBlueprint
-from modak_ansible.model.hpc import Build
+from modak_ansible.model.application import Build
 from modak_ansible.model.request import Request
 from modak_ansible.model.scaled import Scale
 from modak_ansible.planning.service import plan_blueprint, request_of

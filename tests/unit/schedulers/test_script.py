@@ -17,8 +17,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from generate.job_scripts import environment
-from modak_ansible.model.application import Checkpoint
-from modak_ansible.model.hpc import Build
+from modak_ansible.model.application import Build, Checkpoint
 from modak_ansible.model.job_options import JobComponent, JobOptions
 from modak_ansible.model.plan import PlannedJob
 from modak_ansible.model.target import Pods, Scheduler

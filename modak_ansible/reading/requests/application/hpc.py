@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from modak_ansible.catalogue import Catalogue
 from modak_ansible.catalogue.entry import satisfies
-from modak_ansible.model.hpc import STOCK_MPI, Build, HpcApplication
+from modak_ansible.model.application import STOCK_MPI, Build, HpcApplication
 from modak_ansible.model.request import GivenImage
 from modak_ansible.reading.blueprint.forms.forms import FieldProblem
 from modak_ansible.reading.requests.checks import HPC, OPTIMISATION
