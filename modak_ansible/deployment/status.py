@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Required, TypedDict, cast
 
 from modak_ansible.deployment.searches.kept import search_of
+from modak_ansible.model.quantities import three_digits
 from modak_ansible.model.target import costs_until
 from modak_ansible.store.deployments import natural
 from modak_ansible.store.forecasts import WAITING, Told, noted, told_of
@@ -181,8 +182,10 @@ def _machine(entry: Entry) -> str:
     there = [note for note in notes if note is not None]
     if not there:
         return ""
-    predicted = (known.plan.get("cost") or {}).get("predicted")
-    more = f", {predicted['low']:.3g} to {predicted['high']:.3g} predicted for the training" if predicted else ""
+    predicted, more = (known.plan.get("cost") or {}).get("predicted"), ""
+    if predicted:
+        low, high = (three_digits(predicted[end]) for end in ("low", "high"))
+        more = f", {low} to {high} predicted for the training"
     names, since = ", ".join(note["id"] for note in there), [note["since"] for note in there]
     cost = cost_so_far(since, there[0]["price_per_hour"], there[0]["currency"])
     return f"{names} {cost}{more}{costs_until(there[0]['provider'])}"

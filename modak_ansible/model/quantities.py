@@ -89,11 +89,16 @@ def format_seconds(seconds: float) -> str:
 
 def format_joules(joules: float) -> str:
     """An amount of energy for people: ``950 J``, ``12.3 kJ (3.4 Wh)``, ``5.4 MJ (1.5 kWh)``."""
-    if joules < 999.5:  # three digits of more would be written with an exponent
-        return f"{joules:.3g} J"
+    if joules < 999.5:
+        return f"{three_digits(joules)} J"
     of_scale, scale = (("MJ", 1e6), ("kWh", 3.6e6)) if joules >= 3.6e6 else (("kJ", 1e3), ("Wh", 3.6e3))
     (unit, size), (other, hours) = of_scale, scale
     return f"{joules / size:,.1f} {unit} ({joules / hours:,.1f} {other})"
+
+
+def three_digits(number: float) -> str:
+    """A number for people with three digits, and all of those before the point: ``0.123``, ``1.5``, ``1234``."""
+    return f"{number:.3g}" if number < 999.5 else f"{number:.0f}"  # which would have an exponent
 
 
 def parse_duration(text: str) -> float:

@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from modak_ansible.errors import CannotPlan
 from modak_ansible.model.measured.prediction import Interval
 from modak_ansible.model.plan import Candidate, PlannedCost
-from modak_ansible.model.quantities import format_walltime
+from modak_ansible.model.quantities import format_walltime, three_digits
 from modak_ansible.model.target import Target, Terms
 from modak_ansible.planning.rationale import rounded
 
 _HOUR = 3600.0
-_WHOLE = 999.5  # from here on three digits would be written with an exponent
 
 
 def planned_cost(target: Target, candidates: Sequence[Candidate], walltime: int) -> PlannedCost | None:
@@ -58,17 +57,12 @@ def cost_words(cost: PlannedCost, walltime: int) -> str:
 
 
 def interval_words(cost: Interval, terms: Terms) -> str:
-    return f"{amount(cost.middle, terms)} ({_digits(cost.low)} to {_digits(cost.high)})"
+    return f"{amount(cost.middle, terms)} ({three_digits(cost.low)} to {three_digits(cost.high)})"
 
 
 def amount(number: float, terms: Terms) -> str:
     """An amount of money with its currency: ``0.12 EUR``."""
-    return f"{_digits(number)} {terms.currency}".rstrip()
-
-
-def _digits(number: float) -> str:
-    """Three of them, and all of those before the point."""
-    return f"{number:.3g}" if number < _WHOLE else f"{number:.0f}"
+    return f"{three_digits(number)} {terms.currency}".rstrip()
 
 
 def _times(interval: Interval, factor: float) -> Interval:

@@ -10,6 +10,7 @@ from modak_ansible.model.quantities import (
     parse_duration,
     parse_size,
     parse_walltime,
+    three_digits,
 )
 
 
@@ -81,3 +82,13 @@ def test_durations(text, seconds):
 def test_other_durations_are_refused(text):
     with pytest.raises(ValueError, match="is not a duration"):
         parse_duration(text)
+
+
+def test_three_digits_have_no_exponent():
+    assert [three_digits(each) for each in (0.1234, 1.5, 999.4, 999.6, 1234.5)] == [
+        "0.123",
+        "1.5",
+        "999",
+        "1000",
+        "1234",
+    ]
