@@ -169,35 +169,39 @@ def test_without_ssh(tmp_path, monkeypatch):
         Connection("front", tmp_path / "ssh_config").check()
 
 
+def connected(tmp_path, own):
+    """A connection of a user whose own configuration says this."""
+    path = tmp_path / "home" / ".ssh" / "config"
+    path.parent.mkdir(parents=True)
+    path.write_text(own)
+    return connect(target(), tmp_path / "testbed", tmp_path, tmp_path)
+
+
+def options_of(made):
+    """What ssh takes for a connection."""
+    return subprocess.run(
+        ["ssh", "-G", "-F", made.config, "127.0.0.1"], capture_output=True, text=True, check=True
+    ).stdout
+
+
 @pytest.mark.component
 @needs_ssh
 def test_host_keys_are_checked_even_where_the_users_own_configuration_says_no(tmp_path):
-    own = tmp_path / "home" / ".ssh" / "config"
-    own.parent.mkdir(parents=True)
-    own.write_text("Host *\n    StrictHostKeyChecking no\n    UserKnownHostsFile /dev/null\n")
-    made = connect(target(), tmp_path / "testbed", tmp_path, tmp_path)
-    asked = subprocess.run(["ssh", "-G", "-F", made.config, "127.0.0.1"], capture_output=True, text=True, check=True)
-    assert "stricthostkeychecking true" in asked.stdout
+    made = connected(tmp_path, "Host *\n    StrictHostKeyChecking no\n    UserKnownHostsFile /dev/null\n")
+    assert "stricthostkeychecking true" in options_of(made)
     assert made.ansible_variables()["ansible_host_key_checking"] is True
 
 
 @pytest.mark.component
 @needs_ssh
 def test_what_the_user_runs_there_by_hand_is_not_run(tmp_path):
-    own = tmp_path / "home" / ".ssh" / "config"
-    own.parent.mkdir(parents=True)
-    own.write_text("Host *\n    RemoteCommand tmux attach\n    RequestTTY force\n")
-    made = connect(target(), tmp_path / "testbed", tmp_path, tmp_path)
-    asked = subprocess.run(["ssh", "-G", "-F", made.config, "127.0.0.1"], capture_output=True, text=True, check=True)
-    assert "tmux" not in asked.stdout
-    assert "requesttty false" in asked.stdout
+    asked = options_of(connected(tmp_path, "Host *\n    RemoteCommand tmux attach\n    RequestTTY force\n"))
+    assert "tmux" not in asked
+    assert "requesttty false" in asked
 
 
 def test_an_option_that_old_clients_do_not_know_is_written_where_it_is_needed_alone(tmp_path):
-    own = tmp_path / "home" / ".ssh" / "config"
-    own.parent.mkdir(parents=True)
-    own.write_text("# RemoteCommand tmux attach\nHost *\n    Port 22\n")
-    made = connect(target(), tmp_path / "testbed", tmp_path, tmp_path)
+    made = connected(tmp_path, "# RemoteCommand tmux attach\nHost *\n    Port 22\n")
     assert "RemoteCommand" not in Path(made.config).read_text()
 
 
