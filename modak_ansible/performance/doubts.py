@@ -6,24 +6,18 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from modak_ansible.model.measured.prediction import Question
+from modak_ansible.model.measured.timed_steps import COUNTED
 from modak_ansible.model.quantities import counted
 from modak_ansible.performance.between import LAW, processes_of, wait_alike, why_unknown
 from modak_ansible.performance.features import in_version, switch_name
 from modak_ansible.performance.regression import Regression
-from modak_ansible.performance.run import Run
+from modak_ansible.performance.run import Reference, Run
 from modak_ansible.performance.stored import Machine
 
 # What a doubt of a machine without records ends with: why its interval is wide, and what makes it narrower.
 STRANGER = (
     "the interval is that of any machine; `modak discover --measure` and a run there with `modak model fit` narrow it"
 )
-
-
-# What finds out what the work is, or how long its steps take.
-_CURES = {
-    "pytorch": "; modak trace finds what the script says of it",
-    **dict.fromkeys(("keras", "tensorflow"), "; modak trace times some of its steps"),
-}
 
 
 class Seen(NamedTuple):
@@ -61,10 +55,9 @@ class Coverage:
             (unknown if why else notes).append(why or LAW)
         return Seen(tuple(unknown), (*notes, *self._notes(run)), min(counts))
 
-    def timed(self, run: Run, question: Question) -> Seen:
+    def timed(self, run: Run, question: Question, reference: Reference) -> Seen:
         """Of one run of a training whose steps were timed on the target: only what is other than there counts."""
-        assert run.reference is not None  # noqa: S101 - the caller's to see to
-        timed, there, old = run.reference.timed, run.reference.run, run.reference.question
+        timed, old, there = reference
         is_same = (run.facts, run.batch, question.settings) == (there.facts, there.batch, old.settings)
         if is_same and processes_of(question) == 1:
             seen = Seen((), (), 1)
@@ -161,17 +154,22 @@ def doubts_of(run: Run, question: Question) -> tuple[str, ...]:
         if not value
     ]
     if missing:
-        cure = "" if work.gflop_per_sample or run.reference else _CURES.get(run.facts.framework, "")
-        cure = (
-            "; its trace does not tell, and modak trace --steps times some of its steps"
-            if cure and question.is_traced
-            else cure
-        )
+        cure = "" if work.gflop_per_sample or run.reference else _cure(run.facts.framework, question)
         found.append(f"how long it trains is not known: the work says nothing of its {', '.join(missing)}{cure}")
-    if run.reference is None and run.peak is None:
+    if run.peak is None and not run.reference:
         found.append("the peak of the target is not known")
-    elif run.reference is None and run.peak_of:
+    elif run.peak_of and not run.reference:
         found.append(f"the peak is that of {run.peak_of}, which may be another machine")
     if question.settings.get("staging") in ("node-local", "by-node") and not question.dataset_bytes:
         found.append("the copying of the dataset is left out: its size is not known")
     return tuple(found)
+
+
+def _cure(framework: str, question: Question) -> str:
+    """What finds out what the work is, or how long its steps take."""
+    if framework not in COUNTED:
+        return ""
+    if question.is_traced:
+        return "; its trace does not tell, and modak trace --steps times some of its steps"
+    finds = "finds what the script says of it" if framework == "pytorch" else "times some of its steps"
+    return f"; modak trace {finds}"

@@ -77,7 +77,8 @@ class PerformanceModel:
             total += part.seconds
             variance += ((found.high - found.low) / 2 / SIGMAS if part.interval else sqrt(own) * part.seconds) ** 2
         seconds = _interval(total, sqrt(variance) / total) if total else Interval(middle=0.0, low=0.0, high=0.0)
-        seen = self.known.timed(run, question) if run.reference else self.known.run(run, question)
+        there = run.reference
+        seen = self.known.timed(run, question, there) if there else self.known.run(run, question)
         apart = self.apart(run.facts)
         training = next((part.seconds for part in parts if part.name == "training"), None)
         permitted = what_link_permits(run, question, training / run.steps if training and run.steps else None)
@@ -211,19 +212,21 @@ class PerformanceModel:
 
     def _beginning(self, run: Run) -> list[Part]:
         """The start of the process, and what its first step takes besides; as it was timed, where it was."""
-        names = [name for name in ("start", "first_step") if name in self.regressions]
-        parts = [self._besides_steps(name, self.regressions[name], run.facts) for name in names]
+        parts = self._besides(run.facts)
         if run.reference is None:
             return parts
-        before = [self._besides_steps(name, self.regressions[name], run.reference.run.facts) for name in names]
-        longer = sum(part.seconds - old.seconds for part, old in zip(parts, before, strict=True))
-        timed = run.reference.timed
+        timed, before = run.reference.timed, self._besides(run.reference.run.facts)
+        longer = _total(parts) - _total(before)
         seconds = max(timed.start - timed.seconds + longer, _LEAST_START)  # the first step is among the training's
-        return [
-            part._replace(seconds=seconds, reference=old.vector)
-            for part, old in zip(parts, before, strict=True)
-            if part.name == "start"
-        ]
+        start, old = (
+            next((each for each in some if each.name == "start"), Part("start", 0.0)) for some in (parts, before)
+        )
+        return [start._replace(seconds=seconds, reference=old.vector)]
+
+    def _besides(self, facts: Facts) -> list[Part]:
+        """The start and the first step by the model, where it has both or one of them."""
+        known = ((name, self.regressions.get(name)) for name in ("start", "first_step"))
+        return [self._besides_steps(name, regression, facts) for name, regression in known if regression is not None]
 
     def _share(self, question: Question, step: float) -> float:
         """Seconds of a step, which is no better a share of the whole batch's than its share of the batch."""

@@ -43,11 +43,11 @@ def command(
     from modak_ansible.planning.timing import timing_alone
     from modak_ansible.planning.tracing import trace_alone
 
-    planned, key = _planned(asked, trace_alone)
+    planned, key = _planned(asked, timing_alone if steps else trace_alone)
     is_timed = steps or planned.plan.application.framework != "pytorch"
     if is_timed:
-        planned, key = _planned(asked, timing_alone)
         _check_counted(planned.plan)
+        planned, key = (planned, key) if steps else _planned(asked, timing_alone)
     show_warnings(planned.warnings)
     if dry_run:
         about = {
@@ -78,7 +78,7 @@ def _check_counted(plan: Plan) -> None:
     Raises:
         ModakError: nothing counts the steps of such a script.
     """
-    from modak_ansible.planning.tuning.tuning import COUNTED
+    from modak_ansible.model.measured.timed_steps import COUNTED
 
     application = plan.application
     if not application.is_training or application.framework not in COUNTED:

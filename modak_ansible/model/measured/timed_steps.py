@@ -4,6 +4,9 @@ from pydantic import Field
 
 from modak_ansible.model.base import Model
 
+# Frameworks whose steps are counted in an unmodified script; see docs/prepare.md.
+COUNTED = ("pytorch", "tensorflow", "keras")
+
 
 class TimedSteps(Model):
     """Steps of one process, the first apart; seconds of wall-clock."""

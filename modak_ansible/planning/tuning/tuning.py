@@ -6,6 +6,7 @@ import math
 
 from modak_ansible.catalogue import Entry
 from modak_ansible.catalogue.locks import TUNER, beside, lock_of, without
+from modak_ansible.model.measured.timed_steps import COUNTED
 from modak_ansible.model.plan import Choice
 from modak_ansible.model.request import GivenImage, Request
 from modak_ansible.model.tuning import PlannedTuning
@@ -14,8 +15,6 @@ from modak_ansible.planning.search import Chosen
 from modak_ansible.planning.tuning.candidates import MOST, against_stock, candidates
 
 ABOUT = "optimisation.autotuning"
-# Frameworks whose steps are counted in an unmodified script; see docs/prepare.md.
-COUNTED = ("pytorch", "tensorflow", "keras")
 # Tuning is to make a job shorter: what it may take of the walltime, and where there is nothing but tuning.
 _SHARE, _WHOLE = 0.25, 0.9
 # Seconds that a job takes to copy its data, to start the tuner and to end.
