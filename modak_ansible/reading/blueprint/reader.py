@@ -138,7 +138,7 @@ def read_targets(path: Path, inputs: Inputs, mistakes: Mistakes, wanted: Wanted 
         shipped_ones = shipped("tosca") / "targets.yaml"
         folder, given = shipped_ones.parent, Item(given.location, {})
         root = template_of(words, read_yaml(shipped_ones, mistakes) or root, wanted, mistakes)
-    if not _is_service_template(root, mistakes):
+    if root is None or not _is_service_template(root, mistakes):
         return {}
     note_secrets(root, mistakes)
     note_shapes(root, mistakes)

@@ -87,8 +87,8 @@ def describes_machine(words: Item) -> bool:
     return _FRONTEND in words.entries or SCHEDULER in words.entries
 
 
-def template_of(words: Item, base: Item, wanted: Wanted, mistakes: Mistakes) -> Item:
-    """A service template with the targets of a target file.
+def template_of(words: Item, base: Item, wanted: Wanted, mistakes: Mistakes) -> Item | None:
+    """A service template with the targets of a target file, or None where none of them has a type.
 
     Args:
         base: a service template whose imports have the types.
@@ -104,7 +104,7 @@ def template_of(words: Item, base: Item, wanted: Wanted, mistakes: Mistakes) -> 
         if (node_type := _type_meant(kind, mistakes)) is not None:
             nodes[each] = described(Item(said.location, {"type": node_type}), said, mistakes)
     topology = Item(words.location, {"node_templates": Item(words.location, nodes)})
-    return replaced(base, ("topology_template",), topology)
+    return replaced(base, ("topology_template",), topology) if nodes else None
 
 
 def placed_on(
