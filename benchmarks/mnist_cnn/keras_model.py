@@ -3,6 +3,7 @@
 from __future__ import absolute_import, division, print_function
 
 import common
+import keras_steps
 import numpy as np
 from dataset import batches
 
@@ -53,7 +54,7 @@ def train(keras, model, recorder, arguments, data, fit_epoch=None, running_mean=
         arguments: the command line's.
         data: a common.Data.
         fit_epoch: trains one epoch, given the numbers of the images of each step; without it fit does, in memory.
-        running_mean: see steps_callback.
+        running_mean: see keras_steps.steps_callback.
         progress: what resume returned; without it the training runs at one go.
     """
     images, labels = data.train_images[..., None], data.train_labels
@@ -64,7 +65,7 @@ def train(keras, model, recorder, arguments, data, fit_epoch=None, running_mean=
         if not steps:
             return
         order = np.concatenate(steps)  # a shuffled one already, the same for every framework
-        callbacks = [steps_callback(keras, recorder, steps, running_mean)]
+        callbacks = [keras_steps.steps_callback(keras, recorder, steps, running_mean)]
         callbacks += [progress.callback()] if progress else []
         size = arguments.batch_size
         model.fit(images[order], labels[order], batch_size=size, shuffle=False, callbacks=callbacks, verbose=0)
@@ -74,31 +75,3 @@ def train(keras, model, recorder, arguments, data, fit_epoch=None, running_mean=
         (fit_epoch or fit)(batches(len(images), arguments.batch_size, arguments.seed, epoch))
         recorder.evaluation_begins()
         recorder.epoch_ends(*model.evaluate(test_images, test_labels, batch_size=common.EVALUATION_BATCH, verbose=0))
-
-
-def steps_callback(keras, recorder, batches, running_mean=True):
-    """Returns the callback that tells the recorder of each step of an epoch.
-
-    Args:
-        keras: the module.
-        recorder: a Recorder.
-        batches: the numbers of the images of each step.
-        running_mean: whether this Keras gives the mean loss of the epoch so far; older ones give that of the batch.
-    """
-    sizes = [len(batch) for batch in batches]
-    done = recorder.running
-
-    def step_ends(batch, logs):
-        images, loss = sizes[batch], float(logs["loss"])
-        if running_mean:
-            loss_sum = loss * (done["images"] + images)
-            loss = (loss_sum - done["loss_sum"]) / images
-            done["loss_sum"] = loss_sum
-        done["images"] += images
-        recorder.step_ends(loss, images)
-
-    class Steps(keras.callbacks.Callback):
-        def on_train_batch_end(self, batch, logs=None):
-            step_ends(batch, logs)
-
-    return Steps()

@@ -11,6 +11,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # warnings and errors, witho
 import common
 import keras
 import keras_model
+import keras_steps
 import numpy as np
 import reference
 import tensorflow as tf
@@ -56,7 +57,8 @@ def pipeline(images, labels, order, batch_size):
 def own_epoch(model, recorder, arguments, data, progress):
     """Returns what trains one epoch where the switches want another way than fit in memory; None where they do not."""
     if arguments.step_loop == "whole":
-        step = own_step(model, data, arguments.compiler)
+        images, labels = data.train_images[..., None], data.train_labels
+        step = keras_steps.own_step(tf, model, images, labels, arguments.compiler)
 
         def run_steps(steps):
             for numbers in progress.batches(steps):
@@ -70,7 +72,7 @@ def own_epoch(model, recorder, arguments, data, progress):
             steps = steps[progress.step :]
             if not steps:
                 return
-            callbacks = [keras_model.steps_callback(keras, recorder, steps), progress.callback()]
+            callbacks = [keras_steps.steps_callback(keras, recorder, steps), progress.callback()]
             order = np.concatenate(steps)
             model.fit(pipeline(images, labels, order, arguments.batch_size), callbacks=callbacks, verbose=0)
 
@@ -78,32 +80,10 @@ def own_epoch(model, recorder, arguments, data, progress):
     return None
 
 
-def own_step(model, data, compiler):
-    """Returns a function of the numbers of a step's images that learns from them and gives their mean loss."""
-    images, labels = tf.constant(data.train_images[..., None]), tf.constant(data.train_labels)
-    optimizer, weights = model.optimizer, model.trainable_variables
-    optimizer.build(weights)
-
-    @tf.function(jit_compile=compiler == "xla", reduce_retracing=False)
-    def step(numbers):
-        with tf.GradientTape() as tape:
-            loss = loss_of(model, tf.gather(images, numbers), tf.gather(labels, numbers), training=True)
-        optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights))
-        return loss
-
-    return step
-
-
-def loss_of(model, images, labels, training):
-    """Returns the mean loss of a batch, in float32."""
-    scores = tf.cast(model(images, training=training), tf.float32)
-    return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, scores))
-
-
 def gradients(model, images, labels):
     """Returns the gradients of a batch of numpy arrays, without dropout."""
     with tf.GradientTape() as tape:
-        loss = loss_of(model, images[..., None], labels, training=False)
+        loss = keras_steps.loss_of(tf, model, images[..., None], labels, training=False)
     return [tf.cast(each, tf.float32).numpy() for each in tape.gradient(loss, model.trainable_variables)]
 
 

@@ -1,4 +1,4 @@
-"""A standard network in Keras 3 on TensorFlow, which KERAS_BACKEND may replace by PyTorch or JAX."""
+"""A standard network in Keras 3, by fit from arrays; on TensorFlow, or on what KERAS_BACKEND names: PyTorch or JAX."""
 
 import os
 
@@ -10,9 +10,15 @@ import importlib
 import common
 import keras
 import keras_backend
+import keras_steps
 import numpy as np
+from arguments import refuse
 
-SWITCHES = {"compiler": ("default", "none", "xla", "inductor"), "precision": ("fp32", "bf16")}
+SWITCHES = {
+    "compiler": ("default", "none", "xla", "inductor"),
+    "precision": ("fp32", "bf16"),
+    "step_loop": ("plain", "whole"),
+}
 
 
 def network(given):
@@ -54,6 +60,34 @@ def _behind(layer, shape, inside, dtype):
     }[kind]()(inside)
 
 
+def epochs_of(arguments, backend, model, data, recorder):
+    """Returns what trains an epoch, given the numbers of each step's samples: fit, or a step of our own."""
+    if arguments.switches["step_loop"] == "whole":
+        if backend != "tensorflow":
+            refuse("step_loop", "whole", "it is TensorFlow's")
+        tf = importlib.import_module("tensorflow")
+        step = keras_steps.own_step(tf, model, data.samples, data.labels, arguments.switches["compiler"])
+
+        def run_steps(steps):
+            for numbers in steps:
+                recorder.step_ends(step(tf.constant(numbers)), len(numbers))
+
+        return run_steps
+
+    def fit(steps):
+        order = np.concatenate(steps)  # a shuffled one already, the same for every framework
+        model.fit(
+            data.samples[order],
+            data.labels[order],
+            batch_size=arguments.batch_size,
+            shuffle=False,
+            callbacks=[keras_steps.steps_callback(keras, recorder, steps)],
+            verbose=0,
+        )
+
+    return fit
+
+
 def main():
     """Trains and measures, as the command line asks."""
     arguments = common.parse_arguments("Keras", SWITCHES)
@@ -71,12 +105,10 @@ def main():
         jit_compile=arguments.switches["compiler"] != "none",
     )
     common.begin(recorder, data, sum(each.numpy().size for each in model.trainable_weights))
+    train_epoch = epochs_of(arguments, backend, model, data, recorder)
     for epoch in range(arguments.epochs):
         recorder.epoch_begins()
-        for numbers in data.batches(epoch):
-            model.reset_metrics()  # Keras 3 gives the mean loss since the last one
-            loss = model.train_on_batch(data.samples[numbers], data.labels[numbers])
-            recorder.step_ends(loss, len(numbers))
+        train_epoch(data.batches(epoch))
         recorder.evaluation_begins()
         outputs = [np.asarray(model.predict_on_batch(data.samples[each])) for each in data.test_batches()]
         recorder.epoch_ends(*common.score(np.concatenate(outputs), data.labels[: data.test]))

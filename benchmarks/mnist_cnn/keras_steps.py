@@ -1,0 +1,1 @@
+../shared/keras_steps.py
