@@ -137,9 +137,15 @@ class PerformanceModel:
         return factor * exp(new - old)
 
     def step_variance(self, run: Run) -> float:
-        """Of the logarithm of a steady step's seconds in a new run of a day on record."""
+        """Of the logarithm of a steady step's seconds in a new run: of a day on record, or beside timed steps."""
         regression = self.regressions["step"]
+        if run.reference:
+            return self._training(run, 0.0, regression).variance(run.facts)
         return regression.variance_of_run(self._of_step(regression, run.facts), run.facts)
+
+    def _training(self, run: Run, seconds: float, regression: Regression) -> Part:
+        there = run.reference and self._of_step(regression, run.reference.run.facts)
+        return Part("training", seconds, regression, self._of_step(regression, run.facts), reference=there)
 
     def apart(self, facts: Facts) -> str:
         """Which switches are not counted since nobody measured them beside the others, in words; empty for none."""
@@ -205,9 +211,7 @@ class PerformanceModel:
             if waiting:
                 each = {name: run.steps * seconds for name, seconds in waiting}
                 found.append(Part("waiting", each["middle"], interval=Interval(**each)))
-            there = run.reference and self._of_step(regression, run.reference.run.facts)
-            vector = self._of_step(regression, run.facts)
-            found.append(Part("training", run.steps * step, regression, vector, reference=there))
+            found.append(self._training(run, run.steps * step, regression))
         return found
 
     def _beginning(self, run: Run) -> list[Part]:

@@ -141,22 +141,22 @@ def validate(
     """
     from modak_ansible.commands.bench.model_text import print_validation
     from modak_ansible.measuring.refitting import files_of_records, read_all, works
-    from modak_ansible.performance.fit.calibration import LEFT_OUT
     from modak_ansible.performance.fit.plots import write_plots
+    from modak_ansible.performance.fit.validation import TITLES
     from modak_ansible.performance.fit.validation import validate as validated
 
     every = read_all(records or files_of_records(state_folder(Path.cwd())))
     found = validated(every, works(), lambda text: typer.echo(text, err=True))
     drawn = write_plots(found, plots) if plots else []
     if as_json:
-        errors = {kind: found.error(kind) for kind in LEFT_OUT}
-        coverage = {kind: found.coverage(kind) for kind in LEFT_OUT}
+        errors = {kind: found.error(kind) for kind in TITLES}
+        coverage = {kind: found.coverage(kind) for kind in TITLES}
         short = {"workload_left_out": found.regret("workload"), "in_sample": found.regret("")}
         regret = {name: asdict(each) if each else None for name, each in short.items()}
         about = {"mean_error": errors, "coverage": coverage, "regret": regret, "figures": [str(each) for each in drawn]}
         print_json({**about, **asdict(found)})
         return
-    print_validation(found, LEFT_OUT)
+    print_validation(found, TITLES)
     if drawn:
         typer.echo(f"{len(drawn)} figures in {plots}")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rich.console import Console
@@ -75,19 +75,19 @@ _HEADS = {
 REGRETS = {"workload": "with the table's workload left out", "": "in-sample, with the table's own runs in the fit"}
 
 
-def print_validation(found: Any, kinds: Iterable[str]) -> None:
+def print_validation(found: Any, titles: Mapping[str, str]) -> None:
     console = whole_lines()
-    for kind in kinds:
+    for kind, title in titles.items():
         error = found.error(kind)
         rows = [each for each in found.predicted if each.left_out == kind]
         if not rows:
             continue
         unknown = sum(not row.known for row in rows)
         if error is None:
-            console.print(f"{kind} left out: all {len(rows)} are said to be unknown")
+            console.print(f"{title}: all {len(rows)} are said to be unknown")
             continue
         console.print(
-            f"{kind} left out: mean error {100 * error:.1f} % of {len(rows) - unknown} configurations, "
+            f"{title}: mean error {100 * error:.1f} % of {len(rows) - unknown} configurations, "
             f"{100 * found.coverage(kind):.0f} % of them in their 90 % interval; {unknown} said to be unknown"
         )
     _print_learned(console, found.learned)

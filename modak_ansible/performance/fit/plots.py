@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from modak_ansible.errors import ModakError
-from modak_ansible.performance.fit.calibration import LEFT_OUT
-from modak_ansible.performance.fit.validation import Learned, Predicted, Regret, Validation
+from modak_ansible.performance.fit.validation import TITLES, Learned, Predicted, Regret, Validation
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,7 +27,7 @@ def write_plots(found: Validation, folder: Path) -> list[Path]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         written = []
-        for kind in LEFT_OUT:
+        for kind in TITLES:
             rows = [each for each in found.predicted if each.left_out == kind]
             if rows:
                 written += _predictions(rows, kind, folder)
@@ -42,7 +41,7 @@ def write_plots(found: Validation, folder: Path) -> list[Path]:
 
 
 def _predictions(rows: Sequence[Predicted], kind: str, folder: Path) -> list[Path]:
-    axes = _plane(f"Predicted against measured, {kind} left out", 6.0)
+    axes = _plane(f"Predicted against measured, {TITLES[kind]}", 6.0)
     for number, workload in enumerate(dict.fromkeys(row.workload for row in rows)):
         members = [row for row in rows if row.workload == workload]
         for known in (True, False):

@@ -1,7 +1,8 @@
 """How good the model is where it has not been: runs are left out of the fit, and predicted.
 
-Left out are single configurations, whole workloads and whole machines. A machine that was left out is given back run by
-run, too: how fast the model learns it. The error is that of a step's seconds. The regret of a table (a group of a suite
+Left out are single configurations, whole workloads and whole machines. Of a workload that was left out the plain run's
+steps are told, too, as a short job times them on the target; and a machine that was left out is given back run by
+run: how fast the model learns it. The error is that of a step's seconds. The regret of a table (a group of a suite
 that was measured as a whole) is the time of the configuration that the model takes, by the planner's own rule, over
 that of the best one there.
 """
@@ -16,6 +17,7 @@ from statistics import fmean, median, stdev
 
 from modak_ansible.model.measured.prediction import SIGMAS, Question
 from modak_ansible.model.measured.record import Record
+from modak_ansible.model.measured.timed_steps import TimedSteps
 from modak_ansible.model.measured.work import Work
 from modak_ansible.performance.fit.calibration import LEFT_OUT, left_out_once
 from modak_ansible.performance.fit.cases import Case, cases, configuration_of, label_of
@@ -24,6 +26,13 @@ from modak_ansible.performance.fit.machines import machines
 from modak_ansible.performance.model import PerformanceModel
 from modak_ansible.performance.stored import Stored
 
+# What is left out, in words.
+TITLES = {
+    "configurations": "configurations left out",
+    "workloads": "workloads left out",
+    "timed": "workloads left out, but for the plain run's steps",
+    "machines": "machines left out",
+}
 CLASSES = ("up to reassociation", "any numerics")
 _NOTICED = 0.03  # a regret
 _LEAST_TABLE = 3  # variants: with two there is hardly a choice
@@ -151,6 +160,7 @@ def validate(records: Iterable[Record], works: Mapping[str, Work], say: Progress
         say(f"{kind} are left out, one after the other")
         spreads = spreads_of(whole) if kind == "configurations" else None
         predicted += make.left_out(kind, key, spreads, models if kind == "workloads" else {})
+    predicted += make.timed(models)
     learned: list[Learned] = []
     if any(each.left_out == "machines" for each in predicted):
         say("machines are given back, run by run")
@@ -191,6 +201,21 @@ class _Maker:
             for members in _by_configuration(each for each in self._found if key(each) == left).values():
                 if left_out_once(kind, members[0].facts.workload, kept):
                     yield _predicted(kind, members, model)
+
+    def timed(self, models: Mapping[str, PerformanceModel]) -> Iterable[Predicted]:
+        """Predicts a workload from the time of its plain run's steps, by the model that knows nothing else of it.
+
+        The plain one has the fewest switches of those on a machine with as many threads, by one framework.
+        """
+        places: dict[Hashable, list[Case]] = {}
+        for each in self._found:
+            facts = each.facts
+            places.setdefault((facts.workload, facts.machine, facts.threads, facts.framework), []).append(each)
+        for members in places.values():
+            model = models.get(members[0].facts.workload)
+            (_, plain), *others = _by_label(members).items()
+            if model is not None:
+                yield from (_predicted("timed", runs, model, _timed(plain)) for _, runs in others)
 
     def _fitted(self, kept: Sequence[Case], spreads: Mapping[str, Spreads] | None) -> PerformanceModel | None:
         if not kept:
@@ -240,20 +265,50 @@ def _by_configuration(found: Iterable[Case]) -> dict[Hashable, list[Case]]:
     return groups
 
 
-def _predicted(kind: str, members: Sequence[Case], model: PerformanceModel) -> Predicted:
+def _timed(plain: Sequence[Case]) -> TimedSteps:
+    """A configuration's steps as a short job would have timed them."""
+    facts, seconds = plain[0].facts, _seconds(plain)
+    return TimedSteps(
+        key="",
+        target="",
+        address="",
+        training="",
+        date="",
+        count=len(plain) + 1,
+        seconds=seconds,
+        low=seconds,
+        high=seconds,
+        start=0.0,
+        batch_size=plain[0].work.batch_size,
+        entry=facts.entry,
+        version=facts.version,
+        settings=dict(facts.switches),
+        container=facts.container,
+        threads=facts.threads or 1,
+    )
+
+
+def _seconds(members: Iterable[Case]) -> float:
+    return median(member.step_seconds for member in members)
+
+
+def _predicted(
+    kind: str, members: Sequence[Case], model: PerformanceModel, timed: TimedSteps | None = None
+) -> Predicted:
     first = members[0]
-    question = question_of(first)
+    question = question_of(first).model_copy(update={"timed": timed})
     run = model.runs.of(question)
     step = model.step_seconds(run) or float("nan")
     deviation = sqrt(model.step_variance(run))
     factor = exp(SIGMAS * deviation)
-    seen = model.known.run(run, question)
+    there = run.reference
+    seen = model.known.timed(run, question, there) if there else model.known.run(run, question)
     return Predicted(
         left_out=kind,
         workload=first.facts.workload,
         label=label_of(first),
         runs=len(members),
-        measured=median(member.step_seconds for member in members),
+        measured=_seconds(members),
         predicted=step,
         low=step / factor,
         high=step * factor,

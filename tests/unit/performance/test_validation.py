@@ -39,6 +39,18 @@ def test_workloads_that_were_left_out_are_predicted_with_wider_intervals(found):
     assert found.coverage("workloads") > 0.8
 
 
+def test_workloads_that_were_left_out_are_predicted_better_by_the_time_of_their_plain_steps(found):
+    rows = [each for each in found.predicted if each.left_out == "timed"]
+    assert len(rows) == len(WORKS) * 5  # the plain configuration is what was timed
+    assert found.error("timed") < 0.7 * found.error("workloads")
+    assert found.coverage("timed") > 0.8
+    widths = {
+        kind: max(each.high / each.low for each in found.predicted if each.left_out == kind)
+        for kind in ("timed", "workloads")
+    }
+    assert widths["timed"] < widths["workloads"]
+
+
 def test_one_machine_cannot_be_left_out(found):
     assert found.error("machines") is None
     assert any("no machines can be left out" in text for text in found.skipped)
@@ -107,7 +119,7 @@ def test_the_class_of_numerics_keeps_to_itself(found):
 
 def test_pictures_are_drawn(found, tmp_path):
     drawn = write_plots(found, tmp_path / "figures")
-    names = {"predicted-configurations", "predicted-workloads", "regret"}
+    names = {"predicted-configurations", "predicted-workloads", "predicted-timed", "regret"}
     assert {path.name for path in drawn} == {f"{name}.{ending}" for name in names for ending in ("png", "svg")}
     assert all(path.stat().st_size > 5000 for path in drawn)
     (tmp_path / "file").touch()
