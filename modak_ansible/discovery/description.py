@@ -26,12 +26,18 @@ from modak_ansible.target.survey.survey import SurveyFacts
 _ROOMY = 5 * 10**9
 _SCRATCH_ORDER = ("$TMPDIR", "$SLURM_TMPDIR", "/scratch", "/local", "/local_scratch", "/localscratch", "/tmp")  # noqa: S108
 _EVERYBODYS = ("/tmp", "/var/tmp")  # noqa: S108
+# What stands before and behind a name that is a part of a longer one, such as nvidia_a100-sxm4.
+_START, _END = "(?<![a-z0-9])", "(?![a-z0-9])"
 _VENDORS = {
     "nvidia": (
-        r"nvidia|tesla|[gr]tx|quadro|titan|(?<![a-z0-9])[akhlpvgbt]\d{1,3}(?![a-z0-9])|v100s|\bgh?200|\bl40s|a6000|_\dg\."
+        "nvidia|tesla|geforce|[gr]tx|quadro|titan|kepler|maxwell|pascal|volta|turing|ampere|hopper|blackwell"
+        # T4; A100, A5000, and as sites call some of their kinds V100L, K20m, A100sxm4; GH200; 2080ti; a part: 1g.10gb
+        rf"|{_START}(?:[akhlpvgbt]\d{{1,4}}|[akhlpvb]\d{{2,3}}(?:[cdglmstx]|nvl?|pcie|sxm\d?|fat)|m[1-6]0|m20\d0)"
+        rf"{_END}"
+        rf"|{_START}(?:g[bh]\d00|[1-5]0[5-9]0(?:ti|s|super)?){_END}|{_START}\dg\.\d"
     ),
-    "amd": r"\bamd\b|radeon|\bmi\d{2,3}",
-    "intel": r"\bintel\b|ponte|\bpvc\b|\bmax_?1\d{3}|flex",
+    "amd": rf"{_START}amd{_END}|radeon|instinct|{_START}(?:vega|mi\d{{2,3}}|gfx\d)",
+    "intel": rf"{_START}intel{_END}|ponte|{_START}(?:pvc{_END}|max_?1\d{{3}})|flex",
 }
 
 
