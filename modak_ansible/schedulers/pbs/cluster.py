@@ -134,7 +134,7 @@ def _node(values: Attributes) -> NodeKind:
 
 
 def _resources(values: Attributes) -> Iterator[str]:
-    """What a host of PBS Professional has that jobs may be given by their queue, such as qlist=gpu, and its own queue."""
+    """What a host of PBS Professional has that a queue may give its jobs, such as qlist=gpu, and its own queue."""
     for key, value in values.items():
         start, _, name = key.partition(".")
         if start == "resources_available" and _is_word(value):

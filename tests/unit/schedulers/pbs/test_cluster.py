@@ -278,7 +278,9 @@ def test_the_most_nodes_of_a_queues_jobs(limits, nodes, cores):
 
 
 def test_the_model_of_a_torque_nodes_accelerators():
-    status = "gpu[1]=gpu_id=0000:83:00.0;gpu_product_name=Tesla K40m;gpu_mode=Default,gpu[0]=gpu_product_name=Tesla K40m;"
+    status = (
+        "gpu[1]=gpu_id=0000:83:00.0;gpu_product_name=Tesla K40m;gpu_mode=Default,gpu[0]=gpu_product_name=Tesla K40m;"
+    )
     (node,) = read_nodes(f"n1\n     state = free\n     np = 24\n     gpus = 2\n     gpu_status = {status}\n")
     assert node.accelerators == (("Tesla K40m", 2),)
 
