@@ -34,6 +34,7 @@ _STATES = {
     "PENDING": JobState.QUEUED,
     "CONFIGURING": JobState.QUEUED,
     "REQUEUED": JobState.QUEUED,
+    "EXPEDITING": JobState.QUEUED,  # requeued before all others (25.11)
     "REQUEUE_FED": JobState.QUEUED,
     "REQUEUE_HOLD": JobState.HELD,
     "RESV_DEL_HOLD": JobState.HELD,

@@ -14,6 +14,8 @@ from ...schedulers.base import CommandResult, Run
 _REST_SECONDS = 3.0
 # Schedulers are often installed in folders of their own, which login shells alone have in PATH.
 SYSTEM_PATHS = ("/usr/local/bin", "/usr/local/sbin", "/usr/sbin", "/sbin", "/opt/slurm/bin", "/opt/pbs/bin")
+# What a user's profile may have squeue leave out: such a job would seem to be unknown.
+_FILTERS = {f"SQUEUE_{name}" for name in ("ACCOUNT", "LICENSES", "NAMES", "PARTITION", "PRIORITY", "QOS", "USERS")}
 
 
 def user_name() -> str:
@@ -27,8 +29,10 @@ def user_name() -> str:
 
 
 def full_environment() -> dict[str, str]:
-    """This process's environment with the system's folders at the end of PATH: debootstrap lives in /usr/sbin."""
-    environment = dict(os.environ)
+    """This process's environment, without what has squeue show less than it is asked for, and with the system's folders
+    at the end of PATH: debootstrap lives in /usr/sbin.
+    """
+    environment = {name: value for name, value in os.environ.items() if name not in _FILTERS}
     folders = environment.get("PATH", os.defpath).split(os.pathsep)
     environment["PATH"] = os.pathsep.join(
         [*folders, *(system_path for system_path in SYSTEM_PATHS if system_path not in folders)]

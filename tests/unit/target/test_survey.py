@@ -129,6 +129,8 @@ def test_a_runtime_and_its_starter(home, tmp_path, monkeypatch):
     assert not found["suid"]
     starter.chmod(0o4755)
     assert container_facts("any")["suid"]
+    (tmp_path / "bin" / "singularity").symlink_to("apptainer")
+    assert container_facts("singularity")["suid"], "it is a link to the other, as distributions have it"
 
 
 def test_a_key_that_is_not_there(home, tmp_path, monkeypatch):

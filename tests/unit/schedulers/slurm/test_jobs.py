@@ -156,7 +156,7 @@ def test_states_as_sacct_writes_them(text, state):
 @pytest.mark.parametrize(
     ("text", "state"),
     [("CONFIGURING", "QUEUED"), ("COMPLETING", "ENDING"), ("SUSPENDED", "SUSPENDED"), ("REQUEUE_HOLD", "HELD"), ("STOPPED", "SUSPENDED"),
-     ("RESIZING", "RUNNING"), ("STAGE_OUT", "ENDING"), ("SPECIAL_EXIT", "HELD")],
+     ("RESIZING", "RUNNING"), ("STAGE_OUT", "ENDING"), ("SPECIAL_EXIT", "HELD"), ("EXPEDITING", "QUEUED")],
 )  # fmt: skip
 def test_states_as_squeue_writes_them(text, state):
     queue = CommandResult(0, f"7|{text}|None|n1|name|/home/x|with|bars\n")
