@@ -13,8 +13,8 @@ DependencyKind = Literal["after", "afterany", "afterok", "afternotok", "singleto
 Event = Literal["abort", "begin", "end"]
 # How users write an option; blueprint/job_options.py reads each kind.
 Kind = Literal[
-    "name", "names", "path", "constraint", "count", "count or none", "truth", "resources", "wall time", "size", "array",
-    "variables", "dependencies", "events", "addresses", "moment", "components",
+    "name", "names", "path", "constraint", "count", "count or none", "truth", "resources", "licenses", "wall time", "size",
+    "array", "variables", "dependencies", "events", "addresses", "moment", "components",
 ]  # fmt: skip
 _UNITS = {"wall time": ("HH:MM:SS or D-HH:MM:SS", "in seconds"), "size": ("with a unit", "in bytes")}
 
@@ -129,6 +129,13 @@ class JobOptions(Model):
         _Words,
         Option("Generic resources of each node beside accelerators, such as nvme:1", "resources", "`--gres`", "-",
                lsf="`-R rusage[nvme=1/host]`", without_scheduler="nobody hands them out"),
+        Field(exclude_if=lambda value: not value),
+    ] = ()  # fmt: skip
+    licenses: Annotated[
+        _Words,
+        Option("What the whole job needs besides nodes, such as licences (matlab:2) and file systems that the site wants "
+               "named (filesystems=home:eagle)", "licenses", "`--licenses`", "-", "`-l matlab=2`", lsf="-",
+               without_scheduler="nobody hands them out"),
         Field(exclude_if=lambda value: not value),
     ] = ()  # fmt: skip
     wall_time_limit: Annotated[

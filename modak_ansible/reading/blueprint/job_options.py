@@ -161,6 +161,7 @@ _READ: dict[Kind, Any] = {
     "name": Name,
     "names": Annotated[tuple[Name, ...], split(",+")],
     "resources": Annotated[tuple[Annotated[str, text(rules.resource_problem)], ...], split(",")],
+    "licenses": Annotated[tuple[Annotated[str, text(rules.license_problem)], ...], split(",")],
     "path": Annotated[str, text(rules.path_problem)],
     "constraint": Annotated[str, text(rules.constraint_problem)],
     "count": Count,

@@ -53,6 +53,9 @@ def _place(job: PlannedJob) -> Iterator[str]:
     options = job.options
     if options.job_array:
         raise CannotExpress("job_options.job_array", "arrays of LSF are not made here", "deploy once for each task")
+    if options.licenses:
+        hint = "name the resource of its hosts as gres"
+        raise CannotExpress("job_options.licenses", "what LSF gives a whole job is not asked for here", hint)
     yield f"-J {plain('job_options.job_name', job.name, what='a name')}"
     if job.account:
         yield f"-P {plain('job_options.account', job.account, what='a project')}"

@@ -15,6 +15,7 @@ from ..directives import (
     CannotExpress,
     Patterns,
     addresses,
+    license_of,
     mebibytes,
     output_files,
     plain,
@@ -35,6 +36,8 @@ _RESOURCES = re.compile(
 )
 # Of a job's name OpenPBS's qsub wants no more than letters, digits, - _ + (ck_job_name.c); Torque 6.1 takes any NAME.
 _PBSPRO_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*", re.ASCII)
+# Resources of a whole job that follow from its other options.
+_SAID = ("select", "place", "walltime", "nodes", "nodect", "ncpus", "ngpus", "mpiprocs", "mem")
 _JOB = re.compile(r"\d+(\[\d*\])?(\.[A-Za-z0-9_][A-Za-z0-9_.-]*)?", re.ASCII)
 
 
@@ -66,6 +69,8 @@ def _place(job: PlannedJob) -> Iterator[str]:
     if job.options.gres:
         hint = "name a property that its nodes have as architecture_constraint"
         raise CannotExpress("job_options.gres", "Torque has no generic resources of nodes", hint)
+    if job.options.licenses:
+        raise CannotExpress("job_options.licenses", "Torque itself counts no licences", "leave it out")
 
 
 def _size(job: PlannedJob, gpu_request: str) -> Iterator[str]:
@@ -171,7 +176,16 @@ def pbspro_directives(job: PlannedJob, gpu_request: str = "") -> list[str]:
         CannotExpress: an option that PBS Professional does not have, or a text that cannot stand in a directive.
     """
     times = [line.replace("-t ", "-J ", 1) if line.startswith("-t ") else line for line in _time(job)]
-    return [*_chunks_place(job), *_select(job, gpu_request), *times, *_surroundings(job.options), *_output(job)]
+    sized = [*_chunks_place(job), *_select(job, gpu_request), *map(_job_wide, job.options.licenses)]
+    return [*sized, *times, *_surroundings(job.options), *_output(job)]
+
+
+def _job_wide(text: str) -> str:
+    """A resource of the whole job: a licence, or what the site wants named, such as filesystems=home:eagle."""
+    name, value = license_of(text)
+    if name in _SAID:
+        raise CannotExpress("job_options.licenses", f"{name} is what other options of the job say", "leave it out")
+    return f"-l {name}={value or 1}"
 
 
 def _chunks_place(job: PlannedJob) -> Iterator[str]:

@@ -9,7 +9,18 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ..directives import PLAIN, CannotExpress, Patterns, addresses, mebibytes, output_files, plain, start, variables
+from ..directives import (
+    PLAIN,
+    CannotExpress,
+    Patterns,
+    addresses,
+    license_of,
+    mebibytes,
+    output_files,
+    plain,
+    start,
+    variables,
+)
 
 if TYPE_CHECKING:
     from modak_ansible.model.job_options import JobDependency, JobOptions
@@ -139,12 +150,21 @@ def _constraint(text: str) -> str:
 
 def _start(job: PlannedJob) -> Iterator[str]:
     options = job.options
+    if options.licenses:
+        yield f"--licenses={','.join(map(_license, options.licenses))}"
     if options.job_array:
         yield f"--array={plain('job_options.job_array', options.job_array, _ARRAY, 'indices')}"
     if options.defer_job:
         yield f"--begin={start(options.defer_job).isoformat(timespec='seconds')}"
     if options.job_dependency:
         yield f"--dependency={','.join(map(_dependency, options.job_dependency))}"
+
+
+def _license(text: str) -> str:
+    name, count = license_of(text)
+    if count and not count.isdigit():
+        raise CannotExpress("job_options.licenses", f"Slurm counts licences, and {text[:60]!r} has no number", f"{name}:1")
+    return f"{name}:{count}" if count else name
 
 
 def _dependency(dependency: JobDependency) -> str:

@@ -23,6 +23,7 @@ _VERSION = r"\d+(\.\d+)*"
 # Of most ranges nobody needs a library, whose import takes a hundredth of a second, to see that they are such.
 _RANGE = r"(>=|<=|<|>|==|!=|~=\d+\.)\d+(\.\d+)*(, *(>=|<=|<|>|==|!=|~=\d+\.)\d+(\.\d+)*)*"
 _RESOURCE = r"[A-Za-z][A-Za-z0-9_.-]*(:[A-Za-z0-9_.-]+){0,2}"
+_LICENSE = r"[A-Za-z][A-Za-z0-9_.@-]*([:=][A-Za-z0-9_][A-Za-z0-9_.:/+-]*)?"
 _GPU_REQUEST = r"[A-Za-z0-9_=:,.{}/-]+"
 _URL = r"(https?|file)://[^\s\"'`$;\\<>|&]+"
 _SOURCE = r"(?!\S*@-)((https?|git|ssh|file)://(?!-)|git@[A-Za-z0-9.-]+:)[A-Za-z0-9_.:/@%+~=?&#-]+"
@@ -158,6 +159,11 @@ def launcher_problem(text: str) -> str:
 def resource_problem(text: str) -> str:
     good = "NAME, NAME:COUNT or NAME:TYPE:COUNT, such as nvme:1"
     return "" if _is(_RESOURCE, text) else f"{shown(text)} is no generic resource: {good}"
+
+
+def license_problem(text: str) -> str:
+    good = "NAME, NAME:COUNT or NAME=VALUE, such as matlab:2 or filesystems=home:eagle"
+    return "" if _is(_LICENSE, text) else f"{shown(text)} is no licence: {good}"
 
 
 def gpu_request_problem(text: str) -> str:
