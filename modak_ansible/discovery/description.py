@@ -183,7 +183,7 @@ def _account(aim: Aim, cluster: ClusterFacts | None) -> Value:
         return Value(None, "the user has none, as far as the scheduler tells")
     if cluster.default_account:
         return Value(None, f"{cluster.default_account} is taken where none is named; the user's accounts: {names}")
-    good = [name for name in cluster.accounts if not rules.name_problem(name)]
+    good = [name for name in cluster.accounts if not rules.account_problem(name)]
     return Value(good[0] if good else None, f"the first of the user's accounts: {names}")
 
 

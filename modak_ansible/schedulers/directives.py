@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 MEBIBYTE = 2**20
 PLAIN = re.compile(r"[A-Za-z0-9_.:=,+@/{}-]*", re.ASCII)
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*", re.ASCII)
+ACCOUNT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+@-]*", re.ASCII)
 _LICENSE = re.compile(r"[A-Za-z][A-Za-z0-9_.@-]*([:=][A-Za-z0-9_][A-Za-z0-9_.:/+-]*)?", re.ASCII)
 _ADDRESS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+%-]*(@[A-Za-z0-9_][A-Za-z0-9_.-]*)?", re.ASCII)
 _FILE = re.compile(r"/?[A-Za-z0-9_][A-Za-z0-9_.+@=%/-]*", re.ASCII)

@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from ..directives import (
+    ACCOUNT,
     NAME,
     PLAIN,
     CannotExpress,
@@ -58,7 +59,7 @@ def _place(job: PlannedJob) -> Iterator[str]:
         raise CannotExpress("job_options.licenses", "what LSF gives a whole job is not asked for here", hint)
     yield f"-J {plain('job_options.job_name', job.name, what='a name')}"
     if job.account:
-        yield f"-P {plain('job_options.account', job.account, what='a project')}"
+        yield f"-P {plain('job_options.account', job.account, ACCOUNT, 'a project')}"
     if job.partition:
         yield f"-q {plain('job_options.queue', job.partition, what='a queue')}"
     if options.qos:

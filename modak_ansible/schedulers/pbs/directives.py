@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..directives import (
+    ACCOUNT,
     NAME,
     PLAIN,
     CannotExpress,
@@ -53,7 +54,7 @@ def torque_directives(job: PlannedJob, gpu_request: str = "") -> list[str]:
 def _named(job: PlannedJob) -> Iterator[str]:
     yield f"-N {plain('job_options.job_name', job.name, what='a name')}"
     if job.account:
-        yield f"-A {plain('job_options.account', job.account, what='an account')}"
+        yield f"-A {plain('job_options.account', job.account, ACCOUNT, 'an account')}"
     if job.partition:
         yield f"-q {plain('job_options.queue', job.partition, what='a queue')}"
 

@@ -169,7 +169,7 @@ def partition_of(
     if of_quality and (walltime is None or of_quality < walltime):
         walltime = of_quality
         notes.append(f"its quality of service {values['QoS']} limits the wall time")
-    notes += _quality_words(values, mine)
+    notes += _quality_words(values, mine) or _own_limit_words(walltime, of_quality, mine, longest)
     if any(kind.off for kind in kinds):
         notes.append(_start_words(values, config))
     return PartitionFacts(
@@ -219,6 +219,21 @@ def _quality_words(values: Dict[str, str], mine: Mine) -> List[str]:
         return []
     names = [name for name in listed if name in (mine.qualities or ())]
     return [f"its jobs name their quality of service: {' or '.join(names)}"] if names else []
+
+
+def _own_limit_words(
+    walltime: Optional[int], of_partition: Optional[int], mine: Mine, longest: Dict[str, int]
+) -> List[str]:
+    """That jobs which name no quality of service are shorter, by that of the user's own: that of the partition goes
+    before it, where it has a limit.
+    """
+    limits = [longest.get(name) for name in mine.own_qualities]
+    limit = limits[0] if len(limits) == 1 else None
+    if of_partition or not limit or (walltime is not None and walltime <= limit):
+        return []
+    days, rest = divmod(limit, 86400)
+    clock = f"{days}-{rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}"
+    return [f"jobs that name no quality of service have {clock} at most, by {mine.own_qualities[0]}"]
 
 
 def _start_words(values: Dict[str, str], config: Dict[str, str]) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ..directives import (
+    ACCOUNT,
     PLAIN,
     CannotExpress,
     Patterns,
@@ -78,7 +79,7 @@ def _nodes(job: PlannedJob, gpu_request: str) -> Iterator[str]:
 def _place(job: PlannedJob) -> Iterator[str]:
     yield f"--job-name={plain('job_options.job_name', job.name, what='a name')}"
     if job.account:
-        yield f"--account={plain('job_options.account', job.account, what='an account')}"
+        yield f"--account={plain('job_options.account', job.account, ACCOUNT, 'an account')}"
     if job.partition:
         yield f"--partition={plain('job_options.partition', job.partition, what='a partition')}"
     if job.options.qos:
@@ -163,7 +164,8 @@ def _start(job: PlannedJob) -> Iterator[str]:
 def _license(text: str) -> str:
     name, count = license_of(text)
     if count and not count.isdigit():
-        raise CannotExpress("job_options.licenses", f"Slurm counts licences, and {text[:60]!r} has no number", f"{name}:1")
+        message = f"Slurm counts licences, and {text[:60]!r} has no number"
+        raise CannotExpress("job_options.licenses", message, f"{name}:1")
     return f"{name}:{count}" if count else name
 
 

@@ -100,7 +100,14 @@ def test_what_is_no_disk_of_a_node(changes):
 
 @pytest.mark.parametrize(
     ("accounts", "default", "value"),
-    [(("a", "b"), "a", None), (("a", "b"), "", "a"), ((), "", None), (None, "", None), (("; rm",), "", None)],
+    [
+        (("a", "b"), "a", None),
+        (("a", "b"), "", "a"),
+        ((), "", None),
+        (None, "", None),
+        (("; rm",), "", None),
+        (("abc@v100",), "", "abc@v100"),
+    ],
 )
 def test_an_account_is_written_where_the_scheduler_has_no_default(accounts, default, value):
     assert of(cluster=dataclasses.replace(ALIKE, accounts=accounts, default_account=default)).value("account") == value

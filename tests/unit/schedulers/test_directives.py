@@ -201,6 +201,14 @@ CASES = [
 ]
 
 
+@pytest.mark.parametrize(
+    ("scheduler", "line"), [("slurm", "--account="), ("torque", "-A "), ("pbspro", "-A "), ("lsf", "-P ")]
+)
+def test_an_account_may_have_the_kind_of_nodes_behind_its_name(scheduler, line):
+    asked = job(scheduler, {}).model_copy(update={"account": "abc@v100"})
+    assert f"{line}abc@v100" in RENDERERS[scheduler](asked)
+
+
 @pytest.mark.parametrize(("scheduler", "options", "line"), CASES)
 def test_an_option_is_one_directive(scheduler, options, line):
     assert RENDERERS[scheduler](job(scheduler, options)).count(line) == 1

@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 from modak_ansible.reading.blueprint.forms.yaml_tree import Item
 
 _NAME = r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,62}"
+_ACCOUNT = r"[A-Za-z0-9][A-Za-z0-9_.+@-]{0,62}"
 _INTERFACE = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,14}"
 _OBJECT = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*"
 _ADDRESS = r"[A-Za-z0-9_][A-Za-z0-9_.:%-]{0,252}"
@@ -59,10 +60,18 @@ def unsafe(
 
 
 def name_problem(text: str) -> str:
-    """What is wrong with the name of a job, partition or account; empty when nothing is."""
+    """What is wrong with the name of a job or partition; empty when nothing is."""
     if _is(_NAME, text):
         return ""
     return f"{shown(text)} cannot be a name: letters, digits and _ . + - only, 63 at most, a letter or digit first"
+
+
+def account_problem(text: str) -> str:
+    """The same of an account: some sites have one for each kind of their nodes, such as abc@v100."""
+    if _is(_ACCOUNT, text):
+        return ""
+    good = "letters, digits and _ . + - @ only, 63 at most, a letter or digit first"
+    return f"{shown(text)} cannot be an account: {good}"
 
 
 def object_problem(text: str) -> str:

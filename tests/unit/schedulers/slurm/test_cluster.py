@@ -161,6 +161,23 @@ def test_a_quality_of_service_limits_the_wall_time():
     assert "its quality of service short" in gpu.note
 
 
+@pytest.mark.parametrize(
+    ("changes", "own", "note"),
+    [
+        ({}, "t3,t4|t3", "jobs that name no quality of service have 0-20:00:00 at most, by t3"), ({}, "t4|", ""), ({}, "t3,t4|", ""),
+        ({"MaxTime": "10:00:00"}, "t3|t3", ""), ({"MaxTime": "4-00:00:00"}, "t3|", "jobs that name no quality of service have 0-20:00:00 at most, by t3"),
+        ({"QoS": "long", "MaxTime": "4-00:00:00"}, "t3|t3", "its quality of service long limits the wall time"),
+    ],
+)  # fmt: skip
+def test_the_limit_of_a_users_own_quality_of_service_is_told(changes, own, note):
+    found = partitions(
+        partition=CommandResult(0, slurm_partition("fat", **changes)),
+        associations=CommandResult(0, f"p1|{own}|\n"),
+        qos=CommandResult(0, "t3|20:00:00\nt4|\nlong|3-00:00:00\n"),
+    )["fat"]
+    assert found.note == note
+
+
 def test_partitions_that_are_closed():
     known = CommandResult(0, "science\nteaching\n")
     found = partitions(associations=known, user=CommandResult(0, "science\n"))
