@@ -13,7 +13,11 @@ from ...schedulers.base import CommandResult, Run
 
 _REST_SECONDS = 3.0
 # Schedulers are often installed in folders of their own, which login shells alone have in PATH.
-SYSTEM_PATHS = ("/usr/local/bin", "/usr/local/sbin", "/usr/sbin", "/sbin", "/opt/slurm/bin", "/opt/pbs/bin")
+SYSTEM_PATHS = (
+    "/usr/local/bin", "/usr/local/sbin", "/usr/sbin", "/sbin", "/opt/slurm/bin", "/usr/local/slurm/bin",
+    "/cm/local/apps/slurm/current/bin", "/cm/shared/apps/slurm/current/bin", "/opt/pbs/bin", "/opt/torque/bin",
+    "/usr/local/torque/bin",
+)  # fmt: skip
 # What a user's profile may have squeue leave out: such a job would seem to be unknown.
 _FILTERS = {f"SQUEUE_{name}" for name in ("ACCOUNT", "LICENSES", "NAMES", "PARTITION", "PRIORITY", "QOS", "USERS")}
 

@@ -25,7 +25,9 @@ def test_a_command_that_hangs():
     assert time.monotonic() - began < 5
 
 
-@pytest.mark.parametrize("folder", ["/opt/slurm/bin", "/opt/pbs/bin"])
+@pytest.mark.parametrize(
+    "folder", ["/opt/slurm/bin", "/opt/pbs/bin", "/cm/shared/apps/slurm/current/bin", "/usr/local/torque/bin"]
+)
 def test_schedulers_in_folders_of_their_own_are_found(folder, monkeypatch):
     monkeypatch.setenv("PATH", "/usr/bin")
     assert TimedRun()(["bash", "-c", "echo $PATH"]).out.startswith("/usr/bin:")
