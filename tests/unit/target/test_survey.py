@@ -107,6 +107,20 @@ def test_environment_modules(home):
     assert found["problem"] == ""
 
 
+@pytest.mark.parametrize(
+    ("listed", "offers"),
+    [
+        ("/opt/apptainer/modulefiles: apptainer/ apptainer/1.3", ["apptainer/1.3"]), ("tacc-apptainer/1.3.3", ["tacc-apptainer/1.3.3"]),
+        ("/opt/modulefiles: singularity(default) gcc/12", ["singularity"]), ("gcc/12", []),
+    ],
+)  # fmt: skip
+def test_a_container_runtime_among_the_modules(home, listed, offers):
+    """Beside them are their folders, and with Lmod names that have versions."""
+    lines = "; ".join(f"echo '{word}' >&2" for word in listed.split())
+    (home / ".bash_profile").write_text(f'module() {{ [ "$1" = load ] || {{ {lines}; }}; }}\n')
+    assert shell_facts([])["offers"] == offers
+
+
 def test_a_shell_without_modules(home):
     found = shell_facts(["good/1"])
     assert (found["modules"], found["loads"], found["offers"]) == ("", [], [])
