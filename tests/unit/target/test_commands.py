@@ -34,10 +34,12 @@ def test_schedulers_in_folders_of_their_own_are_found(folder, monkeypatch):
     assert folder in TimedRun()(["bash", "-c", "echo $PATH"]).out.strip().split(":")
 
 
-def test_a_profile_does_not_hide_jobs_from_squeue(monkeypatch):
+def test_a_profile_hides_no_job_from_squeue_and_no_environment_from_ranks(monkeypatch):
     monkeypatch.setenv("SQUEUE_PARTITION", "gpu")
+    monkeypatch.setenv("SBATCH_EXPORT", "NONE")
     monkeypatch.setenv("SBATCH_ACCOUNT", "p1")
-    assert TimedRun()(["bash", "-c", "echo ${SQUEUE_PARTITION:-all} $SBATCH_ACCOUNT"]).out == "all p1\n"
+    words = "echo ${SQUEUE_PARTITION:-all} ${SBATCH_EXPORT:-ALL} $SBATCH_ACCOUNT"
+    assert TimedRun()(["bash", "-c", words]).out == "all ALL p1\n"
 
 
 def test_what_a_command_has_started_may_live_on():
