@@ -18,8 +18,8 @@ SYSTEM_PATHS = (
     "/cm/local/apps/slurm/current/bin", "/cm/shared/apps/slurm/current/bin", "/opt/pbs/bin", "/opt/torque/bin",
     "/usr/local/torque/bin",
 )  # fmt: skip
-# What a profile may have squeue leave out: such a job would seem to be unknown. And SBATCH_EXPORT=NONE, which some sites
-# set on their front ends, goes on to each srun of a job, whose ranks then have nothing of what the job's script prepares.
+# What a profile may have squeue leave out: such a job would seem to be unknown. And SBATCH_EXPORT=NONE, which some
+# sites set on their front ends, goes on to each srun of a job: its ranks have nothing of what the script prepares.
 _UNWANTED = {
     "SBATCH_EXPORT",
     *(f"SQUEUE_{name}" for name in ("ACCOUNT", "LICENSES", "NAMES", "PARTITION", "PRIORITY", "QOS", "USERS")),
@@ -37,8 +37,8 @@ def user_name() -> str:
 
 
 def full_environment() -> dict[str, str]:
-    """This process's environment, without what has Slurm do otherwise than it is asked to, and with the system's folders
-    at the end of PATH: debootstrap lives in /usr/sbin.
+    """This process's environment, without what has Slurm do otherwise than it is asked to, and with the system's
+    folders at the end of PATH: debootstrap lives in /usr/sbin.
     """
     environment = {name: value for name, value in os.environ.items() if name not in _UNWANTED}
     folders = environment.get("PATH", os.defpath).split(os.pathsep)
