@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from modak_ansible.catalogue.processor import architecture_of
@@ -17,7 +17,7 @@ from modak_ansible.model.quantities import format_size
 from modak_ansible.model.target import Partition
 from modak_ansible.planning.this_machine import TELLING
 from modak_ansible.reading.blueprint.forms import text_rules as rules
-from modak_ansible.schedulers.cluster import ClusterFacts, NodeKind, PartitionFacts
+from modak_ansible.schedulers.cluster import ClusterFacts, NodeKind, PartitionFacts, kinds_of
 from modak_ansible.target.core.processor import model_of
 from modak_ansible.target.survey.node_view import NodePlace, NodeView
 from modak_ansible.target.survey.survey import SurveyFacts
@@ -224,9 +224,10 @@ def _runtime(facts: SurveyFacts) -> dict[str, Value]:
 
 def _processor(facts: SurveyFacts, node: NodeView | None, partitions: Sequence[PartitionFacts]) -> dict[str, Value]:
     machine = facts["machine"]
-    kinds = {
-        (kind.cores, kind.memory, kind.layout, kind.machine) for partition in partitions for kind in partition.kinds
-    }
+    # which accelerators a node has says nothing of its processor
+    kinds = kinds_of(
+        replace(kind, accelerators=(), processors=None) for partition in partitions for kind in partition.kinds
+    )
     front_end = architecture_of(machine["machine"], machine["cpuinfo"])
     if facts["scheduler"] == "none":
         found = _known_processor(machine["machine"], machine["cpuinfo"], "its own /proc/cpuinfo")
@@ -290,6 +291,8 @@ def vendor_of(text: str) -> str | None:
 
 def _unknown(facts: SurveyFacts, cluster: ClusterFacts | None, values: dict[str, Value]) -> Iterator[str]:
     yield from cluster.unknown if cluster else ()
+    if facts["scheduler"] == "none" and facts["others"]:
+        yield f"{' and '.join(facts['others'])}: modak does not submit to it; this machine itself would train"
     if facts["node"] and facts["node"]["problem"]:
         yield f"no node answered: {facts['node']['problem']}"
     for name in ("architecture", "scratch"):

@@ -227,8 +227,9 @@ class Slurm(Scheduler):
         job_id = job.job_id
         if "_" in job_id:  # srun knows a task of an array by its own number alone
             shown = run([*_SQUEUE, f"--jobs={job_id}", "--format=%A"])
-            job_id = shown.out.strip() if shown.code == 0 else ""
-            if not job_id.isdigit():
+            told = re.search(r"(?m)^\d+$", shown.out)  # SLURM_CLUSTERS has a line with a cluster's name before it
+            job_id = told.group() if told and shown.code == 0 else ""
+            if not job_id:
                 raise ActionRefused(shown.said_by("squeue"))
         found = []
         for group, start, count in _among(job.components, first, nodes):

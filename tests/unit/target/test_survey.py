@@ -71,6 +71,14 @@ def test_schedulers_whose_commands_have_the_same_names_are_told_apart(home, monk
     assert (found["schedulers"], found["scheduler"], found["cluster"]["scheduler"]) == ([name], name, name)
 
 
+def test_grid_engine_is_not_taken_for_torque(home, monkeypatch, tmp_path):
+    """Its qstat knows no --version."""
+    qstat = 'echo "usage: qstat [options]" >&2; exit 1'
+    programs(tmp_path / "bin", monkeypatch, qstat=qstat, qsub="exit 1", qdel="exit 1", qconf="exit 1")
+    found = survey(WANTED)
+    assert (found["schedulers"], found["scheduler"], found["others"]) == ([], "none", ["Grid Engine"])
+
+
 def test_lsf_is_found_by_its_commands(home, monkeypatch, tmp_path):
     queue = "printf 'QUEUE: normal\\nUSERS: all\\nHOSTS:  all\\n'"
     programs(tmp_path / "bin", monkeypatch, bsub="exit 1", bjobs="exit 1", bkill="exit 1", bqueues=queue)
