@@ -19,12 +19,11 @@ from modak_ansible.planning.this_machine import TELLING
 from modak_ansible.reading.blueprint.forms import text_rules as rules
 from modak_ansible.schedulers.cluster import ClusterFacts, NodeKind, PartitionFacts, kinds_of
 from modak_ansible.target.core.processor import model_of
-from modak_ansible.target.survey.node_view import NodePlace, NodeView
+from modak_ansible.target.survey.node_view import PLACES, NodePlace, NodeView
 from modak_ansible.target.survey.survey import SurveyFacts
 
 # A training's data is copied there; less room than this is of no use.
 _ROOMY = 5 * 10**9
-_SCRATCH_ORDER = ("$TMPDIR", "$SLURM_TMPDIR", "/scratch", "/local", "/local_scratch", "/localscratch", "/tmp")  # noqa: S108
 _EVERYBODYS = ("/tmp", "/var/tmp")  # noqa: S108
 # What stands before and behind a name that is a part of a longer one, such as nvidia_a100-sxm4.
 _START, _END = "(?<![a-z0-9])", "(?![a-z0-9])"
@@ -193,7 +192,7 @@ def _scratch(node: NodeView | None, cluster: ClusterFacts | None) -> Value:
     if node is None:
         said = f"; Slurm's TmpFS is {cluster.temporary}" if cluster.temporary else ""
         return Value(None, f"not known: no node was asked, which --job does{said}")
-    order = [*_SCRATCH_ORDER, cluster.temporary]
+    order = [*PLACES, cluster.temporary]
     found = [place for place in node["places"] if place["name"] in order and is_disk(place)]
     if not found:
         seen = ", ".join(f"{place['name']} ({place_words(place)})" for place in node["places"]) or "no known folder"

@@ -86,6 +86,8 @@ def test_a_folder_for_everybody_is_the_last_choice():
 
     found = of({**NODE, "places": [place("$TMPDIR", "/tmp"), place("/scratch", "/scratch")]}, ALIKE)
     assert found.value("scratch") == "/scratch"
+    found = of({**NODE, "places": [place("$TMPDIR", "/tmp"), place("$PBS_JOBFS", "/jobfs/12")]}, ALIKE)
+    assert found.value("scratch") == "$PBS_JOBFS"
     found = of({**NODE, "places": [place("$TMPDIR", "/tmp"), place("/tmp", "/tmp")]}, ALIKE)
     assert found.value("scratch") == "$TMPDIR"
 
