@@ -198,6 +198,12 @@ class JobOptions(Model):
                lsf="`-m`, as many as nodes; one name for several is a resource: `-R select[]`",
                without_scheduler="there is one machine"),
     ] = ()  # fmt: skip
+    exclude_nodes: Annotated[
+        _Words,
+        Option("Nodes by name that the job is not to get, such as one that is broken", "names", "`--exclude`", "-",
+               lsf="-", without_scheduler="there is one machine"),
+        Field(exclude_if=lambda value: not value),
+    ] = ()  # fmt: skip
     architecture_constraint: Annotated[
         str | None,
         Option("Features or properties that the nodes must have, such as ib&zen4", "constraint",

@@ -72,6 +72,13 @@ def _place(job: PlannedJob) -> Iterator[str]:
         raise CannotExpress("job_options.gres", "Torque has no generic resources of nodes", hint)
     if job.options.licenses:
         raise CannotExpress("job_options.licenses", "Torque itself counts no licences", "leave it out")
+    _check_excluded(job.options)
+
+
+def _check_excluded(options: JobOptions) -> None:
+    if options.exclude_nodes:
+        hint = "name those that it may have as request_specific_nodes"
+        raise CannotExpress("job_options.exclude_nodes", "PBS keeps no job from nodes by their names", hint)
 
 
 def _size(job: PlannedJob, gpu_request: str) -> Iterator[str]:
@@ -191,6 +198,7 @@ def _job_wide(text: str) -> str:
 
 def _chunks_place(job: PlannedJob) -> Iterator[str]:
     yield from _named(job)
+    _check_excluded(job.options)
     if not _PBSPRO_NAME.fullmatch(job.name):
         message = (
             f"{job.name[:60]!r} is no name of a job: PBS Professional wants a letter, and then letters, digits, - _ +"

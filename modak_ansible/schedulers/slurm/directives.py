@@ -125,6 +125,9 @@ def _which_nodes(job: PlannedJob) -> Iterator[str]:
     chosen = [
         plain(about, specific_node, what="the name of a node") for specific_node in job.options.request_specific_nodes
     ]
+    if job.options.exclude_nodes:
+        others = [plain("job_options.exclude_nodes", each, what="the name of a node") for each in job.options.exclude_nodes]
+        yield f"--exclude={','.join(others)}"
     wanted = job.options.architecture_constraint
     features = [_constraint(wanted)] if wanted else []
     if len(chosen) == 1 and job.nodes > 1:  # one name for several nodes is something that they have in common
