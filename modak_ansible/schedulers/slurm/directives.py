@@ -122,12 +122,9 @@ def _generic(options: JobOptions, gpu_request: str) -> Iterator[str]:
 
 def _which_nodes(job: PlannedJob) -> Iterator[str]:
     about = "job_options.request_specific_nodes"
-    chosen = [
-        plain(about, specific_node, what="the name of a node") for specific_node in job.options.request_specific_nodes
-    ]
+    chosen = _node_names(about, job.options.request_specific_nodes)
     if job.options.exclude_nodes:
-        others = [plain("job_options.exclude_nodes", each, what="the name of a node") for each in job.options.exclude_nodes]
-        yield f"--exclude={','.join(others)}"
+        yield f"--exclude={','.join(_node_names('job_options.exclude_nodes', job.options.exclude_nodes))}"
     wanted = job.options.architecture_constraint
     features = [_constraint(wanted)] if wanted else []
     if len(chosen) == 1 and job.nodes > 1:  # one name for several nodes is something that they have in common
@@ -142,6 +139,10 @@ def _which_nodes(job: PlannedJob) -> Iterator[str]:
         joined = "&".join(features)
         # quotes are sbatch's own, and keep what reads directives as words of a shell from taking & for one
         yield f'--constraint="{joined}"' if set(joined) & set("&|*[(") else f"--constraint={joined}"
+
+
+def _node_names(about: str, names: Sequence[str]) -> list[str]:
+    return [plain(about, name, what="the name of a node") for name in names]
 
 
 def _constraint(text: str) -> str:
