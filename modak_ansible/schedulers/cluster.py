@@ -123,7 +123,7 @@ def kinds_of(nodes: Iterable[NodeKind]) -> Tuple[NodeKind, ...]:
 
 
 def _like_memory(one: Optional[int], other: Optional[int]) -> bool:
-    """Whether two nodes may be of a kind: PBS tells what their kernels have left of it, which is never quite the same."""
+    """Whether two nodes may be of a kind: PBS tells what their kernels leave of it, which is never quite the same."""
     return abs((one or 0) - (other or 0)) * 100 <= max(one or 0, other or 0)
 
 
