@@ -198,7 +198,7 @@ class JobOptions(Model):
                lsf="`-m`, as many as nodes; one name for several is a resource: `-R select[]`",
                without_scheduler="there is one machine"),
     ] = ()  # fmt: skip
-    exclude_nodes: Annotated[
+    exclude: Annotated[
         _Words,
         Option("Nodes by name that the job is not to get, such as one that is broken", "names", "`--exclude`", "-",
                lsf="-", without_scheduler="there is one machine"),

@@ -33,7 +33,7 @@ UNKNOWN = {
     "qos": "",
     "reservation": "",
     "licenses": "",
-    "exclude_nodes": "request_specific_nodes names one node",
+    "exclude": "request_specific_nodes names one node",
     "gres": "accelerators are asked for by request_gpus",
     "minimum_memory_per_processor": "memory_limit is the Pod's",
     "architecture_constraint": "request_specific_nodes names one node",

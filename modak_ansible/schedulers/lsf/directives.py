@@ -54,9 +54,9 @@ def _place(job: PlannedJob) -> Iterator[str]:
     options = job.options
     if options.job_array:
         raise CannotExpress("job_options.job_array", "arrays of LSF are not made here", "deploy once for each task")
-    if options.exclude_nodes:
+    if options.exclude:
         hint = "name those that it may have as request_specific_nodes"
-        raise CannotExpress("job_options.exclude_nodes", "LSF is not asked to keep a job from nodes here", hint)
+        raise CannotExpress("job_options.exclude", "LSF is not asked to keep a job from nodes here", hint)
     if options.licenses:
         hint = "name the resource of its hosts as gres"
         raise CannotExpress("job_options.licenses", "what LSF gives a whole job is not asked for here", hint)

@@ -76,9 +76,9 @@ def _place(job: PlannedJob) -> Iterator[str]:
 
 
 def _check_excluded(options: JobOptions) -> None:
-    if options.exclude_nodes:
+    if options.exclude:
         hint = "name those that it may have as request_specific_nodes"
-        raise CannotExpress("job_options.exclude_nodes", "PBS keeps no job from nodes by their names", hint)
+        raise CannotExpress("job_options.exclude", "PBS keeps no job from nodes by their names", hint)
 
 
 def _size(job: PlannedJob, gpu_request: str) -> Iterator[str]:

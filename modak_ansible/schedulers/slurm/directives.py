@@ -123,8 +123,8 @@ def _generic(options: JobOptions, gpu_request: str) -> Iterator[str]:
 def _which_nodes(job: PlannedJob) -> Iterator[str]:
     about = "job_options.request_specific_nodes"
     chosen = _node_names(about, job.options.request_specific_nodes)
-    if job.options.exclude_nodes:
-        yield f"--exclude={','.join(_node_names('job_options.exclude_nodes', job.options.exclude_nodes))}"
+    if job.options.exclude:
+        yield f"--exclude={','.join(_node_names('job_options.exclude', job.options.exclude))}"
     wanted = job.options.architecture_constraint
     features = [_constraint(wanted)] if wanted else []
     if len(chosen) == 1 and job.nodes > 1:  # one name for several nodes is something that they have in common
