@@ -42,6 +42,7 @@ FACTS: dict[str, Any] = {
     "apt_mirror": None,
     "forecast": None,
     "objection": "",
+    "others": [],
     "node": None,
     "gpus": [],
     "hosts": [],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from modak_ansible.catalogue.processor import architecture_of
@@ -17,21 +17,26 @@ from modak_ansible.model.quantities import format_size
 from modak_ansible.model.target import Partition
 from modak_ansible.planning.this_machine import TELLING
 from modak_ansible.reading.blueprint.forms import text_rules as rules
-from modak_ansible.schedulers.cluster import ClusterFacts, NodeKind, PartitionFacts
+from modak_ansible.schedulers.cluster import ClusterFacts, NodeKind, PartitionFacts, kinds_of
 from modak_ansible.target.core.processor import model_of
-from modak_ansible.target.survey.node_view import NodePlace, NodeView
+from modak_ansible.target.survey.node_view import PLACES, NodePlace, NodeView
 from modak_ansible.target.survey.survey import SurveyFacts
 
 # A training's data is copied there; less room than this is of no use.
 _ROOMY = 5 * 10**9
-_SCRATCH_ORDER = ("$TMPDIR", "$SLURM_TMPDIR", "/scratch", "/local", "/local_scratch", "/localscratch", "/tmp")  # noqa: S108
 _EVERYBODYS = ("/tmp", "/var/tmp")  # noqa: S108
+# What stands before and behind a name that is a part of a longer one, such as nvidia_a100-sxm4.
+_START, _END = "(?<![a-z0-9])", "(?![a-z0-9])"
 _VENDORS = {
     "nvidia": (
-        r"nvidia|tesla|[gr]tx|quadro|titan|(?<![a-z0-9])[akhlpvgbt]\d{1,3}(?![a-z0-9])|v100s|\bgh?200|\bl40s|a6000|_\dg\."
+        "nvidia|tesla|geforce|[gr]tx|quadro|titan|kepler|maxwell|pascal|volta|turing|ampere|hopper|blackwell"
+        # T4; A100, A5000, and as sites call some of their kinds V100L, K20m, A100sxm4; GH200; 2080ti; a part: 1g.10gb
+        rf"|{_START}(?:[akhlpvgbt]\d{{1,4}}|[akhlpvb]\d{{2,3}}(?:[cdglmstx]|nvl?|pcie|sxm\d?|fat)|m[1-6]0|m20\d0)"
+        rf"{_END}"
+        rf"|{_START}(?:g[bh]\d00|[1-5]0[5-9]0(?:ti|s|super)?){_END}|{_START}\dg\.\d"
     ),
-    "amd": r"\bamd\b|radeon|\bmi\d{2,3}",
-    "intel": r"\bintel\b|ponte|\bpvc\b|\bmax_?1\d{3}|flex",
+    "amd": rf"{_START}amd{_END}|radeon|instinct|{_START}(?:vega|mi\d{{2,3}}|gfx\d)",
+    "intel": rf"{_START}intel{_END}|ponte|{_START}(?:pvc{_END}|max_?1\d{{3}})|flex",
 }
 
 
@@ -177,7 +182,7 @@ def _account(aim: Aim, cluster: ClusterFacts | None) -> Value:
         return Value(None, "the user has none, as far as the scheduler tells")
     if cluster.default_account:
         return Value(None, f"{cluster.default_account} is taken where none is named; the user's accounts: {names}")
-    good = [name for name in cluster.accounts if not rules.name_problem(name)]
+    good = [name for name in cluster.accounts if not rules.account_problem(name)]
     return Value(good[0] if good else None, f"the first of the user's accounts: {names}")
 
 
@@ -187,7 +192,7 @@ def _scratch(node: NodeView | None, cluster: ClusterFacts | None) -> Value:
     if node is None:
         said = f"; Slurm's TmpFS is {cluster.temporary}" if cluster.temporary else ""
         return Value(None, f"not known: no node was asked, which --job does{said}")
-    order = [*_SCRATCH_ORDER, cluster.temporary]
+    order = [*PLACES, cluster.temporary]
     found = [place for place in node["places"] if place["name"] in order and is_disk(place)]
     if not found:
         seen = ", ".join(f"{place['name']} ({place_words(place)})" for place in node["places"]) or "no known folder"
@@ -218,9 +223,10 @@ def _runtime(facts: SurveyFacts) -> dict[str, Value]:
 
 def _processor(facts: SurveyFacts, node: NodeView | None, partitions: Sequence[PartitionFacts]) -> dict[str, Value]:
     machine = facts["machine"]
-    kinds = {
-        (kind.cores, kind.memory, kind.layout, kind.machine) for partition in partitions for kind in partition.kinds
-    }
+    # which accelerators a node has says nothing of its processor
+    kinds = kinds_of(
+        replace(kind, accelerators=(), processors=None) for partition in partitions for kind in partition.kinds
+    )
     front_end = architecture_of(machine["machine"], machine["cpuinfo"])
     if facts["scheduler"] == "none":
         found = _known_processor(machine["machine"], machine["cpuinfo"], "its own /proc/cpuinfo")
@@ -284,6 +290,8 @@ def vendor_of(text: str) -> str | None:
 
 def _unknown(facts: SurveyFacts, cluster: ClusterFacts | None, values: dict[str, Value]) -> Iterator[str]:
     yield from cluster.unknown if cluster else ()
+    if facts["scheduler"] == "none" and facts["others"]:
+        yield f"{' and '.join(facts['others'])}: modak does not submit to it; this machine itself would train"
     if facts["node"] and facts["node"]["problem"]:
         yield f"no node answered: {facts['node']['problem']}"
     for name in ("architecture", "scratch"):

@@ -85,6 +85,12 @@ def _scheduler_findings(aim: Aim, facts: SurveyFacts, cluster: ClusterFacts | No
         seen = f"{title} is not on {host}: {', '.join(facts['missing'])} not found"
         yield missing("scheduler", seen, NO_SCHEDULER)
         return
+    is_named = name in ("torque", "pbspro")
+    if cluster is None and facts["others"] and (is_named or (name == "none" and not aim.is_described)):
+        seen = f"{' and '.join(facts['others'])} is on {host}, which modak does not submit to"
+        todo = "it submits to Slurm, Torque, PBS Professional and LSF; as a plain host that machine itself would train"
+        yield (missing if is_named else warning)("scheduler", seen, todo)
+        return
     if facts["objection"]:
         yield missing(
             "scheduler",

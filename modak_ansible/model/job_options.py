@@ -13,8 +13,8 @@ DependencyKind = Literal["after", "afterany", "afterok", "afternotok", "singleto
 Event = Literal["abort", "begin", "end"]
 # How users write an option; blueprint/job_options.py reads each kind.
 Kind = Literal[
-    "name", "names", "path", "constraint", "count", "count or none", "truth", "resources", "wall time", "size", "array",
-    "variables", "dependencies", "events", "addresses", "moment", "components",
+    "name", "names", "account", "path", "constraint", "count", "count or none", "truth", "resources", "licenses",
+    "wall time", "size", "array", "variables", "dependencies", "events", "addresses", "moment", "components",
 ]  # fmt: skip
 _UNITS = {"wall time": ("HH:MM:SS or D-HH:MM:SS", "in seconds"), "size": ("with a unit", "in bytes")}
 
@@ -99,7 +99,7 @@ class JobOptions(Model):
     ] = None
     account: Annotated[
         str | None,
-        Option("The account that the job is charged to", "name", "`--account`", "`-A`",
+        Option("The account that the job is charged to", "account", "`--account`", "`-A`",
                lsf="`-P`", without_scheduler="nobody is charged"),
     ] = None  # fmt: skip
     queue: Annotated[
@@ -129,6 +129,13 @@ class JobOptions(Model):
         _Words,
         Option("Generic resources of each node beside accelerators, such as nvme:1", "resources", "`--gres`", "-",
                lsf="`-R rusage[nvme=1/host]`", without_scheduler="nobody hands them out"),
+        Field(exclude_if=lambda value: not value),
+    ] = ()  # fmt: skip
+    licenses: Annotated[
+        _Words,
+        Option("What the whole job needs besides nodes, such as licences (matlab:2) and file systems that the site "
+               "wants named (filesystems=home:eagle)", "licenses", "`--licenses`", "-", "`-l matlab=2`", lsf="-",
+               without_scheduler="nobody hands them out"),
         Field(exclude_if=lambda value: not value),
     ] = ()  # fmt: skip
     wall_time_limit: Annotated[
@@ -190,6 +197,12 @@ class JobOptions(Model):
                "`nodes=a:ppn=1+b:ppn=1`; one name for several is a property", "`:host=`, each by name",
                lsf="`-m`, as many as nodes; one name for several is a resource: `-R select[]`",
                without_scheduler="there is one machine"),
+    ] = ()  # fmt: skip
+    exclude: Annotated[
+        _Words,
+        Option("Nodes by name that the job is not to get, such as one that is broken", "names", "`--exclude`", "-",
+               lsf="-", without_scheduler="there is one machine"),
+        Field(exclude_if=lambda value: not value),
     ] = ()  # fmt: skip
     architecture_constraint: Annotated[
         str | None,

@@ -81,6 +81,8 @@ class JobRecord:
     # for how many seconds a job that has ended ran; None where the scheduler does not tell
     elapsed: float | None = None
     down: str = ""  # the nodes of a running job that the scheduler calls down
+    # of a job that waits for what will not come by itself, what that is; empty where its reason says so
+    obstacle: str = ""
     components: tuple[int, ...] = ()  # of a running heterogeneous job, how many nodes each has
 
 

@@ -97,15 +97,22 @@ def _kind(values: Dict[str, Any]) -> NodeKind:
 
 
 def kinds_of(nodes: Iterable[NodeKind]) -> Tuple[NodeKind, ...]:
-    """Single nodes put together where they are alike, the most frequent first."""
-    found: Dict[Tuple[Any, ...], List[NodeKind]] = {}
+    """Single nodes put together where they are alike, the most frequent first; their memory is what each has."""
+    found: List[List[NodeKind]] = []
+    alike: Dict[Tuple[Any, ...], List[List[NodeKind]]] = {}
     for node in nodes:
         # features name racks and switches, too
-        alike = (node.cores, node.layout, node.processors, node.memory, node.machine, node.accelerators)
-        found.setdefault(alike, []).append(node)
+        others = alike.setdefault((node.cores, node.layout, node.processors, node.machine, node.accelerators), [])
+        members = next((each for each in others if _like_memory(each[0].memory, node.memory)), None)
+        if members is None:
+            members = []
+            others.append(members)
+            found.append(members)
+        members.append(node)
     kinds = []
-    for members in found.values():
+    for members in found:
         values = {name: getattr(members[0], name) for name in NodeKind.__dataclass_fields__}
+        values["memory"] = min((member.memory for member in members if member.memory), default=None)
         shared = set(members[0].features).intersection(*(member.features for member in members))
         values["features"] = tuple(feature for feature in members[0].features if feature in shared)
         values["count"] = sum(member.count for member in members)
@@ -113,6 +120,11 @@ def kinds_of(nodes: Iterable[NodeKind]) -> Tuple[NodeKind, ...]:
         values["off"] = sum(member.off for member in members)
         kinds.append(NodeKind(**values))
     return tuple(sorted(kinds, key=lambda kind: -kind.count))
+
+
+def _like_memory(one: Optional[int], other: Optional[int]) -> bool:
+    """Whether two nodes may be of a kind: PBS tells what their kernels leave of it, which is never quite the same."""
+    return abs((one or 0) - (other or 0)) * 100 <= max(one or 0, other or 0)
 
 
 def bytes_of(text: str, unit: str = "m") -> Optional[int]:

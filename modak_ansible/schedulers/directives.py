@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 MEBIBYTE = 2**20
 PLAIN = re.compile(r"[A-Za-z0-9_.:=,+@/{}-]*", re.ASCII)
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*", re.ASCII)
+ACCOUNT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+@-]*", re.ASCII)
+_LICENSE = re.compile(r"[A-Za-z][A-Za-z0-9_.@-]*([:=][A-Za-z0-9_][A-Za-z0-9_.:/+-]*)?", re.ASCII)
 _ADDRESS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+%-]*(@[A-Za-z0-9_][A-Za-z0-9_.-]*)?", re.ASCII)
 _FILE = re.compile(r"/?[A-Za-z0-9_][A-Za-z0-9_.+@=%/-]*", re.ASCII)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(=[A-Za-z0-9_.:=+@/%-]*)?", re.ASCII)
@@ -56,6 +58,12 @@ def plain(about: str, text: str, pattern: re.Pattern[str] = NAME, what: str = ""
         kind = f" as {what}" if what else ""
         raise CannotExpress(about, f"{text[:60]!r} cannot stand in a directive of a job script{kind}")
     return text
+
+
+def license_of(text: str) -> tuple[str, str]:
+    """The name of what a whole job needs, and how much of it, or which; empty where that is not said."""
+    name, *value = re.split("[:=]", plain("job_options.licenses", text, _LICENSE, "a licence"), maxsplit=1)
+    return name, "".join(value)
 
 
 def addresses(texts: Iterable[str]) -> list[str]:

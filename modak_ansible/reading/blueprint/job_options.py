@@ -159,8 +159,10 @@ Size = Annotated[
 # Each kind of option as it is written, and read; without Any, mypy takes them for types.
 _READ: dict[Kind, Any] = {
     "name": Name,
+    "account": Annotated[str, text(rules.account_problem)],
     "names": Annotated[tuple[Name, ...], split(",+")],
     "resources": Annotated[tuple[Annotated[str, text(rules.resource_problem)], ...], split(",")],
+    "licenses": Annotated[tuple[Annotated[str, text(rules.license_problem)], ...], split(",")],
     "path": Annotated[str, text(rules.path_problem)],
     "constraint": Annotated[str, text(rules.constraint_problem)],
     "count": Count,

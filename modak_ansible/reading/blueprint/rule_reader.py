@@ -45,7 +45,7 @@ _RULES: dict[str, Callable[[str], str]] = {
     "pre": _line_problem,
     "post": _line_problem,
     "launcher": rules.launcher_problem,
-    "account": rules.name_problem,
+    "account": rules.account_problem,
 }
 
 

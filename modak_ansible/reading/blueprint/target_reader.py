@@ -42,7 +42,7 @@ _SCHEDULERS = {
     "modak.nodes.Local": Scheduler.NONE,
 }
 _SITE_RULES: dict[str, Callable[[str], str]] = {
-    "account": rules.name_problem,
+    "account": rules.account_problem,
     "partition": rules.name_problem,
     "modules": rules.module_problem,
     "binds": rules.bind_problem,

@@ -32,6 +32,8 @@ UNKNOWN = {
     "account": "nobody is charged by name; a queue of Kueue's has quotas",
     "qos": "",
     "reservation": "",
+    "licenses": "",
+    "exclude": "request_specific_nodes names one node",
     "gres": "accelerators are asked for by request_gpus",
     "minimum_memory_per_processor": "memory_limit is the Pod's",
     "architecture_constraint": "request_specific_nodes names one node",

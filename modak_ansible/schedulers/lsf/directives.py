@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from ..directives import (
+    ACCOUNT,
     NAME,
     PLAIN,
     CannotExpress,
@@ -53,9 +54,15 @@ def _place(job: PlannedJob) -> Iterator[str]:
     options = job.options
     if options.job_array:
         raise CannotExpress("job_options.job_array", "arrays of LSF are not made here", "deploy once for each task")
+    if options.exclude:
+        hint = "name those that it may have as request_specific_nodes"
+        raise CannotExpress("job_options.exclude", "LSF is not asked to keep a job from nodes here", hint)
+    if options.licenses:
+        hint = "name the resource of its hosts as gres"
+        raise CannotExpress("job_options.licenses", "what LSF gives a whole job is not asked for here", hint)
     yield f"-J {plain('job_options.job_name', job.name, what='a name')}"
     if job.account:
-        yield f"-P {plain('job_options.account', job.account, what='a project')}"
+        yield f"-P {plain('job_options.account', job.account, ACCOUNT, 'a project')}"
     if job.partition:
         yield f"-q {plain('job_options.queue', job.partition, what='a queue')}"
     if options.qos:

@@ -7,7 +7,8 @@ else a server prints is left alone.
 from __future__ import annotations
 
 import re
-from typing import Dict, Iterable, List, Tuple
+from dataclasses import replace
+from typing import Dict, Iterable, Iterator, List, Tuple
 
 from ..base import Run
 from ..cluster import ClusterFacts, NodeKind, PartitionFacts, bytes_of, count_of, kinds_of
@@ -79,13 +80,34 @@ def read_nodes(text: str) -> List[NodeKind]:
             return [_node(values) for values in read_elements(text, "Node")]
         except ValueError:
             return []
-    found = []
+    hosts: Dict[str, List[NodeKind]] = {}
     for block in re.split(r"\n\s*\n", text):
         lines = block.strip("\n").split("\n")
         name = lines[0].strip()
         if name and not lines[0][:1].isspace() and len(lines) > 1:
-            found.append(_node({"name": name, **_pairs("\n".join(lines[1:]))}))
-    return found
+            values = _pairs("\n".join(lines[1:]))
+            host = values.get("resources_available.host", name)
+            hosts.setdefault(host, []).append(_node({"name": name, **values}))
+    return [_whole(host, parts) for host, parts in hosts.items()]
+
+
+def _whole(host: str, vnodes: List[NodeKind]) -> NodeKind:
+    """A host that PBS Professional tells in parts, such as its sockets: a job's chunk may take of all of them."""
+    if len(vnodes) == 1:
+        return vnodes[0]
+    parts = [vnode for vnode in vnodes if vnode.cores] or vnodes  # beside them one of its own may have none
+    shared = set(parts[0].features).intersection(*(part.features for part in parts))
+    gpus = sum(part.accelerator_count for part in parts)
+    return replace(
+        parts[0],
+        example=host,
+        unusable=max(part.unusable for part in parts),
+        cores=sum(part.cores or 0 for part in parts) or None,
+        processors=sum(part.processors or 0 for part in parts) or None,
+        memory=sum(part.memory or 0 for part in parts) or None,
+        accelerators=(("", gpus),) if gpus else (),
+        features=tuple(feature for feature in parts[0].features if feature in shared),
+    )
 
 
 def _pairs(text: str) -> Attributes:
@@ -97,6 +119,7 @@ def _node(values: Attributes) -> NodeKind:
     kernel = (status.get("uname") or status.get("arch", "")).split()
     # PBS Professional's word behind Torque's
     count = count_of(values.get("gpus", "") or values.get("resources_available.ngpus", ""))
+    model = re.search(r"gpu_product_name=([^;,]+)", values.get("gpu_status", ""))
     memory = status.get("physmem") or status.get("availmem") or values.get("resources_available.mem", "")
     return NodeKind(
         unusable=1 if _OUT.search(values.get("state", "")) else 0,
@@ -105,9 +128,24 @@ def _node(values: Attributes) -> NodeKind:
         processors=count_of(status.get("ncpus", "") or values.get("pcpus", "")),
         memory=bytes_of(memory, "k") or None,  # Slurm's tells availmem
         machine=kernel[-1] if kernel else "",
-        accelerators=(("", count),) if count else (),
-        features=tuple(word for word in values.get("properties", "").split(",") if word),
+        accelerators=((model.group(1).strip() if model else "", count),) if count else (),
+        features=(*(word for word in values.get("properties", "").split(",") if word), *_resources(values)),
     )
+
+
+def _resources(values: Attributes) -> Iterator[str]:
+    """What a host of PBS Professional has that a queue may give its jobs, such as qlist=gpu, and its own queue."""
+    for key, value in values.items():
+        start, _, name = key.partition(".")
+        if start == "resources_available" and _is_word(value):
+            yield from (f"{name.lower()}={word.strip()}" for word in value.strip('"').split(","))
+    if values.get("queue"):
+        yield f"queue={values['queue']}"
+
+
+def _is_word(value: str) -> bool:
+    """Whether the value of a resource is none that is counted or measured."""
+    return bool(value) and bytes_of(value) is None
 
 
 def _queue(
@@ -117,17 +155,19 @@ def _queue(
     if values.get("queue_type", "Execution")[:1].upper() == "R":
         note = f"a routing queue: jobs go on to {values.get('route_destinations', 'other queues')}"
         return PartitionFacts(name, name == default, _why_closed(values, user, groups), note=note)
-    wanted = _wanted_features(values)
-    members = [node for node in nodes if wanted <= set(node.features)]
+    wanted = _wanted_features(values) | _given(name, values, nodes)
+    members = [node for node in nodes if wanted <= set(node.features) and _may_have(node, name)]
+    # by some in Torque's form, such as 4:ppn=8
+    most_nodes = count_of(limits.get("nodect") or re.sub(r":[^+]*$", "", limits.get("nodes", "")))
     said = limits.get("walltime", "")
     return PartitionFacts(
         name=name,
         default=name == default,
         closed=_why_closed(values, user, groups),
         nodes=len(members) or None,
-        most_nodes=count_of(limits.get("nodect", "")),
-        cores=count_of(limits.get("ppn", "")),
-        memory=bytes_of(limits.get("mem", ""), "") if limits.get("nodect") == "1" else None,
+        most_nodes=most_nodes,
+        cores=_cores(limits, most_nodes),
+        memory=bytes_of(limits.get("mem", ""), "") if most_nodes == 1 else None,
         walltime=seconds_of(said) or None,
         walltime_said=said,
         kinds=kinds_of(members),
@@ -138,6 +178,27 @@ def _queue(
 def _limits(values: Attributes) -> Attributes:
     start = "resources_max."
     return {key[len(start) :]: value for key, value in values.items() if key.startswith(start)}
+
+
+def _cores(limits: Attributes, most_nodes: int | None) -> int | None:
+    """The most cores that a job may have of a node; the limit of ncpus is of all its nodes."""
+    slots = re.search(r":ppn=(\d{1,9})", limits.get("nodes", ""), re.ASCII)
+    return count_of(slots.group(1) if slots else limits.get("ppn", "") or limits.get("ncpus", "") * (most_nodes == 1))
+
+
+def _given(queue: str, values: Attributes, nodes: List[NodeKind]) -> set[str]:
+    """What each chunk of a queue's jobs asks for under PBS Professional, of the resources that some node has."""
+    chunk = {key[len("default_chunk.") :]: value for key, value in values.items() if key.startswith("default_chunk.")}
+    said = [f"{name.lower()}={value}" for name, value in chunk.items() if _is_word(value)]
+    known = {feature.partition("=")[0] for node in nodes for feature in node.features if "=" in feature}
+    own = f"queue={queue}"
+    is_kept = any(own in node.features for node in nodes)
+    return {*(word for word in said if word.partition("=")[0] in known), *([own] if is_kept else [])}
+
+
+def _may_have(node: NodeKind, queue: str) -> bool:
+    """Whether a node is not kept for another queue."""
+    return all(feature == f"queue={queue}" for feature in node.features if feature.startswith("queue="))
 
 
 def _wanted_features(values: Attributes) -> set[str]:

@@ -10,11 +10,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..directives import (
+    ACCOUNT,
     NAME,
     PLAIN,
     CannotExpress,
     Patterns,
     addresses,
+    license_of,
     mebibytes,
     output_files,
     plain,
@@ -35,6 +37,8 @@ _RESOURCES = re.compile(
 )
 # Of a job's name OpenPBS's qsub wants no more than letters, digits, - _ + (ck_job_name.c); Torque 6.1 takes any NAME.
 _PBSPRO_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*", re.ASCII)
+# Resources of a whole job that follow from its other options.
+_SAID = ("select", "place", "walltime", "nodes", "nodect", "ncpus", "ngpus", "mpiprocs", "mem")
 _JOB = re.compile(r"\d+(\[\d*\])?(\.[A-Za-z0-9_][A-Za-z0-9_.-]*)?", re.ASCII)
 
 
@@ -50,7 +54,7 @@ def torque_directives(job: PlannedJob, gpu_request: str = "") -> list[str]:
 def _named(job: PlannedJob) -> Iterator[str]:
     yield f"-N {plain('job_options.job_name', job.name, what='a name')}"
     if job.account:
-        yield f"-A {plain('job_options.account', job.account, what='an account')}"
+        yield f"-A {plain('job_options.account', job.account, ACCOUNT, 'an account')}"
     if job.partition:
         yield f"-q {plain('job_options.queue', job.partition, what='a queue')}"
 
@@ -66,6 +70,15 @@ def _place(job: PlannedJob) -> Iterator[str]:
     if job.options.gres:
         hint = "name a property that its nodes have as architecture_constraint"
         raise CannotExpress("job_options.gres", "Torque has no generic resources of nodes", hint)
+    if job.options.licenses:
+        raise CannotExpress("job_options.licenses", "Torque itself counts no licences", "leave it out")
+    _check_excluded(job.options)
+
+
+def _check_excluded(options: JobOptions) -> None:
+    if options.exclude:
+        hint = "name those that it may have as request_specific_nodes"
+        raise CannotExpress("job_options.exclude", "PBS keeps no job from nodes by their names", hint)
 
 
 def _size(job: PlannedJob, gpu_request: str) -> Iterator[str]:
@@ -171,11 +184,21 @@ def pbspro_directives(job: PlannedJob, gpu_request: str = "") -> list[str]:
         CannotExpress: an option that PBS Professional does not have, or a text that cannot stand in a directive.
     """
     times = [line.replace("-t ", "-J ", 1) if line.startswith("-t ") else line for line in _time(job)]
-    return [*_chunks_place(job), *_select(job, gpu_request), *times, *_surroundings(job.options), *_output(job)]
+    sized = [*_chunks_place(job), *_select(job, gpu_request), *map(_job_wide, job.options.licenses)]
+    return [*sized, *times, *_surroundings(job.options), *_output(job)]
+
+
+def _job_wide(text: str) -> str:
+    """A resource of the whole job: a licence, or what the site wants named, such as filesystems=home:eagle."""
+    name, value = license_of(text)
+    if name in _SAID:
+        raise CannotExpress("job_options.licenses", f"{name} is what other options of the job say", "leave it out")
+    return f"-l {name}={value or 1}"
 
 
 def _chunks_place(job: PlannedJob) -> Iterator[str]:
     yield from _named(job)
+    _check_excluded(job.options)
     if not _PBSPRO_NAME.fullmatch(job.name):
         message = (
             f"{job.name[:60]!r} is no name of a job: PBS Professional wants a letter, and then letters, digits, - _ +"

@@ -39,8 +39,8 @@ def options(count: int, parallel: int | None) -> list[str]:
 
 def limit_of(config: str) -> int:
     """How many tasks an array may have, by what scontrol shows of the configuration; 0 where there are no arrays."""
-    found = re.search(r"(?m)^MaxArraySize\s*=\s*(\d+)", config)
-    return int(found.group(1)) if found else 0
+    found = re.findall(r"(?m)^MaxArraySize\s*=\s*(\d+)|^SchedulerParameters\s*=.*\bmax_array_tasks=(\d+)", config)
+    return min((int(size or tasks) for size, tasks in found), default=0)
 
 
 def tasks(job_id: str) -> list[str]:

@@ -20,6 +20,8 @@ _OUT = re.compile(r"DOWN|DRAIN|FAIL|ERROR|UNKNOWN|NO_RESPOND|NOT_RESPONDING|MAIN
 _OFF, _STARTING = ("POWERED_DOWN", "POWERING_DOWN", "POWER_DOWN", "POWER"), ("POWERING_UP", "POWER_UP")
 _GRES = re.compile(r"(?:^|,)([\w.-]+)((?::[^,:()\[\]]+)*)(?:[(\[][^)\]]*[)\]])*")
 _COUNT = re.compile(r"(\d{1,9})([kKmMgG]?)", re.ASCII)
+# The version since which a partition's list of accounts means those below them, too.
+_HIERARCHICAL = (23, 2)
 _FACTORS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 
 
@@ -29,6 +31,8 @@ class Mine(NamedTuple):
     accounts: Optional[Tuple[str, ...]] = None
     qualities: Optional[Tuple[str, ...]] = None  # of service
     default: str = ""  # account
+    own_qualities: Tuple[str, ...] = ()  # those of jobs that name none; empty where nobody says
+    partitions: Optional[Tuple[str, ...]] = None  # that the accounts are for; None for all
 
 
 def read_slurm(run: Run, user: str, groups: Iterable[str]) -> ClusterFacts:
@@ -37,9 +41,15 @@ def read_slurm(run: Run, user: str, groups: Iterable[str]) -> ClusterFacts:
     nodes = _nodes(records(_asked(run, ["scontrol", "--all", "--oneliner", "show", "node"], unknown)))
     partitions = records(_asked(run, ["scontrol", "--all", "--oneliner", "show", "partition"], unknown))
     name = _value(config.get("ClusterName", ""))
-    mine = _mine(run, user, name)
-    longest = _qualities(run)
+    version = config.get("SLURM_VERSION", "") or _version(run)
     enforced = config.get("AccountingStorageEnforce", "").lower()
+    needs_account = "associations" in enforced or "limits" in enforced or "safe" in enforced
+    mine = _mine(run, user, name)
+    if not needs_account:
+        mine = mine._replace(partitions=None)
+    if mine.accounts and _numbers(version) >= _HIERARCHICAL:
+        _name_accounts_below(run, user, name, partitions)
+    longest = _qualities(run)
     facts = [
         partition_of(partition, nodes, set(groups), mine, longest, config)
         for partition in partitions
@@ -47,12 +57,12 @@ def read_slurm(run: Run, user: str, groups: Iterable[str]) -> ClusterFacts:
     ]
     return ClusterFacts(
         scheduler="slurm",
-        version=config.get("SLURM_VERSION", "") or _version(run),
+        version=version,
         name=name,
         partitions=tuple(facts),
         accounts=mine.accounts,
         default_account=mine.default,
-        needs_account="associations" in enforced or "limits" in enforced or "safe" in enforced,
+        needs_account=needs_account,
         temporary=_value(config.get("TmpFS", "")),
         unknown=tuple(unknown),
     )
@@ -79,7 +89,7 @@ def node_of(values: Dict[str, str]) -> NodeKind:
         unusable=int(unusable),
         off=int(is_off),
         example=values.get("NodeName", ""),
-        cores=count_of(values.get("CPUEfctv", "")) or count_of(values.get("CPUTot", "")),
+        cores=count_of(values.get("CPUEfctv", "")) or _cores_of(values),
         layout=layout,  # type: ignore[arg-type] # none of them is None
         memory=_memory_of(values),
         machine=_value(values.get("Arch", "")),
@@ -100,6 +110,13 @@ def _condition(state: str) -> Tuple[bool, bool]:
     rest = [word.rstrip("*") for word in words if word not in ("NOT_RESPONDING", *power)] if power else words
     unusable = any(_OUT.search(word) or word.endswith("*") for word in rest)
     return unusable, not unusable and any(word in _OFF for word in power)
+
+
+def _cores_of(values: Dict[str, str]) -> Optional[int]:
+    """What jobs may have of a node's, before Slurm 22.05, which does not say it."""
+    whole, kept = count_of(values.get("CPUTot", "")), count_of(values.get("CoreSpecCount", "")) or 0
+    threads = count_of(values.get("ThreadsPerCore", "")) or 1
+    return max(0, whole - kept * threads) if whole else None
 
 
 def _memory_of(values: Dict[str, str]) -> Optional[int]:
@@ -152,6 +169,7 @@ def partition_of(
     if of_quality and (walltime is None or of_quality < walltime):
         walltime = of_quality
         notes.append(f"its quality of service {values['QoS']} limits the wall time")
+    notes += _quality_words(values, mine) or _own_limit_words(walltime, of_quality, mine, longest)
     if any(kind.off for kind in kinds):
         notes.append(_start_words(values, config))
     return PartitionFacts(
@@ -193,6 +211,31 @@ def _members(values: Dict[str, str], nodes: List[Tuple[Dict[str, str], NodeKind]
     return [node for said, node in nodes if said.get("NodeName") in listed]
 
 
+def _quality_words(values: Dict[str, str], mine: Mine) -> List[str]:
+    """That a job is to name its quality of service, where the partition does not take that of a job that names none."""
+    allowed = values.get("AllowQos", "ALL")
+    listed = allowed.split(",")
+    if allowed in ("ALL", *_NOTHING) or not mine.own_qualities or set(listed) & set(mine.own_qualities):
+        return []
+    names = [name for name in listed if name in (mine.qualities or ())]
+    return [f"its jobs name their quality of service: {' or '.join(names)}"] if names else []
+
+
+def _own_limit_words(
+    walltime: Optional[int], of_partition: Optional[int], mine: Mine, longest: Dict[str, int]
+) -> List[str]:
+    """That jobs which name no quality of service are shorter, by that of the user's own: that of the partition goes
+    before it, where it has a limit.
+    """
+    limits = [longest.get(name) for name in mine.own_qualities]
+    limit = limits[0] if len(limits) == 1 else None
+    if of_partition or not limit or (walltime is not None and walltime <= limit):
+        return []
+    days, rest = divmod(limit, 86400)
+    clock = f"{days}-{rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}"
+    return [f"jobs that name no quality of service have {clock} at most, by {mine.own_qualities[0]}"]
+
+
 def _start_words(values: Dict[str, str], config: Dict[str, str]) -> str:
     """How long nodes that are off take to start for a job, and when they go again."""
 
@@ -229,6 +272,8 @@ def _why_closed(values: Dict[str, str], groups: Iterable[str], mine: Mine) -> st
     allowed = values.get("AllowGroups", "ALL")
     if allowed not in ("ALL", *_NOTHING) and not set(allowed.split(",")) & set(groups):
         return f"it is for the groups {allowed}"
+    if mine.partitions is not None and _name(values) not in mine.partitions:
+        return "the user's accounts are not for it"
     for key, what, names in (("Accounts", "accounts", mine.accounts), ("Qos", "qualities of service", mine.qualities)):
         allowed, denied = values.get(f"Allow{key}", "ALL"), values.get(f"Deny{key}", "")
         if names is not None and allowed not in ("ALL", *_NOTHING) and not set(allowed.split(",")) & set(names):
@@ -262,13 +307,44 @@ def _version(run: Run) -> str:
 def _mine(run: Run, user: str, cluster: str) -> Mine:
     """By the accounting, where there is one, and it is for users to ask."""
     here = [f"cluster={cluster}"] if cluster else []  # several may share an accounting
-    rows = _accounting(run, ["associations", f"user={user}", *here, "format=Account,QOS"])
+    rows = _accounting(run, ["associations", f"user={user}", *here, "format=Account,QOS,DefaultQOS,Partition"])
     if rows is None:
         return Mine()
     accounts = tuple(dict.fromkeys(row[0] for row in rows if row[0]))
     qualities = dict.fromkeys(each for row in rows for each in "".join(row[1:2]).split(",") if each)
     default = _accounting(run, ["user", f"name={user}", "format=DefaultAccount"]) or []
-    return Mine(accounts, tuple(qualities) or None, next((row[0] for row in default if row[0]), ""))
+    told = [row for row in rows if len(row) >= 4]
+    # a single one is taken, too; which of several is, the accounting's root may say
+    own = [row[2] or row[1] * ("," not in row[1]) for row in told]
+    return Mine(
+        accounts,
+        tuple(qualities) or None,
+        next((row[0] for row in default if row[0]), ""),
+        tuple(dict.fromkeys(own)) if all(own) else (),
+        tuple(dict.fromkeys(row[3] for row in told)) if told and all(row[3] for row in told) else None,
+    )
+
+
+def _name_accounts_below(run: Run, user: str, cluster: str, partitions: List[Dict[str, str]]) -> None:
+    """Has the lists of accounts of partitions name those of the user's, too, that are below one in the list."""
+    here = [f"cluster={cluster}"] if cluster else []
+    known: Dict[str, str] = {}
+    for values in partitions:
+        for key in ("AllowAccounts", "DenyAccounts"):
+            listed = values.get(key, "ALL")
+            if listed in ("ALL", *_NOTHING):
+                continue
+            if listed not in known:
+                asked = [f"user={user}", f"account={listed}", *here, "withsubaccounts", "format=Account"]
+                rows = _accounting(run, ["associations", *asked]) or []
+                known[listed] = ",".join(dict.fromkeys([*listed.split(","), *(row[0] for row in rows if row[0])]))
+            values[key] = known[listed]
+
+
+def _numbers(version: str) -> Tuple[int, ...]:
+    """Of a version's first two parts; of none at all nothing."""
+    found = re.match(r"(\d{1,4})\.(\d{1,4})", version, re.ASCII)
+    return tuple(map(int, found.groups())) if found else ()
 
 
 def _qualities(run: Run) -> Dict[str, int]:

@@ -9,7 +9,19 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ..directives import PLAIN, CannotExpress, Patterns, addresses, mebibytes, output_files, plain, start, variables
+from ..directives import (
+    ACCOUNT,
+    PLAIN,
+    CannotExpress,
+    Patterns,
+    addresses,
+    license_of,
+    mebibytes,
+    output_files,
+    plain,
+    start,
+    variables,
+)
 
 if TYPE_CHECKING:
     from modak_ansible.model.job_options import JobDependency, JobOptions
@@ -67,7 +79,7 @@ def _nodes(job: PlannedJob, gpu_request: str) -> Iterator[str]:
 def _place(job: PlannedJob) -> Iterator[str]:
     yield f"--job-name={plain('job_options.job_name', job.name, what='a name')}"
     if job.account:
-        yield f"--account={plain('job_options.account', job.account, what='an account')}"
+        yield f"--account={plain('job_options.account', job.account, ACCOUNT, 'an account')}"
     if job.partition:
         yield f"--partition={plain('job_options.partition', job.partition, what='a partition')}"
     if job.options.qos:
@@ -110,9 +122,9 @@ def _generic(options: JobOptions, gpu_request: str) -> Iterator[str]:
 
 def _which_nodes(job: PlannedJob) -> Iterator[str]:
     about = "job_options.request_specific_nodes"
-    chosen = [
-        plain(about, specific_node, what="the name of a node") for specific_node in job.options.request_specific_nodes
-    ]
+    chosen = _node_names(about, job.options.request_specific_nodes)
+    if job.options.exclude:
+        yield f"--exclude={','.join(_node_names('job_options.exclude', job.options.exclude))}"
     wanted = job.options.architecture_constraint
     features = [_constraint(wanted)] if wanted else []
     if len(chosen) == 1 and job.nodes > 1:  # one name for several nodes is something that they have in common
@@ -129,6 +141,10 @@ def _which_nodes(job: PlannedJob) -> Iterator[str]:
         yield f'--constraint="{joined}"' if set(joined) & set("&|*[(") else f"--constraint={joined}"
 
 
+def _node_names(about: str, names: Sequence[str]) -> list[str]:
+    return [plain(about, name, what="the name of a node") for name in names]
+
+
 def _constraint(text: str) -> str:
     if not re.fullmatch(_FEATURES, text, re.ASCII):
         message = f"{text[:60]!r} is nothing that Slurm can look for among its features"
@@ -139,12 +155,22 @@ def _constraint(text: str) -> str:
 
 def _start(job: PlannedJob) -> Iterator[str]:
     options = job.options
+    if options.licenses:
+        yield f"--licenses={','.join(map(_license, options.licenses))}"
     if options.job_array:
         yield f"--array={plain('job_options.job_array', options.job_array, _ARRAY, 'indices')}"
     if options.defer_job:
         yield f"--begin={start(options.defer_job).isoformat(timespec='seconds')}"
     if options.job_dependency:
         yield f"--dependency={','.join(map(_dependency, options.job_dependency))}"
+
+
+def _license(text: str) -> str:
+    name, count = license_of(text)
+    if count and not count.isdigit():
+        message = f"Slurm counts licences, and {text[:60]!r} has no number"
+        raise CannotExpress("job_options.licenses", message, f"{name}:1")
+    return f"{name}:{count}" if count else name
 
 
 def _dependency(dependency: JobDependency) -> str:

@@ -34,6 +34,7 @@ _STATES = {
     "PENDING": JobState.QUEUED,
     "CONFIGURING": JobState.QUEUED,
     "REQUEUED": JobState.QUEUED,
+    "EXPEDITING": JobState.QUEUED,  # requeued before all others (25.11)
     "REQUEUE_FED": JobState.QUEUED,
     "REQUEUE_HOLD": JobState.HELD,
     "RESV_DEL_HOLD": JobState.HELD,
@@ -69,6 +70,16 @@ _CAUSES = (JobState.NODE_FAIL, JobState.OUT_OF_MEMORY, JobState.BOOT_FAIL)
 _HOLDERS = {"JobHeldUser": "user", "JobHeldAdmin": "operator"}
 # Held: by somebody, or by Slurm itself, whose launches on a node have failed.
 _HELD = re.compile(r"JobHeld|JobHoldMaxRequeue|launch[ _]failed[ _]requeued[ _]held")
+# Reasons of jobs that no end of another will start, and what they mean.
+_OBSTACLES = {
+    r"PartitionTimeLimit|(QOS|Assoc)MaxWallDuration\w*": "it asks for more time than it may have there",
+    r"(QOS|Assoc)Max\w+Per(Job|Node)(Limit)?": "it asks for more than one job may have",
+    r"QOSMin\w+": "it asks for less than its quality of service takes",
+    r"InvalidAccount|AccountNotAllowed": "its account may not be charged for it",
+    r"InvalidQOS|QOSNotAllowed": "its quality of service is not for it",
+    r"BadConstraints": "no node has all that it asks for",
+    r"(Assoc|QOS)Grp(?!\w*Run)\w+Minutes(Limit)?": "what its account or quality of service may use is used up",
+}
 _NOT_IN_TURN = ("Dependency", "BeginTime", "JobArrayTaskLimit")
 # Whether the controller has done what it was asked is not known; some of it is said after "Unable to contact" it, too.
 _UNCERTAIN = (
@@ -216,8 +227,9 @@ class Slurm(Scheduler):
         job_id = job.job_id
         if "_" in job_id:  # srun knows a task of an array by its own number alone
             shown = run([*_SQUEUE, f"--jobs={job_id}", "--format=%A"])
-            job_id = shown.out.strip() if shown.code == 0 else ""
-            if not job_id.isdigit():
+            told = re.search(r"(?m)^\d+$", shown.out)  # SLURM_CLUSTERS has a line with a cluster's name before it
+            job_id = told.group() if told and shown.code == 0 else ""
+            if not job_id:
                 raise ActionRefused(shown.said_by("squeue"))
         found = []
         for group, start, count in _among(job.components, first, nodes):
@@ -342,7 +354,13 @@ def _queue_record(line: str) -> JobRecord | None:
     if state is JobState.QUEUED and _HELD.match(reason):
         state = JobState.HELD
     reason = "" if reason == "None" else reason
-    return JobRecord(job_id, state, None, None, reason, _nodes(nodes), name, folder, held_by=_HOLDERS.get(reason, ""))
+    waits = _obstacle(reason) if state is JobState.QUEUED else ""
+    held_by = _HOLDERS.get(reason, "")
+    return JobRecord(job_id, state, None, None, reason, _nodes(nodes), name, folder, held_by=held_by, obstacle=waits)
+
+
+def _obstacle(reason: str) -> str:
+    return next((words for pattern, words in _OBSTACLES.items() if re.fullmatch(pattern, reason)), "")
 
 
 def _accounting_record(line: str) -> JobRecord | None:

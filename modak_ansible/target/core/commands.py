@@ -13,7 +13,17 @@ from ...schedulers.base import CommandResult, Run
 
 _REST_SECONDS = 3.0
 # Schedulers are often installed in folders of their own, which login shells alone have in PATH.
-SYSTEM_PATHS = ("/usr/local/bin", "/usr/local/sbin", "/usr/sbin", "/sbin", "/opt/slurm/bin", "/opt/pbs/bin")
+SYSTEM_PATHS = (
+    "/usr/local/bin", "/usr/local/sbin", "/usr/sbin", "/sbin", "/opt/slurm/bin", "/usr/local/slurm/bin",
+    "/cm/local/apps/slurm/current/bin", "/cm/shared/apps/slurm/current/bin", "/opt/pbs/bin", "/opt/torque/bin",
+    "/usr/local/torque/bin",
+)  # fmt: skip
+# What a profile may have squeue leave out: such a job would seem to be unknown. And SBATCH_EXPORT=NONE, which some
+# sites set on their front ends, goes on to each srun of a job: its ranks have nothing of what the script prepares.
+_UNWANTED = {
+    "SBATCH_EXPORT",
+    *(f"SQUEUE_{name}" for name in ("ACCOUNT", "LICENSES", "NAMES", "PARTITION", "PRIORITY", "QOS", "USERS")),
+}
 
 
 def user_name() -> str:
@@ -27,8 +37,10 @@ def user_name() -> str:
 
 
 def full_environment() -> dict[str, str]:
-    """This process's environment with the system's folders at the end of PATH: debootstrap lives in /usr/sbin."""
-    environment = dict(os.environ)
+    """This process's environment, without what has Slurm do otherwise than it is asked to, and with the system's
+    folders at the end of PATH: debootstrap lives in /usr/sbin.
+    """
+    environment = {name: value for name, value in os.environ.items() if name not in _UNWANTED}
     folders = environment.get("PATH", os.defpath).split(os.pathsep)
     environment["PATH"] = os.pathsep.join(
         [*folders, *(system_path for system_path in SYSTEM_PATHS if system_path not in folders)]

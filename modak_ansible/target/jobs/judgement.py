@@ -101,7 +101,8 @@ class Judgement:
             return self._situation(job_id, JobState.COMPLETED, record, exit_code=0)
         if record and not record.state.is_final:
             state = _living_state(self._state, finished, record)
-            words = _explained(self._state, state, record.reason)
+            waits_for = f": {record.obstacle}" if record.obstacle else ""
+            words = _explained(self._state, state, record.reason + waits_for)
             if record.down and state is JobState.RUNNING:
                 title = self._scheduler.title
                 words = f"{record.down} is down, says {title}: whether the job runs on is known when the node is back"

@@ -64,7 +64,8 @@ def _is_suid(runtime: str) -> bool:
     folder = TimedRun(timeout=20)([runtime, "buildcfg", "LIBEXECDIR"])
     if folder.code != 0:
         return False
-    starter = Path(folder.out.strip()) / Path(runtime).name / "bin" / "starter-suid"
+    # singularity may be a link to apptainer, whose starter that then is
+    starter = Path(folder.out.strip()) / Path(runtime).resolve().name / "bin" / "starter-suid"
     try:
         return bool(starter.stat().st_mode & stat.S_ISUID)
     except OSError:

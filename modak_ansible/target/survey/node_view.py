@@ -20,7 +20,11 @@ from ..core.files import make_private, read_text
 from ..core.workspace import Workspace
 from .storage import is_network
 
-_PLACES = ("$TMPDIR", "$SLURM_TMPDIR", "/scratch", "/local", "/local_scratch", "/localscratch", "/tmp")  # noqa: S108
+# Where sites have a node's own disk, the best first.
+PLACES = (
+    "$TMPDIR", "$SLURM_TMPDIR", "$PBS_JOBFS", "$LOCAL_SCRATCH", "$SCRATCHDIR", "/scratch", "/local", "/local_scratch",
+    "/localscratch", "/tmp",  # noqa: S108
+)  # fmt: skip
 _FOLDER = re.compile(r"(/|\$[A-Z_][A-Z0-9_]*)[A-Za-z0-9_.+/@%=-]*", re.ASCII)
 _ENDED = "ended=yes"
 SILENT = "does not answer"
@@ -161,7 +165,7 @@ def job_script(scheduler: str, folder: Path, options: NodeOptions) -> str:
         "paths": ":".join(SYSTEM_PATHS),
         "runtimes": " ".join(dict.fromkeys(name for each in CONTAINER_RUNTIMES.values() for name in each.programs)),
         "modules": "\n".join(f"module load {shlex.quote(module)}" for module in options["modules"]),
-        "places": " ".join(f"'{each}'" for each in [*_PLACES, *filter(_FOLDER.fullmatch, options["folders"])]),
+        "places": " ".join(f"'{each}'" for each in [*PLACES, *filter(_FOLDER.fullmatch, options["folders"])]),
         "ended": _ENDED,
     }
     return "\n".join(["#!/bin/bash -l", *head, body])

@@ -15,7 +15,7 @@ type module > /dev/null 2>&1 && printf '%smodule=yes\\n'
 for name in "$@"; do
   if module load "$name" > /dev/null 2>&1; then printf '%sloads=%%s\\n' "$name"; fi
 done
-module -t avail 2>&1 | grep -iE '(^|/)(apptainer|singularity)' | sed 's/^/%soffers=/' | head -n 5
+module -t avail 2>&1 | grep -iE '(^|[/_-])(apptainer|singularity)' | grep -v '[:/]$' | sed 's/^/%soffers=/' | head -n 5
 exit 0
 """
 

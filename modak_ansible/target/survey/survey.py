@@ -27,6 +27,8 @@ from .storage import FolderFacts, QuotaFacts, folder_facts, quotas
 from .usage import gpus_here
 
 _READERS = {"slurm": read_slurm, "pbspro": read_pbspro, "torque": read_torque, "lsf": read_lsf}
+# Programs of schedulers that nobody submits to here; Grid Engine has qsub, qstat and qdel of its own.
+_OTHERS = {"qconf": "Grid Engine", "condor_submit": "HTCondor", "oarsub": "OAR"}
 # A scheduler that is silent for longer will not take a job either.
 _SCHEDULER_SECONDS = 30
 
@@ -46,6 +48,7 @@ class SurveyFacts(TypedDict):
     machine: MachineFacts
     rsync: bool  # whether it is there
     schedulers: List[str]  # those that are there
+    others: List[str]  # those that modak does not know
     scheduler: str
     missing: List[str]  # commands of the one that is wanted
     cluster: Optional[Dict[str, Any]]  # ClusterFacts as JSON; None where no scheduler was asked
@@ -71,6 +74,7 @@ def survey(wanted: SurveyOptions) -> SurveyFacts:
         "machine": machine_facts(),
         "rsync": find_program("rsync") is not None,
         "schedulers": there,
+        "others": [title for program, title in _OTHERS.items() if find_program(program)],
         "scheduler": scheduler,
         "missing": [name for name in SCHEDULERS[scheduler].commands if find_program(name) is None],
         "cluster": cluster.as_json() if cluster else None,
@@ -90,7 +94,7 @@ def survey(wanted: SurveyOptions) -> SurveyFacts:
 def _has(scheduler: str) -> bool:
     is_there = all(find_program(name) for name in SCHEDULERS[scheduler].commands)
     if is_there and scheduler in ("pbspro", "torque"):  # their commands have the same names
-        return is_pbspro(version_of("qstat")) == (scheduler == "pbspro")
+        return not find_program("qconf") and is_pbspro(version_of("qstat")) == (scheduler == "pbspro")
     return is_there
 
 

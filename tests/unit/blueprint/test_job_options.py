@@ -33,9 +33,18 @@ def test_they_reach_the_job(blueprint):
         assert f"#SBATCH {directive}\n" in script
 
 
+def test_an_account_of_a_kind_of_nodes_and_what_the_whole_job_needs(blueprint):
+    with_options(blueprint, 'account: abc@v100, licenses: "scratch, matlab:2"')
+    script = plan_blueprint(blueprint.service, Inputs()).plan.job.script
+    assert "#SBATCH --account=abc@v100\n" in script
+    assert "#SBATCH --licenses=scratch,matlab:2\n" in script
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        ('account: "a b"', "job_options.account is refused: a b cannot be an account"),
+        ('licenses: "a;b"', "job_options.licenses is refused: a;b is no licence"),
         ("nodes: 2", "unknown-property: job_options has no property nodes (did you mean node_count?)"),
         ("node_count: 0", "node_count must be at least 1, not 0"),
         ('job_name: "a\\nb"', "job_options.job_name is refused"),

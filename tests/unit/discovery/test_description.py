@@ -86,6 +86,8 @@ def test_a_folder_for_everybody_is_the_last_choice():
 
     found = of({**NODE, "places": [place("$TMPDIR", "/tmp"), place("/scratch", "/scratch")]}, ALIKE)
     assert found.value("scratch") == "/scratch"
+    found = of({**NODE, "places": [place("$TMPDIR", "/tmp"), place("$PBS_JOBFS", "/jobfs/12")]}, ALIKE)
+    assert found.value("scratch") == "$PBS_JOBFS"
     found = of({**NODE, "places": [place("$TMPDIR", "/tmp"), place("/tmp", "/tmp")]}, ALIKE)
     assert found.value("scratch") == "$TMPDIR"
 
@@ -100,7 +102,14 @@ def test_what_is_no_disk_of_a_node(changes):
 
 @pytest.mark.parametrize(
     ("accounts", "default", "value"),
-    [(("a", "b"), "a", None), (("a", "b"), "", "a"), ((), "", None), (None, "", None), (("; rm",), "", None)],
+    [
+        (("a", "b"), "a", None),
+        (("a", "b"), "", "a"),
+        ((), "", None),
+        (None, "", None),
+        (("; rm",), "", None),
+        (("abc@v100",), "", "abc@v100"),
+    ],
 )
 def test_an_account_is_written_where_the_scheduler_has_no_default(accounts, default, value):
     assert of(cluster=dataclasses.replace(ALIKE, accounts=accounts, default_account=default)).value("account") == value
@@ -118,7 +127,11 @@ def test_accelerators():
     ("text", "vendor"),
     [("a100", "nvidia"), ("nvidia_h100_80gb", "nvidia"), ("v100", "nvidia"), ("rtx6000", "nvidia"), ("mi250x", "amd"), ("pvc", "intel"),
      ("", None), ("gpu", None), ("fast", None), ("a100 mi250", None),
-     ("a100_80gb", "nvidia"), ("h100_pcie", "nvidia"), ("v100s", "nvidia"), ("gpu_a100_mig", "nvidia"), ("k8s", None), ("b1x", None)],
+     ("a100_80gb", "nvidia"), ("h100_pcie", "nvidia"), ("v100s", "nvidia"), ("gpu_a100_mig", "nvidia"), ("k8s", None), ("b1x", None),
+     ("a5000", "nvidia"), ("v100l", "nvidia"), ("k20m", "nvidia"), ("a100sxm4", "nvidia"), ("h100nvl", "nvidia"), ("gb200", "nvidia"),
+     ("2080ti", "nvidia"), ("3090", "nvidia"), ("volta", "nvidia"), ("1g.10gb", "nvidia"), ("m40", "nvidia"),
+     ("amd_instinct_mi210", "amd"), ("gfx90a", "amd"), ("intel_data_center_gpu_max_1550", "intel"),
+     ("a64fx", None), ("6000", None), ("m5", None), ("max4", None)],
 )  # fmt: skip
 def test_who_made_it_is_said_only_where_the_name_says_it(text, vendor):
     assert vendor_of(text) == vendor

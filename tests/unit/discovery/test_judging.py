@@ -160,6 +160,15 @@ def test_a_host_without_scheduler_and_container():
     assert known["containers"].state == "warning"
 
 
+def test_a_scheduler_that_nobody_submits_to():
+    """Grid Engine's commands have the names of Torque's."""
+    plain = found(bare(), surveyed(cluster=None, others=["Grid Engine"]))["scheduler"]
+    assert (plain.state, plain.seen) == ("warning", "Grid Engine is on login1, which modak does not submit to")
+    torque = found(bare(), surveyed(cluster=None, scheduler="torque", others=["Grid Engine"]))["scheduler"]
+    assert torque.state == "missing"
+    assert found(bare(), surveyed(others=["HTCondor"]))["scheduler"].state == "ok", "there is Slurm beside it"
+
+
 def test_a_silent_scheduler():
     cluster = dataclasses.replace(CLUSTER, partitions=(), unknown=("scontrol show node: timed out",))
     assert found(bare(), surveyed(cluster))["scheduler"].state == "missing"

@@ -48,6 +48,15 @@ def test_no_list_of_nodes_breaks_it(text):
     assert all(name for name in expand_nodes(text))
 
 
+def test_nodes_whose_kernels_leave_a_little_more_or_less_of_their_memory_are_of_a_kind():
+    """As PBS tells it of each; what a job may have is the least of it."""
+    sizes = (527831088, 527831076, 527700000, 1056760000, None)
+    nodes = [NodeKind(example=f"n{place}", cores=64, memory=size and size * 1024) for place, size in enumerate(sizes)]
+    assert [(kind.count, kind.example, kind.memory) for kind in kinds_of(nodes)] == [
+        (3, "n0", 527700000 * 1024), (1, "n3", 1056760000 * 1024), (1, "n4", None),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("text", "unit", "count"),
     [("4000", "m", 4000 * 2**20), ("192000M", "m", 192000 * 2**20), ("187.5G", "m", int(187.5 * 2**30)), ("1T", "m", 2**40),

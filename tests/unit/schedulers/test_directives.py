@@ -131,6 +131,12 @@ CASES = [
     ("slurm", {"reservation": "maint-1"}, "--reservation=maint-1"),
     ("torque", {"reservation": "maint-1"}, "-l advres=maint-1"),
     ("slurm", {"gres": ("nvme:1", "tmp:ssd:100G")}, "--gres=nvme:1,tmp:ssd:100G"),
+    ("slurm", {"exclude": ("n1", "n7")}, "--exclude=n1,n7"),
+    ("slurm", {"licenses": ("scratch", "matlab@flex:2", "cfs=1")}, "--licenses=scratch,matlab@flex:2,cfs:1"),
+    ("pbspro", {"licenses": ("filesystems=home:eagle", "matlab:2")}, "-l filesystems=home:eagle"),
+    ("pbspro", {"licenses": ("filesystems=home:eagle", "matlab:2")}, "-l matlab=2"),
+    ("pbspro", {"licenses": ("storage=scratch/ab1+gdata/ab1",)}, "-l storage=scratch/ab1+gdata/ab1"),
+    ("pbspro", {"licenses": ("matlab",)}, "-l matlab=1"),
     ("slurm", {"job_array": "1,3,5-7%2"}, "--array=1,3,5-7%2"),
     ("torque", {"job_array": "1,3,5-7%2"}, "-t 1,3,5-7%2"),
     ("slurm", {"minimum_memory_per_processor": 3 * 2**20 + 1}, "--mem-per-cpu=4M"),
@@ -196,6 +202,14 @@ CASES = [
 ]
 
 
+@pytest.mark.parametrize(
+    ("scheduler", "line"), [("slurm", "--account="), ("torque", "-A "), ("pbspro", "-A "), ("lsf", "-P ")]
+)
+def test_an_account_may_have_the_kind_of_nodes_behind_its_name(scheduler, line):
+    asked = job(scheduler, {}).model_copy(update={"account": "abc@v100"})
+    assert f"{line}abc@v100" in RENDERERS[scheduler](asked)
+
+
 @pytest.mark.parametrize(("scheduler", "options", "line"), CASES)
 def test_an_option_is_one_directive(scheduler, options, line):
     assert RENDERERS[scheduler](job(scheduler, options)).count(line) == 1
@@ -243,6 +257,15 @@ REFUSED = [
     ("pbspro", {"qos": "high"}, "qos", "no qualities of service"),
     ("pbspro", {"reservation": "R12"}, "reservation", "is a queue"),
     ("pbspro", {"gres": ("nvme",)}, "gres", "no generic resources"),
+    ("slurm", {"licenses": ("filesystems=home:eagle",)}, "licenses", "has no number"),
+    ("slurm", {"licenses": ("a b",)}, "licenses", "as a licence"),
+    ("slurm", {"exclude": ("n[1-2]",)}, "exclude", "as the name of a node"),
+    ("torque", {"exclude": ("n1",)}, "exclude", "keeps no job from nodes"),
+    ("pbspro", {"exclude": ("n1",)}, "exclude", "keeps no job from nodes"),
+    ("lsf", {"exclude": ("n1",)}, "exclude", "is not asked"),
+    ("pbspro", {"licenses": ("walltime=01:00:00",)}, "licenses", "other options of the job say"),
+    ("torque", {"licenses": ("matlab",)}, "licenses", "counts no licences"),
+    ("lsf", {"licenses": ("matlab",)}, "licenses", "not asked for here"),
     ("torque", {"gres": ("nvme",)}, "gres", "no generic resources"),
     ("slurm", {"gres": ("nvme 1",)}, "gres", "as a generic resource"),
     ("pbspro", {"job_dependency": (JobDependency(kind="singleton"),)}, "job_dependency", "no singleton"),

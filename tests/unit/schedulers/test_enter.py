@@ -62,6 +62,8 @@ def test_a_task_of_an_array_has_a_number_of_its_own():
     (command,) = Slurm().enter(run, running("97_3"), 1, WORDS)
     assert "--jobid=104" in command
     assert asked == [["squeue", "--noheader", "--array", "--jobs=97_3", "--format=%A"]]
+    named = CommandResult(0, "CLUSTER: hpc2\n104\n")  # where the user's profile has SLURM_CLUSTERS=hpc2
+    assert "--jobid=104" in Slurm().enter(lambda argv: named, running("97_3"), 1, WORDS)[0]
     gone = CommandResult(1, err="slurm_load_jobs error: Invalid job id specified")
     with pytest.raises(ActionRefused, match="Invalid job id"):
         Slurm().enter(lambda argv: gone, running("97_3"), 1, WORDS)

@@ -25,11 +25,21 @@ def test_a_command_that_hangs():
     assert time.monotonic() - began < 5
 
 
-@pytest.mark.parametrize("folder", ["/opt/slurm/bin", "/opt/pbs/bin"])
+@pytest.mark.parametrize(
+    "folder", ["/opt/slurm/bin", "/opt/pbs/bin", "/cm/shared/apps/slurm/current/bin", "/usr/local/torque/bin"]
+)
 def test_schedulers_in_folders_of_their_own_are_found(folder, monkeypatch):
     monkeypatch.setenv("PATH", "/usr/bin")
     assert TimedRun()(["bash", "-c", "echo $PATH"]).out.startswith("/usr/bin:")
     assert folder in TimedRun()(["bash", "-c", "echo $PATH"]).out.strip().split(":")
+
+
+def test_a_profile_hides_no_job_from_squeue_and_no_environment_from_ranks(monkeypatch):
+    monkeypatch.setenv("SQUEUE_PARTITION", "gpu")
+    monkeypatch.setenv("SBATCH_EXPORT", "NONE")
+    monkeypatch.setenv("SBATCH_ACCOUNT", "p1")
+    words = "echo ${SQUEUE_PARTITION:-all} ${SBATCH_EXPORT:-ALL} $SBATCH_ACCOUNT"
+    assert TimedRun()(["bash", "-c", words]).out == "all ALL p1\n"
 
 
 def test_what_a_command_has_started_may_live_on():

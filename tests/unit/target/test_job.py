@@ -387,6 +387,14 @@ RERUNS = [
 ]
 
 
+def test_a_job_that_waits_for_what_does_not_come_says_so(deployment, fake):
+    deployment.submit()
+    fake.jobs = {"1": JobRecord("1", JobState.QUEUED, reason="PartitionTimeLimit", obstacle="it asks for too much")}
+    situation = deployment.situation()
+    assert situation.reason == "PartitionTimeLimit"
+    assert situation.explanation == "PartitionTimeLimit: it asks for too much"
+
+
 @pytest.mark.parametrize(("runs", "finished", "requeued", "record", "state", "explanation"), RERUNS)
 def test_a_job_that_is_queued_again(deployment, fake, runs, finished, requeued, record, state, explanation):
     deployment.submit()

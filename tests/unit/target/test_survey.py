@@ -71,6 +71,14 @@ def test_schedulers_whose_commands_have_the_same_names_are_told_apart(home, monk
     assert (found["schedulers"], found["scheduler"], found["cluster"]["scheduler"]) == ([name], name, name)
 
 
+def test_grid_engine_is_not_taken_for_torque(home, monkeypatch, tmp_path):
+    """Its qstat knows no --version."""
+    qstat = 'echo "usage: qstat [options]" >&2; exit 1'
+    programs(tmp_path / "bin", monkeypatch, qstat=qstat, qsub="exit 1", qdel="exit 1", qconf="exit 1")
+    found = survey(WANTED)
+    assert (found["schedulers"], found["scheduler"], found["others"]) == ([], "none", ["Grid Engine"])
+
+
 def test_lsf_is_found_by_its_commands(home, monkeypatch, tmp_path):
     queue = "printf 'QUEUE: normal\\nUSERS: all\\nHOSTS:  all\\n'"
     programs(tmp_path / "bin", monkeypatch, bsub="exit 1", bjobs="exit 1", bkill="exit 1", bqueues=queue)
@@ -107,6 +115,20 @@ def test_environment_modules(home):
     assert found["problem"] == ""
 
 
+@pytest.mark.parametrize(
+    ("listed", "offers"),
+    [
+        ("/opt/apptainer/modulefiles: apptainer/ apptainer/1.3", ["apptainer/1.3"]), ("tacc-apptainer/1.3.3", ["tacc-apptainer/1.3.3"]),
+        ("/opt/modulefiles: singularity(default) gcc/12", ["singularity"]), ("gcc/12", []),
+    ],
+)  # fmt: skip
+def test_a_container_runtime_among_the_modules(home, listed, offers):
+    """Beside them are their folders, and with Lmod names that have versions."""
+    lines = "; ".join(f"echo '{word}' >&2" for word in listed.split())
+    (home / ".bash_profile").write_text(f'module() {{ [ "$1" = load ] || {{ {lines}; }}; }}\n')
+    assert shell_facts([])["offers"] == offers
+
+
 def test_a_shell_without_modules(home):
     found = shell_facts(["good/1"])
     assert (found["modules"], found["loads"], found["offers"]) == ("", [], [])
@@ -129,6 +151,8 @@ def test_a_runtime_and_its_starter(home, tmp_path, monkeypatch):
     assert not found["suid"]
     starter.chmod(0o4755)
     assert container_facts("any")["suid"]
+    (tmp_path / "bin" / "singularity").symlink_to("apptainer")
+    assert container_facts("singularity")["suid"], "it is a link to the other, as distributions have it"
 
 
 def test_a_key_that_is_not_there(home, tmp_path, monkeypatch):

@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 from modak_ansible.reading.blueprint.forms.yaml_tree import Item
 
 _NAME = r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,62}"
+_ACCOUNT = r"[A-Za-z0-9][A-Za-z0-9_.+@-]{0,62}"
 _INTERFACE = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,14}"
 _OBJECT = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*"
 _ADDRESS = r"[A-Za-z0-9_][A-Za-z0-9_.:%-]{0,252}"
@@ -23,6 +24,7 @@ _VERSION = r"\d+(\.\d+)*"
 # Of most ranges nobody needs a library, whose import takes a hundredth of a second, to see that they are such.
 _RANGE = r"(>=|<=|<|>|==|!=|~=\d+\.)\d+(\.\d+)*(, *(>=|<=|<|>|==|!=|~=\d+\.)\d+(\.\d+)*)*"
 _RESOURCE = r"[A-Za-z][A-Za-z0-9_.-]*(:[A-Za-z0-9_.-]+){0,2}"
+_LICENSE = r"[A-Za-z][A-Za-z0-9_.@-]*([:=][A-Za-z0-9_][A-Za-z0-9_.:/+-]*)?"
 _GPU_REQUEST = r"[A-Za-z0-9_=:,.{}/-]+"
 _URL = r"(https?|file)://[^\s\"'`$;\\<>|&]+"
 _SOURCE = r"(?!\S*@-)((https?|git|ssh|file)://(?!-)|git@[A-Za-z0-9.-]+:)[A-Za-z0-9_.:/@%+~=?&#-]+"
@@ -58,10 +60,18 @@ def unsafe(
 
 
 def name_problem(text: str) -> str:
-    """What is wrong with the name of a job, partition or account; empty when nothing is."""
+    """What is wrong with the name of a job or partition; empty when nothing is."""
     if _is(_NAME, text):
         return ""
     return f"{shown(text)} cannot be a name: letters, digits and _ . + - only, 63 at most, a letter or digit first"
+
+
+def account_problem(text: str) -> str:
+    """The same of an account: some sites have one for each kind of their nodes, such as abc@v100."""
+    if _is(_ACCOUNT, text):
+        return ""
+    good = "letters, digits and _ . + - @ only, 63 at most, a letter or digit first"
+    return f"{shown(text)} cannot be an account: {good}"
 
 
 def object_problem(text: str) -> str:
@@ -158,6 +168,11 @@ def launcher_problem(text: str) -> str:
 def resource_problem(text: str) -> str:
     good = "NAME, NAME:COUNT or NAME:TYPE:COUNT, such as nvme:1"
     return "" if _is(_RESOURCE, text) else f"{shown(text)} is no generic resource: {good}"
+
+
+def license_problem(text: str) -> str:
+    good = "NAME, NAME:COUNT or NAME=VALUE, such as matlab:2 or filesystems=home:eagle"
+    return "" if _is(_LICENSE, text) else f"{shown(text)} is no licence: {good}"
 
 
 def gpu_request_problem(text: str) -> str:

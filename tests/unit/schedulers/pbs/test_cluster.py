@@ -94,7 +94,7 @@ def test_queues_of_certain_nodes(others):
     assert (thin.nodes, thin.walltime, thin.most_nodes, thin.note) == (2, 7 * 86400, 2, "its nodes have thin")
     assert sum(kind.unusable for kind in thin.kinds) == 1
     (fat,) = others()["fat"].kinds
-    assert (fat.cores, fat.memory, fat.accelerators) == (40, 1056760 * 1024, (("", 2),))
+    assert (fat.cores, fat.memory, fat.accelerators) == (40, 1056760 * 1024, (("Tesla K80", 2),))
 
 
 def test_a_queue_for_certain_groups(others):
@@ -198,6 +198,91 @@ def test_pbs_professional_is_read_by_the_words_that_it_has_of_its_own():
         (16, 16, 65974564 * 1024, 0),
     ]
     assert sum(kind.unusable for kind in queue.kinds) == 1
+
+
+def pbspro(queues: str, nodes: str):
+    answers = {"-B": PBS_SERVER, "-Q": queues, "-a": nodes}
+
+    def run(argv):
+        text = answers.get(argv[1]) if len(argv) > 1 else None
+        return CommandResult(0, text) if text else REFUSED
+
+    return {queue.name: queue for queue in read_pbspro(run, "alice", []).partitions}
+
+
+def pbs_node(name: str, *, cpus: int = 16, gpus: int = 0, state: str = "free", host: str = "", **others: str) -> str:
+    lines = [f"state = {state}", f"resources_available.host = {host or name}", f"resources_available.ncpus = {cpus}"]
+    lines += [f"resources_available.mem = {cpus}gb", f"resources_available.ngpus = {gpus}"]
+    lines += [f"{key.replace('__', '.')} = {value}" for key, value in others.items()]
+    return "".join([f"{name}\n", *(f"     {line}\n" for line in lines), "\n"])
+
+
+def pbs_queue(name: str, *lines: str) -> str:
+    told = ["queue_type = Execution", *lines, "enabled = True", "started = True"]
+    return "".join([f"Queue: {name}\n", *(f"    {line}\n" for line in told), "\n"])
+
+
+def test_nodes_of_a_queue_of_pbs_professional_by_what_its_jobs_are_given():
+    """A resource of its own with the names of queues, as the administrators' guide has it, in whatever case."""
+    nodes = (
+        pbs_node("n1", resources_available__Qlist="work,long")
+        + pbs_node("n2", resources_available__Qlist="work", resources_available__bigmem="True")
+        + pbs_node("g1", gpus=4, resources_available__Qlist="gpu")
+    )
+    found = pbspro(
+        pbs_queue("work", "default_chunk.Qlist = work", "default_chunk.ncpus = 1")
+        + pbs_queue("gpu", "default_chunk.qlist = gpu", "default_chunk.ngpus = 1", "default_chunk.mem = 4gb")
+        + pbs_queue("big", "default_chunk.bigmem = True")
+        + pbs_queue("any", "default_chunk.colour = red"),
+        nodes,
+    )
+    assert {name: queue.nodes for name, queue in found.items()} == {"work": 2, "gpu": 1, "big": 1, "any": 3}
+    assert [kind.accelerator_count for kind in found["gpu"].kinds] == [4]
+    assert (found["gpu"].note, found["any"].note) == ("its nodes have qlist=gpu", "")
+
+
+def test_nodes_that_are_kept_for_a_queue():
+    found = pbspro(
+        pbs_queue("work") + pbs_queue("gpu"), pbs_node("n1") + pbs_node("n2") + pbs_node("g1", gpus=4, queue="gpu")
+    )
+    assert {name: queue.nodes for name, queue in found.items()} == {"work": 2, "gpu": 1}
+    assert [kind.accelerator_count for kind in found["work"].kinds] == [0]
+    assert found["gpu"].note == "its nodes have queue=gpu"
+
+
+def test_a_host_that_pbs_professional_tells_in_parts_is_one_node():
+    """Of each socket a vnode, and with cpusets one of the host's own, which has nothing to hand out."""
+    parts = pbs_node("fat", cpus=0, host="fat") + "".join(
+        pbs_node(f"fat[{number}]", cpus=8, gpus=2, host="fat", pcpus="8") for number in range(4)
+    )
+    down = "".join(
+        pbs_node(f"old[{number}]", cpus=8, gpus=2, host="old", pcpus="8", state="down") for number in range(4)
+    )
+    (kind,) = pbspro(pbs_queue("work"), parts + down)["work"].kinds
+    assert (kind.count, kind.unusable, kind.example, kind.cores, kind.processors) == (2, 1, "fat", 32, 32)
+    assert (kind.memory, kind.accelerators) == (32 * 2**30, (("", 8),))
+
+
+@pytest.mark.parametrize(
+    ("limits", "nodes", "cores"),
+    [
+        (["resources_max.nodes = 4"], 4, None), (["resources_max.nodes = 2:ppn=8"], 2, 8),
+        (["resources_max.nodect = 3", "resources_max.nodes = 8"], 3, None), (["resources_max.nodes = 1:ppn=2+n2"], None, 2),
+        (["resources_max.nodes = 1", "resources_max.ncpus = 12"], 1, 12),
+        (["resources_max.nodect = 2", "resources_max.ncpus = 12"], 2, None),
+    ],
+)  # fmt: skip
+def test_the_most_nodes_of_a_queues_jobs(limits, nodes, cores):
+    queue = pbspro(pbs_queue("work", *limits), pbs_node("n1"))["work"]
+    assert (queue.most_nodes, queue.cores) == (nodes, cores)
+
+
+def test_the_model_of_a_torque_nodes_accelerators():
+    status = (
+        "gpu[1]=gpu_id=0000:83:00.0;gpu_product_name=Tesla K40m;gpu_mode=Default,gpu[0]=gpu_product_name=Tesla K40m;"
+    )
+    (node,) = read_nodes(f"n1\n     state = free\n     np = 24\n     gpus = 2\n     gpu_status = {status}\n")
+    assert node.accelerators == (("Tesla K40m", 2),)
 
 
 @pytest.mark.parametrize(

@@ -103,6 +103,8 @@ def test_how_large_an_array_may_be():
         SLURM.array_limit(run_of(scontrol=CommandResult(0, "MailProg = /bin/mail\nMaxArraySize            = 1001\n")))
         == 1001
     )
+    told = "MaxArraySize            = 1001\nSchedulerParameters     = bf_continue,max_array_tasks=300,defer\n"
+    assert SLURM.array_limit(run_of(scontrol=CommandResult(0, told))) == 300
     assert SLURM.array_limit(run_of(scontrol=CommandResult(1, err="Unable to contact slurm controller"))) == 0
 
 

@@ -27,6 +27,8 @@ def run_of(**answers: CommandResult):
 
     def run(argv):
         words = [word for word in argv if word in ("config", "node", "partition", "qos", "associations", "user")]
+        if "withsubaccounts" in argv:
+            return answers.get("below", CommandResult(0))
         return answers.get(words[-1] if words else argv[0], CommandResult(127, err="not found", missing=True))
 
     return run
@@ -159,6 +161,23 @@ def test_a_quality_of_service_limits_the_wall_time():
     assert "its quality of service short" in gpu.note
 
 
+@pytest.mark.parametrize(
+    ("changes", "own", "note"),
+    [
+        ({}, "t3,t4|t3", "jobs that name no quality of service have 0-20:00:00 at most, by t3"), ({}, "t4|", ""), ({}, "t3,t4|", ""),
+        ({"MaxTime": "10:00:00"}, "t3|t3", ""), ({"MaxTime": "4-00:00:00"}, "t3|", "jobs that name no quality of service have 0-20:00:00 at most, by t3"),
+        ({"QoS": "long", "MaxTime": "4-00:00:00"}, "t3|t3", "its quality of service long limits the wall time"),
+    ],
+)  # fmt: skip
+def test_the_limit_of_a_users_own_quality_of_service_is_told(changes, own, note):
+    found = partitions(
+        partition=CommandResult(0, slurm_partition("fat", **changes)),
+        associations=CommandResult(0, f"p1|{own}|\n"),
+        qos=CommandResult(0, "t3|20:00:00\nt4|\nlong|3-00:00:00\n"),
+    )["fat"]
+    assert found.note == note
+
+
 def test_partitions_that_are_closed():
     known = CommandResult(0, "science\nteaching\n")
     found = partitions(associations=known, user=CommandResult(0, "science\n"))
@@ -176,6 +195,77 @@ def test_accounts():
     cluster = read_slurm(other(**known), "alice", [])
     assert (cluster.accounts, cluster.default_account, cluster.needs_account) == (("science",), "science", True)
     assert read_slurm(other(), "alice", []).accounts is None
+
+
+def test_an_account_below_one_that_a_partition_is_for():
+    """Since Slurm 23.02 the lists of accounts of a partition mean those below them, too."""
+    asked = []
+    listed = "\n".join(
+        [slurm_partition("paid", AllowAccounts="money"), slurm_partition("not", DenyAccounts="money"), slurm_partition("all")]
+    )  # fmt: skip
+
+    def closed(version, below):
+        answers = other(
+            partition=CommandResult(0, listed),
+            config=CommandResult(0, f"ClusterName = hpc1\nSLURM_VERSION = {version}\n"),
+            associations=CommandResult(0, "money-lab|normal\n"),
+            user=CommandResult(0, "money-lab\n"),
+            below=CommandResult(0, below),
+        )
+
+        def run(argv):
+            asked.append(argv)
+            return answers(argv)
+
+        asked.clear()
+        return [partition.closed for partition in read_slurm(run, "alice", []).partitions]
+
+    assert closed("24.05.4", "money-lab\n") == ["", "it is not for the accounts money,money-lab", ""]
+    assert sum("withsubaccounts" in argv for argv in asked) == 1, "of each list it is asked once"
+    assert {"user=alice", "account=money", "cluster=hpc1"} <= set(
+        next(each for each in asked if "account=money" in each)
+    )
+    assert closed("23.02.0", "") == ["it is for the accounts money", "", ""]
+    assert closed("22.05.11", "money-lab\n") == ["it is for the accounts money", "", ""]
+    assert not any("withsubaccounts" in argv for argv in asked)
+
+
+def test_accounts_that_a_user_has_in_some_partitions_only():
+    listed = CommandResult(0, "\n".join(map(slurm_partition, ("batch", "gpu", "long"))))
+
+    def closed(rows, enforced="associations"):
+        config = CommandResult(0, f"AccountingStorageEnforce = {enforced}\n")
+        found = partitions(partition=listed, config=config, associations=CommandResult(0, rows))
+        return [name for name, each in found.items() if each.closed == "the user's accounts are not for it"]
+
+    assert closed("p1|normal||batch\np2|normal||gpu\n") == ["long"]
+    assert closed("p1|normal||batch\np2|normal||\n") == [], "an account without a partition is for all of them"
+    assert closed("p1|normal||batch\n", "none") == [], "nobody asks for an account there"
+
+
+@pytest.mark.parametrize(
+    ("allowed", "own", "note"),
+    [
+        ("short,long", "normal,short,long|normal", "its jobs name their quality of service: short or long"),
+        ("short,long", "normal,short|short", ""), ("long", "normal|normal", ""), ("ALL", "normal,short|normal", ""),
+        ("long", "long|", ""), ("short", "normal,short|", ""),
+    ],
+)  # fmt: skip
+def test_a_partition_that_does_not_take_the_users_own_quality_of_service(allowed, own, note):
+    """Of several without a default nobody says which one is taken; a closed partition is told as that."""
+    listed = CommandResult(0, slurm_partition("fat", AllowQos=allowed))
+    found = partitions(partition=listed, associations=CommandResult(0, f"p1|{own}|\n"))["fat"]
+    assert found.note == note
+
+
+@pytest.mark.parametrize(
+    ("kept", "cores"),
+    [("CoreSpecCount=2 ThreadsPerCore=2", 60), ("CoreSpecCount=2 ThreadsPerCore=1", 62), ("CoreSpecCount=2 CPUEfctv=60", 60),
+     ("CoreSpecCount=0 ThreadsPerCore=2", 64), ("CoreSpecCount=(null)", 64)],
+)  # fmt: skip
+def test_cores_that_slurm_keeps_for_itself_are_no_jobs(kept, cores):
+    """Before 22.05 it does not say what is left of them."""
+    assert node_of(dict(word.split("=") for word in f"CPUTot=64 {kept}".split())).cores == cores
 
 
 def test_nodes_that_are_not_shown():

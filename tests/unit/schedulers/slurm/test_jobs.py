@@ -156,7 +156,7 @@ def test_states_as_sacct_writes_them(text, state):
 @pytest.mark.parametrize(
     ("text", "state"),
     [("CONFIGURING", "QUEUED"), ("COMPLETING", "ENDING"), ("SUSPENDED", "SUSPENDED"), ("REQUEUE_HOLD", "HELD"), ("STOPPED", "SUSPENDED"),
-     ("RESIZING", "RUNNING"), ("STAGE_OUT", "ENDING"), ("SPECIAL_EXIT", "HELD")],
+     ("RESIZING", "RUNNING"), ("STAGE_OUT", "ENDING"), ("SPECIAL_EXIT", "HELD"), ("EXPEDITING", "QUEUED")],
 )  # fmt: skip
 def test_states_as_squeue_writes_them(text, state):
     queue = CommandResult(0, f"7|{text}|None|n1|name|/home/x|with|bars\n")
@@ -392,3 +392,21 @@ def test_energy_counts_a_node_once():
 def test_what_slurm_holds_itself_is_held(reason):
     run = run_of(squeue=CommandResult(0, f"12|PENDING|{reason}||j|/h/a\n"))
     assert Slurm().status(run, "12").state == "HELD"
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("PartitionTimeLimit", "it asks for more time than it may have there"), ("QOSMaxWallDurationPerJobLimit", "it asks for more time than it may have there"),
+        ("AssocMaxNodePerJobLimit", "it asks for more than one job may have"), ("QOSMaxGRESPerNode", "it asks for more than one job may have"),
+        ("QOSMinGRES", "it asks for less than its quality of service takes"), ("BadConstraints", "no node has all that it asks for"),
+        ("AssocGrpBillingMinutes", "what its account or quality of service may use is used up"), ("InvalidAccount", "its account may not be charged for it"),
+        ("QOSNotAllowed", "its quality of service is not for it"),
+        ("Resources", ""), ("Priority", ""), ("QOSMaxJobsPerUserLimit", ""), ("AssocGrpGRES", ""), ("AssocGrpCPURunMinutesLimit", ""),
+        ("QOSMaxCpuPerUserLimit", ""), ("None", ""),
+    ],
+)  # fmt: skip
+def test_what_a_job_waits_for_that_does_not_come_by_itself(reason, words):
+    record = Slurm().status(run_of(squeue=CommandResult(0, f"12|PENDING|{reason}||train|/home/me/x\n")), "12")
+    assert (record.state, record.obstacle) == (JobState.QUEUED, words)
+    assert record.reason == ("" if reason == "None" else reason)
