@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from modak_ansible.store.deployment import DeploymentStore
     from modak_ansible.store.record import JobNote, RecordData, StageNote
     from modak_ansible.target.core.plan import Plan
-    from modak_ansible.target.jobs.progress import Progress
+    from modak_ansible.target.jobs.situation import Progress
 
 # What is looked at first comes first: what runs, what waits, what is in doubt, what is over.
 _ORDER = ("RUNNING", "ENDING", "SUSPENDED", "QUEUED", "HELD", "UNKNOWN", "DAMAGED", "NONE")
@@ -159,7 +159,7 @@ def row_of(entry: Entry) -> StatusRow:
         "loss": latest("loss"),
         "accuracy": latest("accuracy"),
         "numbers": numbers,
-        "remarks": list(progress.get("remarks") or ()),
+        "remarks": [*(progress.get("remarks") or ()), *entry.known.unread],
         "epochs": metrics.get("epochs"),
         "results": record.get("results", ""),
         "forecasts": [

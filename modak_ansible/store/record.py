@@ -6,21 +6,36 @@ The truth about the target is on the target; this is the controller's memory of 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
+from types import UnionType
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    TypedDict,
+    TypeVar,
+    Union,
+    Unpack,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)  # fmt: skip
 
 from modak_ansible.store.logs import note
 from modak_ansible.target.core.files import Lock, read_json, write_json
-from modak_ansible.target.jobs.situation import LIVING, UNKNOWN, Forecast
+from modak_ansible.target.jobs.situation import LIVING, UNKNOWN, Forecast, Left, Progress
 
 if TYPE_CHECKING:
     from modak_ansible.target.core.plan import Plan
     from modak_ansible.target.core.probe import TargetFacts
     from modak_ansible.target.images.image import ImageFacts
-    from modak_ansible.target.jobs.progress import Progress
-    from modak_ansible.target.jobs.results import Left
 
 NAME = "state.json"
+# Shapes that are of no account here, and whose modules are slow to import.
+_UNSEEN = {"TargetFacts": Any, "ImageFacts": Any}
 # How the explanation of a job begins that was not submitted, for what it comes after.
 NOT_RUN = "not run: "
 # What a deployment has no more once it was undeployed and is deployed again.
@@ -109,6 +124,74 @@ def mapping(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+T = TypeVar("T")
+
+
+@cache
+def fits(shape: Any) -> Callable[[Any], bool]:
+    """What tells whether a value of JSON has the shape that it is written with: a TypedDict, or what may stand in one.
+
+    JSON has one kind of number; what stands beside the fields of a TypedDict is not looked at.
+    """
+    origin, inner = get_origin(shape), tuple(map(fits, get_args(shape)))
+    if shape is Any:
+        return lambda _: True
+    if origin in (Union, UnionType):
+        return lambda value: any(each(value) for each in inner)
+    if origin is dict:
+        return lambda value: isinstance(value, dict) and all(map(inner[1], value.values()))
+    if origin is list:
+        return lambda value: isinstance(value, list) and all(map(inner[0], value))
+    if origin is tuple:
+        return lambda value: (
+            isinstance(value, list)
+            and len(value) == len(inner)
+            and all(each(item) for each, item in zip(inner, value, strict=True))
+        )
+    if is_typeddict(shape):
+        fields = {key: fits(kind) for key, kind in get_type_hints(shape, localns=_UNSEEN).items()}
+        return lambda value: (
+            isinstance(value, dict)
+            and shape.__required_keys__ <= value.keys()
+            and all(each(value[key]) for key, each in fields.items() if key in value)
+        )
+    types = (int, float) if shape in (int, float) else (shape,)
+    return lambda value: type(value) in types
+
+
+def fitted(value: Any, shape: type[T], lost: list[str], place: str = "") -> T:
+    """What was read of a file, without what has not the shape that it is written with: anybody may have written there.
+
+    Args:
+        lost: is given the places of what is left out, such as ``job.nodes``.
+        place: of the value itself.
+
+    Raises:
+        ValueError: nothing of it fits.
+    """
+    kind: Any = shape
+    if fits(kind)(value):
+        return cast(T, value)
+    origin, inner = get_origin(kind), get_args(kind)
+    found: Any = {}
+    if origin in (Union, UnionType) and isinstance(value, dict):
+        return cast(T, fitted(value, next(each for each in inner if each is not type(None)), lost, place))
+    if origin is list and isinstance(value, list):
+        found = [each for each in value if fits(inner[0])(each)]
+        lost.append(place)
+    elif isinstance(value, dict) and (origin is dict or is_typeddict(kind)):
+        kinds = {} if origin else get_type_hints(kind, localns=_UNSEEN)
+        for key, each in value.items():
+            where = f"{place}.{key}" if place else key
+            try:
+                found[key] = fitted(each, inner[1] if origin else kinds.get(key, Any), lost, where)
+            except ValueError:
+                lost.append(where)
+    if not found or (is_typeddict(kind) and not kind.__required_keys__ <= found.keys()):
+        raise ValueError(place)
+    return cast(T, found)
+
+
 def told_by(energy: EnergyNote | None) -> dict[str, Any]:
     """What a record of a run says of its energy, by the names of the record's fields."""
     if not energy:
@@ -171,8 +254,12 @@ class Record:
         self.path = folder / NAME
         self._lock_path = folder / ".state.lock"  # two deploys of one plan note in turn
 
-    def read(self) -> RecordData:
-        return cast(RecordData, read_json(self.path) or {})
+    def read(self, lost: list[str] | None = None) -> RecordData:
+        """What it holds; what is not of its form is left out, and named in a list."""
+        try:
+            return fitted(read_json(self.path) or {}, RecordData, [] if lost is None else lost)
+        except ValueError:
+            return RecordData()
 
     def update(self, **values: Unpack[RecordData]) -> None:
         """Sets top-level values."""

@@ -20,8 +20,8 @@ from ..survey import usage
 from .campaign import Campaign
 from .job import Deployment
 from .judgement import Ask
-from .progress import Progress, progress_of
-from .situation import LIVING, Forecast, Situation, forecast
+from .progress import progress_of
+from .situation import LIVING, Forecast, Progress, Situation, forecast
 
 
 class Usage(TypedDict, total=False):

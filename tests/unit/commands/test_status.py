@@ -131,7 +131,8 @@ def test_what_stands_below_the_table_is_watched_too(deployed, capsys, monkeypatc
     [
         ({"job": {"state": "RUNNING"}}, True), ({"job": {"state": "UNKNOWN"}}, True), ({"job": {"state": "FAILED"}}, False),
         ({"job": {"state": "RUNNING"}, "undeployed": 5.0}, False), ({"stages": DONE}, True), ({}, False),
-        ({"stages": {**DONE, "image": {"state": "failed"}}}, False), ({"job": 5, "stages": [1]}, False),
+        ({"stages": {**DONE, "image": {"state": "failed"}}}, False), ({"job": 5, "stages": [1], "stage": "job"}, False),
+        ({"job": 5, "stages": [1]}, True),
     ],
 )  # fmt: skip
 def test_who_may_have_a_job_that_lives(tmp_path, record, expected):
