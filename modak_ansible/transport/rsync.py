@@ -79,7 +79,7 @@ def _listed(names: Sequence[str]) -> bytes:
 
 
 def _in(connection: Connection, folder: str, *, make: bool = False) -> list[str]:
-    """Has the target's rsync work in a folder: in a path that it is given, ``[``, ``*`` and ``?`` are a pattern to it."""
+    """Has the target's rsync work in a folder: in a path of it, ``[``, ``*`` and ``?`` would be a pattern."""
     if connection.is_local:
         return []
     there = shlex.quote(folder)
