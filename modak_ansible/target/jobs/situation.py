@@ -17,6 +17,8 @@ _FRESH = ("error_tail", "attempt")
 # What is said of a job whose scheduler does not answer; and of all jobs that may live.
 UNKNOWN = "UNKNOWN"
 LIVING = (*(state.value for state in JobState if not state.is_final), UNKNOWN)
+# A job in one of these notes nothing: what it noted is of a run that was before.
+WAITING = (JobState.QUEUED, JobState.HELD)
 
 
 class Progress(TypedDict, total=False):

@@ -261,6 +261,15 @@ def test_a_row(deployed, blueprint):
     json.dumps(row, allow_nan=False)
 
 
+def test_a_job_that_is_queued_again_has_not_run_since_its_first_start(deployed, blueprint):
+    Record(deployed[0]).update(job={"state": "QUEUED", "job_id": "1", "started": 100.0, "ended": 160.0, "run": 1})
+    entry = next(entry for entry in entries_of(blueprint) if entry.known.folder == deployed[0])
+    assert row_of(entry)["elapsed_seconds"] is None
+    entry.answer = job("QUEUED")
+    entry.answer["situation"].update(started=100.0, ended=160.0)
+    assert row_of(entry)["elapsed_seconds"] is None
+
+
 def test_what_was_brought_while_it_ran_is_not_what_it_is_at(deployed, blueprint):
     Record(deployed[0]).update(metrics={"loss": 1.0, "accuracy": 0.1, "numbers": {"loss": 1.0}})
     entry = next(entry for entry in entries_of(blueprint) if entry.known.folder == deployed[0])
