@@ -57,7 +57,7 @@ def read_by(
     for name, value in options.items():
         path = _named_by(folder, name, value)
         inside = below(value)
-        if not path or far_more_than_data(path):
+        if not path:
             continue
         if not (path.is_dir() and escape(inside) in outputs):  # what earlier runs wrote; a file may be gone on with
             found.setdefault(path, Read(path, inside, name))
@@ -69,7 +69,8 @@ def read_by(
             if inside and not _is_written(inside, outputs) and inside not in trees and exists(folder / inside):
                 path = folder / inside
                 found.setdefault(path, Read(path, inside))
-    reads = [each for each in found.values() if not _is_code(each.path, folder, trees)]
+    named = [each for each in found.values() if not _is_code(each.path, folder, trees)]
+    reads = [each for each in named if not far_more_than_data(each.path)]
     tops = [each for each in reads if not any(other.path in each.path.parents and not other.option for other in reads)]
     return sorted(tops, key=lambda each: (str(each.path), each.option))
 
