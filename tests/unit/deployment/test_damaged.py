@@ -7,6 +7,8 @@ import json
 
 import pytest
 
+from modak_ansible.commands.jobs.log_start import Since
+from modak_ansible.commands.jobs.log_text import of_stages, state_of
 from modak_ansible.commands.status.table import lines_of
 from modak_ansible.deployment.comparison import compare
 from modak_ansible.deployment.searches.kept import shown
@@ -84,6 +86,7 @@ def test_a_value_of_another_type_ends_nothing_and_hides_no_other(kept, name):
             rows = rows_of([Entry(store) for store in stores()])
             assert {row["deployment"] for row in rows} == {"a", "b"}, (place, wrong)
             assert lines_of(rows)
+            assert all(state_of(store) for store in stores())
             assert all(shown(row["search"]) for row in rows if "search" in row)
             assert compare(stores(), "val_loss").runs
 
@@ -99,6 +102,14 @@ def test_what_is_left_out_is_said_with_its_file_and_what_writes_it_anew(kept):
     assert any(
         "no files is read from it (modak results writes it anew)" in remark for remark in compare(stores()).remarks
     )
+
+
+def test_of_the_stage_log_what_has_no_moment_is_left_out(kept):
+    write, stores = kept
+    moments = ("1e400", "1e30", "-1e400", '"x"', "null", "[1]", "1800000000")
+    write("stages.jsonl", "".join(f'{{"time": {each}, "stage": "image", "text": "made"}}\n' for each in moments))
+    (line,) = of_stages(stores()[0], Since(), follow=False, show=print)
+    assert line.endswith("image    made")
 
 
 def test_a_deployment_whose_plan_is_damaged_is_not_called_unknown(kept):
