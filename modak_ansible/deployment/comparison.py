@@ -150,7 +150,7 @@ def run_of(store: DeploymentStore) -> Run:
     metrics: dict[str, Any] = dict(record.get("metrics") or {})
     told = {name: metrics[name] for name in ("accuracy", "loss") if metrics.get(name) is not None}
     numbers = {**told, **(metrics.get("numbers") or {}), **curves.last}
-    curves.remarks += [*store.unread, *store.unlisted]
+    curves.remarks += store.damage
     left = record.get("left")
     for name in filter(kind_of, left["names"] if left else ()):  # too large to be brought unasked
         if not (store.results / CODE / name).exists():

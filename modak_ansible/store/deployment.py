@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TypedDict, cast
 
 from modak_ansible.model.quantities import some_of
-from modak_ansible.store.record import NAME, JobNote, Record, RecordData, fits, fitted, run_of
+from modak_ansible.store.record import NAME, JobNote, Record, RecordData, run_of
+from modak_ansible.store.shapes import fits, fitted
 from modak_ansible.target.core.files import changed_at, make_private, open_private, read_json, write_json, write_whole
 from modak_ansible.target.core.plan import Plan
 from modak_ansible.target.jobs.situation import LIVING, UNKNOWN
@@ -199,6 +200,10 @@ class DeploymentStore:
         lost: list[str] = []
         self._files(lost)
         return _damage(self.manifest, lost, "results")
+
+    @property
+    def damage(self) -> list[str]:
+        return [*self.unread, *self.unlisted]
 
     @property
     def saved(self) -> float:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypedDict, cast
 
 from modak_ansible.store.deployments import known_deployments
-from modak_ansible.store.record import fits
+from modak_ansible.store.shapes import fits
 from modak_ansible.target.core.files import Lock, make_private, read_json, read_text, write_json, write_whole
 
 FOLDER = "machines"

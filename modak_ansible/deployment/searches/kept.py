@@ -11,7 +11,7 @@ from typing import TypedDict, cast
 from modak_ansible.errors import UsageError
 from modak_ansible.store.deployment import FOLDER as DEPLOYMENTS
 from modak_ansible.store.deployment import DeploymentStore
-from modak_ansible.store.record import fits
+from modak_ansible.store.shapes import fits
 from modak_ansible.target.core.files import Lock, make_private, read_json, write_json
 
 FOLDER = "searches"

@@ -115,7 +115,7 @@ def _case(record: Record, works: Mapping[str, Work], machines: Mapping[str, Mach
     if not work.gflop_per_sample or not work.batch_size or not peak:
         return None
     gflop = work.gflop_per_sample * work.batch_size
-    if not all(0 < each < inf for each in (gflop, peak, times.step)):  # of a script's own metrics.json any number may be
+    if not all(0 < each < inf for each in (gflop, peak, times.step)):  # a script's own metrics.json may say anything
         return None
     facts = Facts(
         framework=record.framework,

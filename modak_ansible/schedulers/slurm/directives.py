@@ -9,7 +9,18 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ..directives import PLAIN, CannotExpress, Patterns, addresses, file_systems, mebibytes, output_files, plain, start, variables
+from ..directives import (
+    PLAIN,
+    CannotExpress,
+    Patterns,
+    addresses,
+    file_systems,
+    mebibytes,
+    output_files,
+    plain,
+    start,
+    variables,
+)
 
 if TYPE_CHECKING:
     from modak_ansible.model.job_options import JobDependency, JobOptions
