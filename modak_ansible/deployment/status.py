@@ -13,7 +13,7 @@ from modak_ansible.store.deployments import natural
 from modak_ansible.store.forecasts import WAITING, Told, noted, told_of
 from modak_ansible.store.machines import cost_so_far, hosts_of
 from modak_ansible.store.record import NOT_RUN, latest, mapping, trains
-from modak_ansible.target.jobs.situation import LIVING, UNKNOWN, WAITING
+from modak_ansible.target.jobs.situation import LIVING, PENDING, UNKNOWN
 from modak_ansible.transport.ssh import Way
 
 if TYPE_CHECKING:
@@ -294,7 +294,7 @@ def _stage(record: RecordData, job: JobNote) -> str:
 
 def _elapsed(entry: Entry, job: JobNote) -> float | None:
     """Seconds that the job has run, or ran; by the target's own clock."""
-    if job.get("state") in WAITING:  # it may have run before, and is queued again
+    if job.get("state") in PENDING:  # it may have run before, and is queued again
         return None
     if entry.answer and entry.answer["elapsed"] is not None:
         since = time.monotonic() - entry.asked if job.get("state") == "RUNNING" else 0.0

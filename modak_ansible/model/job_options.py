@@ -13,8 +13,8 @@ DependencyKind = Literal["after", "afterany", "afterok", "afternotok", "singleto
 Event = Literal["abort", "begin", "end"]
 # How users write an option; blueprint/job_options.py reads each kind.
 Kind = Literal[
-    "name", "names", "joined names", "path", "constraint", "count", "count or none", "truth", "resources", "wall time", "size", "array",
-    "variables", "dependencies", "events", "addresses", "moment", "components",
+    "name", "names", "joined names", "path", "constraint", "count", "count or none", "truth", "resources", "wall time",
+    "size", "array", "variables", "dependencies", "events", "addresses", "moment", "components",
 ]  # fmt: skip
 _UNITS = {"wall time": ("HH:MM:SS or D-HH:MM:SS", "in seconds"), "size": ("with a unit", "in bytes")}
 

@@ -21,7 +21,7 @@ from .campaign import Campaign
 from .job import Deployment
 from .judgement import Ask
 from .progress import progress_of
-from .situation import LIVING, WAITING, Forecast, Progress, Situation, forecast
+from .situation import LIVING, PENDING, Forecast, Progress, Situation, forecast
 
 
 class Usage(TypedDict, total=False):
@@ -156,7 +156,7 @@ def _query(deployment: Deployment, ask: Ask, now: float, *, inside: str) -> Quer
         there,
         situation,
         # what waits may have run before, and be queued again
-        elapsed=max(0.0, until - started) if started and until and situation.state not in WAITING else None,
+        elapsed=max(0.0, until - started) if started and until and situation.state not in PENDING else None,
         position=record.position if record else None,
         starts=record.starts if record else "",
         progress=progress_of(deployment.path) if started else {},

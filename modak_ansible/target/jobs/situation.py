@@ -18,7 +18,7 @@ _FRESH = ("error_tail", "attempt")
 UNKNOWN = "UNKNOWN"
 LIVING = (*(state.value for state in JobState if not state.is_final), UNKNOWN)
 # A job in one of these notes nothing: what it noted is of a run that was before.
-WAITING = (JobState.QUEUED, JobState.HELD)
+PENDING = (JobState.QUEUED, JobState.HELD)
 
 
 class Progress(TypedDict, total=False):

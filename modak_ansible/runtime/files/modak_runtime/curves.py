@@ -52,8 +52,8 @@ class Curves:
                 line[name] = value if isinstance(value, int) else float(value)
         for name, value in numbers.items():
             number = float(value)
-            name = "logged.%s" % name if name.lower() in _MOMENTS else name
-            line[name] = number if math.isfinite(number) else str(number)
+            key = "logged.%s" % name if name.lower() in _MOMENTS else name
+            line[key] = number if math.isfinite(number) else str(number)
         if not self._path or not self._report.speaks():
             return
         self._lines.append(json.dumps(line) + "\n")
