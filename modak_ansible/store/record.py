@@ -142,7 +142,7 @@ class RecordData(TypedDict, total=False):
     trial: TrialNote  # where it is one
     energy: EnergyNote | None  # None where nothing counts it
     forecasts: list[ForecastNote]  # the first of each kind for each run
-    undeployed: float | bool | None  # when that was, in seconds since the epoch
+    undeployed: float | bool | str | None  # when that was, in seconds since the epoch; in any form it was
     updated: float  # when it was written, likewise
 
 
