@@ -13,8 +13,8 @@ DependencyKind = Literal["after", "afterany", "afterok", "afternotok", "singleto
 Event = Literal["abort", "begin", "end"]
 # How users write an option; blueprint/job_options.py reads each kind.
 Kind = Literal[
-    "name", "names", "joined names", "path", "constraint", "count", "count or none", "truth", "resources", "wall time",
-    "size", "array", "variables", "dependencies", "events", "addresses", "moment", "components",
+    "name", "names", "path", "constraint", "count", "count or none", "truth", "resources", "wall time", "size", "array",
+    "variables", "dependencies", "events", "addresses", "moment", "components",
 ]  # fmt: skip
 _UNITS = {"wall time": ("HH:MM:SS or D-HH:MM:SS", "in seconds"), "size": ("with a unit", "in bytes")}
 
@@ -129,13 +129,6 @@ class JobOptions(Model):
         _Words,
         Option("Generic resources of each node beside accelerators, such as nvme:1", "resources", "`--gres`", "-",
                lsf="`-R rusage[nvme=1/host]`", without_scheduler="nobody hands them out"),
-        Field(exclude_if=lambda value: not value),
-    ] = ()  # fmt: skip
-    filesystems: Annotated[
-        _Words,
-        Option("File systems without which the job is not to start, where the site counts them, such as home:eagle",
-               "joined names", "`--licenses`", "-", "`-l filesystems=`",
-               lsf="-", without_scheduler="the job starts at once"),
         Field(exclude_if=lambda value: not value),
     ] = ()  # fmt: skip
     wall_time_limit: Annotated[

@@ -58,10 +58,6 @@ def plain(about: str, text: str, pattern: re.Pattern[str] = NAME, what: str = ""
     return text
 
 
-def file_systems(options: JobOptions) -> list[str]:
-    return [plain("job_options.filesystems", each, what="a file system") for each in options.filesystems]
-
-
 def addresses(texts: Iterable[str]) -> list[str]:
     return [plain("job_options.email_address", text, _ADDRESS, "an address for mail") for text in texts]
 

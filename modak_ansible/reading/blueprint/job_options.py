@@ -160,7 +160,6 @@ Size = Annotated[
 _READ: dict[Kind, Any] = {
     "name": Name,
     "names": Annotated[tuple[Name, ...], split(",+")],
-    "joined names": Annotated[tuple[Name, ...], split(",:")],
     "resources": Annotated[tuple[Annotated[str, text(rules.resource_problem)], ...], split(",")],
     "path": Annotated[str, text(rules.path_problem)],
     "constraint": Annotated[str, text(rules.constraint_problem)],

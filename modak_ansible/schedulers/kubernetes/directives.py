@@ -33,7 +33,6 @@ UNKNOWN = {
     "qos": "",
     "reservation": "",
     "gres": "accelerators are asked for by request_gpus",
-    "filesystems": "",
     "minimum_memory_per_processor": "memory_limit is the Pod's",
     "architecture_constraint": "request_specific_nodes names one node",
     "job_array": "",

@@ -62,8 +62,6 @@ def _place(job: PlannedJob) -> Iterator[str]:
         yield f"-sla {plain('job_options.qos', options.qos, what='a service class')}"
     if options.reservation:
         yield f"-U {plain('job_options.reservation', options.reservation, what='a reservation')}"
-    if options.filesystems:
-        raise CannotExpress("job_options.filesystems", "LSF counts no file systems", "leave it out")
 
 
 def _size(job: PlannedJob, gpu_request: str) -> Iterator[str]:

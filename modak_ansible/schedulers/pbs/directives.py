@@ -15,7 +15,6 @@ from ..directives import (
     CannotExpress,
     Patterns,
     addresses,
-    file_systems,
     mebibytes,
     output_files,
     plain,
@@ -67,8 +66,6 @@ def _place(job: PlannedJob) -> Iterator[str]:
     if job.options.gres:
         hint = "name a property that its nodes have as architecture_constraint"
         raise CannotExpress("job_options.gres", "Torque has no generic resources of nodes", hint)
-    if job.options.filesystems:
-        raise CannotExpress("job_options.filesystems", "Torque counts no file systems", "leave it out")
 
 
 def _size(job: PlannedJob, gpu_request: str) -> Iterator[str]:
@@ -192,8 +189,6 @@ def _chunks_place(job: PlannedJob) -> Iterator[str]:
     if job.options.gres:
         hint = "name a resource that hosts have as architecture_constraint, such as nvme=1"
         raise CannotExpress("job_options.gres", "PBS Professional has no generic resources", hint)
-    if job.options.filesystems:
-        yield f"-l filesystems={':'.join(file_systems(job.options))}"
 
 
 def _as_pbspro_name(name: str) -> str:

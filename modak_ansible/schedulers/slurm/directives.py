@@ -9,18 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ..directives import (
-    PLAIN,
-    CannotExpress,
-    Patterns,
-    addresses,
-    file_systems,
-    mebibytes,
-    output_files,
-    plain,
-    start,
-    variables,
-)
+from ..directives import PLAIN, CannotExpress, Patterns, addresses, mebibytes, output_files, plain, start, variables
 
 if TYPE_CHECKING:
     from modak_ansible.model.job_options import JobDependency, JobOptions
@@ -85,8 +74,6 @@ def _place(job: PlannedJob) -> Iterator[str]:
         yield f"--qos={plain('job_options.qos', job.options.qos, what='a quality of service')}"
     if job.options.reservation:
         yield f"--reservation={plain('job_options.reservation', job.options.reservation, what='a reservation')}"
-    if job.options.filesystems:  # sites count them as licenses
-        yield f"--licenses={','.join(file_systems(job.options))}"
 
 
 def _size(job: PlannedJob, gpu_request: str) -> Iterator[str]:

@@ -33,13 +33,6 @@ def test_they_reach_the_job(blueprint):
         assert f"#SBATCH {directive}\n" in script
 
 
-@pytest.mark.parametrize("text", ['"home:eagle"', '"home,eagle"'])
-def test_file_systems_are_written_as_either_kind_of_site_has_them(blueprint, text):
-    with_options(blueprint, f"filesystems: {text}")
-    assert request_of(blueprint.service, Inputs()).job_options.filesystems == ("home", "eagle")
-    assert "#SBATCH --licenses=home,eagle\n" in plan_blueprint(blueprint.service, Inputs()).plan.job.script
-
-
 @pytest.mark.parametrize(
     ("text", "said"),
     [

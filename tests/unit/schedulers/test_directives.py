@@ -126,8 +126,6 @@ def test_what_is_declared_of_an_option_is_what_the_scheduler_is_told(scheduler):
 
 
 CASES = [
-    ("slurm", {"filesystems": ("scratch", "cfs")}, "--licenses=scratch,cfs"),
-    ("pbspro", {"filesystems": ("home", "eagle")}, "-l filesystems=home:eagle"),
     ("slurm", {"qos": "high"}, "--qos=high"),
     ("torque", {"qos": "high"}, "-l qos=high"),
     ("slurm", {"reservation": "maint-1"}, "--reservation=maint-1"),
@@ -246,9 +244,6 @@ REFUSED = [
     ("pbspro", {"reservation": "R12"}, "reservation", "is a queue"),
     ("pbspro", {"gres": ("nvme",)}, "gres", "no generic resources"),
     ("torque", {"gres": ("nvme",)}, "gres", "no generic resources"),
-    ("torque", {"filesystems": ("home",)}, "filesystems", "counts no file systems"),
-    ("lsf", {"filesystems": ("home",)}, "filesystems", "counts no file systems"),
-    ("pbspro", {"filesystems": ("home eagle",)}, "filesystems", "as a file system"),
     ("slurm", {"gres": ("nvme 1",)}, "gres", "as a generic resource"),
     ("pbspro", {"job_dependency": (JobDependency(kind="singleton"),)}, "job_dependency", "no singleton"),
     ("lsf", {"job_dependency": (JobDependency(kind="singleton"),)}, "job_dependency", "no singleton"),
