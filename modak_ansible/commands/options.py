@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 import json
-import os
 import shlex
+import sys
 from collections.abc import Callable, Iterable
 from functools import wraps
 from inspect import Parameter
@@ -18,6 +18,8 @@ from modak_ansible.commands import completion as completing
 from modak_ansible.errors import Mistake, UsageError
 from modak_ansible.reading.blueprint.forms.mistakes import NOT_KEPT
 from modak_ansible.reading.blueprint.inputs import Inputs
+
+_TO_UTF8 = "set the terminal to UTF-8, and its locale: export LC_ALL=C.UTF-8"
 
 Blueprint = Annotated[
     str,
@@ -108,11 +110,24 @@ def seconds_in(option: str, text: str) -> float:
 def check_text(words: list[str] | None) -> None:
     """
     Raises:
-        UsageError: one of them is bytes that are no UTF-8, which Python keeps as halves of letters.
+        UsageError: one of them is bytes that are no text in the encoding of the locale, which Python keeps as halves
+            of letters; or it is UTF-8, and the locale has another encoding, in which it would be another text.
     """
-    for word in words or ():
-        if os.fsencode(word).decode(errors="replace") != word:
-            raise UsageError(f"{word!r} is not in UTF-8", hint="set the terminal to UTF-8, and its locale")
+    encoding = sys.getfilesystemencoding()
+    for word in filter(lambda each: not each.isascii(), words or ()):
+        if any("\ud800" <= letter <= "\udfff" for letter in word):
+            raise UsageError(f"{word!r} is not in {encoding.upper()}", hint=_TO_UTF8)
+        if encoding != "utf-8" and _is_utf8(word.encode(encoding, "replace")):
+            message = f"{word!r} is in UTF-8, and the locale says {encoding.upper()}"
+            raise UsageError(message, hint=_TO_UTF8)
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return not text.isascii()
 
 
 def without_collecting() -> None:

@@ -150,6 +150,7 @@ def run_of(store: DeploymentStore) -> Run:
     metrics: dict[str, Any] = dict(record.get("metrics") or {})
     told = {name: metrics[name] for name in ("accuracy", "loss") if metrics.get(name) is not None}
     numbers = {**told, **(metrics.get("numbers") or {}), **curves.last}
+    curves.remarks += store.damage
     left = record.get("left")
     for name in filter(kind_of, left["names"] if left else ()):  # too large to be brought unasked
         if not (store.results / CODE / name).exists():
@@ -181,7 +182,7 @@ def _given(plan: Plan) -> dict[str, str]:
         found[name] = f"{found[name]} {text}" if name in found else text
     beside = {
         "target": plan.get("target", {}).get("name", ""),
-        **{choice["name"]: str(choice["value"]) for choice in plan.get("choices", [])},
+        **{choice.get("name", ""): str(choice.get("value", "")) for choice in plan.get("choices", [])},
     }
     return {**beside, **found}
 

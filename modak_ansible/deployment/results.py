@@ -14,7 +14,7 @@ from modak_ansible.store.deployment import DeploymentStore, ResultFile
 from modak_ansible.store.forecasts import told_of
 from modak_ansible.store.record import EnergyNote, Record
 from modak_ansible.target.core.files import sha256_of
-from modak_ansible.target.jobs.results import Left
+from modak_ansible.target.jobs.situation import Left
 
 
 @dataclass(frozen=True)

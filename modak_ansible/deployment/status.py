@@ -13,7 +13,7 @@ from modak_ansible.store.deployments import natural
 from modak_ansible.store.forecasts import WAITING, Told, noted, told_of
 from modak_ansible.store.machines import cost_so_far, hosts_of
 from modak_ansible.store.record import NOT_RUN, latest, mapping, trains
-from modak_ansible.target.jobs.situation import LIVING, UNKNOWN
+from modak_ansible.target.jobs.situation import LIVING, PENDING, UNKNOWN
 from modak_ansible.transport.ssh import Way
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from modak_ansible.store.deployment import DeploymentStore
     from modak_ansible.store.record import JobNote, RecordData, StageNote
     from modak_ansible.target.core.plan import Plan
-    from modak_ansible.target.jobs.progress import Progress
+    from modak_ansible.target.jobs.situation import Progress
 
 # What is looked at first comes first: what runs, what waits, what is in doubt, what is over.
 _ORDER = ("RUNNING", "ENDING", "SUSPENDED", "QUEUED", "HELD", "UNKNOWN", "DAMAGED", "NONE")
@@ -159,7 +159,7 @@ def row_of(entry: Entry) -> StatusRow:
         "loss": latest("loss"),
         "accuracy": latest("accuracy"),
         "numbers": numbers,
-        "remarks": list(progress.get("remarks") or ()),
+        "remarks": [*(progress.get("remarks") or ()), *entry.known.unread],
         "epochs": metrics.get("epochs"),
         "results": record.get("results", ""),
         "forecasts": [
@@ -294,6 +294,8 @@ def _stage(record: RecordData, job: JobNote) -> str:
 
 def _elapsed(entry: Entry, job: JobNote) -> float | None:
     """Seconds that the job has run, or ran; by the target's own clock."""
+    if job.get("state") in PENDING:  # it may have run before, and is queued again
+        return None
     if entry.answer and entry.answer["elapsed"] is not None:
         since = time.monotonic() - entry.asked if job.get("state") == "RUNNING" else 0.0
         return round(entry.answer["elapsed"] + since, 1)

@@ -56,13 +56,13 @@ def paired_ratio(baseline: Mapping[Block, float], other: Mapping[Block, float]) 
     few rounds the interval is about the least to the most of the ratios, which is all that they can say.
 
     Args:
-        baseline: a positive measurement by round.
+        baseline: a measurement by round; one that a coarse clock has made nothing of is left out.
         other: the same of what is compared.
 
     Returns:
-        None where no round has both.
+        None where no round has both, above nothing.
     """
-    rounds = [each for each in baseline if each in other]
+    rounds = [each for each, value in baseline.items() if each in other and value > 0]
     if not rounds:
         return None
     ratios = np.array([other[each] / baseline[each] for each in rounds])

@@ -116,7 +116,7 @@ def step_features(facts: Facts) -> list[Feature]:
             ("parameters", facts.parameters, _PARAMETERS_A_GFLOP),
             ("bytes", facts.step_bytes, _BYTES_A_GFLOP),
         ):
-            if amount:
+            if amount and amount > 0:
                 found.append(("size", f"log({fact} / step work)", log(amount / facts.step_gflop / usual)))
             else:
                 found.append(("size", f"{fact} not known", 1.0))

@@ -63,13 +63,19 @@ def scaled_program(request: Request, runs: Sequence[Run] = ()) -> Scaled | None:
 
 
 def scaled_training(
-    request: Request, layout: ProcessLayout, question: Question, model: Predictor, runs: Sequence[Run] = ()
+    request: Request,
+    layout: ProcessLayout,
+    question: Question,
+    model: Predictor,
+    runs: Sequence[Run] = (),
+    hosts: int = 1,
 ) -> Scaled | None:
     """The best number of whole nodes of a training for what it asks for; None where it leaves nothing to the planner.
 
     Args:
         question: what the model is asked of it, with its image and settings chosen.
         runs: measured ones of the same training, with several numbers of processes: what the curve has of them is said.
+        hosts: of a target without a scheduler, as many as its ranks can be started on.
     """
     wanted = request.scale
     if wanted is None:
@@ -82,7 +88,7 @@ def scaled_training(
         question = question.model_copy(update=dict(between(request, several, question.settings)))
     except CannotPlan as error:
         return stays._replace(why_not=error.message)
-    limits = _limits(request, asked, threads, is_threaded=False)
+    limits = _limits(request, asked, threads, is_threaded=False, hosts=hosts)
     each = limits.processes_per_node
     question, without = _measured(_of(question, Shape(1, 1)), model)
     alone = model.predict(_with(question, request, layout, Shape(1, 1)))
@@ -219,8 +225,8 @@ def _law(request: Request, runs: Sequence[Run], asked: int) -> tuple[Scaling | N
     return None, ""
 
 
-def _limits(request: Request, asked: Shape, threads: int, *, is_threaded: bool) -> Limits:
-    """Of the partition; what nobody knows is not exceeded."""
+def _limits(request: Request, asked: Shape, threads: int, *, is_threaded: bool, hosts: int = 1) -> Limits:
+    """Of the partition, or of the hosts where there is no scheduler; what nobody knows is not exceeded."""
     hpc, resources, target = request.application.hpc, request.resources, request.target
     cores = _cores(request)
     if is_threaded:
@@ -228,9 +234,9 @@ def _limits(request: Request, asked: Shape, threads: int, *, is_threaded: bool) 
     partition = target.partition(resources.partition)
     most = request.scale.at_most if request.scale else None
     nodes = partition.nodes if partition and partition.nodes else most or asked.nodes
-    nodes = min(nodes, most or nodes)
     if target.scheduler is Scheduler.NONE:
-        nodes = 1
+        nodes = hosts
+    nodes = min(nodes, most or nodes)
     shared = (hpc.core_subscription if hpc else None) or 1
     each, memory = request.job_options.minimum_memory_per_processor, _memory(request)
     if each and memory and cores:

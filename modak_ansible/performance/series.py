@@ -71,7 +71,7 @@ def _runs(record: Record) -> list[tuple[int, float]]:
     if record.training is not None:
         epochs = [epoch.seconds for epoch in record.training.steady]
         images = record.training.training_images
-        return [(processes, seconds / images) for seconds in epochs if seconds > 0]
+        return [(processes, seconds / images) for seconds in epochs if seconds > 0 and images > 0]
     if record.steps is not None and record.steps.median_seconds and record.steps.batch_size:
         return [(processes, record.steps.median_seconds / (record.steps.batch_size * processes))]
     found = []

@@ -95,7 +95,7 @@ def plan_for(
         for _ in range(2):
             question = _with_sums(chosen.draft.question(), allocation.request)
             scaled = scaled_training(
-                allocation.request, allocation.layout, question, weighing, _runs(allocation, model)
+                allocation.request, allocation.layout, question, weighing, _runs(allocation, model), _hosts(allocation)
             )
             if scaled is None:
                 break
@@ -185,6 +185,13 @@ def _scaled(allocation: JobAllocation, model: PerformanceModel | None) -> tuple[
 def _runs(allocation: JobAllocation, model: PerformanceModel | None) -> tuple[Run, ...]:
     known = getattr(model, "scaling_runs", None)
     return known(allocation.asked) if known and allocation.asked.scale else ()
+
+
+def _hosts(allocation: JobAllocation) -> int:
+    """How many hosts of a target without a scheduler the ranks of a training can be started on."""
+    several = allocation._replace(layout=allocation.layout._replace(nodes=2))
+    hosts = allocation.request.target.hosts
+    return 1 + len(hosts) if hosts and not any(limit_problems(several)) else 1
 
 
 def _with(allocation: JobAllocation, scaled: Scaled) -> JobAllocation:

@@ -23,9 +23,9 @@ from modak_ansible.target.core.files import Lock, make_private, sha256_of, write
 from modak_ansible.target.core.plan import Choice
 from modak_ansible.target.core.staging import ATTEMPTS, RANKS, WRITTEN, is_log
 from modak_ansible.target.jobs.numbers import number, numbers_of_epoch, shown_numbers
-from modak_ansible.target.jobs.progress import METRICS, Progress, progress_of, read_metrics, with_curves
-from modak_ansible.target.jobs.results import Left, ResultFile, Results
-from modak_ansible.target.jobs.situation import LIVING
+from modak_ansible.target.jobs.progress import METRICS, progress_of, read_metrics, with_curves
+from modak_ansible.target.jobs.results import ResultFile, Results
+from modak_ansible.target.jobs.situation import LIVING, Left, Progress
 from modak_ansible.target.metrics.curves import read_curves
 from modak_ansible.transport.rsync import pull
 

@@ -10,7 +10,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TypedDict, cast
 
+from modak_ansible.model.quantities import some_of
 from modak_ansible.store.record import NAME, JobNote, Record, RecordData, run_of
+from modak_ansible.store.shapes import fits, fitted
 from modak_ansible.target.core.files import changed_at, make_private, open_private, read_json, write_json, write_whole
 from modak_ansible.target.core.plan import Plan
 from modak_ansible.target.jobs.situation import LIVING, UNKNOWN
@@ -59,6 +61,18 @@ class ResultFile:
     sha256: str
 
 
+class _Listed(TypedDict):
+    """The same, in the manifest."""
+
+    path: str
+    size: int
+    sha256: str
+
+
+class _Manifest(TypedDict):
+    files: list[_Listed]
+
+
 class DeploymentStore:
     """The files of a deployment on this machine.
 
@@ -94,12 +108,18 @@ class DeploymentStore:
     @cached_property
     def plan(self) -> Plan:
         """Empty where it cannot be read; reading those of a thousand deployments takes half a second."""
-        return cast(Plan, read_json(self.plan_file) or {})
+        plan = read_json(self.plan_file)
+        return cast(Plan, plan) if fits(Plan)(plan) else Plan()
 
     @cached_property
     def record(self) -> RecordData:
         """The record as it was when it was first asked for; empty where there is none, or it is damaged."""
-        return self.record_now()
+        return self._read[0]
+
+    @cached_property
+    def _read(self) -> tuple[RecordData, list[str]]:
+        lost: list[str] = []
+        return Record(self.folder).read(lost), lost
 
     def record_now(self) -> RecordData:
         return Record(self.folder).read()
@@ -133,7 +153,8 @@ class DeploymentStore:
     @cached_property
     def origin(self) -> Origin:
         """Empty where it cannot be read."""
-        return cast(Origin, read_json(self.folder / "origin.json") or {})
+        origin = read_json(self.folder / "origin.json")
+        return cast(Origin, origin) if fits(Origin)(origin) else Origin()
 
     @property
     def queue(self) -> str:
@@ -157,8 +178,32 @@ class DeploymentStore:
     @property
     def files(self) -> tuple[ResultFile, ...]:
         """What came back, by the manifest."""
-        listed = (read_json(self.manifest) or {}).get("files", [])
+        return self._files([])
+
+    def _files(self, lost: list[str]) -> tuple[ResultFile, ...]:
+        try:
+            listed = fitted(read_json(self.manifest), _Manifest, lost)["files"]
+        except ValueError:
+            if self.manifest.exists():
+                lost.append("files")
+            return ()
         return tuple(ResultFile(file["path"], file["size"], file["sha256"]) for file in listed)
+
+    @property
+    def unread(self) -> list[str]:
+        """What its record was found to hold in another form than it is written with, in words."""
+        return _damage(self.folder / NAME, self._read[1], "deploy")
+
+    @property
+    def unlisted(self) -> list[str]:
+        """The same of its manifest."""
+        lost: list[str] = []
+        self._files(lost)
+        return _damage(self.manifest, lost, "results")
+
+    @property
+    def damage(self) -> list[str]:
+        return [*self.unread, *self.unlisted]
 
     @property
     def saved(self) -> float:
@@ -190,3 +235,9 @@ class DeploymentStore:
                 write_json(path, value)
         with open_private(self.folder / _SAVED) as file:
             file.write(f"{time.time():.3f}\n".encode())
+
+
+def _damage(path: Path, lost: list[str], command: str) -> list[str]:
+    return (
+        [f"{path} is damaged: no {some_of(lost, 3)} is read from it (modak {command} writes it anew)"] if lost else []
+    )

@@ -71,14 +71,15 @@ def find_deployments(text: str) -> list[DeploymentStore]:
     Raises:
         UsageError: there is none.
     """
-    known = known_deployments(state_folder(Path.cwd()))
+    every = glance(state_folder(Path.cwd()))
+    known = [store for store in every if store.plan.get("digest")]
     named = [store for store in known if store.name == text]
     if named:
         return named
     try:
         blueprint = find_blueprint(text)
     except ModakError:
-        return _beginning(text, known)
+        return _beginning(text, known, every)
     of_blueprint = _all_of(blueprint)
     if not of_blueprint:
         alike = [store.name for store in known if store.name.startswith(f"{text}-")]
@@ -148,13 +149,19 @@ def _all_of(blueprint: Path) -> list[DeploymentStore]:
     return [deployment for deployment in known_deployments(blueprint_state(blueprint)) if _is_of(deployment, blueprint)]
 
 
-def _beginning(text: str, known: list[DeploymentStore]) -> list[DeploymentStore]:
+def _beginning(text: str, known: list[DeploymentStore], every: list[DeploymentStore]) -> list[DeploymentStore]:
     """Those whose name begins with a text.
+
+    Args:
+        every: those whose plans cannot be read, too.
 
     Raises:
         UsageError: there is none.
     """
     fitting = [store for store in known if store.name.startswith(text)]
+    damaged = next((store for store in every if store.name.startswith(text)), None)
+    if not fitting and damaged:
+        raise UsageError(f"{damaged.plan_file} cannot be read", hint="deploy its blueprint again: that writes it anew")
     if not fitting:
         hint = nearest(text, sorted(store.name for store in known)) or "modak status lists them"
         raise UsageError(f"there is no deployment {text}", hint=hint)

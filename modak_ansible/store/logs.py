@@ -67,8 +67,10 @@ def size_before(folder: Path, job_id: str, log: str, moment: float) -> int:
 def _entries(lines: list[str]) -> Iterator[Entry]:
     for values in _parsed(lines):
         try:
-            yield Entry(float(values["time"]), str(values["stage"]), str(values["text"]))
-        except (ValueError, KeyError, TypeError):
+            moment = float(values["time"])
+            time.localtime(moment)  # which there is none of for some numbers
+            yield Entry(moment, str(values["stage"]), str(values["text"]))
+        except (ValueError, KeyError, TypeError, OverflowError, OSError):
             continue
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from modak_ansible.errors import UsageError, nearest
 from modak_ansible.store.csar import SUFFIXES, packages_folder, unpack
 from modak_ansible.store.testbeds import usual
-from modak_ansible.target.core.files import expanded
+from modak_ansible.target.core.files import exists, expanded, is_file, is_folder
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 STATE_FOLDER = ".modak"
@@ -123,12 +123,12 @@ def find_blueprint(text: str) -> Path:
         InvalidPackage: the archive cannot be unpacked.
     """
     path = expanded(text)
-    if path.suffix in SUFFIXES and path.is_file():
+    if path.suffix in SUFFIXES and is_file(path):
         return unpack(path)
-    if path.exists():
-        return path / "service.yaml" if path.is_dir() else path
+    if exists(path):
+        return path / "service.yaml" if is_folder(path) else path
     shipped_one = shipped("tosca") / "blueprints" / text / "service.yaml"
-    if shipped_one.is_file() and "/" not in text:
+    if is_file(shipped_one) and "/" not in text:
         return shipped_one
     if path.suffix == ".py":
         raise no_script(path)
@@ -151,10 +151,10 @@ def node_names(template: Path) -> set[str] | None:
 
 def no_script(path: Path) -> UsageError:
     """That a script is not there, with the name of one in its place or beside that may be meant."""
-    if path.is_dir():
+    if is_folder(path):
         inside = ", ".join(sorted(_scripts_in(path))[:5]) or "it has none in it"
         return UsageError(f"{path} is a folder, and no script", hint=f"give the script: {inside}")
-    if path.is_symlink():
+    if os.path.islink(path):  # noqa: PTH114 - a name may be too long for pathlib
         there = f"{path} is a link to {path.readlink()}, where no file is"
         return UsageError(there, hint="give the path of a Python file")
     hint = nearest(path.name, _scripts_in(path.parent)) or "give the path of a Python file"
@@ -162,7 +162,7 @@ def no_script(path: Path) -> UsageError:
 
 
 def _scripts_in(folder: Path) -> list[str]:
-    return [path.name for path in folder.glob("*.py") if path.is_file()] if folder.is_dir() else []
+    return [path.name for path in folder.glob("*.py") if path.is_file()] if is_folder(folder) else []
 
 
 def control_folder() -> Path:

@@ -10,15 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
 
 from modak_ansible.store.logs import note
+from modak_ansible.store.shapes import fitted
 from modak_ansible.target.core.files import Lock, read_json, write_json
-from modak_ansible.target.jobs.situation import LIVING, UNKNOWN, Forecast
+from modak_ansible.target.jobs.situation import LIVING, UNKNOWN, Forecast, Left, Progress
 
 if TYPE_CHECKING:
     from modak_ansible.target.core.plan import Plan
     from modak_ansible.target.core.probe import TargetFacts
     from modak_ansible.target.images.image import ImageFacts
-    from modak_ansible.target.jobs.progress import Progress
-    from modak_ansible.target.jobs.results import Left
 
 NAME = "state.json"
 # How the explanation of a job begins that was not submitted, for what it comes after.
@@ -143,7 +142,7 @@ class RecordData(TypedDict, total=False):
     trial: TrialNote  # where it is one
     energy: EnergyNote | None  # None where nothing counts it
     forecasts: list[ForecastNote]  # the first of each kind for each run
-    undeployed: float | None  # when that was, in seconds since the epoch
+    undeployed: float | bool | str | None  # when that was, in seconds since the epoch; in any form it was
     updated: float  # when it was written, likewise
 
 
@@ -171,8 +170,12 @@ class Record:
         self.path = folder / NAME
         self._lock_path = folder / ".state.lock"  # two deploys of one plan note in turn
 
-    def read(self) -> RecordData:
-        return cast(RecordData, read_json(self.path) or {})
+    def read(self, lost: list[str] | None = None) -> RecordData:
+        """What it holds; what is not of its form is left out, and named in a list."""
+        try:
+            return fitted(read_json(self.path) or {}, RecordData, [] if lost is None else lost)
+        except ValueError:
+            return RecordData()
 
     def update(self, **values: Unpack[RecordData]) -> None:
         """Sets top-level values."""

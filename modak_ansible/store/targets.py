@@ -7,7 +7,7 @@ from pathlib import Path
 from modak_ansible.errors import UsageError, nearest
 from modak_ansible.store.configuration import own_folder
 from modak_ansible.store.project import shipped
-from modak_ansible.target.core.files import expanded
+from modak_ansible.target.core.files import expanded, is_file
 
 SUFFIX = ".yaml"
 _FOLDER = "known"
@@ -44,7 +44,7 @@ def target_file(text: str) -> Path:
     if text in known:
         return known[text]
     path = expanded(text)
-    if path.is_file():
+    if is_file(path):
         return path
     if "/" in text or path.suffix in FILE_ENDINGS:
         raise UsageError(f"there is no target file {text}", hint="modak targets lists those that have names")

@@ -28,6 +28,8 @@ _OPTIONS = (
 
 # rsync's exit code where a file went away meanwhile; who pulls looks at what arrived.
 _VANISHED = 24
+# Its exit code where the target's shell ended with this one, as the folder there cannot be entered.
+_NO_FOLDER = 73
 # Its exit codes where the connection broke: of its sockets and its protocol, after too long a silence, and ssh's own.
 _BROKEN = (10, 12, 30, 35, 255)
 
@@ -42,7 +44,8 @@ def push(connection: Connection, files: Sequence[Path], folder: str, say: Say) -
         ModakError: rsync is missing, or the disk is full.
         TargetUnreachable: the connection broke, and stayed so.
     """
-    _rsync(connection, [*map(str, files), _there(connection, folder)], say, f"on the target, at {folder}")
+    arguments = [*_in(connection, folder, make=True), *map(str, files), _there(connection, folder)]
+    _rsync(connection, arguments, say, f"on the target, at {folder}")
 
 
 def push_below(connection: Connection, root: Path, names: Sequence[str], folder: str, say: Say) -> None:
@@ -54,7 +57,7 @@ def push_below(connection: Connection, root: Path, names: Sequence[str], folder:
         ModakError, TargetUnreachable: as :func:`push`.
     """
     options = ["--no-times", "--chmod=D700,F600", "--from0", "--files-from=-"]
-    arguments = [*options, f"{root}/", _there(connection, folder)]
+    arguments = [*options, *_in(connection, folder, make=True), f"{root}/", _there(connection, folder)]
     _rsync(connection, arguments, say, f"on the target, at {folder}", _listed(names))
 
 
@@ -66,7 +69,7 @@ def pull(connection: Connection, folder: str, paths: Sequence[str], destination:
     """
     make_private(destination)
     options = ["--ignore-missing-args", "--from0", "--files-from=-"]
-    arguments = [*options, _there(connection, folder), f"{destination}/"]
+    arguments = [*options, *_in(connection, folder), _there(connection, folder), f"{destination}/"]
     _rsync(connection, arguments, say, f"on this machine, at {destination}", _listed(paths))
 
 
@@ -75,11 +78,20 @@ def _listed(names: Sequence[str]) -> bytes:
     return "\0".join(f"./{name}" for name in names).encode()
 
 
+def _in(connection: Connection, folder: str, *, make: bool = False) -> list[str]:
+    """Has the target's rsync work in a folder: in a path of it, ``[``, ``*`` and ``?`` would be a pattern."""
+    if connection.is_local:
+        return []
+    there = shlex.quote(folder)
+    made = f"mkdir -p {there} && " if make else ""
+    return ["--rsync-path", f"{made}cd {there} || exit {_NO_FOLDER}; rsync"]
+
+
 def _there(connection: Connection, folder: str) -> str:
-    """A folder of the target as rsync takes it; it wants brackets around an address of IPv6."""
+    """That folder as rsync takes it; it wants brackets around an address of IPv6."""
     address = connection.address
     host = f"[{address}]:" if ":" in address else f"{address}:"
-    return f"{folder}/" if connection.is_local else f"{host}{folder}/"
+    return f"{folder}/" if connection.is_local else f"{host}./"
 
 
 def require_rsync() -> None:
@@ -159,6 +171,9 @@ def _raise_transfer_error(connection: Connection, code: int, errors: str, place:
         hint = "let ~/.bashrc and the like write only where there is a terminal: [ -t 1 ] && echo ..."
         raise ModakError("the shell on the target writes text of its own, which rsync takes for its answer", hint=hint)
     lines = [line for line in errors.splitlines() if line.strip()]
+    if code == _NO_FOLDER:
+        why = next((line for line in lines if not line.startswith("rsync")), f"code {code}")
+        raise ModakError(f"the transfer did not begin: {why}", hint="see to that folder of the target")
     said = next((line for line in lines if line.startswith("rsync:")), lines[-1] if lines else f"code {code}")
     if is_remote and (refused := connection.refused(errors)):
         raise refused

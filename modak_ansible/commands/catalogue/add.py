@@ -33,7 +33,7 @@ from modak_ansible.reading.blueprint.training_reader import image_problem
 from modak_ansible.store.configuration import own_entries
 from modak_ansible.store.lists.seen_images import seen_images, seen_of
 from modak_ansible.store.project import blueprint_state, find_blueprint
-from modak_ansible.target.core.files import expanded
+from modak_ansible.target.core.files import expanded, is_file
 
 # Whose first training's target is replaced by the one that is named.
 _BLUEPRINT = "mnist-pytorch-slurm"
@@ -96,7 +96,7 @@ def add_entry(asked: Asked, console: Console) -> Added:
     if asked.what.endswith(_FILES):
         path = expanded(asked.what)
         _refuse_options(asked, "a file", name=asked.name, like=asked.like, framework=asked.framework)
-        if not path.is_file():
+        if not is_file(path):
             raise UsageError(f"there is no file {asked.what}")
         _check(path.stem, asked, catalogue)
         entry, lock = from_file(path, catalogue, say)

@@ -11,6 +11,7 @@ import typer
 
 from modak_ansible.commands.options import Json, print_json
 from modak_ansible.errors import ModakError, last_line
+from modak_ansible.target.core.files import is_file
 
 _LABEL = "modak."
 EXAMPLES = "Example: modak image ~/modak/images/*.sif --definition"
@@ -51,7 +52,7 @@ def inspect_image(path: Path) -> ImageFacts:
     Raises:
         ModakError: there is no such image, or no Singularity to read it with.
     """
-    if not path.is_file():
+    if not is_file(path):
         raise ModakError(f"the image {path} is not there", hint="give the path of a .sif file of this machine")
     if shutil.which("singularity") is None:
         raise ModakError("singularity is not on this machine", hint="install apptainer, which brings it along")

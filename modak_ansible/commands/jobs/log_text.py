@@ -14,6 +14,7 @@ from modak_ansible.errors import UsageError
 from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.logs import read_stage_log, size_before
 from modak_ansible.target.core.staging import RANKS
+from modak_ansible.target.jobs.situation import UNKNOWN
 
 Show = Callable[[str], None]
 
@@ -119,7 +120,8 @@ def of_stages(store: DeploymentStore, since: Since, *, follow: bool, show: Show)
 def state_of(store: DeploymentStore) -> str:
     """A deployment's training, and how its job is as far as is known here: ``train is queued``."""
     plan, job = store.plan, store.job
-    words = f"job {job['job_id']} is {str(job['state']).lower()}" if job.get("job_id") else "no job was submitted"
+    state = job.get("state", UNKNOWN).lower()
+    words = f"job {job['job_id']} is {state}" if job.get("job_id") else "no job was submitted"
     explanation = f" ({job['explanation']})" if job.get("explanation") else ""
     return f"{plan.get('training', store.name)}: {words}{explanation}"
 

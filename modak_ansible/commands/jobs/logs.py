@@ -88,7 +88,7 @@ def command(
         typer.echo(line)
     if not lines and not follow and since is None and kind in ("job", "metrics"):
         where = _FILES[which] if kind == "job" else "any file of metrics that is read"
-        typer.echo(f"{log_texts.state_of(store)}: nothing is in {where}", err=True)
+        typer.echo("\n".join([*store.damage, f"{log_texts.state_of(store)}: nothing is in {where}"]), err=True)
 
 
 def _check_rank(store: DeploymentStore, rank: int | None, *, is_its_own: bool, follow: bool) -> None:

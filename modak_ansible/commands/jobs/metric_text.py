@@ -46,7 +46,7 @@ def of_metrics(store: DeploymentStore, since: Since, *, follow: bool, show: Show
 def _follow(store: DeploymentStore, show: Show) -> None:
     from modak_ansible.deployment.status import Entry
     from modak_ansible.deployment.status_query import ask_targets
-    from modak_ansible.target.jobs.progress import Progress
+    from modak_ansible.target.jobs.situation import Progress
 
     entry, seen = Entry(store), [""]
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from modak_ansible.errors import UsageError
+from modak_ansible.target.core.files import exists, is_folder
 
 if TYPE_CHECKING:
     from modak_ansible.model.plan import Plan
@@ -25,13 +26,13 @@ def write_output(plan: Plan, folder: Path) -> list[Path]:
     """
     texts = output_files(plan)
     paths = [folder / name for name in texts]
-    if folder.exists() and not folder.is_dir():
+    if exists(folder) and not is_folder(folder):
         raise UsageError(f"{folder} is there, and no folder", hint="give another folder")
-    if folder.is_dir() and any(folder.iterdir()):
+    if is_folder(folder) and any(folder.iterdir()):
         if {path.name: _read(path) for path in folder.iterdir()} == texts:
             return paths
         raise UsageError(f"{folder} holds other files, which are left alone", hint="give a new folder")
-    is_there = folder.is_dir()
+    is_there = is_folder(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     part = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder if is_there else folder.parent))
     try:

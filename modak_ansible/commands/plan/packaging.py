@@ -27,7 +27,7 @@ from modak_ansible.sources.local import local_files
 from modak_ansible.store.configuration import own_entries
 from modak_ansible.store.csar import archive, is_member_name
 from modak_ansible.store.project import shipped
-from modak_ansible.target.core.files import expanded
+from modak_ansible.target.core.files import exists, expanded
 
 ENTRY = "service.yaml"
 MAX_BYTES = 500 * 10**6
@@ -156,11 +156,11 @@ def _file(folder: Path, name: str) -> Path:
     Types, and the playbooks that they name, which opera alone needs, are ours where a blueprint has none.
     """
     path = folder / name
-    if not path.exists() and (ours := built_in(name)):
+    if not exists(path) and (ours := built_in(name)):
         return ours
     _, is_playbook, below = f"/{name}".partition("/playbooks/")
     ours = shipped("playbooks") / below
-    return ours if is_playbook and ours.exists() and not path.exists() else path
+    return ours if is_playbook and ours.exists() and not exists(path) else path
 
 
 def _walk(name: str, path: Path, above: tuple[Path, ...] = ()) -> Iterator[str]:

@@ -11,6 +11,7 @@ from typing import TypedDict, cast
 from modak_ansible.errors import UsageError
 from modak_ansible.store.deployment import FOLDER as DEPLOYMENTS
 from modak_ansible.store.deployment import DeploymentStore
+from modak_ansible.store.shapes import fits
 from modak_ansible.target.core.files import Lock, make_private, read_json, write_json
 
 FOLDER = "searches"
@@ -76,17 +77,20 @@ class SearchStore:
 
     @property
     def state(self) -> SearchState | None:
-        """None where it has not begun."""
-        noted = cast("SearchState | None", read_json(self.folder / "search.json"))
-        if noted is None or self._lock.is_taken():
+        """None where it has not begun, or cannot be read."""
+        found = {"running": [], **(read_json(self.folder / "search.json") or {})}
+        if not fits(SearchState)(found):
+            return None
+        noted = cast(SearchState, found)
+        if self._lock.is_taken():
             return noted
         # what became of trials since a command went on with them, their deployments' records tell
-        now = [self._state_of(name) for name in noted.get("running", ())]
+        now = [self._state_of(name) for name in noted["running"]]
         states = Counter(noted["states"])
         states.subtract({"running": len(now)})
         states.update(now)
         known = {state: count for state, count in states.items() if count > 0}
-        running = [name for name, state in zip(noted.get("running", ()), now, strict=True) if state == "running"]
+        running = [name for name, state in zip(noted["running"], now, strict=True) if state == "running"]
         state = "completed" if _over(known) >= noted["trials"] else "stopped"
         return {**noted, "state": state, "states": known, "running": running}
 

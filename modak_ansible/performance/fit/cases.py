@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from math import log
+from math import inf, log
 from statistics import median
 from typing import NamedTuple
 
@@ -114,6 +114,9 @@ def _case(record: Record, works: Mapping[str, Work], machines: Mapping[str, Mach
     peak = peak_for(machine, threads)
     if not work.gflop_per_sample or not work.batch_size or not peak:
         return None
+    gflop = work.gflop_per_sample * work.batch_size
+    if not all(0 < each < inf for each in (gflop, peak, times.step)):  # a script's own metrics.json may say anything
+        return None
     facts = Facts(
         framework=record.framework,
         entry=record.entry,
@@ -131,7 +134,6 @@ def _case(record: Record, works: Mapping[str, Work], machines: Mapping[str, Mach
         rates_of(machine, threads, record.settings.get("precision", SINGLE)),
         None if machine.is_accelerator else peak,
     )
-    gflop = work.gflop_per_sample * work.batch_size
     answers = {"step": log(times.step * peak / gflop)}
     answers.update({name: log(seconds) for name, seconds in times.parts.items() if seconds > 0})
     return Case(facts, answers, times.step, work, _block(record), record)
@@ -170,7 +172,7 @@ def _times(record: Record) -> _Times | None:
 
 
 def _of_metrics(result: TrainingResult) -> _Times | None:
-    step = _step_seconds(result)
+    step = _step_seconds(result) if result.batch_size > 0 else None
     if step is None:
         return None
     seconds = result.seconds

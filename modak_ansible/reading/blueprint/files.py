@@ -144,17 +144,6 @@ class _Walk:
             raise ValueError(f"{name} is a link to {real}, in the hidden {hidden[0]}")
 
 
-def exists(path: Path) -> bool:
-    """Whether something is there; not where its name is too long, or a folder above may not be entered, at which
-    pathlib's own methods raise."""
-    return os.path.exists(path)  # noqa: PTH110
-
-
-def is_file(path: Path) -> bool:
-    """As :func:`exists`, of a file."""
-    return os.path.isfile(path)  # noqa: PTH113
-
-
 def is_of_pattern(relative: str, pattern: str) -> bool:
     """Whether a path fits a pattern; a folder's name stands for all below it, and ``**`` for any depth."""
     pattern = pattern.rstrip("/")

@@ -12,7 +12,6 @@ from modak_ansible.model.dataset import field_of
 from modak_ansible.model.plan import Note
 from modak_ansible.model.request import Request
 from modak_ansible.model.target import Target
-from modak_ansible.reading.blueprint.files import exists, is_file
 from modak_ansible.reading.blueprint.forms.kept_tree import read_kept_yaml
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.forms.secret_rules import note_secrets
@@ -37,7 +36,7 @@ from modak_ansible.reading.blueprint.types.definitions import check_version, loa
 from modak_ansible.reading.blueprint.types.topology import Node, Topology, note_shapes, read_topology
 from modak_ansible.store.project import shipped
 from modak_ansible.store.targets import target_file
-from modak_ansible.target.core.files import expanded
+from modak_ansible.target.core.files import exists, expanded, is_file
 
 __all__ = ["Blueprint", "Inputs", "read_blueprint"]
 

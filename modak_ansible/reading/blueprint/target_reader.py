@@ -19,13 +19,12 @@ from modak_ansible.model.target import (
     Target,
 )
 from modak_ansible.reading.blueprint import cloud_reader, pods_reader
-from modak_ansible.reading.blueprint.files import is_file
 from modak_ansible.reading.blueprint.forms import text_rules as rules
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.forms.yaml_tree import Item
 from modak_ansible.reading.blueprint.rule_reader import read_rules
 from modak_ansible.reading.blueprint.types.topology import Node, Topology
-from modak_ansible.target.core.files import expanded
+from modak_ansible.target.core.files import expanded, is_file
 
 TARGET = "modak.nodes.Target"
 HOST = "modak.nodes.Host"

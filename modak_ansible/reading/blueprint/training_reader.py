@@ -19,7 +19,7 @@ from modak_ansible.model.quantities import parse_size, parse_walltime
 from modak_ansible.model.request import GivenImage, Request
 from modak_ansible.model.scaled import Scale
 from modak_ansible.model.target import Target
-from modak_ansible.reading.blueprint.files import is_file, is_of_pattern
+from modak_ansible.reading.blueprint.files import is_of_pattern
 from modak_ansible.reading.blueprint.forms import text_rules as rules
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.forms.secret_rules import note_secret
@@ -34,6 +34,7 @@ from modak_ansible.reading.blueprint.types.topology import Node, Topology
 from modak_ansible.sources import SourceProblem
 from modak_ansible.sources.local import brought
 from modak_ansible.sources.reader import Said, read_dataset
+from modak_ansible.target.core.files import is_file
 
 TRAINING = "modak.nodes.Training"
 DATASET = "modak.nodes.Dataset"
@@ -147,7 +148,7 @@ class TrainingReader:
         application, given = request.application, self._property("work")
         arguments = with_point(application.arguments, point)
         names_of = partial(self._folders.names_of, self._folder / application.folder / application.script)
-        work = work_of(given.plain() if given else {}, application.workload, arguments, names_of)
+        work = work_of(given.plain() if given else {}, application.workload, arguments, application.words, names_of)
         application = application.model_copy(update={"arguments": arguments, "work": work})
         return request.model_copy(update={"training": point_name(self._node.name, point), "application": application})
 
@@ -208,7 +209,7 @@ class TrainingReader:
             pre_execution=tuple(before),
             post_execution=tuple(after),
             outputs=tuple(outputs),
-            work=work_of(work.plain() if work else {}, workload, arguments, names_of),
+            work=work_of(work.plain() if work else {}, workload, arguments, words, names_of),
             workload=workload,
             distributed_training=bool((said := self._property("distributed_training")) and said.value),
             distributed=self._distributed(),

@@ -13,11 +13,10 @@ from glob import escape
 from pathlib import Path, PurePosixPath
 from typing import TypeGuard
 
-from modak_ansible.reading.blueprint.files import exists
 from modak_ansible.reading.blueprint.script.paths import OF_OUTPUT
 from modak_ansible.reading.blueprint.script.syntax import last_name
 from modak_ansible.reading.drafts.texts import ANY, Texts, below
-from modak_ansible.target.core.files import expanded, real_path
+from modak_ansible.target.core.files import exists, expanded, is_folder, real_path
 
 _OF_DATA = re.compile(
     r"(^|_)(data|dataset|corpus)(_?(dir|path|root|folder|file))?$|^(train|input|image)s?_(dir|path|root|folder|file)$"
@@ -56,9 +55,9 @@ def read_by(
     """
     found: dict[Path, Read] = {}
     for name, value in options.items():
-        path = folder / expanded(value) if _is_path(value) else None
+        path = _named_by(folder, name, value)
         inside = below(value)
-        if not path or not exists(path) or OF_OUTPUT.search(name.replace("-", "_")):
+        if not path:
             continue
         if not (path.is_dir() and escape(inside) in outputs):  # what earlier runs wrote; a file may be gone on with
             found.setdefault(path, Read(path, inside, name))
@@ -70,9 +69,40 @@ def read_by(
             if inside and not _is_written(inside, outputs) and inside not in trees and exists(folder / inside):
                 path = folder / inside
                 found.setdefault(path, Read(path, inside))
-    reads = [each for each in found.values() if not _is_code(each.path, folder, trees)]
+    named = [each for each in found.values() if not _is_code(each.path, folder, trees)]
+    reads = [each for each in named if not far_more_than_data(each.path)]
     tops = [each for each in reads if not any(other.path in each.path.parents and not other.option for other in reads)]
     return sorted(tops, key=lambda each: (str(each.path), each.option))
+
+
+def _named_by(folder: Path, option: str, value: str) -> Path | None:
+    """What is there of an option's value; None for what it writes."""
+    path = folder / expanded(value) if _is_path(value) else None
+    return path if path and exists(path) and not OF_OUTPUT.search(option.replace("-", "_")) else None
+
+
+def too_wide(folder: Path, options: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    """The options of a script that name a folder which holds far more than data: each with its value, and what that is.
+
+    The script's own folder, and those above it, count where the option is one of data by its name.
+    """
+    for name, value in options.items():
+        path = _named_by(folder, name, value)
+        if path and (what := far_more_than_data(path)):
+            yield name, value, what
+        elif path and data_options([name]) and folder.resolve().is_relative_to(real_path(path)):
+            yield name, value, "the script's own folder" if real_path(path) == folder.resolve() else "above the script"
+
+
+def far_more_than_data(path: Path) -> str:
+    """What a folder is that nobody means by data, be it below the script's or elsewhere; empty for every other path."""
+    if not is_folder(path):
+        return ""
+    real = real_path(path)
+    if real == real_path(expanded("~")):
+        return "the whole home folder"
+    is_system = str(real) in _SYSTEM or f"{real}/" in _HOMES or real in (Path(real.anchor), Path("/tmp"))  # noqa: S108
+    return "a folder of the system" if is_system else ""
 
 
 @dataclass(frozen=True)

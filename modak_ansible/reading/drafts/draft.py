@@ -16,7 +16,6 @@ from typing import Any
 import yaml
 
 from modak_ansible.errors import Location, UsageError
-from modak_ansible.reading.blueprint.files import exists, is_file
 from modak_ansible.reading.blueprint.script.accelerators import Use, use_of
 from modak_ansible.reading.blueprint.script.hydra import hydra_of
 from modak_ansible.reading.blueprint.script.option import Option
@@ -28,9 +27,11 @@ from modak_ansible.reading.drafts.data import (
     Read,
     data_options,
     elsewhere_by,
+    far_more_than_data,
     hub_datasets,
     is_much,
     read_by,
+    too_wide,
     torchvision_root,
 )
 from modak_ansible.reading.drafts.imports import BrokenScript, read_code
@@ -42,13 +43,16 @@ from modak_ansible.reading.drafts.texts import ANY, below, replaced
 from modak_ansible.reading.drafts.words import arguments_of
 from modak_ansible.sources.reader import mount_problem
 from modak_ansible.store.project import project_root
-from modak_ansible.target.core.files import expanded
+from modak_ansible.target.core.files import exists, expanded, is_file
 from modak_ansible.target.jobs.results import ALL
 
 WALLTIME = "01:00:00"
 KNOWN = "mnist"  # the dataset that the catalogue has by name
 _ARGUMENT_FILES = (".json", ".yaml", ".yml")
 _MOST_LISTED = 4  # files of one folder that are named one by one
+
+
+_NARROWER = "give it a folder of data alone, or a dataset in the blueprint"
 
 
 @dataclass(frozen=True)
@@ -230,6 +234,8 @@ class _Drafting:
         known = {each.option for each in reads}
         root = torchvision_root(self._trees, self._values())
         brought = [each for each in reads if self._is_brought(each)]
+        for name, value, what in too_wide(self._code.folder, self._values()):
+            draft.notes.append(f"{value} (which --{name} names) is {what} and is not brought: {_NARROWER}")
         for each in reads:
             if each in brought:
                 self._bring(each)
@@ -274,7 +280,9 @@ class _Drafting:
                 continue
             if not inside and not self._hydra and value.startswith(("/", "~", "..")):
                 elsewhere = self._code.folder / expanded(value)
-                if is_file(elsewhere) or _holds_something(elsewhere):
+                if what := far_more_than_data(elsewhere):
+                    self.draft.notes.append(f"{value} (which {word} names) is {what} and is not brought: {_NARROWER}")
+                elif is_file(elsewhere) or _holds_something(elsewhere):
                     found.append(Read(elsewhere, "", word=word))
             elif inside and not is_written and exists(path) and path.resolve() != self._code.folder.resolve():
                 found.append(Read(path, inside, word=word))

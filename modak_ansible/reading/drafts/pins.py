@@ -17,6 +17,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 
 from modak_ansible.reading.blueprint.forms.text_rules import shown
+from modak_ansible.target.core.files import is_file
 
 # conda's names of packages that pip has under others
 _OF_CONDA = {"pytorch": "torch", "pytorch-cpu": "torch", "pytorch-gpu": "torch", "tensorflow-base": "tensorflow",
@@ -229,7 +230,7 @@ def _requirements(path: Path, pins: Pins, depth: int = 0) -> Iterator[str]:
         line = re.split(r"(?:^|\s)#", raw, maxsplit=1)[0].strip()
         if include := re.match(r"(?:-r|--requirement|-c|--constraint)[\s=]*(\S+)", line):
             other = path.parent / include.group(1)
-            if not other.is_file():
+            if not is_file(other):
                 pins.note(f"{path.name} names {include.group(1)}, which is not there")
             elif depth < _DEPTH:
                 yield from _requirements(other, pins, depth + 1)

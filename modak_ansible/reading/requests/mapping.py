@@ -179,7 +179,7 @@ class Mapper:
             "sample_bytes": each,
         }  # fmt: skip
         names_of = partial(ScriptFolders().names_of, self._file.parent / code.folder / code.script)
-        return work_of(given, code.workload, code.arguments, names_of)
+        return work_of(given, code.workload, code.arguments, code.words, names_of)
 
     def _application(
         self, framework: str, image: GivenImage | None, code: Code, data: Data, work: Work, shape: ProcessLayout

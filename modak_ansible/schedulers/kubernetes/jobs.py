@@ -211,6 +211,9 @@ def job_of(manifest: Object, folder: str, name: str, attempt: int = 1) -> Object
         "runAsUser": os.getuid(), "runAsGroup": os.getgid(), **({"supplementalGroups": groups} if groups else {}),
     }  # fmt: skip
     container = template["spec"]["containers"][0]
+    if os.getuid():  # as namespaces of the PodSecurity level restricted want it; root has nothing left without it
+        template["spec"]["securityContext"].update(runAsNonRoot=True, seccompProfile={"type": "RuntimeDefault"})
+        container["securityContext"] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
     container["command"] = ["bash", "-c", _BEGIN, folder]
     container["env"] = [
         {"name": "MODAK_JOB_NAME", "value": called},

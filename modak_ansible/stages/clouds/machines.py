@@ -56,7 +56,7 @@ def machines_of(stage: Stage) -> list[Machine]:
     """
     take_logins()
     target = stage.plan["target"]
-    cloud = Cloud(**target["cloud"])
+    cloud = Cloud(**(target["cloud"] or {}))
     provider = the_provider(cloud)
     count = Way.of(target).machines
     return [Machine(stage, cloud, provider, host_name(target["address"], each + 1)) for each in range(count)]
@@ -68,7 +68,7 @@ class Machine:
     def __init__(self, stage: Stage, cloud: Cloud, provider: Provider, name: str) -> None:
         self.stage, self.cloud, self.provider, self.name = stage, cloud, provider, name
         self.origin = read_origin(stage.store.plan_file)
-        self.terms = Terms(**stage.plan["cost"]["terms"])
+        self.terms = Terms(**(stage.plan["cost"] or {})["terms"])
         self.store = MachineStore(self.origin["state"], self.name)
         self.owner = owner_of(self.origin["state"])
         self.tag = f"{self.owner}/{self.name}"

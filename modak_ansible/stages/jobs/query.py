@@ -13,9 +13,8 @@ from modak_ansible.stages.jobs.direct import ask
 from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.forecasts import WAITING, noted
 from modak_ansible.store.record import ForecastNote, JobNote, Record, RecordData, latest
-from modak_ansible.target.jobs.progress import Progress
 from modak_ansible.target.jobs.query import Asked, queried
-from modak_ansible.target.jobs.situation import LIVING
+from modak_ansible.target.jobs.situation import LIVING, Progress
 from modak_ansible.transport.ssh import Connection
 
 if TYPE_CHECKING:

@@ -39,6 +39,22 @@ def real_path(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
+def exists(path: Path) -> bool:
+    """Whether something is there; not where its name is too long or no name, or a folder above may not be entered, at
+    which pathlib's own methods raise."""
+    return os.path.exists(path)
+
+
+def is_file(path: Path) -> bool:
+    """As :func:`exists`, of a file."""
+    return os.path.isfile(path)
+
+
+def is_folder(path: Path) -> bool:
+    """As :func:`exists`, of a folder."""
+    return os.path.isdir(path)
+
+
 def write_whole(path: Path, content: str | bytes) -> None:
     """Writes a file so that after a crash it is the old one or the new one, never a part.
 

@@ -6,7 +6,7 @@ is damaged, may lack any.
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, TypedDict
+from typing import Any, Dict, List, Optional, Tuple, TypedDict
 
 
 class SourceFile(TypedDict, total=False):
@@ -23,8 +23,8 @@ class Work(TypedDict, total=False):
 class Application(TypedDict, total=False):
     folder: str
     files: List[SourceFile]
-    environment: List[List[str]]
-    arguments: List[List[Any]]
+    environment: List[Tuple[str, str]]
+    arguments: List[Tuple[str, Any]]
     requirements: List[str]
     outputs: List[str]
     work: Optional[Work]
@@ -41,7 +41,7 @@ class Target(TypedDict, total=False):
     port: Optional[int]
     identity_file: Optional[str]
     local: bool
-    cloud: Dict[str, Any]
+    cloud: Optional[Dict[str, Any]]
     workspace: str
     hosts: List[str]
     site: Dict[str, Any]
@@ -71,7 +71,7 @@ class PlannedImage(TypedDict, total=False):
 
 class DataFile(TypedDict, total=False):
     name: str
-    sha256: str
+    sha256: Optional[str]
     size: Optional[int]
     address: str
     version: str
@@ -145,7 +145,7 @@ class TuningCandidate(TypedDict, total=False):
     values: Dict[str, str]
     settings: Dict[str, str]
     threads: Optional[int]
-    environment: Dict[str, str]
+    environment: List[Tuple[str, str]]
 
 
 class PlannedCost(TypedDict, total=False):
@@ -174,7 +174,7 @@ class Plan(TypedDict, total=False):
     dataset: Optional[PlannedDataset]
     more_datasets: List[PlannedDataset]
     job: PlannedJob
-    cost: PlannedCost
+    cost: Optional[PlannedCost]
     beside: List[SourceFile]
     runtime: List[SourceFile]
     choices: List[Choice]

@@ -167,7 +167,7 @@ class DatasetStore:
                         os.link(folder / file["name"], place)
                         file["stamp"] = stamp_of(place)
                         mine.append(name)
-                        for key in keys[name]:
+                        for key in filter(None, keys[name]):
                             missing.pop(key, None)
             if mine:
                 write_json(manifest, known)

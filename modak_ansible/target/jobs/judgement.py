@@ -24,7 +24,7 @@ from .markers import (
     noted_start,
     outgrew_memory,
 )
-from .situation import UNKNOWN, Situation, known_end, note_end
+from .situation import PENDING, UNKNOWN, Situation, known_end, note_end
 
 GRACE = 15.0  # seconds that a job's last words may take to be seen through a shared file system
 # The marker of a job that was cancelled, with who did that: modak, or the job itself.
@@ -34,8 +34,6 @@ SKIPPED = "skipped"
 # The ends in which what became of a rank is no cause.
 _ENDED_FROM_OUTSIDE = (JobState.CANCELLED, JobState.TIMEOUT, JobState.PREEMPTED)
 
-# A job in one of these notes nothing: what it noted is of a run that was before.
-_WAITING = (JobState.QUEUED, JobState.HELD)
 _OF_A_RUN = ("started", "finished", "ended")
 # Seconds: what was noted since may be younger than the scheduler's answer.
 _FRESH = 60.0
@@ -238,7 +236,7 @@ def _living_state(state: Path, finished: int | None, record: JobRecord) -> JobSt
         state: the folder of its markers.
         finished: the exit code that it noted.
     """
-    if record.state in _WAITING:
+    if record.state in PENDING:
         noted = changed_at(state / "finished")
         if finished is not None and noted is not None and clock_of(state) - noted > _FRESH:
             # the scheduler runs it again: what its earlier life noted no longer counts
@@ -265,5 +263,5 @@ def _own(record: JobRecord | None, name: str, folder: Path) -> JobRecord | None:
 def _explained(state: Path, living: JobState, reason: str) -> str:
     """Which of a job's runs comes next or goes on, where there are several, and the scheduler's reason."""
     run = _run_of(state)
-    words = f"queued again for run {run + 1}" if living in _WAITING and run else f"run {run}" if run > 1 else ""
+    words = f"queued again for run {run + 1}" if living in PENDING and run else f"run {run}" if run > 1 else ""
     return ", ".join(part for part in (words, reason) if part)

@@ -13,7 +13,7 @@ from .campaign import Campaign
 from .intent import Intents
 from .job import Deployment
 from .judgement import GRACE
-from .situation import UNKNOWN, Situation
+from .situation import PENDING, UNKNOWN, Situation
 
 # How long a cancelled job may take to leave the scheduler, and another operation to be seen in its answers.
 _END_SECONDS = 60.0
@@ -22,7 +22,6 @@ _SEEN_SECONDS = 5.0
 _HELD = "held"
 # Who holds a job where it is not the user.
 _OPERATOR = "operator"
-_WAITING = (JobState.QUEUED, JobState.HELD)
 
 
 class NotPermitted(ModakError):
@@ -130,7 +129,7 @@ class Hold(Operation):
     def begin(self, deployment: Deployment, situation: Situation) -> bool:
         if situation.state == JobState.HELD and situation.held_by != _OPERATOR:
             return False
-        if situation.state not in _WAITING:
+        if situation.state not in PENDING:
             raise self.not_permitted(situation, "only a job that waits can be held; modak cancel ends it")
         self.tell(deployment.scheduler.hold, deployment, situation)
         (deployment.state / _HELD).touch()
@@ -141,7 +140,7 @@ class Hold(Operation):
         return now.state != JobState.QUEUED and now.held_by != _OPERATOR
 
     def end(self, deployment: Deployment, situation: Situation) -> None:
-        if situation.state not in _WAITING:
+        if situation.state not in PENDING:
             (deployment.state / _HELD).unlink(missing_ok=True)
             with suppress(ActionRefused, SchedulerSilent):  # Slurm would keep a job that runs from being requeued
                 deployment.scheduler.release(deployment.run, situation.job_id)
@@ -185,7 +184,7 @@ class Requeue(Operation):
         return _END_SECONDS
 
     def begin(self, deployment: Deployment, situation: Situation) -> bool:
-        if situation.state in _WAITING:
+        if situation.state in PENDING:
             return False
         if situation.state not in (JobState.RUNNING, JobState.SUSPENDED):
             raise self.not_permitted(situation, "modak resume runs it again when it has ended")
@@ -193,7 +192,7 @@ class Requeue(Operation):
         return True
 
     def is_seen(self, before: Situation, now: Situation) -> bool:
-        return now.state in _WAITING or now.is_final or now.started != before.started
+        return now.state in PENDING or now.is_final or now.started != before.started
 
 
 OPERATIONS: dict[str, Operation] = {"cancel": Cancel(), "hold": Hold(), "release": Release(), "requeue": Requeue()}

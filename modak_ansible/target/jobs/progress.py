@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any, FrozenSet, List, Mapping, Tuple, TypedDict, cast
+from typing import Any, FrozenSet, Mapping, Tuple, cast
 
 from ..core.files import read_json, read_text
 from ..core.staging import LOGGED, STATE
 from ..metrics.curves import Curves, read_curves
 from ..metrics.files import found_in
 from .numbers import number, numbers_of
+from .situation import Progress
 
 # In a deployment's folder: of the runtime in the training's process, and of a script that measures itself.
 PROGRESS = "progress.json"
@@ -22,20 +23,6 @@ _END = 128 << 10
 _LIST = re.compile(r"\d{1,5}(-\d{1,5})?(,\d{1,5}(-\d{1,5})?){0,999}", re.ASCII)
 # Remarks that one line about a training has room for.
 _SAID = 3
-
-
-class Progress(TypedDict, total=False):
-    """What a training says of itself; what it does not say is left out."""
-
-    step: int
-    epoch: int  # the one that it is in, or was in last, from 1
-    epochs: int  # that were asked of it
-    loss: float
-    accuracy: float  # 0 to 1
-    crowded: str  # of ranks, which have fewer cores between them than threads
-    slow: str  # of a training in many ranks, which one the others wait for
-    numbers: dict[str, float]  # by name, of a script that writes metrics in a form of its own
-    remarks: List[str]  # what is wrong with those, in words
 
 
 def progress_of(folder: Path) -> Progress:

@@ -20,8 +20,8 @@ from ..survey import usage
 from .campaign import Campaign
 from .job import Deployment
 from .judgement import Ask
-from .progress import Progress, progress_of
-from .situation import LIVING, Forecast, Situation, forecast
+from .progress import progress_of
+from .situation import LIVING, PENDING, Forecast, Progress, Situation, forecast
 
 
 class Usage(TypedDict, total=False):
@@ -155,7 +155,8 @@ def _query(deployment: Deployment, ask: Ask, now: float, *, inside: str) -> Quer
         deployment.path.name,
         there,
         situation,
-        elapsed=max(0.0, until - started) if started and until else None,
+        # what waits may have run before, and be queued again
+        elapsed=max(0.0, until - started) if started and until and situation.state not in PENDING else None,
         position=record.position if record else None,
         starts=record.starts if record else "",
         progress=progress_of(deployment.path) if started else {},

@@ -17,6 +17,7 @@ from ..metrics.files import LARGEST, found_in
 from . import query
 from .markers import known_job, noted_code
 from .progress import crowded
+from .situation import Left
 
 # Folders in which Python keeps what it has compiled.
 _COMPILED = "__pycache__"
@@ -33,14 +34,6 @@ class ResultFile(TypedDict):
     path: str
     size: int
     sha256: str
-
-
-class Left(TypedDict):
-    """Files that stay on the target."""
-
-    count: int
-    size: int
-    names: list[str]
 
 
 class Results(TypedDict, total=False):

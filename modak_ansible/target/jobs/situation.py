@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Mapping, TypedDict
+from typing import Any, Dict, List, Mapping, TypedDict
 
 from ...schedulers.base import JobState
 from ..core.files import NO_ROOM, read_json, write_json
@@ -17,6 +17,30 @@ _FRESH = ("error_tail", "attempt")
 # What is said of a job whose scheduler does not answer; and of all jobs that may live.
 UNKNOWN = "UNKNOWN"
 LIVING = (*(state.value for state in JobState if not state.is_final), UNKNOWN)
+# A job in one of these notes nothing: what it noted is of a run that was before.
+PENDING = (JobState.QUEUED, JobState.HELD)
+
+
+class Progress(TypedDict, total=False):
+    """What a training says of itself; what it does not say is left out."""
+
+    step: int
+    epoch: int  # the one that it is in, or was in last, from 1
+    epochs: int  # that were asked of it
+    loss: float
+    accuracy: float  # 0 to 1
+    crowded: str  # of ranks, which have fewer cores between them than threads
+    slow: str  # of a training in many ranks, which one the others wait for
+    numbers: Dict[str, float]  # by name, of a script that writes metrics in a form of its own
+    remarks: List[str]  # what is wrong with those, in words
+
+
+class Left(TypedDict):
+    """Files that stay on the target."""
+
+    count: int
+    size: int
+    names: List[str]
 
 
 @dataclass

@@ -219,10 +219,18 @@ make_room() {
     : > "$deployment/state/brought"
 }
 
+# Brings files to a host or from it, as rsync has it. There it works in a folder, for in a path an old one's shell reads
+# spaces, and every one patterns.
+with_host() {
+    local host=$1 folder=$2 by
+    shift 2
+    printf -v by '%q ' "${far[@]}"
+    ${within[@]+"${within[@]}"} rsync -a --timeout=60 --rsh "$by" --rsync-path "cd $(word "$folder") && rsync" "$@"
+}
+
 # Brings a host all that its ranks read, to the same places as here; what it has already stays.
 bring() {
-    local host=$1 said path by
-    printf -v by '%q ' "${far[@]}"
+    local host=$1 said path
     if ! said=$(there "$host" true 2>&1); then
         echo "the host $(place "$host") cannot be entered from $home: ${said##*$'\n'}; ranks are started there by ssh with a key" \
             "that asks nobody, and a host key that is known here" >&2
@@ -235,7 +243,7 @@ bring() {
     [ "${said##*$'\n'}" != shared ] || return 0
     for path in "${brought[@]}"; do
         [ -e "$path" ] || continue
-        said=$(rsync -a --delete --timeout=60 --rsh "$by" "$path" "$host:${path%/*}/" 2>&1) || {
+        said=$(with_host "$host" "${path%/*}" --delete "$path" "$host:./" 2>&1) || {
             echo "$path does not get to the host $(place "$host"): ${said##*$'\n'}" >&2
             return 68
         }
@@ -246,7 +254,7 @@ bring() {
             return 66
         }
     done
-    said=$(rsync -a --timeout=60 --rsh "$by" "$deployment/state/rank.sh" "$host:$deployment/state/" 2>&1) || {
+    said=$(with_host "$host" "$deployment/state" "$deployment/state/rank.sh" "$host:./" 2>&1) || {
         echo "the host $(place "$host") cannot take part: ${said##*$'\n'}" >&2
         return 68
     }
@@ -259,12 +267,11 @@ tidy() {
     fi
 }
 collect() {
-    local host by
-    printf -v by '%q ' "${far[@]}"
+    local host within=(timeout --kill-after=5 300)
     for host in "${hosts[@]}"; do
         {
-            timeout --kill-after=5 300 rsync -a --ignore-missing-args --timeout=60 --rsh "$by" "$host:$deployment/ranks" "$deployment/" &&
-                timeout --kill-after=5 60 rsync -a --ignore-missing-args --timeout=60 --rsh "$by" "$host:$deployment/state/cores" "$deployment/state/" &&
+            with_host "$host" "$deployment" --ignore-missing-args "$host:./ranks" "$deployment/" &&
+                with_host "$host" "$deployment/state" --ignore-missing-args "$host:./cores" "$deployment/state/" &&
                 there "$host" tidy "$deployment"
         } < /dev/null || echo "what the ranks on the host $host wrote could not be brought here" >&2
     done
@@ -360,7 +367,7 @@ for path in "$image" "$dataset"; do
 done
 {
     declare -p deployment MASTER_ADDR MASTER_PORT command hosts far home job_id
-    declare -f note_cores rank ranks word there place tidy collect connect far_rank
+    declare -f note_cores rank ranks word there with_host place tidy collect connect far_rank
     # shellcheck disable=SC2016 # it is the other shell's
     echo 'cd "$deployment/code" || exit 1
 case $# in

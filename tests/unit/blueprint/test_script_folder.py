@@ -47,6 +47,23 @@ def test_epochs_are_known_by_whatever_name_they_are_given(blueprint, argument):
     assert application(blueprint).work.epochs == 50
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        '[ -e, "50" ]', '[ --epochs, "50" ]', '[ "--epochs=50" ]', '[ "-e50" ]', '[ fit, --epochs, "7", --epochs, "50" ]',
+        '[ "-e50", --, --epochs, "7" ]',
+    ],
+)  # fmt: skip
+def test_epochs_are_known_from_words_as_from_arguments(blueprint, words):
+    (blueprint.path / "train" / "train.py").write_text(
+        "import argparse\np = argparse.ArgumentParser()\np.add_argument('-e', '--epochs', type=int)\n"
+        "p.add_argument('--batch-size')\np.add_argument('rest', nargs='*')\np.parse_args()\n"
+    )
+    blueprint.replace('walltime: "00:30:00"', f'walltime: "00:30:00"\n        words: {words}')
+    work = application(blueprint).work
+    assert (work.epochs, work.batch_size) == (50, 128)
+
+
 def test_workload_yaml_tells_more(blueprint):
     (blueprint.path / "train" / "workload.yaml").write_text(WORKLOAD)
     made = application(blueprint)

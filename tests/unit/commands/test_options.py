@@ -34,3 +34,24 @@ def test_what_no_text_holds_is_refused(asked):
     """A terminal that is not UTF-8 gives bytes, which Python keeps as halves of letters."""
     with pytest.raises(UsageError, match="is not in UTF-8"):
         asked.given  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("encoding", "typed", "problem"),
+    [
+        ("utf-8", "Größe".encode(), ""),
+        ("utf-8", "Größe".encode("latin-1"), "is not in UTF-8"),
+        ("iso8859-1", "Größe".encode("latin-1"), ""),
+        ("iso8859-1", "Größe".encode(), "is in UTF-8, and the locale says ISO8859-1"),
+        ("ascii", "Größe".encode(), "is not in ASCII"),
+    ],
+)
+def test_letters_are_read_as_the_locale_has_them_or_refused_with_its_name(monkeypatch, encoding, typed, problem):
+    monkeypatch.setattr("sys.getfilesystemencoding", lambda: encoding)
+    asked = PlanOptions(value=[f"name={typed.decode(encoding, 'surrogateescape')}"])
+    if not problem:
+        assert asked.given.values == (("name", "Größe"),)
+        return
+    with pytest.raises(UsageError, match=problem) as caught:
+        asked.given  # noqa: B018
+    assert "LC_ALL=C.UTF-8" in caught.value.hint

@@ -131,7 +131,8 @@ def test_what_stands_below_the_table_is_watched_too(deployed, capsys, monkeypatc
     [
         ({"job": {"state": "RUNNING"}}, True), ({"job": {"state": "UNKNOWN"}}, True), ({"job": {"state": "FAILED"}}, False),
         ({"job": {"state": "RUNNING"}, "undeployed": 5.0}, False), ({"stages": DONE}, True), ({}, False),
-        ({"stages": {**DONE, "image": {"state": "failed"}}}, False), ({"job": 5, "stages": [1]}, False),
+        ({"stages": {**DONE, "image": {"state": "failed"}}}, False), ({"job": 5, "stages": [1], "stage": "job"}, False),
+        ({"job": 5, "stages": [1]}, True),
     ],
 )  # fmt: skip
 def test_who_may_have_a_job_that_lives(tmp_path, record, expected):
@@ -258,6 +259,15 @@ def test_a_row(deployed, blueprint):
     entry.asked -= 60
     assert 150 <= row_of(entry)["elapsed_seconds"] < 155  # it runs on between two answers
     json.dumps(row, allow_nan=False)
+
+
+def test_a_job_that_is_queued_again_has_not_run_since_its_first_start(deployed, blueprint):
+    Record(deployed[0]).update(job={"state": "QUEUED", "job_id": "1", "started": 100.0, "ended": 160.0, "run": 1})
+    entry = next(entry for entry in entries_of(blueprint) if entry.known.folder == deployed[0])
+    assert row_of(entry)["elapsed_seconds"] is None
+    entry.answer = job("QUEUED")
+    entry.answer["situation"].update(started=100.0, ended=160.0)
+    assert row_of(entry)["elapsed_seconds"] is None
 
 
 def test_what_was_brought_while_it_ran_is_not_what_it_is_at(deployed, blueprint):

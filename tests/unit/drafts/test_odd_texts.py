@@ -98,3 +98,28 @@ def test_what_earlier_runs_wrote_below_such_a_name_is_neither_brought_nor_sent(s
     draft = draft_of(path)
     assert draft.data == []
     assert not any("runs" in each for each in draft.files or ())
+
+
+@pytest.mark.parametrize(
+    ("value", "what"),
+    [
+        ("~", "the whole home folder"), ("/", "a folder of the system"), ("/usr", "a folder of the system"),
+        (".", "the script's own folder"), ("..", "above the script"), ("link", "the whole home folder"),
+    ],
+)  # fmt: skip
+def test_a_default_that_names_far_more_than_data_is_said_and_not_brought(script, tmp_path, monkeypatch, value, what):
+    """A home holds keys and mail, and a project its history and its environments."""
+    home = tmp_path / "home"
+    (home / "data").mkdir(parents=True)
+    (home / "private").write_text("nobody sends this")
+    monkeypatch.setenv("HOME", str(home))
+    path = script(
+        f"import argparse\np = argparse.ArgumentParser()\np.add_argument('--data-dir', default='{value}')\np.parse_args()"
+    )
+    (path.parent / "link").symlink_to(home)
+    found = draft_of(path)
+    assert (found.data, found.arguments) == ([], {})
+    assert any(
+        note.startswith(f"{value} (which --data-dir names) is {what} and is not brought: give") for note in found.notes
+    )
+    assert [each.source for each in draft_of(path, ["--data-dir", "~/data"]).data] == ["~/data"]

@@ -48,3 +48,8 @@ def test_the_interval_holds_the_median_and_stays_within_what_was_seen(baseline, 
         return
     assert min(seen) <= ratio.low <= ratio.median <= ratio.high <= max(seen)
     assert paired_ratio(baseline, other) == ratio
+
+
+def test_what_a_coarse_clock_has_made_nothing_of_is_divided_by_by_nobody():
+    assert paired_ratio({1: 0.0, 2: 4.0, 3: 3.0}, {1: 1.0, 2: 2.0, 3: 1.5}).median == 0.5
+    assert paired_ratio({1: 0.0}, {1: 1.0}) is None

@@ -23,11 +23,11 @@ def model():
     return load_model()
 
 
-def request(network=QUICK, *, nodes=1, cores=2, walltime=36_000, prepares=True, at=None, **wanted):
+def request(network=QUICK, *, nodes=1, cores=2, walltime=36_000, prepares=True, at=None, hosts=(), **wanted):
     target = Target(
-        name="cluster", scheduler=Scheduler.SLURM, network=network,
+        name="cluster", scheduler=Scheduler.NONE if hosts else Scheduler.SLURM, network=network, hosts=hosts,
         processor=Processor(cores=cores, architecture="x86_64_v4", model="AMD EPYC", peak_gflops=300.0),
-        partitions=(Partition(name="batch", nodes=8, cores=cores),),
+        partitions=() if hosts else (Partition(name="batch", nodes=8, cores=cores),),
     )  # fmt: skip
     return Request(
         blueprint="example", training="train", target=target, optimisation=Optimisation(numerics="reassociation"),
@@ -64,6 +64,17 @@ def test_the_text_has_the_curve_with_the_choice_marked(model):
     assert "nodes, by the law of one process's steps" in text
     marked = [line for line in text.splitlines() if line.startswith("  * ") and line.endswith(f"{plan.job.nodes} x 1")]
     assert len(marked) == 1
+
+
+def test_without_a_scheduler_the_hosts_that_are_described_are_weighed(model):
+    hosts = ("two", "three")
+    plan = make_plan(request(hosts=hosts, minimal_efficiency=0.5), model=model)
+    assert [point.nodes for point in plan.scale.curve] == [1, 2, 3]
+    assert plan.job.nodes > 1
+    assert "hosts=(two" in plan.job.script
+    assert len(make_plan(request(hosts=hosts, at_most=2), model=model).scale.curve) == 2
+    unprepared = make_plan(request(hosts=hosts, prepares=False, minimal_efficiency=0.5), model=model)
+    assert unprepared.job.nodes == 1
 
 
 def test_objectives_differ(model):

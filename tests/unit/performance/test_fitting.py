@@ -15,7 +15,7 @@ from synthetic_records import measured, record, training
 
 from modak_ansible.errors import ModakError
 from modak_ansible.model.measured.prediction import Question
-from modak_ansible.model.measured.record import Steps
+from modak_ansible.model.measured.record import Allocation, Steps
 from modak_ansible.model.measured.work import Work
 from modak_ansible.performance.explaining import switch_effects
 from modak_ansible.performance.features import Facts, configuration_words, unmeasured
@@ -269,6 +269,21 @@ def test_a_recorded_network_has_what_its_trace_told():
         (traced.operators, 233, 1e-6),
         ((), None, 0.0),
     ]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"batch_size": 0}, {"batch_size": -1}, {"training_images": 0}, {"parameters": -1},
+        {"network": {"name": "n", "gflop_per_image": 1e308}}, {"network": {"name": "n", "gflop_per_image": math.inf}},
+    ],
+)  # fmt: skip
+def test_numbers_that_none_can_be_end_no_fit(changes):
+    """A script writes its own metrics.json, and what stands there is recorded."""
+    known = Truth(1).records(1)
+    odd = record(ENTRY, training={**training(100.0), **changes}, workload="middle")
+    every = [*known, odd, odd.model_copy(update={"round": 2, "allocation": Allocation(nodes=2)})]
+    assert fit(every, WORKS).records
 
 
 def test_a_run_may_be_new_in_two_ways():

@@ -334,6 +334,20 @@ def test_after_the_last_epoch_a_term_is_the_scripts_own_again(tmp_path):
     assert signal.getsignal(signal.SIGTERM) is before
 
 
+def test_a_loop_that_is_left_early_lets_a_term_end_the_script(tmp_path):
+    before = signal.getsignal(signal.SIGTERM)
+    progress = beginning.begin({"MODAK_CHECKPOINTS": str(tmp_path)}, {"learner": Learner()})
+    for epoch in progress.epochs(9):
+        assert signal.getsignal(signal.SIGTERM) is not before
+        if epoch == 1:
+            break
+    assert signal.getsignal(signal.SIGTERM) is before
+    for epoch in progress.epochs(9):  # as of a second phase
+        assert (epoch, signal.getsignal(signal.SIGTERM) is before) == (1, False)
+        break
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
 def test_a_state_that_cannot_be_saved_ends_no_training_before_it_must(tmp_path, capsys):
     class Odd(Learner):
         def state_dict(self):

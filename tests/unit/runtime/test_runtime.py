@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from modak_ansible.runtime import FILES, STUB, runtime_files
 from modak_ansible.target.core.files import sha256_of
+from modak_ansible.target.metrics.curves import read_curves
 
 sys.path.insert(0, str(FILES))
 
@@ -333,6 +334,17 @@ def test_what_a_script_logs_is_kept_a_line_a_moment(tmp_path):
     done = python("-c", "import modak_runtime as m\nm.log(loss='much')", **where)
     assert "ValueError" in done.stderr
     assert python("-c", "import modak_runtime as m\nm.log(loss='much')").returncode == 0
+
+
+@pytest.mark.component
+def test_a_number_with_the_name_of_the_moment_takes_no_ones_place(tmp_path):
+    code = "import modak_runtime as m\nm.log(step=1, time=12.5, Timestamp=3, accuracy=0.5)\n"
+    where = {"MODAK_APPLIED": str(tmp_path / "a.json"), "MODAK_METRICS": str(tmp_path / "metrics.json")}
+    done = python("-c", code, **where)
+    assert (done.returncode, done.stderr) == (0, "")
+    curves = read_curves(tmp_path, ["metrics.jsonl"])
+    assert curves.last == {"logged.time": 12.5, "logged.Timestamp": 3, "accuracy": 0.5}
+    assert json.loads((tmp_path / "metrics.jsonl").read_text())["time"] > 1e9
 
 
 class Batches:

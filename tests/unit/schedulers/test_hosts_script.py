@@ -44,7 +44,7 @@ if ! [ -e "FOLDER/$host" ]; then
     exit 255
 fi
 # what runs there does not end with the one who came
-setsid unshare MORE --mount bash -c 'MODAK_HOST=$1; SHARE mount --bind "FOLDER/$1" WORKSPACE || exit 255
+setsid unshare MORE --mount bash -c 'MODAK_HOST=$1; SHARE mount --bind "FOLDER/$1" "WORKSPACE" || exit 255
     exec env --default-signal=TERM -i "HOME=$HOME" "PATH=$PATH" MODAK_HOST="$1" sh -c "$2"' enter "$host" "$*" <&0 &
 wait "$!"
 """
@@ -67,14 +67,19 @@ def _enters() -> tuple[str, ...] | None:
 
 
 @pytest.fixture
-def deployment(tmp_path):
+def workspace():
+    return "workspace"
+
+
+@pytest.fixture
+def deployment(tmp_path, workspace):
     flags = _enters()
     if flags is None or shutil.which("rsync") is None:
         pytest.skip("nobody may have a mount namespace here, or rsync is not there")
-    made = Deployment(tmp_path / "workspace")
+    made = Deployment(tmp_path / workspace)
     (tmp_path / "host2").mkdir()
     made.outside = tmp_path
-    text = _SSH.replace("FOLDER", str(tmp_path)).replace("WORKSPACE", str(tmp_path / "workspace"))
+    text = _SSH.replace("FOLDER", str(tmp_path)).replace("WORKSPACE", str(tmp_path / workspace))
     made.ssh = text.replace("MORE", " ".join(flags))
     made.tool("ssh", made.ssh.replace("SHARE", ""))
     yield made
@@ -125,6 +130,19 @@ def test_the_first_host_starts_the_others_and_has_all_that_they_write(deployment
     assert (deployment.folder / "ranks/3/metrics.json").read_text() == "{}\n"
     assert (deployment.folder / "state/finished").read_text() == "0\n"
     assert not on_host2(deployment, "").exists(), "nothing of the deployment stays there"
+
+
+@pytest.mark.parametrize("workspace", ["of a user", "run[1]", "an a*"])
+def test_a_workspace_may_have_any_name_and_rsync_any_age(deployment, workspace):
+    """Until 3.2.4 the shell there splits a path at its spaces, and until today rsync reads patterns in it."""
+    (deployment.outside / "host2" / "deployments/one/state").mkdir(parents=True)
+    for near in ("run1", "an ab"):
+        (deployment.outside / near / "deployments/one/ranks").mkdir(parents=True)
+    deployment.environment["RSYNC_OLD_ARGS"] = "1"
+    (deployment.folder / "code/data.txt").write_text("brought")
+    assert deployment.run(f"{TELL}; cat data.txt", HOSTS) == 0, deployment.log(name="error")
+    assert deployment.log(3) == "3/4 1/2 1 host2 [ddp] lo 127.0.0.1\nbrought"
+    assert (deployment.folder / "ranks/3/metrics.json").read_text() == "{}\n"
 
 
 def test_what_the_job_has_in_its_environment_ranks_elsewhere_have_too(deployment):

@@ -15,8 +15,10 @@ from modak_ansible.store.project import (
     has_unfitted_records,
     known_testbed,
     moved_with,
+    no_script,
     project_root,
 )
+from modak_ansible.store.targets import target_file
 
 
 @pytest.fixture
@@ -71,6 +73,28 @@ def test_a_blueprint_that_is_not_there(elsewhere):
     with pytest.raises(UsageError) as caught:
         find_blueprint("mnist-pytorch-slrum")
     assert caught.value.hint == "did you mean mnist-pytorch-slurm?"
+
+
+ODD = ("a" * 300, f"{'a' * 300}/service.yaml", f"x/{'a' * 300}.csar", f"{'a' * 300}.py", "a\0b", "a\0b.py")
+
+
+@pytest.mark.parametrize("text", ODD)
+def test_a_name_that_no_file_can_have_is_not_there(elsewhere, text):
+    """Its words may be long: a request may name a whole command line where a path belongs."""
+    with pytest.raises(UsageError):
+        find_blueprint(text)
+    assert isinstance(no_script(elsewhere / text), UsageError)
+    with pytest.raises(UsageError):
+        target_file(text)
+
+
+def test_a_name_of_a_folder_is_no_file(elsewhere):
+    for name in ("mine.csar", "mine.py", "mine.yaml"):
+        (elsewhere / name).mkdir()
+        assert find_blueprint(name) == elsewhere.joinpath(name, "service.yaml").relative_to(elsewhere)
+        with pytest.raises(UsageError):
+            target_file(f"./{name}")
+    assert "is a folder" in no_script(elsewhere / "mine.py").message
 
 
 def test_what_a_deployment_noted_moves_with_its_project(tmp_path):

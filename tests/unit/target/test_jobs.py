@@ -61,27 +61,29 @@ def look(workspace, *names):
 def test_all_are_judged_by_one_answer(workspace, fake):
     deployed(workspace, "runs", "1", claim="1", started="1 1 node01")
     deployed(workspace, "waits", "2")
+    deployed(workspace, "again", "5", claim="5", started="1 5 node01")
     deployed(workspace, "done", "3", started="1 3 node02", finished="0")
     deployed(workspace, "failed", "4", started="1 4 node02", finished="3")
     deployed(workspace, "new")
     began = time.time() - 100
-    for name in ("runs", "done", "failed"):
+    for name in ("runs", "done", "failed", "again"):
         os.utime(workspace.deployments / name / "state" / "started", (began, began))
     fake.jobs = {
         "1": JobRecord("1", JobState.RUNNING, nodes="node01"),
         "2": JobRecord("2", JobState.QUEUED, reason="Priority", position=7, starts="2026-11-22T01:10:00"),
         "4": JobRecord("4", JobState.TIMEOUT),
+        "5": JobRecord("5", JobState.QUEUED),
     }
-    found = look(workspace, "runs", "waits", "done", "failed", "new", "gone")
+    found = look(workspace, "runs", "waits", "again", "done", "failed", "new", "gone")
     states = {name: job["situation"]["state"] for name, job in found.items()}
     assert states == {
-        "runs": "RUNNING", "waits": "QUEUED", "done": "COMPLETED", "failed": "TIMEOUT", "new": "NONE", "gone": "NONE",
+        "runs": "RUNNING", "waits": "QUEUED", "again": "QUEUED", "done": "COMPLETED", "failed": "TIMEOUT", "new": "NONE", "gone": "NONE",
     }  # fmt: skip
-    assert fake.asked == [["1", "2", "4"]]  # the one that says itself that it succeeded is not asked for
+    assert fake.asked == [["1", "2", "4", "5"]]  # the one that says itself that it succeeded is not asked for
     assert (found["waits"]["position"], found["waits"]["starts"]) == (7, "2026-11-22T01:10:00")
     assert 99 < found["runs"]["elapsed"] < 130
     assert 99 < found["done"]["elapsed"] < 102  # to its own end, which was now
-    assert found["waits"]["elapsed"] is None
+    assert found["waits"]["elapsed"] is found["again"]["elapsed"] is None  # though it ran before it was queued again
     assert [found[name]["there"] for name in ("new", "gone")] == [True, False]
 
 

@@ -48,6 +48,35 @@ def test_a_folder_of_the_target_may_have_any_name(tmp_path, connection, name):
     assert sorted(path.name for path in (tmp_path / "back").rglob("*")) == ["below", "of mine", "of mine"]
 
 
+@pytest.mark.parametrize("is_local", [False, True])
+@pytest.mark.parametrize(("name", "other"), [("a[1]", "a1"), ("a*", "ab"), ("a?", "ab")])
+def test_a_name_that_is_a_pattern_is_not_taken_for_what_it_fits(tmp_path, connection, name, other, is_local):
+    """On the target, which reads patterns in paths, and here."""
+    target = Connection("") if is_local else connection
+    there, here = tmp_path / "target", tmp_path / "here"
+    for folder in (here, there / name, there / other):
+        folder.mkdir(parents=True)
+    (here / "file").write_text("from here")
+    (there / other / "file").write_text(other)
+    push(target, [here / "file"], str(there / name), print)
+    push_below(target, here, ["file"], str(there / f"{name}.below"), print)
+    pull(target, str(there / name), ["file"], tmp_path / "back", print)
+    assert (there / name / "file").read_text() == "from here"
+    assert (there / f"{name}.below" / "file").read_text() == "from here"
+    assert (there / other / "file").read_text() == other
+    assert (tmp_path / "back" / "file").read_text() == "from here"
+
+
+def test_a_folder_that_cannot_be_entered_is_no_broken_connection(tmp_path, connection):
+    (tmp_path / "file").touch()
+    with pytest.raises(ModakError, match="the transfer did not begin: .*none") as caught:
+        pull(connection, str(tmp_path / "none"), ["file"], tmp_path / "back", print)
+    assert not (tmp_path / "none").exists()
+    assert caught.value.hint
+    with pytest.raises(ModakError, match="the transfer did not begin: .*file"):
+        push(connection, [tmp_path / "file"], str(tmp_path / "file" / "below"), print)
+
+
 def test_a_shell_that_greets_whoever_comes_is_told(tmp_path, connection):
     (tmp_path / "bin" / "ssh").write_text('#!/bin/sh\nshift 3\necho "Welcome to the cluster"\nexec sh -c "$*"\n')
     (tmp_path / "file").touch()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import takewhile, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -135,13 +136,28 @@ def _note(root: Item, error: Exception, mistakes: Mistakes) -> None:
         mistakes.add(place.location, "workload", f"{name}: {what}", hint)
 
 
+def _numbers_in(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The options among the words of a command line that have whole numbers, in the same word or in the next."""
+    for word, following in zip_longest(takewhile(lambda each: each != "--", words), words[1:], fillvalue=""):
+        name, equals, value = word.partition("=")
+        if word.startswith("--"):
+            found = name[2:], value if equals else following
+        elif word.startswith("-"):
+            found = word[1:2], word[2:] or following
+        else:
+            continue
+        if found[0] and whole(found[1]):
+            yield found
+
+
 def work_of(
     given: Mapping[str, Any], workload: Workload | None, arguments: Iterable[tuple[str, str | bool]],
-    names_of: Callable[[str], Iterable[str]] = lambda name: (),  # noqa: ARG005
+    words: Sequence[str] = (), names_of: Callable[[str], Iterable[str]] = lambda name: (),  # noqa: ARG005
 ) -> Work:  # fmt: skip
     """What a training computes: as the user says, else as its arguments say, else as workload.yaml says.
 
     Args:
+        words: of the command line, behind the arguments.
         names_of: an option's name gives all that it has, with _ for -.
     """
     facts: dict[str, Any] = {}
@@ -152,7 +168,7 @@ def work_of(
             "gflop_per_sample": workload.gflop_per_image,
         }
     said: dict[str, str | bool] = {}
-    for name, value in arguments:
+    for name, value in (*arguments, *_numbers_in(words)):
         plain = name.replace("-", "_")
         said |= dict.fromkeys((plain,) if plain in _KNOWN else (plain, *names_of(name)), value)
     for fact, options in _ARGUMENTS.items():

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from modak_ansible.errors import nearest
-from modak_ansible.reading.blueprint.files import exists
 from modak_ansible.reading.blueprint.script.option import literal
 from modak_ansible.reading.blueprint.script.syntax import nodes_of, syntax_of
+from modak_ansible.target.core.files import exists
 
 MISSING = "???"
 _HYDRA = re.compile(rb"hydra")

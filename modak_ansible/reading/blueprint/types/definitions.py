@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from modak_ansible.errors import Location, nearest
-from modak_ansible.reading.blueprint.files import exists, is_file
 from modak_ansible.reading.blueprint.forms.kept_tree import read_kept_yaml
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.forms.yaml_files import parse_yaml
 from modak_ansible.reading.blueprint.forms.yaml_tree import Item, item_from
 from modak_ansible.store.cache import kept_text
 from modak_ansible.store.project import shipped
-from modak_ansible.target.core.files import real_path
+from modak_ansible.target.core.files import exists, is_file, real_path
 
 VERSION = "tosca_simple_yaml_1_3"
 TYPES = "types"

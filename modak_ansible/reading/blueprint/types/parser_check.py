@@ -14,12 +14,12 @@ from types import ModuleType
 from typing import Any
 
 from modak_ansible.errors import Location
-from modak_ansible.reading.blueprint.files import is_file
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.forms.yaml_files import read_yaml
 from modak_ansible.reading.blueprint.forms.yaml_tree import Item
 from modak_ansible.reading.blueprint.types.definitions import built_in, file_of
 from modak_ansible.store.cache import kept_text, version_of
+from modak_ansible.target.core.files import is_file
 
 RULE = "tosca-parser"
 

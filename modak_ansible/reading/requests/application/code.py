@@ -22,6 +22,7 @@ from modak_ansible.reading.requests.form.form import JobForm
 from modak_ansible.reading.requests.form.notes import Notes
 from modak_ansible.reading.requests.targets import TARGETS_FILE
 from modak_ansible.sources.local import brought
+from modak_ansible.target.core.files import exists, is_file
 
 # What modak plan --output always writes.
 OUTPUT_FILES = ("plan.json", "job.sh")
@@ -122,7 +123,7 @@ def _is_output(folder: Path, file: SourceFile) -> bool:
 def _program(job: JobForm, arguments: tuple[str, ...] | None, folder: Path) -> Program:
     runs = job.runs
     program = program_of(
-        runs.executable or "", arguments, lambda path: files.is_file(folder / path), builds=runs.build is not None
+        runs.executable or "", arguments, lambda path: is_file(folder / path), builds=runs.build is not None
     )
     if program.on_target:
         scripts = [path.relative_to(folder).as_posix() for path in sorted(folder.glob("*/*.py"))[:200]]
@@ -165,10 +166,10 @@ def _travelling(program: Program, job: JobForm, folder: Path, data: Data) -> lis
         return files.code_files(here, None, top=folder, is_blueprint=len(path.parts) == 1, data=theirs)
     build = job.runs.build
     first = program.command[0].removeprefix("./")
-    if (build and build.src is None) or (not first.startswith("/") and files.is_file(folder / first)):
+    if (build and build.src is None) or (not first.startswith("/") and is_file(folder / first)):
         return files.code_files(folder, None, top=folder, is_blueprint=True)
     given = (*program.command, *program.words)
     named = [word.removeprefix("./") for word in given if word and not word.startswith(("/", "-", "~", "$"))]
     words = [word for word in (*named, data.local) if word and ".." not in word]
-    patterns = [word for word in words if files.exists(folder / word)]
+    patterns = [word for word in words if exists(folder / word)]
     return files.code_files(folder, patterns, top=folder, is_blueprint=False) if patterns else []

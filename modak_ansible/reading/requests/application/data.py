@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from modak_ansible.model.dataset import Dataset
-from modak_ansible.reading.blueprint.files import exists
 from modak_ansible.reading.blueprint.forms import text_rules as rules
 from modak_ansible.reading.blueprint.forms.forms import FieldProblem
 from modak_ansible.reading.requests.form.optimisation import DataForm, HpcDataForm
 from modak_ansible.sources import SourceProblem
 from modak_ansible.sources.reader import Refuse, Said, read_dataset
+from modak_ansible.target.core.files import exists
 
 # Datasets whose addresses are known; the catalogue has them under these names.
 _PUBLISHED = {"MNIST": "mnist"}

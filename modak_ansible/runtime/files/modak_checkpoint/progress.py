@@ -46,19 +46,24 @@ class Progress:
     # --- loops
 
     def epochs(self, count):
-        """The numbers of the epochs that are left, of so many in all; the streams of random numbers go on, too."""
-        while self.epoch < count:
-            if self._resumed is not None:
-                self._crew.restore(self._resumed, "epoch_streams")
-            self._begun, self._is_looping = self._crew.states(), False
-            hooks = sys.modules.get("modak_runtime.hooks")  # where somebody follows it
-            if hooks:
-                hooks.tell(self.epoch + 1, count)
-            yield self.epoch
-            self.epoch, self.step, self._begun = self.epoch + 1, 0, None
-        if self._before is not None:  # nothing is left to be saved
-            signal.signal(signal.SIGTERM, self._before)
-            self._before = None
+        """The numbers of the epochs that are left, of so many in all; the streams of random numbers go on, too.
+
+        Whoever leaves the loop before its end has nothing to be saved either: a signal waits for no step any more.
+        """
+        if self._before is None:  # these follow others
+            self._before = self._ending.take_signal()
+        try:
+            while self.epoch < count:
+                if self._resumed is not None:
+                    self._crew.restore(self._resumed, "epoch_streams")
+                self._begun, self._is_looping = self._crew.states(), False
+                hooks = sys.modules.get("modak_runtime.hooks")  # where somebody follows it
+                if hooks:
+                    hooks.tell(self.epoch + 1, count)
+                yield self.epoch
+                self.epoch, self.step, self._begun = self.epoch + 1, 0, None
+        finally:
+            self._before = self._ending.give_back(self._before)
 
     def batches(self, data):
         """The batches of the epoch that are left; what runs between two of them is a step.
@@ -246,6 +251,13 @@ class Ending:
         """Has a signal wait for the end of the step, in the main thread; gives what took it before."""
         if threading.current_thread() is threading.main_thread():
             return signal.signal(signal.SIGTERM, self._signalled)
+        return None
+
+    def give_back(self, before):
+        """Has a signal taken by what took it before, in the main thread; gives what is not given back."""
+        if before is None or threading.current_thread() is not threading.main_thread():
+            return before
+        signal.signal(signal.SIGTERM, before)
         return None
 
     def asked(self):

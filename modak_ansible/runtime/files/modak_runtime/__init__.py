@@ -43,7 +43,8 @@ def log(step=None, epoch=None, **numbers):
 
     Args:
         step, epoch: numbers; without both, the moments are counted.
-        numbers: by any names; whatever float() takes, such as a tensor with one element.
+        numbers: by any names; whatever float() takes, such as a tensor with one element. One called time, timestamp or
+            wall_time is kept as logged.time and so on: when the moment was is noted under these anyway.
 
     Raises:
         TypeError, ValueError: it is no number.

@@ -10,6 +10,8 @@ from modak_runtime.report import warn
 
 # Seconds that a line may wait for the next one, so that many of them cost a file system little.
 _PAUSE = 1.0
+# What stands for the moment itself, by whoever reads the file.
+_MOMENTS = ("time", "timestamp", "_timestamp", "wall_time")
 _state = []  # of this process: its report, and its curves where there are any
 
 
@@ -50,7 +52,8 @@ class Curves:
                 line[name] = value if isinstance(value, int) else float(value)
         for name, value in numbers.items():
             number = float(value)
-            line[str(name)] = number if math.isfinite(number) else str(number)
+            key = "logged.%s" % name if name.lower() in _MOMENTS else name
+            line[key] = number if math.isfinite(number) else str(number)
         if not self._path or not self._report.speaks():
             return
         self._lines.append(json.dumps(line) + "\n")

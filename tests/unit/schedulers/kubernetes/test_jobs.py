@@ -183,6 +183,19 @@ def test_a_job_is_created_under_the_name_of_its_folder_as_the_user():
     assert job["spec"]["template"]["spec"]["containers"][0]["command"][-1] == FOLDER
 
 
+@pytest.mark.parametrize("number", [0, 1000])
+def test_a_pod_may_do_no_more_than_restricted_namespaces_permit(monkeypatch, number):
+    """Of root they permit no Pod at all, and without its capabilities it could not write where others own the folder."""
+    monkeypatch.setattr("os.getuid", lambda: number)
+    pod = job_of(MANIFEST, FOLDER, "mine")["spec"]["template"]["spec"]
+    of_pod, of_container = pod["securityContext"], pod["containers"][0].get("securityContext")
+    assert (of_pod.get("runAsNonRoot"), of_pod.get("seccompProfile")) == (
+        (True, {"type": "RuntimeDefault"}) if number else (None, None)
+    )
+    limits = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    assert of_container == (limits if number else None)
+
+
 def test_a_second_create_is_refused_by_the_server_and_the_first_job_is_taken():
     kubectl = Kubectl(create=THERE, get=job_named(name_of(FOLDER)))
     assert KUBERNETES.submit(kubectl, "job.sh", "mine") == f"2317302866.{name_of(FOLDER)}.team-a"

@@ -1,0 +1,78 @@
+"""Whether what was read of a file has the shape that it is written with, and what of it has; without pydantic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from types import UnionType
+from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints, is_typeddict
+
+# Shapes that are of no account, and whose modules are slow to import.
+_UNSEEN = {"TargetFacts": Any, "ImageFacts": Any}
+
+T = TypeVar("T")
+
+
+@cache
+def fits(shape: Any) -> Callable[[Any], bool]:
+    """What tells whether a value of JSON has the shape that it is written with: a TypedDict, or what may stand in one.
+
+    JSON has one kind of number; what stands beside the fields of a TypedDict is not looked at.
+    """
+    origin, inner = get_origin(shape), tuple(map(fits, get_args(shape)))
+    if shape is Any:
+        return lambda _: True
+    if origin in (Union, UnionType):
+        return lambda value: any(each(value) for each in inner)
+    if origin is dict:
+        return lambda value: isinstance(value, dict) and all(map(inner[1], value.values()))
+    if origin is list:
+        return lambda value: isinstance(value, list) and all(map(inner[0], value))
+    if origin is tuple:
+        return lambda value: (
+            isinstance(value, list)
+            and len(value) == len(inner)
+            and all(each(item) for each, item in zip(inner, value, strict=True))
+        )
+    if is_typeddict(shape):
+        fields = {key: fits(kind) for key, kind in get_type_hints(shape, localns=_UNSEEN).items()}
+        return lambda value: (
+            isinstance(value, dict)
+            and shape.__required_keys__ <= value.keys()
+            and all(each(value[key]) for key, each in fields.items() if key in value)
+        )
+    types = (int, float) if shape in (int, float) else (shape,)
+    return lambda value: type(value) in types
+
+
+def fitted(value: Any, shape: type[T], lost: list[str], place: str = "") -> T:
+    """What was read of a file, without what has not the shape that it is written with: anybody may have written there.
+
+    Args:
+        lost: is given the places of what is left out, such as ``job.nodes``.
+        place: of the value itself.
+
+    Raises:
+        ValueError: nothing of it fits.
+    """
+    kind: Any = shape
+    if fits(kind)(value):
+        return cast(T, value)
+    origin, inner = get_origin(kind), get_args(kind)
+    found: Any = {}
+    if origin in (Union, UnionType) and isinstance(value, dict):
+        return cast(T, fitted(value, next(each for each in inner if each is not type(None)), lost, place))
+    if origin is list and isinstance(value, list):
+        found = [each for each in value if fits(inner[0])(each)]
+        lost.append(place)
+    elif isinstance(value, dict) and (origin is dict or is_typeddict(kind)):
+        kinds = {} if origin else get_type_hints(kind, localns=_UNSEEN)
+        for key, each in value.items():
+            where = f"{place}.{key}" if place else key
+            try:
+                found[key] = fitted(each, inner[1] if origin else kinds.get(key, Any), lost, where)
+            except ValueError:
+                lost.append(where)
+    if not found or (is_typeddict(kind) and not kind.__required_keys__ <= found.keys()):
+        raise ValueError(place)
+    return cast(T, found)
