@@ -34,7 +34,9 @@ def read_text(path: Path, mistakes: Mistakes) -> str | None:
             return None
         return path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        mistakes.add(place, "yaml-syntax", f"not UTF-8 text at byte {error.start}")
+        lines = error.object[: error.start].decode("utf-8", errors="replace").split("\n")
+        place = Location(str(path), len(lines), len(lines[-1]) + 1)
+        mistakes.add(place, "yaml-syntax", f"not UTF-8 text at byte {error.start}", "save the file as UTF-8")
     except OSError as error:
         mistakes.add(place, "file-unreadable", f"cannot be read: {error.strerror}")
     return None

@@ -15,6 +15,13 @@ _MAX_ITEMS = 200_000
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 # The indentation of a line with a tab in it, which may stand behind the - of a list.
 _INDENTING_TABS = re.compile(r"^(?:[ \t]|-(?=[ \t]))*\t[ \t]*", re.MULTILINE)
+_UNREADABLE = yaml.reader.Reader.NON_PRINTABLE
+# What PyYAML finds wrong, and what to do about it.
+_CURES = {
+    "mapping values are not allowed in this context": "quote a text with a colon in it, or mend the indentation",
+    "found character that cannot start any token": "quote a text that begins with it",
+    "but found another document": "a file holds one document: leave out what begins with ---",
+}
 _PLAIN_TAGS = ("null", "bool", "int", "float", "str", "timestamp", "seq", "map")
 
 
@@ -32,6 +39,11 @@ def parse(text: str, name: str, mistakes: Mistakes) -> Item | None:
             loader.dispose()
     except yaml.MarkedYAMLError as error:
         mistakes.add(*_syntax_mistake(error, text, name))
+    except yaml.reader.ReaderError as error:
+        found = _UNREADABLE.search(text)
+        place = _place_of(found.start(), text, name) if found else Location(name)
+        sign = repr(found[0]) if found else error.reason
+        mistakes.add(place, "yaml-syntax", f"not YAML: {sign} is no character of a text", "take it out")
     except yaml.YAMLError as error:
         mistakes.add(Location(name), "yaml-syntax", f"not YAML: {' '.join(str(error).split())}")
     except RecursionError:
@@ -39,18 +51,22 @@ def parse(text: str, name: str, mistakes: Mistakes) -> Item | None:
     return None
 
 
-def _syntax_mistake(error: yaml.MarkedYAMLError, text: str, name: str) -> tuple[Location, str, str]:
+def _place_of(position: int, text: str, name: str) -> Location:
+    return Location(name, text.count("\n", 0, position) + 1, position - text.rfind("\n", 0, position))
+
+
+def _syntax_mistake(error: yaml.MarkedYAMLError, text: str, name: str) -> tuple[Location, str, str, str]:
     """Where YAML broke, and of what; a tab in the indentation is named as the cause where it is one."""
     mark, problem = error.problem_mark or error.context_mark, error.problem or error.context
     if mark is None:
-        return Location(name), "yaml-syntax", f"not YAML: {problem}"
+        return Location(name), "yaml-syntax", f"not YAML: {problem}", ""
     end = text.find("\n", mark.index)
     tabs = list(_INDENTING_TABS.finditer(text, 0, end if end >= 0 else len(text)))
     if tabs and not _breaks_in(_INDENTING_TABS.sub(lambda found: found[0].expandtabs(2), text), mark.line, problem):
-        at = tabs[-1].start() + tabs[-1][0].index("\t")
-        place = Location(name, text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at))
-        return place, "yaml-syntax", "YAML does not allow tabs for indentation: use spaces"
-    return Location(name, mark.line + 1, mark.column + 1), "yaml-syntax", f"not YAML: {problem}"
+        place = _place_of(tabs[-1].start() + tabs[-1][0].index("\t"), text, name)
+        return place, "yaml-syntax", "YAML does not allow tabs for indentation: use spaces", ""
+    place = Location(name, mark.line + 1, mark.column + 1)
+    return place, "yaml-syntax", f"not YAML: {problem}", _CURES.get(problem or "", "")
 
 
 def _breaks_in(text: str, line: int, problem: str | None) -> bool:
