@@ -17,7 +17,7 @@ from modak_ansible.reading.blueprint.forms.kept_tree import read_kept_yaml
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.forms.secret_rules import note_secrets
 from modak_ansible.reading.blueprint.forms.yaml_files import parse_yaml, read_yaml
-from modak_ansible.reading.blueprint.forms.yaml_tree import Item
+from modak_ansible.reading.blueprint.forms.yaml_tree import Item, entries_of
 from modak_ansible.reading.blueprint.inputs import Inputs
 from modak_ansible.reading.blueprint.order import read_order
 from modak_ansible.reading.blueprint.script.folder import ScriptFolders
@@ -234,7 +234,8 @@ class _Reader:
             if target:
                 blueprint.targets[node.name] = target
         trainings = self._topology.derived_from(TRAINING)
-        if not trainings and self._topology.nodes:
+        templates = entries_of(self._topology.root.get("topology_template", "node_templates"))
+        if not trainings and self._topology.nodes and len(self._topology.nodes) == len(templates):
             place = self._topology.root.key_location("topology_template")
             self._mistakes.add(place, "no-training", "the blueprint has no training", f"add a node of type {TRAINING}")
         order = read_order(self._topology, trainings, self._mistakes)
@@ -274,9 +275,10 @@ class _Reader:
     def _check_used(self, trainings: list[Node]) -> None:
         """A dataset or an image that no training reads is a slip of the pen, not a wish."""
         used = {name for node in trainings for name in (*node.requirements.values(), *_datasets_of(node))}
+        are_understood = all(node.is_understood for node in trainings)
         for kind in (DATASET, IMAGE):
             for node in self._topology.derived_from(kind):
-                if node.name not in used and trainings:
+                if node.name not in used and trainings and are_understood:
                     self._mistakes.add(
                         node.item.location, "not-used", f"no training requires {node.name}",
                         f"- {'dataset' if kind == DATASET else 'image'}: {node.name}",

@@ -24,14 +24,14 @@ def epochs(blueprint):
     mistakes = Mistakes()
     read = read_blueprint(blueprint.service, Inputs(), mistakes)
     assert not list(mistakes)
-    return read.requests[0].application.arguments["epochs"]
+    return dict(read.requests[0].application.arguments)["epochs"]
 
 
 @pytest.mark.parametrize(
     "function",
     [
         "{ token: [ run_12_b, _, 1 ] }",
-        "{ concat: [ 1, { token: [ a.2, ., 1 ] } ] }",
+        "{ concat: [ 1, { token: [ run.2, ., 1 ] } ] }",
         "{ get_input: [ several, 0, long ] }",
         "{ get_property: [ SELF, environment, LIST, 1 ] }",
     ],
@@ -107,15 +107,16 @@ def test_a_type_that_is_derived_of_none_is_told_and_nothing_that_follows_of_it(b
     assert "(did you mean modak.nodes.Training?)" in line
 
 
-def test_files_of_types_import_each_other_beside_themselves(blueprint):
+@pytest.mark.parametrize(("importing", "path"), [("../b/b.yaml", "own/b/b.yaml"), ("b.yaml", "own/a/b.yaml")])
+def test_files_of_types_import_each_other_beside_ours(blueprint, importing, path):
     head = "tosca_definitions_version: tosca_simple_yaml_1_3\n"
     for name, text in (
-        ("own/a/a.yaml", "imports: [ ../b/b.yaml ]\nnode_types: { my.A: { derived_from: my.B } }\n"),
-        ("own/b/b.yaml", "node_types: { my.B: { derived_from: tosca.nodes.Root } }\n"),
+        ("own/a/a.yaml", f"imports: [ {importing} ]\nnode_types: {{ my.A: {{ derived_from: my.B }} }}\n"),
+        (path, "node_types: { my.B: { derived_from: tosca.nodes.Root } }\n"),
     ):
-        path = blueprint.service.parent / name
-        path.parent.mkdir(parents=True)
-        path.write_text(head + text)
+        file = blueprint.service.parent / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(head + text)
     blueprint.replace("  - types/modak.yaml\n", "  - types/modak.yaml\n  - own/a/a.yaml\n")
     blueprint.replace("  node_templates:\n", "  node_templates:\n    mine: { type: my.A }\n")
     assert checked(blueprint) == []
@@ -123,7 +124,9 @@ def test_files_of_types_import_each_other_beside_themselves(blueprint):
 
 def test_what_tosca_parser_finds_has_the_place_of_what_it_names(blueprint):
     blueprint.replace("username: alice", 'username: ""')
-    blueprint.replace("  outputs:\n", "  groups:\n    g: { type: tosca.groups.Root, members: [ nobody ] }\n  outputs:\n")
+    blueprint.replace(
+        "  outputs:\n", "  groups:\n    g: { type: tosca.groups.Root, members: [ nobody ] }\n  outputs:\n"
+    )
     mistakes = Mistakes()
     check_with_tosca_parser(blueprint.service, {}, mistakes)
     (mistake,) = mistakes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from modak_ansible.errors import Location, nearest
@@ -43,6 +44,7 @@ class Node:
     requirements: dict[str, str] = field(default_factory=dict)
     requirement_locations: dict[str, Location] = field(default_factory=dict)
     several: dict[str, list[Item]] = field(default_factory=dict)
+    is_understood: bool = True  # whether nothing is wrong with what it requires
 
 
 @dataclass
@@ -69,6 +71,10 @@ def read_topology(
 def note_shapes(root: Item, mistakes: Mistakes) -> None:
     """Notes what of its nodes is no mapping and has to be one, as they are written, before a target file is laid over
     them: nothing of it would be seen. So with outputs and groups, over which tosca-parser stumbles."""
+    policies = root.get("topology_template", "policies")
+    if policies is not None and policies.value is not None and not policies.is_list:
+        hint = "policies: [ NAME: { type: ..., targets: [ ... ] } ]"
+        mistakes.add(policies.location, "wrong-type", "policies must be a list", hint)
     for section, hint in (("outputs", "{ value: ... }"), ("groups", "{ type: tosca.groups.Root, members: [ ... ] }")):
         given = root.get("topology_template", section)
         if given is not None and given.value is not None and not given.is_map:
@@ -190,6 +196,11 @@ class _Reader:
                 hint = "imports: [ types/modak.yaml ]" if is_ours else nearest(kind.value, others or known)
                 self._mistakes.add(kind.location, "unknown-type", f"there is no node type {kind.value}", hint)
             return None
+        if parent := self._definitions.unknown_parent(kind.value):
+            if self._definitions.is_complete:
+                message = f"there is no node type {parent.text}, of which {kind.value} is derived"
+                self._mistakes.add(parent.location, "unknown-type", message, nearest(parent.text, known))
+            return None
         node = Node(name, kind.value, item)
         node.properties = self._read_members(item, node, "properties", evaluator)
         node.attributes = self._read_members(item, node, "attributes", evaluator)
@@ -266,7 +277,11 @@ class _Reader:
             self._mistakes.add(
                 section.location, "wrong-type", "requirements must be a list", "- host: the target's name"
             )
-        for element in section.elements if section else []:
+        before = len(self._mistakes)
+        for element in _listed(section):
+            if not element.is_map:
+                message = f"a requirement of {node.name} must be a mapping"
+                self._mistakes.add(element.location, "wrong-type", message, f"- {element.text or 'host'}: NODE")
             for key, value in element.entries.items():
                 place = element.key_location(key)
                 target = value.get("node") if value.is_map else value
@@ -281,6 +296,7 @@ class _Reader:
                     )
                 else:
                     self._check_target(node, key, target, definitions[key])
+        node.is_understood = len(self._mistakes) == before
         for key, definition in definitions.items():
             occurrences = definition.get("occurrences")
             least = occurrences.elements[0].value if occurrences and occurrences.elements else 1
@@ -292,7 +308,7 @@ class _Reader:
 
     @staticmethod
     def _mentions(section: Item | None, key: str) -> bool:
-        return any(key in element.entries for element in (section.elements if section else []))
+        return any(key in element.entries or key == element.value for element in _listed(section))
 
     def _check_target(self, node: Node, key: str, target: Item, definition: Item) -> None:
         name = str(target.value)
@@ -302,7 +318,7 @@ class _Reader:
             return
         wanted = definition.get("node")
         kind = self._templates[name].get("type")
-        if kind and str(kind.value) not in self._definitions.types["node_types"]:
+        if kind and not self._definitions.is_whole(str(kind.value)):
             return  # reported where the node is read
         if wanted and kind and not self._definitions.is_derived(str(kind.value), str(wanted.value)):
             fitting = [
@@ -329,29 +345,51 @@ class _Reader:
             value = output.get("value")
             if value is None:
                 self._mistakes.add(output.location, "missing-property", f"the output {name} has no value")
-            elif function_name(value) == "get_attribute":
-                self._check_attribute_reference(value.entries["get_attribute"])
+                continue
+            for function, argument in _calls(value):
+                if function == "get_attribute":
+                    self._check_attribute_reference(argument)
+                elif function == "get_property":
+                    self._check_node_reference(argument, "get_property takes a list: [ node, property ]")
+
+    def _check_node_reference(self, argument: Item, form: str) -> str | None:
+        """The name of the node that a function asks, where there is one."""
+        name, *rest = [str(element.plain()) for element in argument.elements] or [""]
+        if not rest:
+            self._mistakes.add(argument.location, "function", form)
+        elif name not in self._templates:
+            hint = nearest(name, self._templates)
+            self._mistakes.add(argument.elements[0].location, "function", f"there is no node {name}", hint)
+        else:
+            return name
+        return None
 
     def _check_attribute_reference(self, argument: Item) -> None:
-        parts = [str(element.plain()) for element in argument.elements]
-        if len(parts) < 2:
-            self._mistakes.add(argument.location, "function", "get_attribute takes a list: [ node, attribute ]")
-        elif parts[0] not in self._templates:
-            hint = nearest(parts[0], self._templates)
-            self._mistakes.add(argument.elements[0].location, "function", f"there is no node {parts[0]}", hint)
-        else:
-            kind = self._templates[parts[0]].get("type")
-            if kind is None or str(kind.value) not in self._definitions.types["node_types"]:
-                return  # reported where the node is read
-            known = {
-                **self._definitions.members("node_types", str(kind.value), "attributes"),
-                **self._definitions.members("node_types", str(kind.value), "properties"),
-            }
-            if parts[1] not in known:
-                hint = nearest(parts[1], known)
-                self._mistakes.add(
-                    argument.elements[1].location, "function", f"{parts[0]} has no attribute {parts[1]}", hint
-                )
+        name = self._check_node_reference(argument, "get_attribute takes a list: [ node, attribute ]")
+        kind = self._templates[name].get("type") if name else None
+        if name is None or kind is None or not self._definitions.is_whole(str(kind.value)):
+            return  # reported here, or where the node is read
+        known = {
+            **self._definitions.members("node_types", str(kind.value), "attributes"),
+            **self._definitions.members("node_types", str(kind.value), "properties"),
+        }
+        wanted, place = str(argument.elements[1].plain()), argument.elements[1].location
+        if wanted not in known:
+            self._mistakes.add(place, "function", f"{name} has no attribute {wanted}", nearest(wanted, known))
+
+
+def _calls(value: Item) -> Iterator[tuple[str, Item]]:
+    """The functions that a value calls, one within another."""
+    for each in value.walk():
+        if name := function_name(each):
+            yield name, each.entries[name]
+
+
+def _listed(requirements: Item | None) -> list[Item]:
+    """Each of the requirements; a mapping in place of their list is noted, and read as if it were one."""
+    if requirements is None:
+        return []
+    return [requirements] if requirements.is_map else requirements.elements
 
 
 def _takes_several(definition: Item) -> bool:
