@@ -133,6 +133,10 @@ def placed_on(
     keys = {**words.keys, **given.keys}
     bare = _of_no_machine(node, frozenset(given.entries))
     bare = described(bare, Item(words.location, said, keys=keys), mistakes, is_bare=True)
+    # what is missing is missing in the file
+    bare = bare._replace(location=words.location)
+    if properties := bare.get("properties"):
+        bare = replaced(bare, ("properties",), properties._replace(location=words.location))
     if names_it and node.get("attributes", "public_address") is None:
         bare = _with_literals(bare, node)
     root = replaced(root, ("topology_template", "node_templates", targets[0]), bare)

@@ -87,6 +87,9 @@ def address_problem(text: str) -> str:
     user, _, host = text.rpartition("@")
     if user and _is(_USER, user) and _is(_ADDRESS, host):
         return f"{shown(text)} is a user at a host: write {host} here, and username: {user}"
+    host, colon, port = text.partition(":")
+    if colon and port.isdigit() and _is(_ADDRESS, host):
+        return f"{shown(text)} is a host and a port: write {host} here, and port: {port}"
     return "" if _is(_ADDRESS, text) else f"{shown(text)} is not a host's name or address"
 
 

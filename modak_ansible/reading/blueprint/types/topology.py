@@ -45,6 +45,8 @@ class Node:
     requirement_locations: dict[str, Location] = field(default_factory=dict)
     several: dict[str, list[Item]] = field(default_factory=dict)
     is_understood: bool = True  # whether nothing is wrong with what it requires
+    # the properties whose values were refused, those of a capability as CAPABILITY.NAME: they are not missing
+    refused: set[str] = field(default_factory=set)
 
 
 @dataclass
@@ -231,6 +233,8 @@ class _Reader:
             resolved = evaluator.resolve(value, node.name)
             if resolved is not None and self._values.check(resolved, members[key], key):
                 values[key] = self._with_defaults(resolved, members[key])
+            else:
+                node.refused.add(f"{owner}.{key}".removeprefix(f"{node.name}."))
         for key, schema in members.items():
             default = schema.get("default")
             if key in values:
