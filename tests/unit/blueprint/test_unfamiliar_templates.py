@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from modak_ansible.model.request import GivenImage
 from modak_ansible.planning.service import check_blueprint
+from modak_ansible.reading.blueprint.forms import text_rules
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.inputs import Inputs
 from modak_ansible.reading.blueprint.reader import read_blueprint
@@ -132,3 +134,44 @@ def test_what_tosca_parser_finds_has_the_place_of_what_it_names(blueprint):
     (mistake,) = mistakes
     line = blueprint.service.read_text().splitlines()[mistake.location.line - 1]
     assert line[mistake.location.column - 1 :].startswith("nobody")
+
+
+DIGEST = f"@sha256:{'0a' * 32}"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["python", "nvcr.io/nvidia/pytorch:24.01-py3", "a/b__c-d", "localhost:5000/a/b:C", f"Reg.example:5000/a.b{DIGEST}"],
+)
+def test_an_image_of_a_hub_is_named_as_hubs_do(name):
+    assert text_rules.image_problem(f"docker://{name}") == ""
+
+
+@pytest.mark.parametrize(
+    "name", ["PyTorch/pytorch", "ghcr.io/Owner/a:1", "a/b:", "a/b@sha256:12", "a//b", "a/b:1:2", "a/b@md5:12"]
+)
+def test_what_no_hub_can_have_is_told(name):
+    assert "is no image of a hub: a name in small letters" in text_rules.image_problem(f"docker://{name}")
+
+
+@pytest.mark.parametrize(
+    ("text", "cure"),
+    [
+        ("nvcr.io/nvidia/pytorch:24.01-py3", "docker://nvcr.io/nvidia/pytorch:24.01-py3"),
+        ("nvcr.io#nvidia/pytorch:24.01-py3", "docker://nvcr.io/nvidia/pytorch:24.01-py3"),
+        ("docker:pytorch/pytorch", "docker://pytorch/pytorch"),
+        ("Dockerfile", ""),
+        ("/images/mine", ""),
+    ],
+)
+def test_an_image_without_where_it_is_is_told_how_it_is_written(text, cure):
+    told = text_rules.image_problem(text)
+    assert told.startswith(f"{text} is no address and no .sif")
+    assert told.endswith(f": an image of a hub is {cure}" if cure else " file")
+
+
+@pytest.mark.parametrize("host", ["", "reg.example:5000/"])
+def test_a_digest_alone_names_the_image(host):
+    assert GivenImage(source=f"docker://{host}a/b:2.3{DIGEST}").source == f"docker://{host}a/b{DIGEST}"
+    for source in (f"docker://{host}a/b{DIGEST}", f"docker://{host}a/b:2.3", "/images/a:b.sif"):
+        assert GivenImage(source=source).source == source
