@@ -20,6 +20,7 @@ from modak_ansible.store.cache import cache_folder
 
 SUFFIXES = (".csar", ".zip")
 _META = "TOSCA-Metadata/TOSCA.meta"
+_USUAL = "service.yaml"
 # What no name holds: what moves a cursor, and what stands for bytes that are no UTF-8.
 _NO_TEXT = re.compile("[\x00-\x1f\ud800-\udfff]")
 # Longest ago that a ZIP archive can tell.
@@ -125,11 +126,14 @@ def _entry(package: zipfile.ZipFile, members: list[zipfile.ZipInfo], place: Loca
     if _META in names:
         text = package.read(_META).decode("utf-8", errors="replace")
         found = re.search(r"^Entry-Definitions:\s*(\S.*?)\s*$", text, re.MULTILINE)
-        if found and found.group(1) in names:
-            return found.group(1)
+        entry = PurePosixPath(found.group(1)) if found else None
+        if entry in map(PurePosixPath, names):
+            return str(entry)
         if found:
             raise InvalidPackage(f"{_META} names {found.group(1)}, which it does not hold", location=place)
     templates = [name for name in names if "/" not in name and name.endswith((".yaml", ".yml"))]
+    if len(templates) > 1 and _USUAL in templates:  # with values for its inputs beside it
+        return _USUAL
     if len(templates) != 1:
         hint = f"put one YAML file at its root, or name one in {_META}: modak package makes such archives"
         raise InvalidPackage("it does not say which file is the service template", location=place, hint=hint)

@@ -87,9 +87,11 @@ def read_blueprint(path: Path, inputs: Inputs, mistakes: Mistakes) -> Blueprint 
     Returns:
         The blueprint, or None when it cannot be read at all.
     """
-    path = path / SERVICE_FILE if exists(path) and path.is_dir() else path
+    folder = path if exists(path) and path.is_dir() else None
+    path = folder / SERVICE_FILE if folder else path
     if not is_file(path):
-        hint = "give the folder of a blueprint or its service.yaml"
+        found = sorted(str(each) for each in folder.glob("*.y*ml")) if folder else []
+        hint = f"give {' or '.join(found[:3])}" if found else "give the folder of a blueprint or its service.yaml"
         mistakes.add(Location(str(path)), "file-not-found", "there is no such blueprint", hint)
         return None
     root = read_kept_yaml(path, mistakes)
@@ -185,7 +187,8 @@ def _read_target_file(path: Path, mistakes: Mistakes) -> Item | None:
 
 def _is_service_template(root: Item, mistakes: Mistakes) -> bool:
     if not root.is_map:
-        mistakes.add(root.location, "tosca-version", "not a TOSCA file: it is not a mapping")
+        hint = "give a blueprint, a request (JSON or YAML), or a script of Python"
+        mistakes.add(root.location, "tosca-version", "not a TOSCA file: it is not a mapping", hint)
         return False
     return check_version(root, mistakes)
 

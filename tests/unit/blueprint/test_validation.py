@@ -320,6 +320,14 @@ def test_a_missing_inputs_file_and_a_missing_blueprint(blueprint, tmp_path):
     assert "file-not-found: there is no such blueprint" in found
 
 
+def test_a_folder_with_other_names_says_them(blueprint):
+    blueprint.service.rename(blueprint.path / "mine.yml")
+    mistakes = Mistakes()
+    check_blueprint(blueprint.path, Inputs(), mistakes)
+    (line,) = map(str, mistakes)
+    assert line.endswith(f"there is no such blueprint (give {blueprint.path / 'mine.yml'})")
+
+
 def test_what_only_tosca_parser_sees_has_a_place_too(blueprint):
     blueprint.replace(
         "type: modak.nodes.Dataset",

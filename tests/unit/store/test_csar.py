@@ -159,6 +159,18 @@ def test_opera_packages_are_read(tmp_path):
     assert (unpack(path).parent / "types" / "a.yaml").read_text() == "y"
 
 
+@pytest.mark.parametrize(
+    ("files", "entry"),
+    [
+        ({"service.yaml": "", "inputs.yaml": ""}, "service.yaml"),
+        ({"a.yaml": "", "b.yaml": "", "TOSCA-Metadata/TOSCA.meta": "Entry-Definitions: ./b.yaml\r\n"}, "b.yaml"),
+        ({"./a.yaml": "", "b.yaml": "", "TOSCA-Metadata/TOSCA.meta": "Entry-Definitions: ./a.yaml"}, "a.yaml"),
+    ],
+)
+def test_the_service_template_is_found(tmp_path, files, entry):
+    assert unpack(write(tmp_path, zipped(**files))).name == entry
+
+
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(name=st.text(min_size=1, max_size=30) | st.lists(st.sampled_from(["..", ".", "a", "", "~", "C:"])).map("/".join))
 def test_whatever_a_member_is_called_nothing_leaves_the_folder(tmp_path_factory, name):
