@@ -126,9 +126,8 @@ def _entry(package: zipfile.ZipFile, members: list[zipfile.ZipInfo], place: Loca
     if _META in names:
         text = package.read(_META).decode("utf-8", errors="replace")
         found = re.search(r"^Entry-Definitions:\s*(\S.*?)\s*$", text, re.MULTILINE)
-        entry = PurePosixPath(found.group(1)) if found else None
-        if entry in map(PurePosixPath, names):
-            return str(entry)
+        if found and PurePosixPath(found.group(1)) in map(PurePosixPath, names):
+            return str(PurePosixPath(found.group(1)))
         if found:
             raise InvalidPackage(f"{_META} names {found.group(1)}, which it does not hold", location=place)
     templates = [name for name in names if "/" not in name and name.endswith((".yaml", ".yml"))]

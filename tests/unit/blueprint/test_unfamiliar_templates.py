@@ -87,6 +87,8 @@ ONCE = [
     ("{ get_attribute: [ training, job_id ] }", "{ concat: [ a, { get_attribute: [ trainin, job_id ] } ] }",
      "there is no node trainin (did you mean training?)"),
     ("{ get_attribute: [ training, job_id ] }", "{ get_property: [ trainin, script ] }", "there is no node trainin"),
+    ("framework: pytorch", "framework: pytorch\n        requirements_txt: |\n          six\n          einops",
+     "requirements_txt must be a list ([ six, einops ])"),
     ("default: 2 }", 'default: "2" }', "epochs must be a whole number (write 2 without quotes)"),
 ]  # fmt: skip
 

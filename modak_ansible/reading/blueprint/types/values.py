@@ -109,7 +109,7 @@ class ValueChecker:
             hint = _without_quotes(item, "true|false")
         elif kind == "list":
             problem = "" if item.is_list else "must be a list"
-            hint = f"[ {item.text} ]" if problem and item.text else ""
+            hint = f"[ {', '.join(item.text.splitlines())} ]" if problem and item.text else ""
         elif kind == "map":
             problem = "" if item.is_map else "must be a mapping of names to values"
         elif kind == "scalar-unit.size":
