@@ -9,6 +9,7 @@ from typing import Any
 from modak_ansible.errors import Location, UsageError
 from modak_ansible.model.application import Predecessor
 from modak_ansible.model.dataset import field_of
+from modak_ansible.model.job_options import OPTIONS
 from modak_ansible.model.plan import Note
 from modak_ansible.model.request import Request
 from modak_ansible.model.target import Target
@@ -306,6 +307,10 @@ def _places(topology: Topology, node: Node) -> dict[str, Location]:
             places[prefix] = owner.item.location
         for name, item in owner.properties.items():
             _collect(item, f"{prefix}.{name}" if prefix else name, places)
+    for name, option in OPTIONS.items():  # what stands there in place of a resource
+        if option.resource and (place := places.get(f"job_options.{name}")):
+            field_name = "walltime" if option.resource == "walltime" else f"resources.{option.resource}"
+            places.setdefault(field_name, place)
     return places
 
 

@@ -138,6 +138,24 @@ def test_what_tosca_parser_finds_has_the_place_of_what_it_names(blueprint):
     assert line[mistake.location.column - 1 :].startswith("nobody")
 
 
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        ("queue: none", "cluster has no partition none"),
+        ("node_count: 9", "9 nodes are asked for"),
+        ("core_count_per_process: 9", "9 cores a node are asked for"),
+        ("memory_limit: 900 GB", "900 GB a node are asked for"),
+        ("request_gpus: 2", "2 accelerators a node are asked for"),
+    ],
+)
+def test_what_the_target_has_not_is_told_at_the_option_that_asks_for_it(blueprint, option, told):
+    blueprint.replace("        resources: { cores_per_process: 4 }\n", f"        job_options: {{ {option} }}\n")
+    (line,) = [line for line in checked(blueprint) if told in line]
+    assert line.startswith(
+        f"service.yaml:42:{len('        job_options: { ' + option.split(':')[0] + ': ') + 1}: cannot-plan"
+    )
+
+
 DIGEST = f"@sha256:{'0a' * 32}"
 
 
