@@ -89,6 +89,11 @@ ONCE = [
     ("{ get_attribute: [ training, job_id ] }", "{ get_property: [ trainin, script ] }", "there is no node trainin"),
     ("framework: pytorch", "framework: pytorch\n        requirements_txt: |\n          six\n          einops",
      "requirements_txt must be a list ([ six, einops ])"),
+    ("    digits:\n      type: modak.nodes.Dataset\n", "    digits:\n      <<: { type: modak.nodes.Dataset }\n",
+     "merge keys (<<) are not TOSCA"),
+    ("topology_template:", "topology_template: []\ndsl_definitions:", "topology_template must be a mapping"),
+    ("  node_templates:\n", "  node_templates: []\n  description:\n", "node_templates must be a mapping"),
+    ("  - types/modak.yaml", "  - modak.yaml", "modak.yaml is not there (did you mean types/modak.yaml?)"),
     ("default: 2 }", 'default: "2" }', "epochs must be a whole number (write 2 without quotes)"),
 ]  # fmt: skip
 
@@ -136,6 +141,18 @@ def test_what_tosca_parser_finds_has_the_place_of_what_it_names(blueprint):
     (mistake,) = mistakes
     line = blueprint.service.read_text().splitlines()[mistake.location.line - 1]
     assert line[mistake.location.column - 1 :].startswith("nobody")
+
+
+def test_what_is_not_indented_is_told_where_it_belongs(blueprint):
+    text = blueprint.service.read_text()
+    top, below = text.split("topology_template:\n")
+    outdented = "\n".join(line.removeprefix("  ") for line in below.splitlines())
+    blueprint.service.write_text(f"{top}{outdented}\n")
+    told = checked(blueprint)
+    assert {line.split(": ", 1)[1] for line in told} == {
+        f"unknown-key: a service template has no {name} (put it below topology_template)"
+        for name in ("inputs", "node_templates", "outputs")
+    }
 
 
 @pytest.mark.parametrize(

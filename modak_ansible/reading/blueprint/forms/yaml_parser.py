@@ -126,6 +126,7 @@ class _Converter:
     def _mapping(self, node: yaml.MappingNode, location: Location) -> Item:
         entries: dict[str, Item] = {}
         keys: dict[str, Location] = {}
+        merged: dict[str, Item] = {}
         for key_node, value_node in node.value:
             place = Location(self._name, key_node.start_mark.line + 1, key_node.start_mark.column + 1)
             if not isinstance(key_node, yaml.ScalarNode):
@@ -134,6 +135,9 @@ class _Converter:
             key = key_node.value
             if key_node.tag.endswith(":merge"):
                 self._mistakes.add(place, "yaml-merge", "merge keys (<<) are not TOSCA", "write the entries out")
+                given = self.convert(value_node)
+                for each in reversed(given.elements or [given]):  # of several the first goes before
+                    merged |= each.entries  # read all the same: that they are missing is no mistake of its own
                 continue
             if key in entries:
                 first = keys[key].line
@@ -141,4 +145,4 @@ class _Converter:
                 continue
             keys[key] = place
             entries[key] = self.convert(value_node)
-        return Item(location, entries, keys=keys)
+        return Item(location, {**merged, **entries}, keys=keys)

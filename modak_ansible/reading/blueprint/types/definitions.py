@@ -188,9 +188,9 @@ def _load_imports(
             continue
         seen[real] = False
         if not is_file(path):
-            beside = [
-                str(each.relative_to(folder)) for each in (path.parent.glob("*.yaml") if exists(path.parent) else ())
-            ]
+            others = path.parent.glob("*.yaml") if exists(path.parent) else ()
+            beside = [str(each.relative_to(folder)) for each in others if real_path(each) != own]
+            beside += [f"{TYPES}/{path.name}"] if built_in(f"{TYPES}/{path.name}") else []
             hint = nearest(place.text, beside) or f"the types are built in: {TYPES}/modak.yaml"
             mistakes.add(place.location, "import-missing", f"the imported file {place.text} is not there", hint)
             continue

@@ -115,7 +115,11 @@ class _Reader:
     def read(self, given_inputs: Item | None) -> Topology:
         self._check_keys(self._root, _SECTIONS, "a service template")
         self._check_keys(self._topology_item, _TOPOLOGY_SECTIONS, "topology_template")
-        if not self._templates:
+        given = self._topology_item.get("node_templates")
+        if given is not None and given.value is not None and not given.is_map:
+            hint = "NAME: { type: ... }"
+            self._mistakes.add(given.location, "wrong-type", "node_templates must be a mapping", hint)
+        elif not self._templates and self._topology_item.is_map and "node_templates" not in self._root.entries:
             place = self._root.key_location("topology_template")
             self._mistakes.add(
                 place, "no-nodes", "the blueprint has no node_templates", "it needs a target and a training"
@@ -140,7 +144,9 @@ class _Reader:
             self._mistakes.add(item.location, "wrong-type", f"{owner} must be a mapping")
         for key in item.entries:
             if key not in valid:
-                self._mistakes.add(item.key_location(key), "unknown-key", f"{owner} has no {key}", nearest(key, valid))
+                is_below = item is self._root and key in _TOPOLOGY_SECTIONS
+                hint = "put it below topology_template" if is_below else nearest(key, valid)
+                self._mistakes.add(item.key_location(key), "unknown-key", f"{owner} has no {key}", hint)
 
     # --- inputs
 
@@ -345,7 +351,7 @@ class _Reader:
 
     def _check_outputs(self) -> None:
         outputs = self._topology_item.get("outputs")
-        for name, output in outputs.entries.items() if outputs else ():
+        for name, output in outputs.entries.items() if outputs and self._templates else ():
             value = output.get("value")
             if value is None:
                 self._mistakes.add(output.location, "missing-property", f"the output {name} has no value")
