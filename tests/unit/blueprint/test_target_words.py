@@ -369,3 +369,15 @@ def test_a_port_behind_a_front_end_is_told(blueprint, tmp_path):
     path.write_text("scheduler: slurm\nfrontend: a.example:2222\n")
     _, (told,) = read(blueprint.service, Inputs(None, (), path))
     assert told.startswith(f"{path}:2:11: unsafe-value: a.example:2222 is a host and a port: write a.example here")
+
+
+@pytest.mark.parametrize("script", [False, True])
+def test_of_a_file_of_several_targets_none_is_taken(blueprint, tmp_path, script):
+    path = tmp_path / "two.yaml"
+    path.write_text("a: { scheduler: slurm, frontend: a.example }\nb: { scheduler: slurm, frontend: b.example }\n")
+    asked = blueprint.path / "train" / "train.py" if script else blueprint.service
+    with pytest.raises(InvalidBlueprint) as refused:
+        plan_blueprint(asked, Inputs(None, (), path))
+    (mistake,) = refused.value.mistakes
+    assert str(mistake.location) == f"{path}:1:1"
+    assert mistake.message == "a and b are described here, and the blueprint has cluster"
