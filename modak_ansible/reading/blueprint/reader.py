@@ -92,7 +92,8 @@ def read_blueprint(path: Path, inputs: Inputs, mistakes: Mistakes) -> Blueprint 
     path = folder / SERVICE_FILE if folder else path
     if not is_file(path):
         found = sorted(str(each) for each in folder.glob("*.y*ml")) if folder else []
-        hint = f"give {' or '.join(found[:3])}" if found else "give the folder of a blueprint or its service.yaml"
+        named = " or ".join(found[:3])
+        hint = f"give {named or 'the folder of a blueprint or its service.yaml'}"
         mistakes.add(Location(str(path)), "file-not-found", "there is no such blueprint", hint)
         return None
     root = read_kept_yaml(path, mistakes)

@@ -38,7 +38,8 @@ def parse(text: str, name: str, mistakes: Mistakes) -> Item | None:
         finally:
             loader.dispose()
     except yaml.MarkedYAMLError as error:
-        mistakes.add(*_syntax_mistake(error, text, name))
+        place, rule, message = _syntax_mistake(error, text, name)
+        mistakes.add(place, rule, message, _CURES.get(message.removeprefix("not YAML: "), ""))
     except yaml.reader.ReaderError as error:
         found = _UNREADABLE.search(text)
         place = _place_of(found.start(), text, name) if found else Location(name)
@@ -55,18 +56,18 @@ def _place_of(position: int, text: str, name: str) -> Location:
     return Location(name, text.count("\n", 0, position) + 1, position - text.rfind("\n", 0, position))
 
 
-def _syntax_mistake(error: yaml.MarkedYAMLError, text: str, name: str) -> tuple[Location, str, str, str]:
+def _syntax_mistake(error: yaml.MarkedYAMLError, text: str, name: str) -> tuple[Location, str, str]:
     """Where YAML broke, and of what; a tab in the indentation is named as the cause where it is one."""
     mark, problem = error.problem_mark or error.context_mark, error.problem or error.context
     if mark is None:
-        return Location(name), "yaml-syntax", f"not YAML: {problem}", ""
+        return Location(name), "yaml-syntax", f"not YAML: {problem}"
     end = text.find("\n", mark.index)
     tabs = list(_INDENTING_TABS.finditer(text, 0, end if end >= 0 else len(text)))
     if tabs and not _breaks_in(_INDENTING_TABS.sub(lambda found: found[0].expandtabs(2), text), mark.line, problem):
         place = _place_of(tabs[-1].start() + tabs[-1][0].index("\t"), text, name)
-        return place, "yaml-syntax", "YAML does not allow tabs for indentation: use spaces", ""
+        return place, "yaml-syntax", "YAML does not allow tabs for indentation: use spaces"
     place = Location(name, mark.line + 1, mark.column + 1)
-    return place, "yaml-syntax", f"not YAML: {problem}", _CURES.get(problem or "", "")
+    return place, "yaml-syntax", f"not YAML: {problem}"
 
 
 def _breaks_in(text: str, line: int, problem: str | None) -> bool:

@@ -358,15 +358,16 @@ class _Reader:
                 continue
             for function, argument in _calls(value):
                 if function == "get_attribute":
-                    self._check_attribute_reference(argument)
+                    self._check_attribute_reference(function, argument)
                 elif function == "get_property":
-                    self._check_node_reference(argument, "get_property takes a list: [ node, property ]")
+                    self._check_node_reference(function, argument)
 
-    def _check_node_reference(self, argument: Item, form: str) -> str | None:
-        """The name of the node that a function asks, where there is one."""
+    def _check_node_reference(self, function: str, argument: Item) -> str | None:
+        """The name of the node that a function asks for its attribute or property, where there is one."""
         name, *rest = [str(element.plain()) for element in argument.elements] or [""]
         if not rest:
-            self._mistakes.add(argument.location, "function", form)
+            what = function.removeprefix("get_")
+            self._mistakes.add(argument.location, "function", f"{function} takes a list: [ node, {what} ]")
         elif name not in self._templates:
             hint = nearest(name, self._templates)
             self._mistakes.add(argument.elements[0].location, "function", f"there is no node {name}", hint)
@@ -374,8 +375,8 @@ class _Reader:
             return name
         return None
 
-    def _check_attribute_reference(self, argument: Item) -> None:
-        name = self._check_node_reference(argument, "get_attribute takes a list: [ node, attribute ]")
+    def _check_attribute_reference(self, function: str, argument: Item) -> None:
+        name = self._check_node_reference(function, argument)
         kind = self._templates[name].get("type") if name else None
         if name is None or kind is None or not self._definitions.is_whole(str(kind.value)):
             return  # reported here, or where the node is read
