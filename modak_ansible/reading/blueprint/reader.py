@@ -91,10 +91,11 @@ def read_blueprint(path: Path, inputs: Inputs, mistakes: Mistakes) -> Blueprint 
     folder = path if exists(path) and path.is_dir() else None
     path = folder / SERVICE_FILE if folder else path
     if not is_file(path):
-        found = sorted(str(each) for each in folder.glob("*.y*ml")) if folder else []
-        named = " or ".join(found[:3])
-        hint = f"give {named or 'the folder of a blueprint or its service.yaml'}"
-        mistakes.add(Location(str(path)), "file-not-found", "there is no such blueprint", hint)
+        if others := " or ".join(sorted(str(each) for each in folder.glob("*.y*ml"))[:3] if folder else ()):
+            mistakes.add(Location(str(path)), "file-not-found", "there is no such file", f"give {others}")
+        else:
+            hint = "give the folder of a blueprint or its service.yaml"
+            mistakes.add(Location(str(path)), "file-not-found", "there is no such blueprint", hint)
         return None
     root = read_kept_yaml(path, mistakes)
     return read_template(path, root, inputs, mistakes) if root else None

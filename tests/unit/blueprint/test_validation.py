@@ -325,7 +325,7 @@ def test_a_folder_with_other_names_says_them(blueprint):
     mistakes = Mistakes()
     check_blueprint(blueprint.path, Inputs(), mistakes)
     (line,) = map(str, mistakes)
-    assert line.endswith(f"there is no such blueprint (give {blueprint.path / 'mine.yml'})")
+    assert line.endswith(f"there is no such file (give {blueprint.path / 'mine.yml'})")
 
 
 def test_what_only_tosca_parser_sees_has_a_place_too(blueprint):
