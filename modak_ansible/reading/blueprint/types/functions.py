@@ -31,13 +31,14 @@ class Evaluator:
     Args:
         inputs: the value of every input that has one.
         templates: the node templates by name.
+        declared: the names of the inputs; None where they cannot be told.
         mistakes: collects what cannot be resolved.
         definitions: the types, which have defaults.
     """
 
     inputs: dict[str, Item]
     templates: dict[str, Item]
-    declared: set[str]
+    declared: set[str] | None
     mistakes: Mistakes
     definitions: Definitions
     _values: int = field(default=0, init=False)
@@ -80,10 +81,10 @@ class Evaluator:
 
     def _get_input(self, argument: Item, depth: int) -> Item | None:
         path = [str(part.plain()) for part in (argument.elements if argument.is_list else [argument])]
-        if not path or path[0] not in self.declared:
+        if not path or (self.declared is not None and path[0] not in self.declared):
             wanted = path[0] if path else ""
             self.mistakes.add(
-                argument.location, "unknown-input", f"there is no input {wanted}", nearest(wanted, self.declared)
+                argument.location, "unknown-input", f"there is no input {wanted}", nearest(wanted, self.declared or ())
             )
             return None
         given = self.inputs.get(path[0])  # one without a value is reported where it is declared

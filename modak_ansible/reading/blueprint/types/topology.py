@@ -74,9 +74,12 @@ def note_shapes(root: Item, mistakes: Mistakes) -> None:
     """Notes what of its nodes is no mapping and has to be one, as they are written, before a target file is laid over
     them: nothing of it would be seen. So with outputs and groups, over which tosca-parser stumbles."""
     policies = root.get("topology_template", "policies")
-    if policies is not None and policies.value is not None and not policies.is_list:
-        hint = "policies: [ NAME: { type: ..., targets: [ ... ] } ]"
-        mistakes.add(policies.location, "wrong-type", "policies must be a list", hint)
+    if policies is not None and policies.value is not None:
+        bodies = [each for policy in policies.elements for each in (policy.entries.values() or [policy])]
+        wrong = policies if not policies.is_list else next((each for each in bodies if not each.is_map), None)
+        if wrong:
+            hint = "policies: [ NAME: { type: ..., targets: [ ... ] } ]"
+            mistakes.add(wrong.location, "wrong-type", "policies must be a list of mappings", hint)
     for section, hint in (("outputs", "{ value: ... }"), ("groups", "{ type: tosca.groups.Root, members: [ ... ] }")):
         given = root.get("topology_template", section)
         if given is not None and given.value is not None and not given.is_map:
@@ -126,7 +129,7 @@ class _Reader:
             )
         inputs = self._read_inputs(given_inputs)
         declared = self._topology_item.get("inputs")
-        names = set(declared.entries) if declared else set()
+        names = set(entries_of(declared)) if _is_mapping(declared) else None
         evaluator = Evaluator(inputs, self._templates, names, self._mistakes, self._definitions)
         nodes = {}
         for name, item in self._templates.items():
@@ -152,6 +155,10 @@ class _Reader:
 
     def _read_inputs(self, given: Item | None) -> dict[str, Item]:
         section = self._topology_item.get("inputs")
+        if section and not _is_mapping(section):
+            hint = "inputs: { NAME: { type: ... } }"
+            self._mistakes.add(section.location, "wrong-type", "the inputs must be a mapping", hint)
+            return {}
         declared = section.entries if section else {}
         values: dict[str, Item] = {}
         for name, item in given.entries.items() if given else ():
@@ -394,6 +401,11 @@ def _calls(value: Item) -> Iterator[tuple[str, Item]]:
     for each in value.walk():
         if name := function_name(each):
             yield name, each.entries[name]
+
+
+def _is_mapping(section: Item | None) -> bool:
+    """Whether a section is one, or is left out."""
+    return section is None or section.value is None or section.is_map
 
 
 def _listed(requirements: Item | None) -> list[Item]:
