@@ -104,7 +104,8 @@ def _checked(package: zipfile.ZipFile, place: Location) -> list[zipfile.ZipInfo]
         name = member.filename
         kind = stat.S_IFMT(member.external_attr >> 16)
         if not is_member_name(name):
-            raise InvalidPackage(f"it holds {name!r}, which is not below its folder", location=place)
+            hint = "an archive has / between the names of folders" if "\\" in name else ""
+            raise InvalidPackage(f"it holds {name!r}, which is not below its folder", location=place, hint=hint)
         if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
             raise InvalidPackage(f"it holds {name}, which is a link or a device", location=place)
         if member.flag_bits & 1:

@@ -193,6 +193,10 @@ def _is_service_template(root: Item, mistakes: Mistakes) -> bool:
         hint = "give a blueprint, a request (JSON or YAML), or a script of Python"
         mistakes.add(root.location, "tosca-version", "not a TOSCA file: it is not a mapping", hint)
         return False
+    if is_target_file(root):
+        hint = "give a blueprint or a script, and this file with --on"
+        mistakes.add(root.location, "tosca-version", "this is a target file, and no blueprint", hint)
+        return False
     return check_version(root, mistakes)
 
 

@@ -104,6 +104,7 @@ def link(name, target):
         (zipped(**{"a/../../evil": "x"}), "not below its folder"),
         (zipped(**{"C:evil": "x"}), "not below its folder"),
         (zipped(**{"a\\..\\evil": "x"}), "not below its folder"),
+        (zipped(**{"train\\train.py": "x"}), "an archive has / between the names of folders"),
         (zipped(**{"a\nb": "x"}), "not below its folder"),
         (zipped(link("service.yaml", "/etc/passwd")), "service.yaml, which is a link"),
         (zipped(**{"a.yaml": "", "b.yaml": ""}), "does not say which file is the service template"),

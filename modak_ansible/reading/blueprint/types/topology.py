@@ -72,7 +72,7 @@ def read_topology(
 
 def note_shapes(root: Item, mistakes: Mistakes) -> None:
     """Notes what of its nodes is no mapping and has to be one, as they are written, before a target file is laid over
-    them: nothing of it would be seen. So with outputs and groups, over which tosca-parser stumbles."""
+    them: nothing of it would be seen. So with policies, outputs and groups, over which tosca-parser stumbles."""
     policies = root.get("topology_template", "policies")
     if policies is not None and policies.value is not None:
         bodies = [each for policy in policies.elements for each in (policy.entries.values() or [policy])]
