@@ -156,8 +156,8 @@ class _Reader:
     def _read_inputs(self, given: Item | None) -> dict[str, Item]:
         section = self._topology_item.get("inputs")
         if section and not _is_mapping(section):
-            hint = "inputs: { NAME: { type: ... } }"
-            self._mistakes.add(section.location, "wrong-type", "the inputs must be a mapping", hint)
+            form = "inputs: { NAME: { type: ... } }"
+            self._mistakes.add(section.location, "wrong-type", "the inputs must be a mapping", form)
             return {}
         declared = section.entries if section else {}
         values: dict[str, Item] = {}
