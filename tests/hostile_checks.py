@@ -180,7 +180,7 @@ def images(folder):
     """An image's address or path stands in two lines of a definition, or is refused."""
 
     def check(data):
-        from modak_ansible.reading.blueprint.training_reader import image_problem
+        from modak_ansible.reading.blueprint.forms.text_rules import image_problem
 
         for text in data.draw(st.lists(HOSTILE, min_size=BATCH, max_size=BATCH)):
             for source in (text, f"docker://{text}", f"oras://registry.example/{text}", f"/images/{text}.sif"):

@@ -1,6 +1,6 @@
 """All that a plan is made from."""
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from modak_ansible.errors import CannotPlan
 from modak_ansible.model.application import Application, Checkpoint, Optimisation, Predecessor, Resources, SourceFile
@@ -23,6 +23,14 @@ class GivenImage(Model):
     checksum: str | None = None
     python: str = "python3"
     seen: SeenImage | None = left_out(None, "what was found in it; None where nobody has looked")
+
+    @field_validator("source")
+    @classmethod
+    def _by_digest_alone(cls, source: str) -> str:
+        """A digest says which image it is; Apptainer refuses a tag beside it."""
+        name, at, digest = source.partition("@")
+        before, _, tag = name.rpartition(":")
+        return f"{before}@{digest}" if at and source.startswith("docker://") and "/" not in tag else source
 
 
 # Where a request has wishes: what cannot be kept of them is left out, and the plan says so.

@@ -20,6 +20,7 @@ from modak_ansible.store.cache import cache_folder
 
 SUFFIXES = (".csar", ".zip")
 _META = "TOSCA-Metadata/TOSCA.meta"
+_USUAL = "service.yaml"
 # What no name holds: what moves a cursor, and what stands for bytes that are no UTF-8.
 _NO_TEXT = re.compile("[\x00-\x1f\ud800-\udfff]")
 # Longest ago that a ZIP archive can tell.
@@ -103,7 +104,8 @@ def _checked(package: zipfile.ZipFile, place: Location) -> list[zipfile.ZipInfo]
         name = member.filename
         kind = stat.S_IFMT(member.external_attr >> 16)
         if not is_member_name(name):
-            raise InvalidPackage(f"it holds {name!r}, which is not below its folder", location=place)
+            hint = "an archive has / between the names of folders" if "\\" in name else ""
+            raise InvalidPackage(f"it holds {name!r}, which is not below its folder", location=place, hint=hint)
         if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
             raise InvalidPackage(f"it holds {name}, which is a link or a device", location=place)
         if member.flag_bits & 1:
@@ -125,11 +127,13 @@ def _entry(package: zipfile.ZipFile, members: list[zipfile.ZipInfo], place: Loca
     if _META in names:
         text = package.read(_META).decode("utf-8", errors="replace")
         found = re.search(r"^Entry-Definitions:\s*(\S.*?)\s*$", text, re.MULTILINE)
-        if found and found.group(1) in names:
-            return found.group(1)
+        if found and PurePosixPath(found.group(1)) in map(PurePosixPath, names):
+            return str(PurePosixPath(found.group(1)))
         if found:
             raise InvalidPackage(f"{_META} names {found.group(1)}, which it does not hold", location=place)
     templates = [name for name in names if "/" not in name and name.endswith((".yaml", ".yml"))]
+    if len(templates) > 1 and _USUAL in templates:  # with values for its inputs beside it
+        return _USUAL
     if len(templates) != 1:
         hint = f"put one YAML file at its root, or name one in {_META}: modak package makes such archives"
         raise InvalidPackage("it does not say which file is the service template", location=place, hint=hint)

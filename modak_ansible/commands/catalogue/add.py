@@ -29,7 +29,7 @@ from modak_ansible.model.measured.seen_image import SeenImage
 from modak_ansible.model.request import GivenImage
 from modak_ansible.planning.plan import make_plan
 from modak_ansible.planning.service import request_of
-from modak_ansible.reading.blueprint.training_reader import image_problem
+from modak_ansible.reading.blueprint.forms.text_rules import image_problem
 from modak_ansible.store.configuration import own_entries
 from modak_ansible.store.lists.seen_images import seen_images, seen_of
 from modak_ansible.store.project import blueprint_state, find_blueprint

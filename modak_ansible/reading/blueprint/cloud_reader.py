@@ -75,24 +75,26 @@ def _problems(node: Node, given: dict[str, Item]) -> Iterator[tuple[Item, str, s
         if provider and OF_ONE_PROVIDER.get(name, provider) != provider and item.value:
             yield item, "unknown-property", f"{provider} takes no {name}, {OF_ONE_PROVIDER[name]} does", "leave it out"
     asked, system = node.capabilities.get("host", {}), node.capabilities.get("os", {})
-    if not given.get("flavor") and not ("num_cpus" in asked or "mem_size" in asked):
+    is_said = {*given, *node.refused}  # of what was refused nothing more is told
+    if not is_said & {"flavor", "host.num_cpus", "host.mem_size"} and not asked.keys() & {"num_cpus", "mem_size"}:
         hint = "flavor: the provider's name for it; or capabilities: { host: { properties: { num_cpus: 8 } } }"
         yield node.item, "missing-property", f"nothing says how large the machine of {node.name} is to be", hint
-    if not given.get("image") and not ("distribution" in system and "version" in system):
+    is_named = all(name in system or f"os.{name}" in node.refused for name in ("distribution", "version"))
+    if "image" not in is_said and not is_named:
         hint = 'image: its id; or capabilities: { os: { properties: { distribution: debian, version: "12" } } }'
         yield node.item, "missing-property", f"nothing says from what image {node.name} starts", hint
-    if not given.get("ssh_from") or not given["ssh_from"].elements:
+    if "ssh_from" not in node.refused and not (given.get("ssh_from") and given["ssh_from"].elements):
         hint = "ssh_from: [ 203.0.113.7/32 ], the address that this machine has on the internet"
         yield node.item, "missing-property", f"nothing says who may enter {node.name}: nobody could", hint
-    if "username" not in given:
+    if "username" not in is_said:
         hint = "username: the user that the image lets in, such as admin (Debian) or ubuntu (Ubuntu)"
         yield node.item, "missing-property", f"nothing says as whom {node.name} is entered", hint
-    if "key" not in given and "identity_file" not in given:
+    if not is_said & {"key", "identity_file"}:
         hint = "identity_file: a private key, with its public half (.pub) beside it; or key: the provider's key pair"
         yield node.item, "missing-property", f"no key enters {node.name}", hint
     if "machines" in given and given.get("partitions") and given["partitions"].elements:
         yield given["partitions"], "unknown-property", f"the hosts of {node.name} are its one partition", "leave it out"
-    if "budget" in given and "price_per_hour" not in given:
+    if "budget" in given and "price_per_hour" not in is_said:
         yield given["budget"], "missing-property", "a budget without a price is none", "price_per_hour: an hour's price"
 
 

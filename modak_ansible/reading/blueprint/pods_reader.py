@@ -42,7 +42,7 @@ def _problems(node: Node, given: dict[str, Item]) -> Iterator[tuple[Item, str, s
     """What is wrong: where, the rule, in what way, and what to do."""
     yield from rules.unsafe(given, _RULES)
     volumes = [name for name in ("persistent_volume_claim", "host_path") if name in given]
-    if len(volumes) != 1:
+    if len(volumes) != 1 and not node.refused & {"persistent_volume_claim", "host_path"}:
         message = f"both {volumes[0]} and {volumes[1]} are given" if volumes else f"no volume of {node.name} is named"
         hint = "persistent_volume_claim: a claim of the namespace; or host_path: a folder that every node has"
         yield given[volumes[1]] if volumes else node.item, "missing-property", message, hint

@@ -9,6 +9,7 @@ from typing import Any
 from modak_ansible.errors import Location, UsageError
 from modak_ansible.model.application import Predecessor
 from modak_ansible.model.dataset import field_of
+from modak_ansible.model.job_options import OPTIONS
 from modak_ansible.model.plan import Note
 from modak_ansible.model.request import Request
 from modak_ansible.model.target import Target
@@ -16,7 +17,7 @@ from modak_ansible.reading.blueprint.forms.kept_tree import read_kept_yaml
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.forms.secret_rules import note_secrets
 from modak_ansible.reading.blueprint.forms.yaml_files import parse_yaml, read_yaml
-from modak_ansible.reading.blueprint.forms.yaml_tree import Item
+from modak_ansible.reading.blueprint.forms.yaml_tree import Item, entries_of
 from modak_ansible.reading.blueprint.inputs import Inputs
 from modak_ansible.reading.blueprint.order import read_order
 from modak_ansible.reading.blueprint.script.folder import ScriptFolders
@@ -86,10 +87,14 @@ def read_blueprint(path: Path, inputs: Inputs, mistakes: Mistakes) -> Blueprint 
     Returns:
         The blueprint, or None when it cannot be read at all.
     """
-    path = path / SERVICE_FILE if exists(path) and path.is_dir() else path
+    folder = path if exists(path) and path.is_dir() else None
+    path = folder / SERVICE_FILE if folder else path
     if not is_file(path):
-        hint = "give the folder of a blueprint or its service.yaml"
-        mistakes.add(Location(str(path)), "file-not-found", "there is no such blueprint", hint)
+        if others := " or ".join(sorted(str(each) for each in folder.glob("*.y*ml"))[:3] if folder else ()):
+            mistakes.add(Location(str(path)), "file-not-found", "there is no such file", f"give {others}")
+        else:
+            hint = "give the folder of a blueprint or its service.yaml"
+            mistakes.add(Location(str(path)), "file-not-found", "there is no such blueprint", hint)
         return None
     root = read_kept_yaml(path, mistakes)
     return read_template(path, root, inputs, mistakes) if root else None
@@ -184,7 +189,12 @@ def _read_target_file(path: Path, mistakes: Mistakes) -> Item | None:
 
 def _is_service_template(root: Item, mistakes: Mistakes) -> bool:
     if not root.is_map:
-        mistakes.add(root.location, "tosca-version", "not a TOSCA file: it is not a mapping")
+        hint = "give a blueprint, a request (JSON or YAML), or a script of Python"
+        mistakes.add(root.location, "tosca-version", "not a TOSCA file: it is not a mapping", hint)
+        return False
+    if is_target_file(root):
+        hint = "give a blueprint or a script, and this file with --on"
+        mistakes.add(root.location, "tosca-version", "this is a target file, and no blueprint", hint)
         return False
     return check_version(root, mistakes)
 
@@ -233,7 +243,8 @@ class _Reader:
             if target:
                 blueprint.targets[node.name] = target
         trainings = self._topology.derived_from(TRAINING)
-        if not trainings and self._topology.nodes:
+        templates = entries_of(self._topology.root.get("topology_template", "node_templates"))
+        if not trainings and self._topology.nodes and len(self._topology.nodes) == len(templates):
             place = self._topology.root.key_location("topology_template")
             self._mistakes.add(place, "no-training", "the blueprint has no training", f"add a node of type {TRAINING}")
         order = read_order(self._topology, trainings, self._mistakes)
@@ -273,9 +284,10 @@ class _Reader:
     def _check_used(self, trainings: list[Node]) -> None:
         """A dataset or an image that no training reads is a slip of the pen, not a wish."""
         used = {name for node in trainings for name in (*node.requirements.values(), *_datasets_of(node))}
+        are_understood = all(node.is_understood for node in trainings)
         for kind in (DATASET, IMAGE):
             for node in self._topology.derived_from(kind):
-                if node.name not in used and trainings:
+                if node.name not in used and trainings and are_understood:
                     self._mistakes.add(
                         node.item.location, "not-used", f"no training requires {node.name}",
                         f"- {'dataset' if kind == DATASET else 'image'}: {node.name}",
@@ -300,6 +312,10 @@ def _places(topology: Topology, node: Node) -> dict[str, Location]:
             places[prefix] = owner.item.location
         for name, item in owner.properties.items():
             _collect(item, f"{prefix}.{name}" if prefix else name, places)
+    for name, option in OPTIONS.items():  # what stands there in place of a resource
+        if option.resource and (place := places.get(f"job_options.{name}")):
+            field_name = "walltime" if option.resource == "walltime" else f"resources.{option.resource}"
+            places.setdefault(field_name, place)
     return places
 
 

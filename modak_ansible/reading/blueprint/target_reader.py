@@ -127,7 +127,7 @@ class _TargetReader:
             return None  # its value was refused where it was read
         if item is None or not item.value:
             place = item.location if item else self._node.item.location
-            hint = "attributes: { public_address: the front end }"
+            hint = "attributes: { public_address: the front end }; frontend in a target file"
             self._mistakes.add(place, "missing-address", f"{self._node.name} has no public_address", hint)
             return None
         return str(item.value) if self._check(item, rules.address_problem) else None
@@ -221,7 +221,7 @@ class _TargetReader:
         given = self._node.capabilities.get("network", {})
         values = {name: item.plain() for name, item in given.items() if item.value is not None}
         missing = [name for name in Network.model_fields if name not in values]
-        if values and missing:
+        if values and missing and f"network.{missing[0]}" not in self._node.refused:
             place = next(iter(given.values())).location
             self._mistakes.add(place, "missing-key", f"the network has no {missing[0]}", "latency and bandwidth: both")
         return Network(**values) if values and not missing else None

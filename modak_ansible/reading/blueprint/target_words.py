@@ -87,6 +87,11 @@ def describes_machine(words: Item) -> bool:
     return _FRONTEND in words.entries or SCHEDULER in words.entries
 
 
+def _described_in(words: Item) -> list[str]:
+    """The names under which a file describes targets."""
+    return [name for name, entry in words.entries.items() if describes_machine(entry)]
+
+
 def template_of(words: Item, base: Item, wanted: Wanted, mistakes: Mistakes) -> Item | None:
     """A service template with the targets of a target file, or None where none of them has a type.
 
@@ -124,7 +129,14 @@ def placed_on(
     if describes_machine(words) and not targets:  # which is told where the template should have one
         return root, given
     if not describes_machine(words) or len(targets) != 1:  # several, which it tells apart by their names
-        return root, Item(given.location, {**words.entries, **given.entries}, keys={**words.keys, **given.keys})
+        others = [name for name in _described_in(words) if name not in targets]
+        if others and targets:
+            verb = "is" if len(others) == 1 else "are"
+            message = f"{' and '.join(others)} {verb} described here, and the blueprint has {', '.join(targets)}"
+            hint = "give a file of one target, without its name"
+            mistakes.add(words.key_location(others[0]), "several-targets", message, hint)
+        left = {name: entry for name, entry in words.entries.items() if not targets or name not in others}
+        return root, Item(given.location, {**left, **given.entries}, keys={**words.keys, **given.keys})
     node = templates.entries[targets[0]]
     declared = root.get("topology_template", "inputs") or Item(root.location, {})
     inputs = _used_inputs(root) & set(declared.entries)
@@ -133,6 +145,10 @@ def placed_on(
     keys = {**words.keys, **given.keys}
     bare = _of_no_machine(node, frozenset(given.entries))
     bare = described(bare, Item(words.location, said, keys=keys), mistakes, is_bare=True)
+    # what is missing is missing in the file
+    bare = bare._replace(location=words.location)
+    if properties := bare.get("properties"):
+        bare = replaced(bare, ("properties",), properties._replace(location=words.location))
     if names_it and node.get("attributes", "public_address") is None:
         bare = _with_literals(bare, node)
     root = replaced(root, ("topology_template", "node_templates", targets[0]), bare)

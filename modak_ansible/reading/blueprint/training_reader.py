@@ -406,27 +406,13 @@ class TrainingReader:
         if node is None or "source" not in node.properties:
             return None
         source, python = node.properties["source"], node.properties["python"]
-        self._note(source, image_problem(str(source.value)), rule="image-source")
+        self._note(source, rules.image_problem(str(source.value)), rule="image-source")
         self._note(python, rules.path_problem(str(python.value)))
         checksum = node.properties.get("checksum")
         if checksum and checksum.value:
             self._note(checksum, rules.checksum_problem(str(checksum.value)), rule="checksum")
         digest = str(checksum.value).removeprefix("sha256:").lower() if checksum and checksum.value else None
         return GivenImage(source=str(source.value), checksum=digest, python=str(python.value))
-
-
-def image_problem(text: str) -> str:
-    from modak_ansible.target.core.container import IMAGE_ENDINGS  # noqa: PLC0415 - few trainings bring an image
-
-    scheme, separator, rest = text.partition("://")
-    if separator:
-        good = scheme in ("docker", "oras", "library") and rest and all(c.isalnum() or c in "._-/:@" for c in rest)
-        return "" if good else f"{rules.shown(text)} is not docker://, oras:// or library:// with a name"
-    problem = rules.path_problem(text)
-    endings = " or ".join(IMAGE_ENDINGS)
-    return problem or (
-        "" if text.endswith(IMAGE_ENDINGS) else f"{rules.shown(text)} is no address and no {endings} file"
-    )
 
 
 def inputs_as_text(values: dict[str, Any]) -> tuple[tuple[str, str], ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from modak_ansible.model.request import GivenImage
@@ -47,9 +46,6 @@ class Read:
     image: str = ""
 
 
-_HUB_IMAGE = re.compile(r"[a-z0-9][A-Za-z0-9._/-]*(:[A-Za-z0-9._-]+)?(@sha256:[0-9a-f]{64})?", re.ASCII)
-
-
 def given_image(named: str | None, notes: Notes) -> GivenImage | None:
     """The image that container_runtime names; None where it names none.
 
@@ -59,17 +55,10 @@ def given_image(named: str | None, notes: Notes) -> GivenImage | None:
     if named is None or named in RUNTIMES:
         return None
     source = named if "://" in named or named.endswith(IMAGE_ENDINGS) else f"docker://{named}"
-    if not _is_image(source):
+    if rules.image_problem(source):
         hint = f"{', '.join(RUNTIMES)}, or an image such as tensorflow/tensorflow:2.21.0 or /images/mine.sif"
         notes.refuse(
             path, FieldProblem("image-source", f"{rules.shown(named)} is neither a runtime nor an image", hint)
         )
         return None
     return GivenImage(source=source)
-
-
-def _is_image(source: str) -> bool:
-    scheme, separator, rest = source.partition("://")
-    if separator:
-        return scheme in ("docker", "oras", "library") and _HUB_IMAGE.fullmatch(rest) is not None
-    return rules.path_problem(source) == ""

@@ -347,3 +347,37 @@ def test_the_type_of_a_target_is_that_of_its_word(tmp_path, word):
     }
     file.write_text(f"scheduler: {word}\n{own.get(word, 'frontend: there.example')}\n")
     assert type_of(target_of_file(file)) == TYPES[word]
+
+
+@pytest.mark.parametrize(
+    ("text", "places"),
+    [
+        ("scheduler: slurm\n", ["1:1: missing-address"]),
+        ("# mine\nscheduler: kubernetes\nfrontend: a.example\nhost_path: /volume\n", ["2:1: missing-property"]),
+        ("scheduler: kubernetes\nfrontend: a.example\nmount_path: /v\nhost_path: [ /v ]\nworkspace: /v/m\n", ["4:12: wrong-type"]),
+    ],
+)  # fmt: skip
+def test_what_a_target_file_does_not_say_is_missing_there(blueprint, tmp_path, text, places):
+    path = tmp_path / "site.yaml"
+    path.write_text(text)
+    _, told = read(blueprint.service, Inputs(None, (), path))
+    assert [line.removeprefix(f"{path}:")[: len(place)] for line, place in zip(told, places, strict=True)] == places
+
+
+def test_a_port_behind_a_front_end_is_told(blueprint, tmp_path):
+    path = tmp_path / "site.yaml"
+    path.write_text("scheduler: slurm\nfrontend: a.example:2222\n")
+    _, (told,) = read(blueprint.service, Inputs(None, (), path))
+    assert told.startswith(f"{path}:2:11: unsafe-value: a.example:2222 is a host and a port: write a.example here")
+
+
+@pytest.mark.parametrize("script", [False, True])
+def test_of_a_file_of_several_targets_none_is_taken(blueprint, tmp_path, script):
+    path = tmp_path / "two.yaml"
+    path.write_text("a: { scheduler: slurm, frontend: a.example }\nb: { scheduler: slurm, frontend: b.example }\n")
+    asked = blueprint.path / "train" / "train.py" if script else blueprint.service
+    with pytest.raises(InvalidBlueprint) as refused:
+        plan_blueprint(asked, Inputs(None, (), path))
+    (mistake,) = refused.value.mistakes
+    assert str(mistake.location) == f"{path}:1:1"
+    assert mistake.message == "a and b are described here, and the blueprint has cluster"

@@ -320,6 +320,23 @@ def test_a_missing_inputs_file_and_a_missing_blueprint(blueprint, tmp_path):
     assert "file-not-found: there is no such blueprint" in found
 
 
+def test_a_target_file_is_told_as_such(tmp_path):
+    site, mistakes = tmp_path / "site.yaml", Mistakes()
+    site.write_text("scheduler: slurm\nfrontend: a.example\n")
+    check_blueprint(site, Inputs(), mistakes)
+    told = f"{site}:1:1: tosca-version: this is a target file, and no blueprint (give a blueprint or a script, and this"
+    (line,) = map(str, mistakes)
+    assert line.startswith(told)
+
+
+def test_a_folder_with_other_names_says_them(blueprint):
+    blueprint.service.rename(blueprint.path / "mine.yml")
+    mistakes = Mistakes()
+    check_blueprint(blueprint.path, Inputs(), mistakes)
+    (line,) = map(str, mistakes)
+    assert line.endswith(f"there is no such file (give {blueprint.path / 'mine.yml'})")
+
+
 def test_what_only_tosca_parser_sees_has_a_place_too(blueprint):
     blueprint.replace(
         "type: modak.nodes.Dataset",

@@ -56,6 +56,33 @@ def test_a_tab_in_the_indentation_is_named_as_the_cause(text, place):
     assert parse(text) == (None, [f"a.yaml:{place}: {TAB}"])
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("a: 1\n---\nb: 2\n", "2:1: yaml-syntax: not YAML: but found another document (a file holds one document"),
+        ("a: 1\nb: c: d\n", "2:5: yaml-syntax: not YAML: mapping values are not allowed in this context (quote a text"),
+        ("a: @b\n", "1:4: yaml-syntax: not YAML: found character that cannot start any token (quote a text"),
+        ("a: 1\nb: c\x07d\n", "2:5: yaml-syntax: not YAML: '\\x07' is no character of a text (take it out)"),
+    ],
+)
+def test_what_is_no_yaml_is_told_with_place_and_cure(text, told):
+    (line,) = parse(text)[1]
+    assert line.startswith(f"a.yaml:{told}")
+
+
+@pytest.mark.parametrize(
+    ("content", "place"),
+    [(b"a: 1\nb: caf\xe9\n", "2:7"), ("a: \u00e9".encode("utf-16"), "1:1"), (b"\xef\xbb\xbfa: \xff", "1:4")],
+)
+def test_a_file_in_another_encoding_is_told_with_its_place(tmp_path, content, place):
+    path, mistakes = tmp_path / "a.yaml", Mistakes()
+    path.write_bytes(content)
+    assert read_yaml(path, mistakes) is None
+    (line,) = [str(mistake) for mistake in mistakes]
+    assert line.startswith(f"{path}:{place}: yaml-syntax: not UTF-8 text at byte ")
+    assert line.endswith(" (save the file as UTF-8)")
+
+
 def test_a_tab_that_breaks_nothing_is_not_blamed():
     assert parse("a:\t1\n") == parse("a: 1\n")
     for text in ("a: [1,\n\t2]\nb: }\n", "a: '\n\tx'\nb: }\n", "a: 1\tb\nb: @x\n"):

@@ -138,3 +138,20 @@ def test_over_budget_is_refused_at_the_budget(clouded, planned):
     said = rf"service\.yaml:{line}:\d+: .*predicted to cost \S+ EUR \(.*\), over the budget of 0\.0001 EUR"
     with pytest.raises(InvalidBlueprint, match=said):
         planned(clouded)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("ssh_from: [ 198.51.100.0/24 ]", "ssh_from: 198.51.100.0/24", "ssh_from must be a list"),
+        ("username: admin", "username: 7", "username must be text"),
+        ("flavor: c7i.2xlarge", "flavor: 2", "flavor must be text"),
+        ("price_per_hour: 0.34", "price_per_hour: 0,34", "price_per_hour must be a number"),
+    ],
+)
+def test_what_is_refused_is_not_missing_as_well(clouded, old, new, told):
+    clouded.replace(old, new)
+    with pytest.raises(InvalidBlueprint) as refused:
+        plan_blueprint(clouded.service, Inputs())
+    (mistake,) = refused.value.mistakes
+    assert told in mistake.message

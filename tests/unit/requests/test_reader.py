@@ -128,3 +128,12 @@ def test_twelve_hours_of_yaml_are_no_number_of_sixties(training):
 def test_files_that_are_no_requests(training, content, said):
     training.file.write_bytes(content)
     assert said in training.mistakes
+
+
+@pytest.mark.parametrize("word", ["no", "on", "Yes"])
+def test_a_word_that_yaml_takes_for_a_truth_is_told_with_its_quotes(training, word):
+    path = training.path / "request.yaml"
+    training.set("job_options/queue", "???")
+    path.write_text(json.dumps(training.content).replace('"???"', word))
+    training.file = path
+    assert f'(write "{word}" for the word)' in training.mistakes

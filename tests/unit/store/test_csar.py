@@ -104,6 +104,7 @@ def link(name, target):
         (zipped(**{"a/../../evil": "x"}), "not below its folder"),
         (zipped(**{"C:evil": "x"}), "not below its folder"),
         (zipped(**{"a\\..\\evil": "x"}), "not below its folder"),
+        (zipped(**{"train\\train.py": "x"}), "an archive has / between the names of folders"),
         (zipped(**{"a\nb": "x"}), "not below its folder"),
         (zipped(link("service.yaml", "/etc/passwd")), "service.yaml, which is a link"),
         (zipped(**{"a.yaml": "", "b.yaml": ""}), "does not say which file is the service template"),
@@ -157,6 +158,18 @@ def test_opera_packages_are_read(tmp_path):
     path = write(tmp_path, zipped((folder, ""), **{"mine.yaml": "x", "types/a.yaml": "y"}))
     assert unpack(path).name == "mine.yaml"
     assert (unpack(path).parent / "types" / "a.yaml").read_text() == "y"
+
+
+@pytest.mark.parametrize(
+    ("files", "entry"),
+    [
+        ({"service.yaml": "", "inputs.yaml": ""}, "service.yaml"),
+        ({"a.yaml": "", "b.yaml": "", "TOSCA-Metadata/TOSCA.meta": "Entry-Definitions: ./b.yaml\r\n"}, "b.yaml"),
+        ({"./a.yaml": "", "b.yaml": "", "TOSCA-Metadata/TOSCA.meta": "Entry-Definitions: ./a.yaml"}, "a.yaml"),
+    ],
+)
+def test_the_service_template_is_found(tmp_path, files, entry):
+    assert unpack(write(tmp_path, zipped(**files))).name == entry
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])

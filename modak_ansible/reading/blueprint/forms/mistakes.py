@@ -26,6 +26,10 @@ class Mistakes:
         """Notes one mistake; the same one at the same place counts once."""
         self._found.setdefault((location, rule, message), Mistake(location, rule, message, hint))
 
+    def has_rule_at(self, location: Location, start: str) -> bool:
+        """Whether something is noted of a place by a rule whose name begins so."""
+        return any(place == location and rule.startswith(start) for place, rule, _ in self._found)
+
     def raise_if_any(self) -> None:
         """
         Raises:

@@ -194,6 +194,7 @@ class FormReader:
             if rule == CANNOT_BE_DONE and self.unkept is not None:
                 self.unkept(tree, path, message.removeprefix(REFUSED), hint)
                 return
+            hint = hint or (self._cure_of_truth(tree, path, form) if rule == "wrong-type" else "")
             words = f"{name} {message}" if message else name
             self._mistakes.add(
                 place_of(tree, path), rule, words.replace(f"{REFUSED}{PICK_ONE}", f"is {PICK_ONE}"), hint
@@ -202,6 +203,12 @@ class FormReader:
     def _annotation(self, form: type[Form], path: Path) -> Any:
         owner = _form_at(form, path[:-1]) if path else None
         return fields_of(owner).get(path[-1]) if owner else None
+
+    def _cure_of_truth(self, tree: Item, path: Path, form: type[Form]) -> str:
+        """What to do about a word such as no or on, which YAML takes for a truth value, where a text is wanted."""
+        given = tree.get(*path)
+        is_text = str in _kinds(self._annotation(form, path))
+        return f'write "{given.text}" for the word' if given and isinstance(given.value, bool) and is_text else ""
 
     def _older_words(self, path: Path) -> Iterator[str]:
         """What was written earlier in place of a field's words."""

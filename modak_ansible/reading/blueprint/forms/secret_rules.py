@@ -80,8 +80,11 @@ def _is_secret(name: str, value: str) -> bool:
 
 def _values(item: Item, name: str) -> Iterator[tuple[str, Item]]:
     """Texts, each with the name of the nearest mapping's member that it belongs to."""
+    # an input's name says what its default is, and that of a property what TOSCA's function token makes
+    is_function = len(item.entries) == 1
     for key, child in item.entries.items():
-        yield from _values(child, name if key == "default" else key)  # an input's name says what its default is
+        is_of_parent = key == "default" or (is_function and key == "token" and child.is_list)
+        yield from _values(child, name if is_of_parent else key)
     for child in item.elements:
         yield from _values(child, name)
     if isinstance(item.value, str | int):

@@ -16,6 +16,10 @@ _ADDRESS = r"[A-Za-z0-9_][A-Za-z0-9_.:%-]{0,252}"
 _USER = r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}"
 _PATH = r"(~|~/|/|\$[A-Z_][A-Z0-9_]*)?[A-Za-z0-9_.+/@%=-]*"
 _REPOSITORY = r"[A-Za-z0-9][A-Za-z0-9.-]*(:\d{1,5})?(/[a-z0-9]+([._-]+[a-z0-9]+)*)+/?"
+_HUB_IMAGE = (
+    r"([A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+(:\d{1,5})?/|[a-z0-9-]+:\d{1,5}/)?[a-z0-9]+([._-]+[a-z0-9]+)*"
+    r"(/[a-z0-9]+([._-]+[a-z0-9]+)*)*(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@sha256:[0-9a-f]{64})?"
+)
 _MODULE = r"[A-Za-z0-9][A-Za-z0-9_.+/@-]*"
 _VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
 _OPTION = r"[A-Za-z0-9][A-Za-z0-9_.-]*"
@@ -97,6 +101,9 @@ def address_problem(text: str) -> str:
     user, _, host = text.rpartition("@")
     if user and _is(_USER, user) and _is(_ADDRESS, host):
         return f"{shown(text)} is a user at a host: write {host} here, and username: {user}"
+    host, colon, port = text.partition(":")
+    if colon and port.isdigit() and _is(_ADDRESS, host):
+        return f"{shown(text)} is a host and a port: write {host} here, and port: {port}"
     return "" if _is(_ADDRESS, text) else f"{shown(text)} is not a host's name or address"
 
 
@@ -127,6 +134,23 @@ def local_path_problem(text: str) -> str:
     if text.isprintable() and not set(text) & set('"\\$`'):
         return ""
     return f"{shown(text)} cannot stand in a configuration of SSH: give it a plain name"
+
+
+def image_problem(text: str) -> str:
+    """What is wrong with an image that is there already: an address, or a file on the target."""
+    from modak_ansible.target.core.container import IMAGE_ENDINGS  # noqa: PLC0415 - few trainings bring an image
+
+    scheme, separator, rest = text.partition("://")
+    if not separator:
+        if text.endswith(IMAGE_ENDINGS):
+            return path_problem(text)
+        of_hub = text.removeprefix("docker:").replace("#", "/", 1)  # as docker:NAME, and enroot's HOST#NAME
+        cure = f": an image of a hub is docker://{of_hub}" if _is(_HUB_IMAGE, of_hub) else ""
+        return f"{shown(text)} is no address and no {' or '.join(IMAGE_ENDINGS)} file{cure}"
+    if scheme == "docker" and rest and not _is(_HUB_IMAGE, rest):
+        return f"{shown(text)} is no image of a hub: a name in small letters, with :TAG or @sha256:DIGEST behind it"
+    good = scheme in ("docker", "oras", "library") and rest and all(c.isalnum() or c in "._-/:@" for c in rest)
+    return "" if good else f"{shown(text)} is not docker://, oras:// or library:// with a name"
 
 
 def place_problem(text: str) -> str:

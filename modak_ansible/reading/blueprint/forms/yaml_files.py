@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from typing import TYPE_CHECKING
 
 from modak_ansible.errors import Location
@@ -34,7 +35,11 @@ def read_text(path: Path, mistakes: Mistakes) -> str | None:
             return None
         return path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        mistakes.add(place, "yaml-syntax", f"not UTF-8 text at byte {error.start}")
+        lines = error.object[: error.start].decode("utf-8", errors="replace").split("\n")
+        place = Location(str(path), len(lines), len(lines[-1]) + 1)
+        is_text = b"\0" not in error.object or error.object.startswith((BOM_UTF16_LE, BOM_UTF16_BE))
+        hint = "save the file as UTF-8" if is_text else ""
+        mistakes.add(place, "yaml-syntax", f"not UTF-8 text at byte {error.start}", hint)
     except OSError as error:
         mistakes.add(place, "file-unreadable", f"cannot be read: {error.strerror}")
     return None

@@ -15,6 +15,13 @@ _MAX_ITEMS = 200_000
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 # The indentation of a line with a tab in it, which may stand behind the - of a list.
 _INDENTING_TABS = re.compile(r"^(?:[ \t]|-(?=[ \t]))*\t[ \t]*", re.MULTILINE)
+_UNREADABLE = yaml.reader.Reader.NON_PRINTABLE
+# What PyYAML finds wrong, and what to do about it.
+_CURES = {
+    "mapping values are not allowed in this context": "quote a text with a colon in it, or mend the indentation",
+    "found character that cannot start any token": "quote a text that begins with it",
+    "but found another document": "a file holds one document: leave out what begins with ---",
+}
 _PLAIN_TAGS = ("null", "bool", "int", "float", "str", "timestamp", "seq", "map")
 
 
@@ -31,12 +38,22 @@ def parse(text: str, name: str, mistakes: Mistakes) -> Item | None:
         finally:
             loader.dispose()
     except yaml.MarkedYAMLError as error:
-        mistakes.add(*_syntax_mistake(error, text, name))
+        place, rule, message = _syntax_mistake(error, text, name)
+        mistakes.add(place, rule, message, _CURES.get(message.removeprefix("not YAML: "), ""))
+    except yaml.reader.ReaderError as error:
+        found = _UNREADABLE.search(text)
+        place = _place_of(found.start(), text, name) if found else Location(name)
+        sign = repr(found[0]) if found else error.reason
+        mistakes.add(place, "yaml-syntax", f"not YAML: {sign} is no character of a text", "take it out")
     except yaml.YAMLError as error:
         mistakes.add(Location(name), "yaml-syntax", f"not YAML: {' '.join(str(error).split())}")
     except RecursionError:
         mistakes.add(Location(name), "yaml-syntax", "nested too deeply")
     return None
+
+
+def _place_of(position: int, text: str, name: str) -> Location:
+    return Location(name, text.count("\n", 0, position) + 1, position - text.rfind("\n", 0, position))
 
 
 def _syntax_mistake(error: yaml.MarkedYAMLError, text: str, name: str) -> tuple[Location, str, str]:
@@ -47,10 +64,10 @@ def _syntax_mistake(error: yaml.MarkedYAMLError, text: str, name: str) -> tuple[
     end = text.find("\n", mark.index)
     tabs = list(_INDENTING_TABS.finditer(text, 0, end if end >= 0 else len(text)))
     if tabs and not _breaks_in(_INDENTING_TABS.sub(lambda found: found[0].expandtabs(2), text), mark.line, problem):
-        at = tabs[-1].start() + tabs[-1][0].index("\t")
-        place = Location(name, text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at))
+        place = _place_of(tabs[-1].start() + tabs[-1][0].index("\t"), text, name)
         return place, "yaml-syntax", "YAML does not allow tabs for indentation: use spaces"
-    return Location(name, mark.line + 1, mark.column + 1), "yaml-syntax", f"not YAML: {problem}"
+    place = Location(name, mark.line + 1, mark.column + 1)
+    return place, "yaml-syntax", f"not YAML: {problem}"
 
 
 def _breaks_in(text: str, line: int, problem: str | None) -> bool:
@@ -110,6 +127,7 @@ class _Converter:
     def _mapping(self, node: yaml.MappingNode, location: Location) -> Item:
         entries: dict[str, Item] = {}
         keys: dict[str, Location] = {}
+        merged: dict[str, Item] = {}
         for key_node, value_node in node.value:
             place = Location(self._name, key_node.start_mark.line + 1, key_node.start_mark.column + 1)
             if not isinstance(key_node, yaml.ScalarNode):
@@ -118,6 +136,9 @@ class _Converter:
             key = key_node.value
             if key_node.tag.endswith(":merge"):
                 self._mistakes.add(place, "yaml-merge", "merge keys (<<) are not TOSCA", "write the entries out")
+                given = self.convert(value_node)
+                for each in reversed(given.elements or [given]):  # of several the first goes before
+                    merged |= each.entries  # read all the same: that they are missing is no mistake of its own
                 continue
             if key in entries:
                 first = keys[key].line
@@ -125,4 +146,4 @@ class _Converter:
                 continue
             keys[key] = place
             entries[key] = self.convert(value_node)
-        return Item(location, entries, keys=keys)
+        return Item(location, {**merged, **entries}, keys=keys)

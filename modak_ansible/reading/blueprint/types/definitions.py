@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
@@ -86,6 +87,16 @@ class Definitions:
         definition = self.members("node_types", node_type, "capabilities").get(name)
         kind = definition.get("type") if definition and definition.is_map else definition
         return self.members("capability_types", str(kind.value) if kind else "", "properties")
+
+    def unknown_parent(self, node_type: str) -> Item | None:
+        """The name of what a node type is derived from in the end, where nothing has that name."""
+        lineage = self.lineage("node_types", node_type)
+        parent = lineage[-1].get("derived_from") if lineage else None
+        return parent if parent and str(parent.value) not in self.types["node_types"] else None
+
+    def is_whole(self, node_type: str) -> bool:
+        """Whether all is known that a node type inherits."""
+        return node_type in self.types["node_types"] and self.unknown_parent(node_type) is None
 
     def is_known_type(self, name: str) -> bool:
         """Whether a property may be of this type."""
@@ -176,9 +187,9 @@ def _load_imports(
             continue
         seen[real] = False
         if not is_file(path):
-            beside = [
-                str(each.relative_to(folder)) for each in (path.parent.glob("*.yaml") if exists(path.parent) else ())
-            ]
+            others = path.parent.glob("*.yaml") if exists(path.parent) else ()
+            beside = [str(each.relative_to(folder)) for each in others if real_path(each) != own]
+            beside += [f"{TYPES}/{path.name}"] if built_in(f"{TYPES}/{path.name}") else []
             hint = nearest(place.text, beside) or f"the types are built in: {TYPES}/modak.yaml"
             mistakes.add(place.location, "import-missing", f"the imported file {place.text} is not there", hint)
             continue
@@ -209,10 +220,8 @@ def _imported_files(root: Item, folder: Path, top: Path, mistakes: Mistakes) -> 
             mistakes.add(element.location, "import-form", "an import must be a file's path", "- types/modak.yaml")
         elif "://" in file_item.value:
             mistakes.add(file_item.location, "import-form", "an import cannot be an address", "copy the file")
-        elif (
-            not (folder / file_item.value).absolute().is_relative_to(top.absolute())
-            or ".." in Path(file_item.value).parts
-        ):
+        elif not Path(os.path.abspath(folder / file_item.value)).is_relative_to(os.path.abspath(top)):  # noqa: PTH100
             mistakes.add(file_item.location, "import-form", "an import must lie below the blueprint's folder")
         else:
-            yield file_item, folder / file_item.value
+            # by the words alone, as it was judged: behind a link .. leads elsewhere
+            yield file_item, Path(os.path.normpath(folder / file_item.value))

@@ -31,13 +31,14 @@ class Evaluator:
     Args:
         inputs: the value of every input that has one.
         templates: the node templates by name.
+        declared: the names of the inputs; None where they cannot be told.
         mistakes: collects what cannot be resolved.
         definitions: the types, which have defaults.
     """
 
     inputs: dict[str, Item]
     templates: dict[str, Item]
-    declared: set[str]
+    declared: set[str] | None
     mistakes: Mistakes
     definitions: Definitions
     _values: int = field(default=0, init=False)
@@ -80,16 +81,32 @@ class Evaluator:
 
     def _get_input(self, argument: Item, depth: int) -> Item | None:
         path = [str(part.plain()) for part in (argument.elements if argument.is_list else [argument])]
-        if not path or path[0] not in self.declared:
+        if not path or (self.declared is not None and path[0] not in self.declared):
             wanted = path[0] if path else ""
             self.mistakes.add(
-                argument.location, "unknown-input", f"there is no input {wanted}", nearest(wanted, self.declared)
+                argument.location, "unknown-input", f"there is no input {wanted}", nearest(wanted, self.declared or ())
             )
             return None
-        value = self.inputs.get(path[0])  # one without a value is reported where it is declared
-        for part in path[1:]:
-            value = value.get(part) if value else None
+        given = self.inputs.get(path[0])  # one without a value is reported where it is declared
+        value = self._below(given, path[1:], None, depth)
+        if given and value is None:
+            hint = nearest(path[1], given.entries) if given.is_map else ""
+            what = f"the input {path[0]} has no {'.'.join(path[1:])}"
+            self.mistakes.add(argument.location, "function", what, hint)
         return self.resolve(value, None, depth + 1) if value else None
+
+    def _below(self, item: Item | None, path: list[str], node: str | None, depth: int) -> Item | None:
+        """What lies at a path of names, and of numbers in lists; None where nothing does."""
+        for part in path:
+            if item is not None and function_name(item):
+                item = self.resolve(item, node, depth + 1)
+            if item is None:
+                return None
+            if item.is_list:
+                item = item.elements[int(part)] if part in map(str, range(len(item.elements))) else None
+            else:
+                item = item.get(part)
+        return item
 
     def _get_property(self, argument: Item, node: str | None, depth: int) -> Item | None:
         parts = [str(element.plain()) for element in argument.elements]
@@ -102,7 +119,7 @@ class Evaluator:
                 argument.location, "function", f"there is no node {parts[0]}", nearest(parts[0], self.templates)
             )
             return None
-        value = self._given(self.templates[owner], parts[1:])
+        value = self._given(str(owner), parts[1:], depth)
         if value is None:
             given = self.templates[owner].get("properties")
             hint = nearest(parts[1], given.entries if given else [])
@@ -110,17 +127,18 @@ class Evaluator:
             return None
         return self.resolve(value, owner, depth + 1)
 
-    def _given(self, template: Item, path: list[str]) -> Item | None:
+    def _given(self, owner: str, path: list[str], depth: int) -> Item | None:
         """The value of a property, or of a capability's: as a template gives it, or its type's default."""
+        template = self.templates[owner]
         kind, (name, *inner) = str(said.value) if (said := template.get("type")) else "", path
         places = [(template.get("properties"), self.definitions.members("node_types", kind, "properties"), path)]
         if inner:
             given = template.get("capabilities", name, "properties")
             places.append((given, self.definitions.of_capability(kind, name), inner))
         for given, members, parts in places:
-            value = given.get(*parts) if given else None
+            value = self._below(given, parts, owner, depth)
             schema = members.get(parts[0])
-            value = value or (schema.get("default", *parts[1:]) if schema else None)
+            value = value or (self._below(schema.get("default"), parts[1:], owner, depth) if schema else None)
             if value:
                 return value
         return None

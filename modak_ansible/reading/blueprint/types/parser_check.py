@@ -144,6 +144,13 @@ def _import_tosca_parser() -> tuple[Any, Any, Any]:
     return ExceptionCollector, TOSCAException, ToscaTemplate
 
 
+class _OwnImports(list[Any]):
+    """What a file imports; tosca-parser adds what the file before it imports, by paths that lead nowhere from here."""
+
+    def append(self, _: Any) -> None:
+        pass
+
+
 @contextlib.contextmanager
 def _each_file_once() -> Iterator[None]:
     """tosca-parser reads a file of types again for every other that imports it."""
@@ -155,7 +162,10 @@ def _each_file_once() -> Iterator[None]:
     def copy_of(path: str, a_file: bool = True) -> Any:
         if path not in kept:
             kept[path] = read(path, a_file)
-        return _copied(kept[path])  # tosca-parser adds to what it has read
+        copy = _copied(kept[path])  # tosca-parser adds to what it has read
+        if isinstance(copy, dict) and isinstance(copy.get("imports"), list):
+            copy["imports"] = _OwnImports(copy["imports"])
+        return copy
 
     imports.YAML_LOADER = copy_of
     try:
@@ -192,9 +202,9 @@ def _is_mistake(message: str) -> bool:
 
 def _place(message: str, tree: Item) -> Location:
     """The place of the last of the names in a message, the most special one, that stands in the file."""
-    names = message.split('"')  # those in quotes, some of which stand within others
+    names = filter(str.strip, message.split('"'))  # those in quotes, some of which stand within others
     places = dict(_names(tree))
-    return next((places[name] for name in reversed(names) if name in places), tree.location)
+    return next((places[name] for name in reversed([*names]) if name in places), tree.location)
 
 
 def _names(item: Item) -> Iterator[tuple[str, Location]]:

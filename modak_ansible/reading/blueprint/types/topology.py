@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from modak_ansible.errors import Location, nearest
@@ -43,6 +44,9 @@ class Node:
     requirements: dict[str, str] = field(default_factory=dict)
     requirement_locations: dict[str, Location] = field(default_factory=dict)
     several: dict[str, list[Item]] = field(default_factory=dict)
+    is_understood: bool = True  # whether nothing is wrong with what it requires
+    # the properties whose values were refused, those of a capability as CAPABILITY.NAME: they are not missing
+    refused: set[str] = field(default_factory=set)
 
 
 @dataclass
@@ -68,7 +72,14 @@ def read_topology(
 
 def note_shapes(root: Item, mistakes: Mistakes) -> None:
     """Notes what of its nodes is no mapping and has to be one, as they are written, before a target file is laid over
-    them: nothing of it would be seen. So with outputs and groups, over which tosca-parser stumbles."""
+    them: nothing of it would be seen. So with policies, outputs and groups, over which tosca-parser stumbles."""
+    policies = root.get("topology_template", "policies")
+    if policies is not None and policies.value is not None:
+        bodies = [each for policy in policies.elements for each in (policy.entries.values() or [policy])]
+        wrong = policies if not policies.is_list else next((each for each in bodies if not each.is_map), None)
+        if wrong:
+            hint = "policies: [ NAME: { type: ..., targets: [ ... ] } ]"
+            mistakes.add(wrong.location, "wrong-type", "policies must be a list of mappings", hint)
     for section, hint in (("outputs", "{ value: ... }"), ("groups", "{ type: tosca.groups.Root, members: [ ... ] }")):
         given = root.get("topology_template", section)
         if given is not None and given.value is not None and not given.is_map:
@@ -107,14 +118,18 @@ class _Reader:
     def read(self, given_inputs: Item | None) -> Topology:
         self._check_keys(self._root, _SECTIONS, "a service template")
         self._check_keys(self._topology_item, _TOPOLOGY_SECTIONS, "topology_template")
-        if not self._templates:
+        given = self._topology_item.get("node_templates")
+        if given is not None and given.value is not None and not given.is_map:
+            hint = "NAME: { type: ... }"
+            self._mistakes.add(given.location, "wrong-type", "node_templates must be a mapping", hint)
+        elif not self._templates and self._topology_item.is_map and "node_templates" not in self._root.entries:
             place = self._root.key_location("topology_template")
             self._mistakes.add(
                 place, "no-nodes", "the blueprint has no node_templates", "it needs a target and a training"
             )
         inputs = self._read_inputs(given_inputs)
         declared = self._topology_item.get("inputs")
-        names = set(declared.entries) if declared else set()
+        names = set(entries_of(declared)) if _is_mapping(declared) else None
         evaluator = Evaluator(inputs, self._templates, names, self._mistakes, self._definitions)
         nodes = {}
         for name, item in self._templates.items():
@@ -132,12 +147,18 @@ class _Reader:
             self._mistakes.add(item.location, "wrong-type", f"{owner} must be a mapping")
         for key in item.entries:
             if key not in valid:
-                self._mistakes.add(item.key_location(key), "unknown-key", f"{owner} has no {key}", nearest(key, valid))
+                is_below = item is self._root and key in _TOPOLOGY_SECTIONS
+                hint = "put it below topology_template" if is_below else nearest(key, valid)
+                self._mistakes.add(item.key_location(key), "unknown-key", f"{owner} has no {key}", hint)
 
     # --- inputs
 
     def _read_inputs(self, given: Item | None) -> dict[str, Item]:
         section = self._topology_item.get("inputs")
+        if section and not _is_mapping(section):
+            form = "inputs: { NAME: { type: ... } }"
+            self._mistakes.add(section.location, "wrong-type", "the inputs must be a mapping", form)
+            return {}
         declared = section.entries if section else {}
         values: dict[str, Item] = {}
         for name, item in given.entries.items() if given else ():
@@ -190,6 +211,11 @@ class _Reader:
                 hint = "imports: [ types/modak.yaml ]" if is_ours else nearest(kind.value, others or known)
                 self._mistakes.add(kind.location, "unknown-type", f"there is no node type {kind.value}", hint)
             return None
+        if parent := self._definitions.unknown_parent(kind.value):
+            if self._definitions.is_complete:
+                message = f"there is no node type {parent.text}, of which {kind.value} is derived"
+                self._mistakes.add(parent.location, "unknown-type", message, nearest(parent.text, known))
+            return None
         node = Node(name, kind.value, item)
         node.properties = self._read_members(item, node, "properties", evaluator)
         node.attributes = self._read_members(item, node, "attributes", evaluator)
@@ -220,6 +246,8 @@ class _Reader:
             resolved = evaluator.resolve(value, node.name)
             if resolved is not None and self._values.check(resolved, members[key], key):
                 values[key] = self._with_defaults(resolved, members[key])
+            else:
+                node.refused.add(f"{owner}.{key}".removeprefix(f"{node.name}."))
         for key, schema in members.items():
             default = schema.get("default")
             if key in values:
@@ -266,7 +294,11 @@ class _Reader:
             self._mistakes.add(
                 section.location, "wrong-type", "requirements must be a list", "- host: the target's name"
             )
-        for element in section.elements if section else []:
+        before = len(self._mistakes)
+        for element in _listed(section):
+            if not element.is_map:
+                message = f"a requirement of {node.name} must be a mapping"
+                self._mistakes.add(element.location, "wrong-type", message, f"- {element.text or 'host'}: NODE")
             for key, value in element.entries.items():
                 place = element.key_location(key)
                 target = value.get("node") if value.is_map else value
@@ -281,6 +313,7 @@ class _Reader:
                     )
                 else:
                     self._check_target(node, key, target, definitions[key])
+        node.is_understood = len(self._mistakes) == before
         for key, definition in definitions.items():
             occurrences = definition.get("occurrences")
             least = occurrences.elements[0].value if occurrences and occurrences.elements else 1
@@ -292,7 +325,7 @@ class _Reader:
 
     @staticmethod
     def _mentions(section: Item | None, key: str) -> bool:
-        return any(key in element.entries for element in (section.elements if section else []))
+        return any(key in element.entries or key == element.value for element in _listed(section))
 
     def _check_target(self, node: Node, key: str, target: Item, definition: Item) -> None:
         name = str(target.value)
@@ -302,7 +335,7 @@ class _Reader:
             return
         wanted = definition.get("node")
         kind = self._templates[name].get("type")
-        if kind and str(kind.value) not in self._definitions.types["node_types"]:
+        if kind and not self._definitions.is_whole(str(kind.value)):
             return  # reported where the node is read
         if wanted and kind and not self._definitions.is_derived(str(kind.value), str(wanted.value)):
             fitting = [
@@ -325,33 +358,61 @@ class _Reader:
 
     def _check_outputs(self) -> None:
         outputs = self._topology_item.get("outputs")
-        for name, output in outputs.entries.items() if outputs else ():
+        for name, output in outputs.entries.items() if outputs and self._templates else ():
             value = output.get("value")
             if value is None:
                 self._mistakes.add(output.location, "missing-property", f"the output {name} has no value")
-            elif function_name(value) == "get_attribute":
-                self._check_attribute_reference(value.entries["get_attribute"])
+                continue
+            for function, argument in _calls(value):
+                if function == "get_attribute":
+                    self._check_attribute_reference(function, argument)
+                elif function == "get_property":
+                    self._check_node_reference(function, argument)
 
-    def _check_attribute_reference(self, argument: Item) -> None:
-        parts = [str(element.plain()) for element in argument.elements]
-        if len(parts) < 2:
-            self._mistakes.add(argument.location, "function", "get_attribute takes a list: [ node, attribute ]")
-        elif parts[0] not in self._templates:
-            hint = nearest(parts[0], self._templates)
-            self._mistakes.add(argument.elements[0].location, "function", f"there is no node {parts[0]}", hint)
+    def _check_node_reference(self, function: str, argument: Item) -> str | None:
+        """The name of the node that a function asks for its attribute or property, where there is one."""
+        name, *rest = [str(element.plain()) for element in argument.elements] or [""]
+        if not rest:
+            what = function.removeprefix("get_")
+            self._mistakes.add(argument.location, "function", f"{function} takes a list: [ node, {what} ]")
+        elif name not in self._templates:
+            hint = nearest(name, self._templates)
+            self._mistakes.add(argument.elements[0].location, "function", f"there is no node {name}", hint)
         else:
-            kind = self._templates[parts[0]].get("type")
-            if kind is None or str(kind.value) not in self._definitions.types["node_types"]:
-                return  # reported where the node is read
-            known = {
-                **self._definitions.members("node_types", str(kind.value), "attributes"),
-                **self._definitions.members("node_types", str(kind.value), "properties"),
-            }
-            if parts[1] not in known:
-                hint = nearest(parts[1], known)
-                self._mistakes.add(
-                    argument.elements[1].location, "function", f"{parts[0]} has no attribute {parts[1]}", hint
-                )
+            return name
+        return None
+
+    def _check_attribute_reference(self, function: str, argument: Item) -> None:
+        name = self._check_node_reference(function, argument)
+        kind = self._templates[name].get("type") if name else None
+        if name is None or kind is None or not self._definitions.is_whole(str(kind.value)):
+            return  # reported here, or where the node is read
+        known = {
+            **self._definitions.members("node_types", str(kind.value), "attributes"),
+            **self._definitions.members("node_types", str(kind.value), "properties"),
+        }
+        wanted, place = str(argument.elements[1].plain()), argument.elements[1].location
+        if wanted not in known:
+            self._mistakes.add(place, "function", f"{name} has no attribute {wanted}", nearest(wanted, known))
+
+
+def _calls(value: Item) -> Iterator[tuple[str, Item]]:
+    """The functions that a value calls, one within another."""
+    for each in value.walk():
+        if name := function_name(each):
+            yield name, each.entries[name]
+
+
+def _is_mapping(section: Item | None) -> bool:
+    """Whether a section is one, or is left out."""
+    return section is None or section.value is None or section.is_map
+
+
+def _listed(requirements: Item | None) -> list[Item]:
+    """Each of the requirements; a mapping in place of their list is noted, and read as if it were one."""
+    if requirements is None:
+        return []
+    return [requirements] if requirements.is_map else requirements.elements
 
 
 def _takes_several(definition: Item) -> bool:

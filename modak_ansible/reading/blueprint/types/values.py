@@ -64,6 +64,8 @@ class ValueChecker:
     def check(self, item: Item, schema: Item, name: str) -> bool:
         """Whether a value fits its definition (``type``, ``entry_schema``, ``constraints``)."""
         before = len(self._mistakes)
+        if item.value is None and self._mistakes.has_rule_at(item.location, "yaml-"):
+            return False  # it could not be read, which is told
         kind = _text(schema.get("type"), "string")
         if kind in self._definitions.types["data_types"]:
             self._check_record(item, kind, name)
@@ -97,14 +99,17 @@ class ValueChecker:
                 problem, hint = _not_a_string(item)
         elif kind == "integer":
             problem = "" if isinstance(value, int) and not isinstance(value, bool) else "must be a whole number"
+            hint = _without_quotes(item, r"[-+]?\d+")
         elif kind in ("float", "number"):
             good = isinstance(value, int | float) and not isinstance(value, bool)
             problem = "" if good else "must be a number"
+            hint = _without_quotes(item, r"[-+]?\d+(\.\d+)?")
         elif kind == "boolean":
             problem = "" if isinstance(value, bool) else "must be true or false"
+            hint = _without_quotes(item, "true|false")
         elif kind == "list":
             problem = "" if item.is_list else "must be a list"
-            hint = f"[ {item.text} ]" if problem and item.text else ""
+            hint = f"[ {', '.join(item.text.splitlines())} ]" if problem and item.text else ""
         elif kind == "map":
             problem = "" if item.is_map else "must be a mapping of names to values"
         elif kind == "scalar-unit.size":
@@ -172,6 +177,11 @@ def _not_a_string(item: Item) -> tuple[str, str]:
     if item.value is None:
         return "must be text, and nothing is given", ""
     return f"must be text, and {item.text} without quotes is read as {item.value!r}", f'write "{item.text}"'
+
+
+def _without_quotes(item: Item, form: str) -> str:
+    """The cure of a number or a truth value in quotes."""
+    return f"write {item.value} without quotes" if re.fullmatch(form, str(item.value)) else ""
 
 
 def _size_problem(item: Item) -> str:
