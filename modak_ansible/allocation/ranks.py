@@ -28,6 +28,19 @@ _CURE_OF_TF_CONFIG = (
     "ask for one process; or set TF_CONFIG in the script, from RANK and the addresses of the nodes, and say "
     "distributed_training: true"
 )
+_CURE_OF_SPAWN = (
+    "ask for one process, with the cores and accelerators of all; or let the script be started as torchrun does it, by "
+    "RANK, LOCAL_RANK and WORLD_SIZE; or say distributed_training: true where it takes part in several nodes by itself"
+)
+_CURE_OF_OPTION = (
+    'let the option have the default int(os.environ.get("LOCAL_RANK", 0)); or say distributed_training: true where the '
+    "script learns it otherwise"
+)
+# What torchrun tells a process that is alone; it listens at any free port.
+_ALONE = {
+    "RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1",
+    "MASTER_PORT": "0",
+}  # fmt: skip
 
 
 class Ranks(NamedTuple):
@@ -130,6 +143,8 @@ def _strategy(request: Request, layout: ProcessLayout, said: Distributed) -> tup
             raise CannotPlan(_about_processes(request), message, _CURE_OF_TF_CONFIG)
         by = "which TF_CONFIG tells of all ranks; fit of Keras 3 refuses it, that of tf-keras does not"
         return "own", f"the script is parallel by itself: {own.name} ({own.place}), {by}"
+    if own and not application.distributed_training:
+        _check_told(request, own, layout)
     if own:
         _check_said(own, layout)
         return "mpi" if own.by == "mpi" else "own", f"the script is parallel by itself: {own.name} ({own.place})"
@@ -142,6 +157,34 @@ def _strategy(request: Request, layout: ProcessLayout, said: Distributed) -> tup
         "nothing in its source makes one training of many processes"
     )
     raise CannotPlan(_about_processes(request), message, _CURE)
+
+
+def alone_of(request: Request, layout: ProcessLayout) -> dict[str, str]:
+    """What one process of a training is told that would end without it, as torchrun tells it; empty for others."""
+    own = request.parallelism
+    is_alone = layout.processes == 1 and request.application.hpc is None
+    return dict(_ALONE) if is_alone and own is not None and own.needs_words else {}
+
+
+def _check_told(request: Request, own: Parallelism, layout: ProcessLayout) -> None:
+    """
+    Raises:
+        CannotPlan: its processes would not be what they take themselves for.
+    """
+    runs = request.application.script or request.application.name
+    if own.by == "spawn":
+        message = (
+            f"{runs} starts its processes itself: {own.name} ({own.place}), and each of {layout.processes} would start "
+            "all of them"
+        )
+        raise CannotPlan(_about_processes(request), message, _CURE_OF_SPAWN)
+    is_first = own.is_first or "local_rank" in dict(request.application.arguments)
+    if own.option and not (is_first and layout.processes_per_node == 1):
+        message = (
+            f"{runs} knows which process of its node it is by {own.option} alone, as torch.distributed.launch had it, "
+            "and a job says it by LOCAL_RANK: each would take itself for the same"
+        )
+        raise CannotPlan(_about_processes(request), message, _CURE_OF_OPTION)
 
 
 def _why_not_told(request: Request, layout: ProcessLayout) -> str:

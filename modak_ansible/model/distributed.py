@@ -105,9 +105,9 @@ class Distributed(Model):
 class Parallelism(Model):
     """What a script's source says of many processes."""
 
-    # ``mpi``, ``ranks`` where its processes find each other by the variables of torchrun or of the scheduler, or
-    # ``tf_config`` where they do by a variable that jobs do not set
-    by: Literal["ranks", "mpi", "tf_config"]
+    # ``mpi``, ``ranks`` where its processes find each other by the variables of torchrun or of the scheduler,
+    # ``tf_config`` where they do by a variable that jobs do not set, or ``spawn`` where it starts them itself
+    by: Literal["ranks", "mpi", "tf_config", "spawn"]
     name: str  # what it uses, such as ``torch.distributed.init_process_group``
     place: str  # the file below the script's folder, and the line
     nodes: int | None = None  # that it says there itself; None where it leaves them to the job
@@ -115,3 +115,7 @@ class Parallelism(Model):
     # what it shares files of its data out by between its processes, such as ``webdataset.split_by_node``, and its
     # place; empty where nothing does
     shares: str = ""
+    # by which alone each process learns its number on its node, and its place, such as ``--local_rank (train.py:9)``
+    option: str = ""
+    is_first: bool = False  # whether a process takes itself for the first of its node without that option
+    needs_words: bool = False  # whether one process, too, ends without being told that it is alone

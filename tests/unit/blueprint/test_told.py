@@ -1,0 +1,99 @@
+"""How a script's processes learn which of them each is, read in its source."""
+
+from __future__ import annotations
+
+import pytest
+
+from modak_ansible.model.application import SourceFile
+from modak_ansible.reading.blueprint.script.parallelism import parallelism_of
+
+BEGIN = "import os, torch.distributed as dist\n"
+SPAWN = BEGIN + "import torch.multiprocessing as mp\n"
+OPTION = (
+    BEGIN + "import argparse\np = argparse.ArgumentParser()\np.add_argument('--local_rank', type=int, default={})\n"
+    "args = p.parse_args()\ndist.init_process_group('nccl')\n"
+)
+USE = "torch.cuda.set_device(args.local_rank)\n"
+
+
+def found(folder, **texts):
+    for name, text in texts.items():
+        (folder / f"{name}.py").write_text(text)
+    return parallelism_of(folder, [SourceFile(path=f"{name}.py", size=1, sha256="") for name in texts])
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        (SPAWN + "dist.init_process_group('nccl', rank=rank, world_size=n)\nmp.spawn(work, nprocs=n)", "multiprocessing.spawn"),
+        (SPAWN + "os.environ['RANK'] = str(rank)\ndist.init_process_group()\nmp.start_processes(work)", "start_processes"),
+        (SPAWN + "dist.init_process_group('gloo', rank=rank, world_size=n)\nmp.Process(target=work)", "multiprocessing.Process"),
+        (BEGIN + "from multiprocessing import Process\ndist.init_process_group('gloo', rank=i, world_size=n)\nProcess()",
+         "multiprocessing.Process"),
+    ],
+)  # fmt: skip
+def test_a_script_that_starts_its_own_processes_is_seen(tmp_path, text, name):
+    seen = found(tmp_path, train=text)
+    assert seen.by == "spawn"
+    assert seen.name.endswith(name)
+    assert seen.place.startswith("train.py:")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        SPAWN + "rank = int(os.environ['RANK'])\ndist.init_process_group('nccl', rank=rank)\nmp.spawn(work)",
+        SPAWN + "node = os.environ.get('SLURM_PROCID')\ndist.init_process_group(rank=node)\nmp.spawn(work)",
+        SPAWN + "dist.init_process_group('nccl')\nmp.Process(target=write_logs)",
+    ],
+)
+def test_one_that_is_told_who_it_is_is_not_taken_for_it(tmp_path, text):
+    assert found(tmp_path, train=text).by == "ranks"
+
+
+def test_a_file_beside_it_counts_which_names_nothing_else(tmp_path):
+    text = SPAWN + "import place\ndist.init_process_group('nccl', rank=place.rank)\nmp.spawn(work)"
+    assert found(tmp_path, train=text, place="import os\nrank = os.environ['RANK']").by == "ranks"
+
+
+@pytest.mark.parametrize(
+    ("text", "option", "is_first"),
+    [
+        (OPTION.format(-1) + USE, "--local_rank (train.py:4)", False),
+        (OPTION.format(0) + USE, "--local_rank (train.py:4)", True),
+        (OPTION.format("int(os.environ['LOCAL_RANK'])") + USE, "", False),
+        (OPTION.format(0) + "args.local_rank = dist.get_rank() % 4\n" + USE, "", False),
+        (OPTION.format(0), "", False),  # which torch.distributed.launch wanted, and nothing uses
+        (OPTION.format(0) + "engine.local_rank", "", False),
+        (OPTION.format(0) + USE + "from accelerate import Accelerator\nAccelerator()", "", False),
+    ],
+)
+def test_a_number_that_comes_by_an_option_alone(tmp_path, text, option, is_first):
+    seen = found(tmp_path, train=text)
+    assert (seen.option, seen.is_first) == (option, is_first)
+
+
+@pytest.mark.parametrize(
+    ("text", "needs"),
+    [
+        ("dist.init_process_group('nccl')", True),
+        ("torch.cuda.set_device(int(os.environ['LOCAL_RANK']))\ndist.init_process_group('nccl')", True),
+        ("dist.init_process_group(rank=int(os.environ['RANK']), world_size=1, init_method='tcp://a:1')", True),
+        ("dist.init_process_group()\nlocal = int(os.environ.get('LOCAL_RANK', 0))", True),
+        ("if args.distributed:\n    dist.init_process_group()", True),
+        ("if 'RANK' in os.environ:\n    dist.init_process_group(rank=int(os.environ['RANK']))", False),
+        ("if int(os.environ.get('RANK', -1)) != -1:\n    dist.init_process_group()", False),
+        ("if os.getenv('WORLD_SIZE'):\n    dist.init_process_group()", False),
+        ("try:\n    rank = os.environ['RANK']\nexcept KeyError:\n    rank = 0\ndist.init_process_group()", False),
+        ("if dist.is_torchelastic_launched():\n    dist.init_process_group()", False),
+        ("dist.init_process_group('gloo', rank=0, world_size=1, init_method='tcp://a:1')", False),
+        ("os.environ['RANK'] = '0'\ndist.init_process_group(store=store, rank=0)", False),
+    ],
+)
+def test_whether_one_process_ends_without_being_told_that_it_is_alone(tmp_path, text, needs):
+    assert found(tmp_path, train=BEGIN + text).needs_words is needs
+
+
+def test_others_do_without_words(tmp_path):
+    assert not found(tmp_path, train="import lightning\nlightning.Trainer()").needs_words
+    assert not found(tmp_path, train="from accelerate import Accelerator\nAccelerator()").needs_words
