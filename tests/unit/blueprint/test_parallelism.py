@@ -85,7 +85,10 @@ def test_what_does_not_is_not_taken_for_it(tmp_path, text):
         ("import lightning as L\nL.Trainer(devices='auto', num_nodes=n, fast_dev_run=True)", (None, None)),
         ("from transformers import Trainer\nTrainer(devices=1)", (None, None)),
         # one that trains, and one that tests in one process, as Lightning advises
-        ("import lightning as L\nL.Trainer(num_nodes=2).fit(m)\nL.Trainer(devices=1, num_nodes=1).test(m)", (None, None)),
+        (
+            "import lightning as L\nL.Trainer(num_nodes=2).fit(m)\nL.Trainer(devices=1, num_nodes=1).test(m)",
+            (None, None),
+        ),
         ("import lightning as L\nL.Trainer(devices=2)\nL.Trainer(devices=2, num_nodes=1)", (None, 2)),
     ],
 )

@@ -65,6 +65,8 @@ def test_a_file_beside_it_counts_which_names_nothing_else(tmp_path):
         (OPTION.format(0) + "args.local_rank = dist.get_rank() % 4\n" + USE, "", False),
         (OPTION.format(0), "", False),  # which torch.distributed.launch wanted, and nothing uses
         (OPTION.format(0) + "engine.local_rank", "", False),
+        (OPTION.format(None) + "local = args.local_rank or dist.get_rank() % 4", "", False),
+        (OPTION.format(-1) + "local = dist.get_rank() if args.local_rank < 0 else args.local_rank", "", False),
         (OPTION.format(0) + USE + "from accelerate import Accelerator\nAccelerator()", "", False),
     ],
 )
@@ -80,6 +82,16 @@ def test_a_number_that_comes_by_an_option_alone(tmp_path, text, option, is_first
         ("torch.cuda.set_device(int(os.environ['LOCAL_RANK']))\ndist.init_process_group('nccl')", True),
         ("dist.init_process_group(rank=int(os.environ['RANK']), world_size=1, init_method='tcp://a:1')", True),
         ("dist.init_process_group()\nlocal = int(os.environ.get('LOCAL_RANK', 0))", True),
+        (
+            "dist.init_process_group(rank=int(os.getenv('RANK', '0')), world_size=int(os.getenv('WORLD_SIZE', '1')))",
+            True,
+        ),
+        ("os.environ['MASTER_ADDR'] = 'localhost'\ndist.init_process_group('gloo', rank=0, world_size=1)", False),
+        ("os.environ.setdefault('RANK', '0')\ndist.init_process_group('gloo')", False),
+        ("dist.init_process_group('gloo', 'tcp://localhost:1', rank=0, world_size=1)", False),
+        ("import deepspeed\ndeepspeed.initialize(args=args)", True),
+        ("dist.init_process_group()\nlocal = int(os.environ.get('LOCAL_RANK'))", True),
+        ("dist.init_process_group()\nlocal = os.environ.get('LOCAL_RANK')", False),
         ("if args.distributed:\n    dist.init_process_group()", True),
         ("if 'RANK' in os.environ:\n    dist.init_process_group(rank=int(os.environ['RANK']))", False),
         ("if int(os.environ.get('RANK', -1)) != -1:\n    dist.init_process_group()", False),

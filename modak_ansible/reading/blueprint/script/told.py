@@ -17,6 +17,8 @@ WORDS = re.compile(rb"RANK|WORLD_SIZE|local_rank|local-rank|SLURM_|PROCID|multip
 _ALONE = {"RANK": "0", "LOCAL_RANK": "0", "GROUP_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}
 _NUMBERS = re.compile(r"(LOCAL_|GROUP_|NODE_|OMPI_\w*|PMIX?_|MV2_\w*)?RANK|SLURM_(PROC|LOCAL|NODE)ID|MPI_LOCALRANKID")
 _GROUP = re.compile(r"torch\.distributed(\.\w+)*\.init_process_group")
+# What asks MPI where the environment says nothing.
+_DEEPSPEED = re.compile(r"deepspeed(\.comm)*\.(initialize|init_distributed)")
 # What starts processes by their numbers, and what starts any.
 _SPAWN = re.compile(r"torch\.multiprocessing(\.\w+)*\.(spawn|start_processes)")
 _PROCESS = re.compile(r"(torch\.)?multiprocessing(\.\w+)*\.Process")
@@ -37,7 +39,8 @@ def told_of(sources: Mapping[str, tuple[ast.Module, ScriptSource]]) -> Told:
     """How the processes of a script learn who they are, which makes a group of PyTorch's in one of its files."""
     trees = [tree for tree, _ in sources.values()]
     asked = {name for tree in trees for name in _asked(tree)}
-    groups = [call for _, source in sources.values() for name, call in source.calls() if _GROUP.fullmatch(name)]
+    calls = [each for _, source in sources.values() for each in source.calls()]
+    groups = [call for name, call in calls if _GROUP.fullmatch(name)]
     gives_numbers = bool(groups) and all(_gives_number(call) for call in groups)
     if not any(map(_NUMBERS.fullmatch, asked)):
         for pattern, is_sure in ((_SPAWN, True), (_PROCESS, gives_numbers)):
@@ -46,8 +49,11 @@ def told_of(sources: Mapping[str, tuple[ast.Module, ScriptSource]]) -> Told:
             if name and is_sure:
                 return Told(name, place)
     option, is_first = _option(sources) if "LOCAL_RANK" not in asked else ("", False)
+    has_set = {name for tree in trees for name in _set(tree)}
     needs_words = not any(map(_knows_that_it_is_alone, trees)) and (
-        any(map(_takes, trees)) or not all(map(_gives_number, groups))
+        any(map(_takes, trees))
+        or any(_looks_around(call, has_set) for call in groups)
+        or ("RANK" not in has_set and any(_DEEPSPEED.fullmatch(name) for name, _ in calls))
     )
     return Told(option=option, is_first=is_first, needs_words=needs_words)
 
@@ -63,20 +69,53 @@ def _gives_number(call: ast.Call) -> bool:
     return any(keyword.arg in ("rank", "store", None) for keyword in call.keywords)
 
 
+def _looks_around(call: ast.Call, has_set: set[str]) -> bool:
+    """Whether a group finds in the environment what nothing in the script puts there."""
+    given = {keyword.arg for keyword in call.keywords}
+    method = literal(call.args[1]) if len(call.args) > 1 else None
+    if {"store", "init_method", None} & given or method not in (None, "env://"):
+        return not _gives_number(call)
+    return ("MASTER_ADDR" if "rank" in given else "RANK") not in has_set
+
+
 def _asked(tree: ast.Module) -> Iterator[str]:
     """The texts of a file, but for the variables that it sets."""
-    assigned = [target for node in nodes_of(tree) if isinstance(node, ast.Assign) for target in node.targets]
-    set_here = {target.slice for target in assigned if isinstance(target, ast.Subscript)}
+    set_here = {target.slice for target in _assigned(tree) if isinstance(target, ast.Subscript)}
     for node in nodes_of(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in set_here:
             yield node.value
 
 
+def _set(tree: ast.Module) -> Iterator[str]:
+    """The variables that a file sets, and whatever else has a name in brackets or by default."""
+    calls = (node for node in nodes_of(tree) if isinstance(node, ast.Call) and node.args)
+    names = [node.args[0] for node in calls if last_name(node.func) in ("setdefault", "putenv")]
+    names += [target.slice for target in _assigned(tree) if isinstance(target, ast.Subscript)]
+    yield from (name for each in names if isinstance(name := literal(each), str))
+
+
+def _assigned(tree: ast.Module) -> Iterator[ast.expr]:
+    return (target for node in nodes_of(tree) if isinstance(node, ast.Assign) for target in node.targets)
+
+
 def _takes(tree: ast.Module) -> bool:
     """Whether a variable of torchrun's is taken as if it were certain to be there."""
-    assigned = {target for node in nodes_of(tree) if isinstance(node, ast.Assign) for target in node.targets}
+    assigned = set(_assigned(tree))
     found = (node for node in nodes_of(tree) if isinstance(node, ast.Subscript) and node not in assigned)
-    return any(last_name(node.value) == "environ" and literal(node.slice) in _ALONE for node in found)
+    taken = any(last_name(node.value) == "environ" and literal(node.slice) in _ALONE for node in found)
+    return taken or bool(_made_numbers(tree))
+
+
+def _made_numbers(tree: ast.Module) -> set[ast.Call]:
+    """What is asked for by ``get`` alone, and made a number at once, which fails where it is not there."""
+    calls = (node for node in nodes_of(tree) if isinstance(node, ast.Call) and last_name(node.func) == "int")
+    asking = (call.args[0] for call in calls if call.args)
+    return {each for each in asking if isinstance(each, ast.Call) and _asks(each) in _ALONE and len(each.args) == 1}
+
+
+def _asks(call: ast.Call) -> str:
+    """The variable that ``os.environ.get`` or ``os.getenv`` is called for; empty for another call."""
+    return str(literal(call.args[0])) if last_name(call.func) in ("get", "getenv", "pop") and call.args else ""
 
 
 def _knows_that_it_is_alone(tree: ast.Module) -> bool:
@@ -84,13 +123,13 @@ def _knows_that_it_is_alone(tree: ast.Module) -> bool:
 
     One that takes what one process would be told where nothing is said looks at nothing.
     """
+    certain = _made_numbers(tree)
     for node in nodes_of(tree):
         if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn):
             looks = literal(node.left) in _ALONE
-        elif isinstance(node, ast.Call) and last_name(node.func) in ("get", "getenv", "pop") and node.args:
-            name = literal(node.args[0])
+        elif isinstance(node, ast.Call) and (name := _asks(node)) in _ALONE:
             default = str(literal(node.args[1])) if len(node.args) > 1 else ""
-            looks = name in _ALONE and default != _ALONE[name]
+            looks = node not in certain and default != _ALONE[name]
         elif isinstance(node, ast.Try):
             looks = any(_takes(ast.Module([each], [])) for each in node.body)
         else:
@@ -101,15 +140,21 @@ def _knows_that_it_is_alone(tree: ast.Module) -> bool:
 
 
 def _option(sources: Mapping[str, tuple[ast.Module, ScriptSource]]) -> tuple[str, bool]:
-    """The option by which torch.distributed.launch told a process its number, if the script goes by that alone."""
-    holders = {name for tree, _ in sources.values() for name in _parsed(tree)}
+    """The option by which torch.distributed.launch told a process its number, if the script goes by that alone.
+
+    One that takes something else in its place (``args.local_rank or rank % 4``) may do without.
+    """
+    trees = [tree for tree, _ in sources.values()]
+    choices = [node for tree in trees for node in nodes_of(tree) if isinstance(node, ast.BoolOp | ast.IfExp)]
+    chosen = {inner for node in choices for inner in nodes_of(node)}
+    holders = {name for tree in trees for name in _parsed(tree)}
     used = [
         node
-        for tree, _ in sources.values()
+        for tree in trees
         for node in nodes_of(tree)
         if isinstance(node, ast.Attribute) and node.attr == _OPTION and last_name(node.value) in holders
     ]
-    if not used or not all(isinstance(node.ctx, ast.Load) for node in used):
+    if not used or chosen & set(used) or not all(isinstance(node.ctx, ast.Load) for node in used):
         return "", False
     for path, (tree, source) in sources.items():
         for option in source.options:
@@ -121,9 +166,8 @@ def _option(sources: Mapping[str, tuple[ast.Module, ScriptSource]]) -> tuple[str
 def _parsed(tree: ast.Module) -> Iterator[str]:
     """The variables that hold what a parser has made of the command line."""
     for node in nodes_of(tree):
-        call = node.value if isinstance(node, ast.Assign) else None
-        if isinstance(call, ast.Call) and last_name(call.func) in ("parse_args", "parse_known_args"):
-            for target in node.targets:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+            for target in node.targets if last_name(node.value.func) in ("parse_args", "parse_known_args") else ():
                 yield last_name(target.elts[0] if isinstance(target, ast.Tuple) and target.elts else target)
 
 

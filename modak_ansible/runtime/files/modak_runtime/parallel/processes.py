@@ -154,8 +154,10 @@ class Ranks:
         self._seed = self.torch.initial_seed()
 
     def shares_batches(self):
-        """Takes that a loader's batches are shared out; ranks that are given none of any loader go on drawing alike, lest
-        each make batches of its own."""
+        """Takes that a loader's batches are shared out.
+
+        Ranks without such a loader go on drawing alike, lest each make batches of its own.
+        """
         if not self._is_apart:
             self._is_apart, self._common = True, self.from_first(streams(self.torch))
             self.draws_apart()
