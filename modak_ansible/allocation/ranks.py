@@ -15,6 +15,7 @@ from modak_ansible.model.measured.need import format_peak, peak_of
 from modak_ansible.model.process_layout import ProcessLayout
 from modak_ansible.model.quantities import format_size
 from modak_ansible.model.request import Request
+from modak_ansible.model.target import Scheduler
 
 # Frameworks whose scripts modak_runtime.prepare makes data parallel.
 _PREPARED = ("pytorch",)
@@ -83,6 +84,7 @@ def ranks_of(request: Request, layout: ProcessLayout) -> Ranks | None:
         CannotPlan: nothing makes one training of them, or what is asked for cannot.
     """
     if layout.processes == 1 or request.application.hpc is not None:
+        _check_alone(request, layout)
         return None
     said = request.application.distributed or Distributed()
     strategy, reason = _strategy(request, layout, said)
@@ -243,6 +245,18 @@ def _version(request: Request) -> str:
     """Of PyTorch, as far as the request tells."""
     seen = request.image.seen if request.image else None
     return seen.frameworks.get("pytorch", "") if seen else request.application.version
+
+
+def _check_alone(request: Request, layout: ProcessLayout) -> None:
+    """
+    Raises:
+        CannotPlan: one process would wait for nodes that nobody starts; or under Slurm, whose tasks Lightning counts, end.
+    """
+    own, said = request.parallelism, request.application.distributed or Distributed()
+    if own is None or request.application.hpc is not None or said.strategy == "none":
+        return
+    starts_more = request.target.scheduler is not Scheduler.SLURM
+    _check_said(own.model_copy(update={"processes_per_node": None}) if starts_more else own, layout)
 
 
 def _check_said(own: Parallelism, layout: ProcessLayout) -> None:

@@ -159,6 +159,24 @@ def test_one_process_is_told_that_it_is_alone_where_it_would_end_otherwise():
         assert not told or (told["RANK"], told["WORLD_SIZE"], told["MASTER_ADDR"]) == ("0", "1", "127.0.0.1")
 
 
+@pytest.mark.parametrize(
+    ("numbers", "scheduler", "said"),
+    [
+        ({"nodes": 2}, "slurm", "says 2 for its nodes, and the job has 1"),
+        ({"nodes": 2}, "none", "says 2 for its nodes"),  # it would wait for the second
+        ({"processes_per_node": 4}, "slurm", "says 4 for its processes on a node, and the job has 1"),
+        ({"processes_per_node": 4}, "none", ""),  # it starts the others itself
+        ({"nodes": 1, "processes_per_node": -1}, "slurm", ""),
+    ],
+)
+def test_one_process_is_what_the_source_says(numbers, scheduler, said):
+    asked = request(parallelism=OWN.model_copy(update=numbers), nodes=1, scheduler=scheduler)
+    problems = resource_problems(asked)
+    assert [said in each.message for each in problems] == [True] * bool(said)
+    unrelated = request(parallelism=asked.parallelism, nodes=1, distributed={"strategy": "none"})
+    assert resource_problems(unrelated) == []
+
+
 def test_lsf_starts_ranks_on_several_nodes_but_none_of_mpis():
     assert resource_problems(request(parallelism=OWN, scheduler="lsf")) == []
     assert "need a launcher" in resource_problems(request(parallelism=MPI, scheduler="lsf"))[0].message
