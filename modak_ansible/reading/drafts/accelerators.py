@@ -43,6 +43,9 @@ def ask_for(draft: Draft, target: Target, count: int | None) -> None:
     if not target.accelerator.vendor:
         words = f"{draft.target or target.name} does not say who makes its accelerators"
         draft.notes.append(f"{words}, by which a container reaches them: accelerator: {{ vendor: nvidia }}, or amd")
+    if draft.parallel and draft.parallel.by == "ranks" and draft.processes_per_node < count:
+        words = f"{draft.parallel.place} has {draft.parallel.name}, by which each process takes one of the {count}"
+        draft.notes.append(f"{words}: --processes-per-node {count} has it take all")
     builds = _builds(draft, target)
     if builds and all(each.untried for each in builds):  # which are taken where they are asked for by name
         draft.entry = builds[0].name

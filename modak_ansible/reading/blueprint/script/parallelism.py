@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -51,7 +51,11 @@ _TOLD = re.compile(_WORDS.pattern + b"|" + WORDS.pattern)
 
 def parallelism_of(folder: Path, code: Iterable[SourceFile]) -> Parallelism | None:
     """What one of a script's files uses for it; MPI where several things are used, for it is started otherwise."""
-    paths = [each.path for each in code if each.path.endswith(".py")]
+    return parallelism_in(folder, [each.path for each in code if each.path.endswith(".py")])
+
+
+def parallelism_in(folder: Path, paths: Sequence[str]) -> Parallelism | None:
+    """As :func:`parallelism_of`, of files of Python by their paths below a folder."""
     sources = {path: source for path in paths if (source := _read(folder / path))}
     found = [
         Parallelism(by=by, name=name, place=place).model_copy(update=_said(sources[place.partition(":")[0]], name))
