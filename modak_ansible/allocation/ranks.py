@@ -33,10 +33,6 @@ _CURE_OF_SPAWN = (
     "ask for one process, with the cores and accelerators of all; or let the script be started as torchrun does it, by "
     "RANK, LOCAL_RANK and WORLD_SIZE; or say distributed_training: true where it takes part in several nodes by itself"
 )
-_CURE_OF_OPTION = (
-    'let the option have the default int(os.environ.get("LOCAL_RANK", 0)); or say distributed_training: true where the '
-    "script learns it otherwise"
-)
 # What torchrun tells a process that is alone; it listens at any free port.
 _ALONE = {
     "RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1",
@@ -140,6 +136,10 @@ def _strategy(request: Request, layout: ProcessLayout, said: Distributed) -> tup
     if own and own.by == "tf_config":
         if application.distributed_training:
             return "own", "the script is said to be parallel by itself"
+        if own.option:
+            message = f"{runs} sets TF_CONFIG itself ({own.option}), in each of {layout.processes} processes alike"
+            hint = "leave that out, and each has the job's own; or say distributed_training: true where they differ"
+            raise CannotPlan(_about_processes(request), message, hint)
         if why := _why_not_told(request, layout):
             message = f"{own.name} ({own.place}) learns of its processes from TF_CONFIG, which is not set: {why}"
             raise CannotPlan(_about_processes(request), message, _CURE_OF_TF_CONFIG)
@@ -180,13 +180,19 @@ def _check_told(request: Request, own: Parallelism, layout: ProcessLayout) -> No
             "all of them"
         )
         raise CannotPlan(_about_processes(request), message, _CURE_OF_SPAWN)
-    is_first = own.is_first or "local_rank" in dict(request.application.arguments)
+    is_local = "local" in own.option.partition(" ")[0]
+    is_first = is_local and (own.is_first or "local_rank" in dict(request.application.arguments))
     if own.option and not (is_first and layout.processes_per_node == 1):
+        variable = "LOCAL_RANK" if is_local else "RANK"
         message = (
-            f"{runs} knows which process of its node it is by {own.option} alone, as torch.distributed.launch had it, "
-            "and a job says it by LOCAL_RANK: each would take itself for the same"
+            f"{runs} learns which of its processes each is by {own.option} alone, and a job says it by {variable}: each "
+            "would take itself for the same"
         )
-        raise CannotPlan(_about_processes(request), message, _CURE_OF_OPTION)
+        hint = (
+            f'let the option have the default int(os.environ.get("{variable}", 0)); or say distributed_training: true '
+            "where the script learns it otherwise"
+        )
+        raise CannotPlan(_about_processes(request), message, hint)
 
 
 def _why_not_told(request: Request, layout: ProcessLayout) -> str:

@@ -115,7 +115,8 @@ class Parallelism(Model):
     # what it shares files of its data out by between its processes, such as ``webdataset.split_by_node``, and its
     # place; empty where nothing does
     shares: str = ""
-    # by which alone each process learns its number on its node, and its place, such as ``--local_rank (train.py:9)``
+    # by which alone each process learns its number, and its place, such as ``--local_rank (train.py:9)``; with
+    # TF_CONFIG the place where the script itself sets that, in all processes alike
     option: str = ""
     is_first: bool = False  # whether a process takes itself for the first of its node without that option
     needs_words: bool = False  # whether one process, too, ends without being told that it is alone

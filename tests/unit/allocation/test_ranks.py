@@ -70,6 +70,10 @@ def ranks(asked):
         (request(parallelism=FIRST), "own", "by itself"),  # each is the first of its node
         (request(parallelism=BY_OPTION, arguments=(("local_rank", "0"),)), "own", "by itself"),
         (request(parallelism=TF_CONFIG, distributed_training=True), "own", "is said to be"),
+        (
+            request(parallelism=TF_CONFIG.model_copy(update={"option": "train.py:5"}), distributed_training=True),
+            "own", "is said to be",
+        ),
         (request(parallelism=TF_CONFIG), "own", "(train.py:2), which TF_CONFIG tells of all ranks"),
         (request(distributed={"strategy": "none"}), "none", "none knows of the others"),
         (request(distributed={"strategy": "mpi"}), "mpi", "asked for"),
@@ -111,7 +115,15 @@ def test_what_makes_them_one(asked, strategy, reason):
         (request(parallelism=TF_CONFIG, hosts=("two",)), "resources.nodes", "a folder that all nodes see"),
         (request(parallelism=SPAWN), "resources.nodes", "train.py starts its processes itself: torch.multiprocessing.spawn"),
         (request(parallelism=SPAWN, nodes=1, each=4), "resources.processes_per_node", "each of 4 would start all of them"),
-        (request(parallelism=BY_OPTION), "resources.nodes", "by --local_rank (train.py:7) alone"),
+        (request(parallelism=BY_OPTION), "resources.nodes", "by --local_rank (train.py:7) alone, and a job says it by LOCAL_RANK"),
+        (
+            request(parallelism=FIRST.model_copy(update={"option": "--rank (train.py:7)"})),
+            "resources.nodes", "by --rank (train.py:7) alone, and a job says it by RANK",
+        ),
+        (
+            request(parallelism=TF_CONFIG.model_copy(update={"option": "train.py:5"})),
+            "resources.nodes", "train.py sets TF_CONFIG itself (train.py:5), in each of 2 processes alike",
+        ),
         (request(parallelism=FIRST, nodes=1, each=2), "resources.processes_per_node", "take itself for the same"),
         (request(parallelism=OWN, scheduler="torque"), "resources", "need a launcher"),
         (request(parallelism=MPI, scheduler="torque", nodes=1, each=2), "resources", "need a launcher"),

@@ -45,6 +45,7 @@ def test_a_script_that_starts_its_own_processes_is_seen(tmp_path, text, name):
         SPAWN + "rank = int(os.environ['RANK'])\ndist.init_process_group('nccl', rank=rank)\nmp.spawn(work)",
         SPAWN + "node = os.environ.get('SLURM_PROCID')\ndist.init_process_group(rank=node)\nmp.spawn(work)",
         SPAWN + "dist.init_process_group('nccl')\nmp.Process(target=write_logs)",
+        SPAWN + "import socket\nnode = nodes.index(socket.gethostname())\ndist.init_process_group(rank=node)\nmp.spawn(work)",
     ],
 )
 def test_one_that_is_told_who_it_is_is_not_taken_for_it(tmp_path, text):
@@ -73,6 +74,43 @@ def test_a_file_beside_it_counts_which_names_nothing_else(tmp_path):
 def test_a_number_that_comes_by_an_option_alone(tmp_path, text, option, is_first):
     seen = found(tmp_path, train=text)
     assert (seen.option, seen.is_first) == (option, is_first)
+
+
+RANK = OPTION.replace("local_rank", "rank").replace("'nccl'", "'gloo', init_method='tcp://a:1', rank=args.rank")
+
+
+@pytest.mark.parametrize(
+    ("text", "option"),
+    [
+        (RANK.format(0), "--rank (train.py:4)"),
+        (RANK.format("int(os.environ['RANK'])"), ""),
+        (RANK.format(0) + "if args.url == 'env://':\n    args.rank = int(os.environ['RANK'])\n", ""),
+        (RANK.format(0) + "args.rank = ranks[platform.node()]", ""),
+        (RANK.format(0) + "import socket\nargs.world_size = worlds[socket.gethostname()]", ""),
+    ],
+)
+def test_a_rank_that_comes_by_an_option_alone(tmp_path, text, option):
+    seen = found(tmp_path, train=text)
+    assert (seen.option, seen.is_first) == (option, False)
+
+
+WORKERS = "import json, os\nimport tensorflow as tf\n{}\ntf.distribute.MultiWorkerMirroredStrategy()\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("os.environ['TF_CONFIG'] = json.dumps({'task': {'index': 0}})", "train.py:3"),
+        ("os.environ['TF_CONFIG'] = json.dumps({'task': {'index': args.index}})", "train.py:3"),  # the same in all
+        ("os.environ['TF_CONFIG'] = json.dumps({'task': {'index': int(os.environ['RANK'])}})", ""),
+        ("if 'TF_CONFIG' not in os.environ:\n    os.environ['TF_CONFIG'] = json.dumps({})", ""),
+        ("import socket\nos.environ['TF_CONFIG'] = config[socket.gethostname()]", ""),
+        ("", ""),
+    ],
+)
+def test_workers_of_tensorflow_that_are_told_the_same(tmp_path, text, place):
+    seen = found(tmp_path, train=WORKERS.format(text))
+    assert (seen.by, seen.option) == ("tf_config", place)
 
 
 @pytest.mark.parametrize(

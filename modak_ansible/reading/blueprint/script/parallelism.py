@@ -12,7 +12,7 @@ from modak_ansible.model.application import SourceFile
 from modak_ansible.model.distributed import Parallelism
 from modak_ansible.reading.blueprint.script.source import ScriptSource, source_of
 from modak_ansible.reading.blueprint.script.syntax import syntax_of
-from modak_ansible.reading.blueprint.script.told import WORDS, told_of
+from modak_ansible.reading.blueprint.script.told import WORDS, sets_tf_config, told_of
 
 # Full names of what runs the loop of a training, or places its parts, whatever machine it is on.
 TRAINERS = (
@@ -66,14 +66,19 @@ def parallelism_in(folder: Path, paths: Sequence[str]) -> Parallelism | None:
     if not found:
         return None
     is_plain = all(each.by == "ranks" and _PLAIN.fullmatch(each.name) for each in found)
-    told = _told(folder, paths) if is_plain else {}
+    if not (is_plain or found[0].by == "tf_config"):
+        return found[0].model_copy(update={"shares": shares})
+    told = _told(folder, paths, found[0])
     return found[0].model_copy(update={"shares": shares, **told})
 
 
-def _told(folder: Path, paths: Iterable[str]) -> dict[str, object]:
+def _told(folder: Path, paths: Iterable[str], found: Parallelism) -> dict[str, object]:
     """How its processes learn which of them each is."""
     trees = {path: tree for path in paths if (tree := syntax_of(folder / path, _TOLD))}
-    told = told_of({path: (tree, source) for path, tree in trees.items() if (source := _source(tree))})
+    read = {path: (tree, source) for path, tree in trees.items() if (source := _source(tree))}
+    if found.by == "tf_config":
+        return {"option": sets_tf_config(read)}
+    told = told_of(read)
     if told.spawns:
         return {"by": "spawn", "name": told.spawns, "place": told.spawns_at}
     return {"option": told.option, "is_first": told.is_first, "needs_words": told.needs_words}

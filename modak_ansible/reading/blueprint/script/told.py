@@ -5,24 +5,28 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from modak_ansible.reading.blueprint.script.option import literal
 from modak_ansible.reading.blueprint.script.source import ScriptSource
 from modak_ansible.reading.blueprint.script.syntax import last_name, nodes_of
 
 # What may stand in a file that says something of it.
-WORDS = re.compile(rb"RANK|WORLD_SIZE|local_rank|local-rank|SLURM_|PROCID|multiprocessing|parse_\w*args")
+WORDS = re.compile(rb"RANK|WORLD_SIZE|local_rank|local-rank|SLURM_|PROCID|multiprocessing|parse_\w*args|TF_CONFIG|host|uname|node")
 # What torchrun and others say to a process, and what one that is alone would be told.
 _ALONE = {"RANK": "0", "LOCAL_RANK": "0", "GROUP_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}
 _NUMBERS = re.compile(r"(LOCAL_|GROUP_|NODE_|OMPI_\w*|PMIX?_|MV2_\w*)?RANK|SLURM_(PROC|LOCAL|NODE)ID|MPI_LOCALRANKID")
 _GROUP = re.compile(r"torch\.distributed(\.\w+)*\.init_process_group")
 # What asks MPI where the environment says nothing.
 _DEEPSPEED = re.compile(r"deepspeed(\.comm)*\.(initialize|init_distributed)")
+# By which a process may know itself in another way.
+_HOST = re.compile(r"socket\.(gethostname|getfqdn)|platform\.node|os\.uname")
 # What starts processes by their numbers, and what starts any.
 _SPAWN = re.compile(r"torch\.multiprocessing(\.\w+)*\.(spawn|start_processes)")
 _PROCESS = re.compile(r"(torch\.)?multiprocessing(\.\w+)*\.Process")
-_OPTION = "local_rank"
+_LOCAL_RANK = "local_rank"  # of torch.distributed.launch
+_TF_CONFIG = "TF_CONFIG"
+Sources: TypeAlias = Mapping[str, tuple[ast.Module, ScriptSource]]  # by the paths of the files
 
 
 class Told(NamedTuple):
@@ -30,25 +34,24 @@ class Told(NamedTuple):
 
     spawns: str = ""  # what starts its processes in itself; empty where others do
     spawns_at: str = ""  # its place
-    option: str = ""  # by which alone each learns its number on its node, and its place; empty where there is none
-    is_first: bool = False  # whether it takes itself for the first without that option
+    option: str = ""  # by which alone each learns its number, and its place; empty where there is none
+    is_first: bool = False  # whether it takes itself for the first of its node without that option
     needs_words: bool = False  # whether one process, too, ends without being told that it is alone
 
 
-def told_of(sources: Mapping[str, tuple[ast.Module, ScriptSource]]) -> Told:
+def told_of(sources: Sources) -> Told:
     """How the processes of a script learn who they are, which makes a group of PyTorch's in one of its files."""
     trees = [tree for tree, _ in sources.values()]
-    asked = {name for tree in trees for name in _asked(tree)}
     calls = [each for _, source in sources.values() for each in source.calls()]
     groups = [call for name, call in calls if _GROUP.fullmatch(name)]
     gives_numbers = bool(groups) and all(_gives_number(call) for call in groups)
-    if not any(map(_NUMBERS.fullmatch, asked)):
-        for pattern, is_sure in ((_SPAWN, True), (_PROCESS, gives_numbers)):
-            used = (each for path, (_, source) in sources.items() for each in _places(path, source, pattern))
-            name, place = next(used, ("", ""))
-            if name and is_sure:
-                return Told(name, place)
-    option, is_first = _option(sources) if "LOCAL_RANK" not in asked else ("", False)
+    looks = _looks(sources)
+    for pattern, is_sure in ((_SPAWN, not looks), (_PROCESS, not looks and gives_numbers)):
+        used = (each for path, (_, source) in sources.items() for each in _places(path, source, pattern))
+        name, place = next(used, ("", ""))
+        if name and is_sure:
+            return Told(name, place)
+    option, is_first = _local_option(sources, groups, looks=looks)
     has_set = {name for tree in trees for name in _set(tree)}
     needs_words = not any(map(_knows_that_it_is_alone, trees)) and (
         any(map(_takes, trees))
@@ -56,6 +59,25 @@ def told_of(sources: Mapping[str, tuple[ast.Module, ScriptSource]]) -> Told:
         or ("RANK" not in has_set and any(_DEEPSPEED.fullmatch(name) for name, _ in calls))
     )
     return Told(option=option, is_first=is_first, needs_words=needs_words)
+
+
+def sets_tf_config(sources: Sources) -> str:
+    """Where a script sets TF_CONFIG without a look at what would tell its processes apart; empty where it does not."""
+    asked = {name for tree, _ in sources.values() for name in _asked(tree)}
+    if _TF_CONFIG in asked or _looks(sources):
+        return ""
+    for path, (tree, _) in sources.items():
+        for target in _assigned(tree):
+            if isinstance(target, ast.Subscript) and literal(target.slice) == _TF_CONFIG:
+                return f"{path}:{target.lineno}"
+    return ""
+
+
+def _looks(sources: Sources) -> bool:
+    """Whether a script looks at what tells its processes apart: a variable of whoever starts them, or the host."""
+    if any(_NUMBERS.fullmatch(name) for tree, _ in sources.values() for name in _asked(tree)):
+        return True
+    return any(_HOST.fullmatch(name) for _, source in sources.values() for name in source.used)
 
 
 def _places(path: str, source: ScriptSource, pattern: re.Pattern[str]) -> Iterator[tuple[str, str]]:
@@ -139,26 +161,40 @@ def _knows_that_it_is_alone(tree: ast.Module) -> bool:
     return False
 
 
-def _option(sources: Mapping[str, tuple[ast.Module, ScriptSource]]) -> tuple[str, bool]:
-    """The option by which torch.distributed.launch told a process its number, if the script goes by that alone.
+def _local_option(sources: Sources, groups: list[ast.Call], *, looks: bool) -> tuple[str, bool]:
+    """The option by which alone a process learns its number, and whether it is the first of its node without it.
 
-    One that takes something else in its place (``args.local_rank or rank % 4``) may do without.
+    Those of torch.distributed.launch had ``--local_rank``, and others a ``--rank`` that each was started with.
+    """
+    names = {keyword.value.attr for call in groups for keyword in call.keywords
+             if keyword.arg == "rank" and isinstance(keyword.value, ast.Attribute)}  # fmt: skip
+    for name in sorted(names) if not looks else ():
+        if (found := _option(sources, name))[0]:
+            return found[0], False
+    asked = {name for tree, _ in sources.values() for name in _asked(tree)}
+    return _option(sources, _LOCAL_RANK) if "LOCAL_RANK" not in asked else ("", False)
+
+
+def _option(sources: Sources, name: str) -> tuple[str, bool]:
+    """An option that a script goes by, with its place, and whether it is 0 by default.
+
+    One that takes something else in its place (``args.local_rank or rank % 4``), or sets it, may do without.
     """
     trees = [tree for tree, _ in sources.values()]
     choices = [node for tree in trees for node in nodes_of(tree) if isinstance(node, ast.BoolOp | ast.IfExp)]
     chosen = {inner for node in choices for inner in nodes_of(node)}
-    holders = {name for tree in trees for name in _parsed(tree)}
+    holders = {holder for tree in trees for holder in _parsed(tree)}
     used = [
         node
         for tree in trees
         for node in nodes_of(tree)
-        if isinstance(node, ast.Attribute) and node.attr == _OPTION and last_name(node.value) in holders
+        if isinstance(node, ast.Attribute) and node.attr == name and last_name(node.value) in holders
     ]
     if not used or chosen & set(used) or not all(isinstance(node.ctx, ast.Load) for node in used):
         return "", False
     for path, (tree, source) in sources.items():
         for option in source.options:
-            if _OPTION in option.plain_names:
+            if name in option.plain_names:
                 return f"{option.names[0]} ({path}:{_line_of(tree, option.names[0])})", str(option.default) == "0"
     return "", False
 
