@@ -86,13 +86,16 @@ class Ranks:
     def __init__(self):
         self.samples, self.part, self.trains = SimpleNamespace(number=1, size=2), (1, 2), True
         self.in_common, self.meet, self.shares_batches = contextlib.nullcontext, lambda: None, lambda: None
+        self.said = []
+        self.rank = SimpleNamespace(say=self.said.append)
 
     def is_training(self):
         return self.trains
 
 
-def shared(kind=Loader):
+def shared(kind=Loader, many=2):
     ranks, loader = Ranks(), kind()
+    ranks.samples.size = many
     shares.share(TORCH, ranks, loader)
     return ranks, loader
 
@@ -133,3 +136,17 @@ def test_a_loop_that_is_left_leaves_nothing_behind():
         assert left() is None  # with the processes that read for it
     finally:
         gc.enable()
+
+
+def test_batches_of_fewer_samples_than_ranks_are_told_once_of_a_loader_that_trains():
+    ranks, loader = shared(many=3)
+    ranks.trains = False
+    list(loader)
+    assert ranks.said == []
+    ranks.trains = True
+    assert list(loader) == [[1], [3], [5], [6]]
+    list(loader)
+    assert ranks.said == ["a loader's batches have 2 samples for 3 ranks, some of which compute what counts for nothing"]
+    ranks, loader = shared()
+    list(loader)
+    assert ranks.said == []

@@ -303,7 +303,10 @@ class Ranks:
                 each.way.load(*self._kept_sums.pop(0))
 
     def _compare(self, models, loaders):
-        """Ends the process where ranks were given different things."""
+        """Ends the process where ranks were given different things, or what has no size yet."""
+        unsized = self.torch.nn.parameter.UninitializedTensorMixin
+        if any(isinstance(each, unsized) for model in models for each in model.parameters()):
+            self.rank.end("a layer learns its size from its first batch: call the model with one before prepare")
         shapes = repr([[(name, tuple(each.shape)) for name, each in model.named_parameters()] for model in models])
         mine = [hashlib.sha256(shapes.encode()).hexdigest()[:8], [length_of(loader) for loader in loaders]]
         everyone = self.gathered(mine)

@@ -12,13 +12,16 @@ import weakref
 def share(torch, ranks, loader):
     """Lets a loader give this rank its part; one that the script shares out itself stays as it is."""
     data = torch.utils.data
+    ranks.shares_batches()
     if is_shared(torch, loader):
         ranks.rank.say("a loader has a DistributedSampler: it is left to the script")
         return
     is_stream = isinstance(loader.dataset, data.IterableDataset)
-    ranks.shares_batches()
-    kept = loader.__dict__
-    kept["_modak_ranks"], kept["_modak_turn"] = ranks, _Turn(False)
+    kept, many = loader.__dict__, ranks.samples.size
+    kept["_modak_ranks"], kept["_modak_turn"], kept["_modak_words"] = ranks, _Turn(False), ""
+    if 0 < (loader.batch_size or 0) < many:
+        words = "a loader's batches have %d samples for %d ranks, some of which compute what counts for nothing"
+        kept["_modak_words"] = words % (loader.batch_size, many)
     if is_stream:
         kept["_modak_way"] = "stream" if loader.batch_size is not None else "slices"
     else:
@@ -67,6 +70,9 @@ def _shared_class(base):
             turn = self._modak_turn = _Turn(ranks.is_training())
             if not turn.shares:
                 ranks.meet()
+            elif self._modak_words:  # of a loader that trains, and once
+                ranks.rank.say(self._modak_words)
+                self._modak_words = ""
             if isinstance(self.collate_fn, _Part):
                 self.collate_fn = self.collate_fn.for_loop(turn.shares)
             with ranks.in_common():
