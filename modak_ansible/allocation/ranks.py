@@ -185,8 +185,8 @@ def _check_told(request: Request, own: Parallelism, layout: ProcessLayout) -> No
     if own.option and not (is_first and layout.processes_per_node == 1):
         variable = "LOCAL_RANK" if is_local else "RANK"
         message = (
-            f"{runs} learns which of its processes each is by {own.option} alone, and a job says it by {variable}: each "
-            "would take itself for the same"
+            f"{runs} learns which of its processes each is by {own.option} alone, and a job says it by {variable}: "
+            "each would take itself for the same"
         )
         hint = (
             f'let the option have the default int(os.environ.get("{variable}", 0)); or say distributed_training: true '
@@ -256,7 +256,7 @@ def _version(request: Request) -> str:
 def _check_alone(request: Request, layout: ProcessLayout) -> None:
     """
     Raises:
-        CannotPlan: one process would wait for nodes that nobody starts; or under Slurm, whose tasks Lightning counts, end.
+        CannotPlan: it would wait for nodes that nobody starts; or end, as Lightning counts the tasks of Slurm.
     """
     own, said = request.parallelism, request.application.distributed or Distributed()
     if own is None or request.application.hpc is not None or said.strategy == "none":

@@ -12,7 +12,9 @@ from modak_ansible.reading.blueprint.script.source import ScriptSource
 from modak_ansible.reading.blueprint.script.syntax import last_name, nodes_of
 
 # What may stand in a file that says something of it.
-WORDS = re.compile(rb"RANK|WORLD_SIZE|local_rank|local-rank|SLURM_|PROCID|multiprocessing|parse_\w*args|TF_CONFIG|host|uname|node")
+WORDS = re.compile(
+    rb"RANK|WORLD_SIZE|local[-_]rank|SLURM_|multiprocessing|parse_\w*args|TF_CONFIG|gethostname|getfqdn|uname|platform"
+)
 # What torchrun and others say to a process, and what one that is alone would be told.
 _ALONE = {"RANK": "0", "LOCAL_RANK": "0", "GROUP_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}
 _NUMBERS = re.compile(r"(LOCAL_|GROUP_|NODE_|OMPI_\w*|PMIX?_|MV2_\w*)?RANK|SLURM_(PROC|LOCAL|NODE)ID|MPI_LOCALRANKID")
