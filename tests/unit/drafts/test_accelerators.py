@@ -83,6 +83,7 @@ def test_it_is_asked_and_none_is_an_answer(at, said, monkeypatch):
         (RANKS, ("--accelerators", "4", "--processes-per-node", "4"), False),
         (RANKS, ("--accelerators", "1"), False),
         (USES, ("--accelerators", "4"), False),
+        (f"{USES}from transformers import Trainer\nTrainer()\n", ("--accelerators", "4"), False),
         (f"{USES}import torch.multiprocessing as mp, torch.distributed as dist\nmp.spawn(work)\n"
          "dist.init_process_group(rank=rank)\n", ("--accelerators", "4"), False),
     ],
@@ -90,7 +91,7 @@ def test_it_is_asked_and_none_is_an_answer(at, said, monkeypatch):
 def test_ranks_of_a_script_take_one_each_which_is_told_where_there_are_fewer(at, text, words, is_told):
     done = at(text, HAS, "--yes", *words)
     assert done.exit_code == 0, done.output
-    told = "train.py:3 has torch.distributed.init_process_group, by which each process takes one of the 4"
+    told = "by which each process takes one of the 4: --processes-per-node 4 has it take all"
     assert (told in " ".join(done.output.split())) is is_told
 
 
