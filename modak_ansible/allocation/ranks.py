@@ -180,6 +180,10 @@ def _check_told(request: Request, own: Parallelism, layout: ProcessLayout) -> No
             "all of them"
         )
         raise CannotPlan(_about_processes(request), message, _CURE_OF_SPAWN)
+    if own.meets_at and layout.nodes > 1:
+        message = f"processes of {runs} on {layout.nodes} nodes would meet at {own.meets_at}, each on its own node"
+        hint = "leave the address out, as a job says it by MASTER_ADDR; or ask for one node"
+        raise CannotPlan(_about_processes(request), message, hint)
     is_local = "local" in own.option.partition(" ")[0]
     is_first = is_local and (own.is_first or "local_rank" in dict(request.application.arguments))
     if own.option and not (is_first and layout.processes_per_node == 1):

@@ -120,3 +120,4 @@ class Parallelism(Model):
     option: str = ""
     is_first: bool = False  # whether a process takes itself for the first of its node without that option
     needs_words: bool = False  # whether one process, too, ends without being told that it is alone
+    meets_at: str = ""  # where its processes meet, and its place, if that is another one on each node

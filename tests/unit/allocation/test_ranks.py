@@ -67,6 +67,7 @@ def ranks(asked):
         (request(parallelism=SPAWN, distributed_training=True), "own", "train.py:9"),
         (request(parallelism=SPAWN, distributed={"strategy": "none"}), "none", "none knows of the others"),
         (request(parallelism=BY_OPTION, distributed_training=True), "own", "by itself"),
+        (request(parallelism=OWN.model_copy(update={"meets_at": "localhost (a.py:2)"}), nodes=1, each=2), "own", "by itself"),
         (request(parallelism=FIRST), "own", "by itself"),  # each is the first of its node
         (request(parallelism=BY_OPTION, arguments=(("local_rank", "0"),)), "own", "by itself"),
         (request(parallelism=TF_CONFIG, distributed_training=True), "own", "is said to be"),
@@ -125,6 +126,10 @@ def test_what_makes_them_one(asked, strategy, reason):
             "resources.nodes", "train.py sets TF_CONFIG itself (train.py:5), in each of 2 processes alike",
         ),
         (request(parallelism=FIRST, nodes=1, each=2), "resources.processes_per_node", "take itself for the same"),
+        (
+            request(parallelism=OWN.model_copy(update={"meets_at": "localhost (train.py:2)"})),
+            "resources.nodes", "processes of train.py on 2 nodes would meet at localhost (train.py:2)",
+        ),
         (request(parallelism=OWN, scheduler="torque"), "resources", "need a launcher"),
         (request(parallelism=MPI, scheduler="torque", nodes=1, each=2), "resources", "need a launcher"),
     ],

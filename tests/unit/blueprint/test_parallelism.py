@@ -50,6 +50,8 @@ def test_what_shares_files_out_between_ranks(tmp_path, reads, told):
         ("import tensorflow as tf\ntf.distribute.MultiWorkerMirroredStrategy()", "tf_config", "MultiWorkerMirrored"),
         ("import deepspeed\ndeepspeed.initialize()", "ranks", "deepspeed.initialize"),
         ("from deepspeed import comm\ncomm.init_distributed()", "ranks", "deepspeed.comm.init_distributed"),
+        ("from timm import utils\nutils.init_distributed_device(args)", "ranks", "timm.utils.init_distributed_device"),
+        ("import colossalai\ncolossalai.launch_from_torch()", "ranks", "colossalai.launch_from_torch"),
         ("from mpi4py import MPI\nMPI.COMM_WORLD.Get_rank()", "mpi", "mpi4py.MPI"),
         ("import horovod.torch as hvd\nhvd.init()", "mpi", "horovod.torch.init"),
     ],

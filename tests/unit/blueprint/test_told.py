@@ -94,6 +94,29 @@ def test_a_rank_that_comes_by_an_option_alone(tmp_path, text, option):
     assert (seen.option, seen.is_first) == (option, False)
 
 
+TOLD = "rank = int(os.environ['RANK'])\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("os.environ['MASTER_ADDR'] = 'localhost'\ndist.init_process_group()", "localhost (train.py:3)"),
+        ("dist.init_process_group('gloo', init_method='tcp://127.0.0.1:23456', rank=rank)", "tcp://127.0.0.1:23456 (train.py:3)"),
+        ("dist.init_process_group('gloo', 'tcp://localhost:1', rank=rank)", "tcp://localhost:1 (train.py:3)"),
+        ("def setup():\n    os.environ['MASTER_ADDR'] = '127.0.0.1'\ndist.init_process_group()", "127.0.0.1 (train.py:4)"),
+        ("if __name__ == '__main__':\n    os.environ['MASTER_ADDR'] = 'localhost'\ndist.init_process_group()",
+         "localhost (train.py:4)"),
+        ("os.environ['MASTER_ADDR'] = args.address\ndist.init_process_group()", ""),
+        ("os.environ.setdefault('MASTER_ADDR', 'localhost')\ndist.init_process_group()", ""),
+        ("if args.local:\n    os.environ['MASTER_ADDR'] = 'localhost'\ndist.init_process_group()", ""),
+        ("if 'MASTER_ADDR' not in os.environ:\n    os.environ['MASTER_ADDR'] = 'localhost'\ndist.init_process_group()", ""),
+        ("dist.init_process_group('gloo', init_method='env://')", ""),
+    ],
+)  # fmt: skip
+def test_processes_that_would_meet_on_their_own_node(tmp_path, text, place):
+    assert found(tmp_path, train=BEGIN + TOLD + text).meets_at == place
+
+
 WORKERS = "import json, os\nimport tensorflow as tf\n{}\ntf.distribute.MultiWorkerMirroredStrategy()\n"
 
 

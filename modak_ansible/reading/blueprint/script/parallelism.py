@@ -25,6 +25,7 @@ TRAINERS = (
 _RANKS = re.compile(
     rf"{TRAINERS}"
     r"|torch\.distributed(\.\w+)*\.(init_process_group|init_device_mesh)"
+    r"|timm(\.\w+)*\.init_distributed_device(_so)?|colossalai(\.\w+)*\.launch_from_torch"
     r"|deepspeed(\.comm)*\.(initialize|init_distributed)"
     r"|ignite\.distributed\.(Parallel|initialize)"
     r"|jax\.distributed\.initialize"
@@ -45,7 +46,7 @@ _SHARES = re.compile(r"webdataset(\.\w+)*\.split_by_node|datasets(\.\w+)*\.split
 _PLAIN = re.compile(r"(torch|deepspeed)\..*")
 # Lightning's words for what the job has.
 _LIGHTNING = {"num_nodes": "nodes", "devices": "processes_per_node"}
-_WORDS = re.compile(rb"distribut|[aA]ccelerat|Trainer|[lL]ightning|deepspeed|mpi4py|horovod|split_\w*by_node")
+_WORDS = re.compile(rb"distribut|colossalai|[aA]ccelerat|Trainer|[lL]ightning|deepspeed|mpi4py|horovod|split_\w*by_node")
 _TOLD = re.compile(_WORDS.pattern + b"|" + WORDS.pattern)
 
 
@@ -81,7 +82,8 @@ def _told(folder: Path, paths: Iterable[str], found: Parallelism) -> dict[str, o
     told = told_of(read)
     if told.spawns:
         return {"by": "spawn", "name": told.spawns, "place": told.spawns_at}
-    return {"option": told.option, "is_first": told.is_first, "needs_words": told.needs_words}
+    names = ("option", "is_first", "needs_words", "meets_at")
+    return {name: getattr(told, name) for name in names}
 
 
 def _read(path: Path) -> ScriptSource | None:

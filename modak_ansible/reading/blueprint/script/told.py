@@ -13,7 +13,7 @@ from modak_ansible.reading.blueprint.script.syntax import last_name, nodes_of
 
 # What may stand in a file that says something of it.
 WORDS = re.compile(
-    rb"RANK|WORLD_SIZE|local[-_]rank|SLURM_|multiprocessing|parse_\w*args|TF_CONFIG|gethostname|getfqdn|uname|platform"
+    rb"RANK|WORLD_SIZE|local[-_]rank|SLURM_|multiprocessing|parse_\w*args|TF_CONFIG|MASTER_ADDR|gethostname|getfqdn|uname|platform"
 )
 # What torchrun and others say to a process, and what one that is alone would be told.
 _ALONE = {"RANK": "0", "LOCAL_RANK": "0", "GROUP_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}
@@ -23,6 +23,7 @@ _GROUP = re.compile(r"torch\.distributed(\.\w+)*\.init_process_group")
 _DEEPSPEED = re.compile(r"deepspeed(\.comm)*\.(initialize|init_distributed)")
 # By which a process may know itself in another way.
 _HOST = re.compile(r"socket\.(gethostname|getfqdn)|platform\.node|os\.uname")
+_LOOPBACK = re.compile(r"(tcp://)?(localhost|127\.0\.0\.1)(:.*)?")  # of each node its own
 # What starts processes by their numbers, and what starts any.
 _SPAWN = re.compile(r"torch\.multiprocessing(\.\w+)*\.(spawn|start_processes)")
 _PROCESS = re.compile(r"(torch\.)?multiprocessing(\.\w+)*\.Process")
@@ -39,6 +40,7 @@ class Told(NamedTuple):
     option: str = ""  # by which alone each learns its number, and its place; empty where there is none
     is_first: bool = False  # whether it takes itself for the first of its node without that option
     needs_words: bool = False  # whether one process, too, ends without being told that it is alone
+    meets_at: str = ""  # where its processes meet, and its place, if that is another one on each node
 
 
 def told_of(sources: Sources) -> Told:
@@ -60,7 +62,33 @@ def told_of(sources: Sources) -> Told:
         or any(_looks_around(call, has_set) for call in groups)
         or ("RANK" not in has_set and any(_DEEPSPEED.fullmatch(name) for name, _ in calls))
     )
-    return Told(option=option, is_first=is_first, needs_words=needs_words)
+    meets_at = next((f"{name} ({path}:{line})" for path, name, line in _met(sources)), "")
+    return Told(option=option, is_first=is_first, needs_words=needs_words, meets_at=meets_at)
+
+
+def _met(sources: Sources) -> Iterator[tuple[str, str, int]]:
+    """The files, names and lines by which processes meet on their own node, whatever the job tells them."""
+    asked = {name for tree, _ in sources.values() for name in _asked(tree)}
+    for path, (tree, source) in sources.items():
+        branches = (node for node in nodes_of(tree) if isinstance(node, ast.If))
+        perhaps = {
+            inner for node in branches if "__name__" not in ast.unparse(node.test) for inner in nodes_of(node)
+        }
+        found = [value for name, call in source.calls() if _GROUP.fullmatch(name) for value in _methods(call)]
+        if "MASTER_ADDR" not in asked:
+            assigns = [node for node in nodes_of(tree) if isinstance(node, ast.Assign) and node not in perhaps]
+            found += [node.value for node in assigns if any(_is_address(target) for target in node.targets)]
+        for value in found:
+            if value not in perhaps and _LOOPBACK.fullmatch(str(literal(value))):
+                yield path, str(literal(value)), value.lineno
+
+
+def _methods(call: ast.Call) -> list[ast.expr]:
+    return [*call.args[1:2], *(keyword.value for keyword in call.keywords if keyword.arg == "init_method")]
+
+
+def _is_address(target: ast.expr) -> bool:
+    return isinstance(target, ast.Subscript) and literal(target.slice) == "MASTER_ADDR"
 
 
 def sets_tf_config(sources: Sources) -> str:
