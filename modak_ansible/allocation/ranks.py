@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from typing import NamedTuple
+from zlib import crc32
 
 from modak_ansible.allocation.memory import limit_of
 from modak_ansible.errors import CannotPlan
@@ -33,11 +34,11 @@ _CURE_OF_SPAWN = (
     "ask for one process, with the cores and accelerators of all; or let the script be started as torchrun does it, by "
     "RANK, LOCAL_RANK and WORLD_SIZE; or say distributed_training: true where it takes part in several nodes by itself"
 )
-# What torchrun tells a process that is alone; it listens at any free port.
+# What torchrun tells a process that is alone.
 _ALONE = {
     "RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1",
-    "MASTER_PORT": "0",
 }  # fmt: skip
+_PORTS = 20000  # so many from this one on
 
 
 class Ranks(NamedTuple):
@@ -164,8 +165,13 @@ def _strategy(request: Request, layout: ProcessLayout, said: Distributed) -> tup
 def alone_of(request: Request, layout: ProcessLayout) -> dict[str, str]:
     """What one process of a training is told that would end without it, as torchrun tells it; empty for others."""
     own = request.parallelism
-    is_alone = layout.processes == 1 and request.application.hpc is None
-    return dict(_ALONE) if is_alone and own is not None and own.needs_words else {}
+    if own is None or layout.processes > 1 or request.application.hpc is not None:
+        return {}
+    if not (own.needs_words or (own.asks_slurm and request.target.scheduler is Scheduler.SLURM)):
+        return {}
+    # 0 is any free port to PyTorch, and none to a script that makes an address of it
+    port = _PORTS + crc32(f"{request.blueprint}/{request.training}".encode()) % _PORTS if own.asks_port else 0
+    return {**_ALONE, "MASTER_PORT": str(port)}
 
 
 def _check_told(request: Request, own: Parallelism, layout: ProcessLayout) -> None:

@@ -165,9 +165,12 @@ def test_one_process_is_no_rank_and_one_node_needs_no_launcher():
 
 def test_one_process_is_told_that_it_is_alone_where_it_would_end_otherwise():
     needing = OWN.model_copy(update={"needs_words": True})
+    misled = OWN.model_copy(update={"asks_slurm": True})
     for asked, is_told in (
         (request(parallelism=needing, nodes=1), True),
         (request(parallelism=needing), False),  # the ranks are told by the job's script
+        (request(parallelism=misled, nodes=1), True),
+        (request(parallelism=misled, nodes=1, scheduler="torque"), False),
         (request(parallelism=OWN, nodes=1), False),
         (request(nodes=1), False),
     ):
@@ -192,6 +195,17 @@ def test_one_process_is_what_the_source_says(numbers, scheduler, said):
     assert [said in each.message for each in problems] == [True] * bool(said)
     unrelated = request(parallelism=asked.parallelism, nodes=1, distributed={"strategy": "none"})
     assert resource_problems(unrelated) == []
+
+
+def test_one_process_listens_at_any_free_port_unless_it_asks_for_one():
+    needing = OWN.model_copy(update={"needs_words": True})
+    asking = needing.model_copy(update={"asks_port": True})
+    ports = [
+        int(alone_of(asked, asked.resources.layout)["MASTER_PORT"])
+        for asked in (request(parallelism=needing, nodes=1), request(parallelism=asking, nodes=1))
+    ]
+    assert ports[0] == 0
+    assert 20000 <= ports[1] < 40000
 
 
 def test_lsf_starts_ranks_on_several_nodes_but_none_of_mpis():

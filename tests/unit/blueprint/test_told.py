@@ -167,6 +167,20 @@ def test_whether_one_process_ends_without_being_told_that_it_is_alone(tmp_path, 
     assert found(tmp_path, train=BEGIN + text).needs_words is needs
 
 
+def test_one_process_that_slurms_variables_mislead(tmp_path):
+    text = (
+        "if 'RANK' in os.environ:\n    rank = int(os.environ['RANK'])\n"
+        "elif 'SLURM_PROCID' in os.environ:\n    rank = int(os.environ['SLURM_PROCID'])\n"
+        "dist.init_process_group('nccl', init_method=args.dist_url, rank=rank)"
+    )
+    seen = found(tmp_path, train=BEGIN + text)
+    assert (seen.needs_words, seen.asks_slurm, seen.asks_port) == (False, True, False)
+    seen = found(tmp_path, train=BEGIN + text.replace("SLURM_PROCID", "OTHERS"))
+    assert (seen.needs_words, seen.asks_slurm) == (False, False)
+    text = "dist.init_process_group('gloo', init_method=f\"tcp://{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}\")"
+    assert found(tmp_path, train=BEGIN + text).asks_port
+
+
 def test_others_do_without_words(tmp_path):
     assert not found(tmp_path, train="import lightning\nlightning.Trainer()").needs_words
     assert not found(tmp_path, train="from accelerate import Accelerator\nAccelerator()").needs_words

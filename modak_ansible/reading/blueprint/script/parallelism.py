@@ -82,8 +82,7 @@ def _told(folder: Path, paths: Iterable[str], found: Parallelism) -> dict[str, o
     told = told_of(read)
     if told.spawns:
         return {"by": "spawn", "name": told.spawns, "place": told.spawns_at}
-    names = ("option", "is_first", "needs_words", "meets_at")
-    return {name: getattr(told, name) for name in names}
+    return {name: value for name, value in told._asdict().items() if not name.startswith("spawns")}
 
 
 def _read(path: Path) -> ScriptSource | None:

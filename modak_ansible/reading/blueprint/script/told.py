@@ -13,11 +13,12 @@ from modak_ansible.reading.blueprint.script.syntax import last_name, nodes_of
 
 # What may stand in a file that says something of it.
 WORDS = re.compile(
-    rb"RANK|WORLD_SIZE|local[-_]rank|SLURM_|multiprocessing|parse_\w*args|TF_CONFIG|MASTER_ADDR|gethostname|getfqdn|uname|platform"
+    rb"RANK|WORLD_SIZE|local[-_]rank|SLURM_|multiprocessing|parse_\w*args|TF_CONFIG|MASTER_|gethostname|getfqdn|uname|platform"
 )
 # What torchrun and others say to a process, and what one that is alone would be told.
 _ALONE = {"RANK": "0", "LOCAL_RANK": "0", "GROUP_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}
 _NUMBERS = re.compile(r"(LOCAL_|GROUP_|NODE_|OMPI_\w*|PMIX?_|MV2_\w*)?RANK|SLURM_(PROC|LOCAL|NODE)ID|MPI_LOCALRANKID")
+_OF_SLURM = {"SLURM_PROCID", "SLURM_LOCALID"}  # which a job of one process has, too
 _GROUP = re.compile(r"torch\.distributed(\.\w+)*\.init_process_group")
 # What asks MPI where the environment says nothing.
 _DEEPSPEED = re.compile(r"deepspeed(\.comm)*\.(initialize|init_distributed)")
@@ -40,6 +41,8 @@ class Told(NamedTuple):
     option: str = ""  # by which alone each learns its number, and its place; empty where there is none
     is_first: bool = False  # whether it takes itself for the first of its node without that option
     needs_words: bool = False  # whether one process, too, ends without being told that it is alone
+    asks_slurm: bool = False  # whether it does so only where Slurm's variables make it believe that there are others
+    asks_port: bool = False  # whether it asks for the port itself
     meets_at: str = ""  # where its processes meet, and its place, if that is another one on each node
 
 
@@ -57,13 +60,21 @@ def told_of(sources: Sources) -> Told:
             return Told(name, place)
     option, is_first = _local_option(sources, groups, looks=looks)
     has_set = {name for tree in trees for name in _set(tree)}
-    needs_words = not any(map(_knows_that_it_is_alone, trees)) and (
+    asked = {name for tree in trees for name in _asked(tree)}
+    knows = any(map(_knows_that_it_is_alone, trees))
+    needs = (
         any(map(_takes, trees))
         or any(_looks_around(call, has_set) for call in groups)
         or ("RANK" not in has_set and any(_DEEPSPEED.fullmatch(name) for name, _ in calls))
     )
-    meets_at = next((f"{name} ({path}:{line})" for path, name, line in _met(sources)), "")
-    return Told(option=option, is_first=is_first, needs_words=needs_words, meets_at=meets_at)
+    return Told(
+        option=option,
+        is_first=is_first,
+        needs_words=needs and not knows,
+        asks_slurm=needs and knows and bool(asked & _OF_SLURM),
+        asks_port="MASTER_PORT" in asked,
+        meets_at=next((f"{name} ({path}:{line})" for path, name, line in _met(sources)), ""),
+    )
 
 
 def _met(sources: Sources) -> Iterator[tuple[str, str, int]]:
