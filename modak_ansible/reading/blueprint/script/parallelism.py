@@ -74,12 +74,15 @@ def parallelism_in(folder: Path, paths: Sequence[str]) -> Parallelism | None:
 
 
 def _told(folder: Path, paths: Iterable[str], found: Parallelism) -> dict[str, object]:
-    """How its processes learn which of them each is."""
+    """How its processes learn which of them each is; nothing where that is nested too deeply to be read."""
     trees = {path: tree for path in paths if (tree := syntax_of(folder / path, _TOLD))}
     read = {path: (tree, source) for path, tree in trees.items() if (source := _source(tree))}
-    if found.by == "tf_config":
-        return {"option": sets_tf_config(read)}
-    told = told_of(read)
+    try:
+        if found.by == "tf_config":
+            return {"option": sets_tf_config(read)}
+        told = told_of(read)
+    except RecursionError:
+        return {}
     if told.spawns:
         return {"by": "spawn", "name": told.spawns, "place": told.spawns_at}
     return {name: value for name, value in told._asdict().items() if not name.startswith("spawns")}
