@@ -150,6 +150,8 @@ def test_workers_of_tensorflow_that_are_told_the_same(tmp_path, text, place):
         ("os.environ['MASTER_ADDR'] = 'localhost'\ndist.init_process_group('gloo', rank=0, world_size=1)", False),
         ("os.environ.setdefault('RANK', '0')\ndist.init_process_group('gloo')", False),
         ("dist.init_process_group('gloo', 'tcp://localhost:1', rank=0, world_size=1)", False),
+        ("dist.init_process_group(rank=int(os.environ['SLURM_PROCID']), init_method='tcp://' + os.environ['MASTER_ADDR'])", True),
+        ("os.environ['MASTER_ADDR'] = head()\nprint(os.environ['MASTER_ADDR'])\ndist.init_process_group('gloo', rank=0)", False),
         ("import deepspeed\ndeepspeed.initialize(args=args)", True),
         ("dist.init_process_group()\nlocal = int(os.environ.get('LOCAL_RANK'))", True),
         ("dist.init_process_group()\nlocal = os.environ.get('LOCAL_RANK')", False),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from typing import NamedTuple, TypeAlias
 
 from modak_ansible.reading.blueprint.script.option import literal
@@ -18,6 +18,7 @@ WORDS = re.compile(
 # What torchrun and others say to a process, and what one that is alone would be told.
 _ALONE = {"RANK": "0", "LOCAL_RANK": "0", "GROUP_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}
 _NUMBERS = re.compile(r"(LOCAL_|GROUP_|NODE_|OMPI_\w*|PMIX?_|MV2_\w*)?RANK|SLURM_(PROC|LOCAL|NODE)ID|MPI_LOCALRANKID")
+_MEETING = {"MASTER_ADDR", "MASTER_PORT"}
 _OF_SLURM = {"SLURM_PROCID", "SLURM_LOCALID"}  # which a job of one process has, too
 _GROUP = re.compile(r"torch\.distributed(\.\w+)*\.init_process_group")
 # What asks MPI where the environment says nothing.
@@ -63,7 +64,7 @@ def told_of(sources: Sources) -> Told:
     asked = {name for tree in trees for name in _asked(tree)}
     knows = any(map(_knows_that_it_is_alone, trees))
     needs = (
-        any(map(_takes, trees))
+        any(_takes(tree, {*_ALONE, *(_MEETING - has_set)}) for tree in trees)
         or any(_looks_around(call, has_set) for call in groups)
         or ("RANK" not in has_set and any(_DEEPSPEED.fullmatch(name) for name, _ in calls))
     )
@@ -161,11 +162,11 @@ def _assigned(tree: ast.Module) -> Iterator[ast.expr]:
     return (target for node in nodes_of(tree) if isinstance(node, ast.Assign) for target in node.targets)
 
 
-def _takes(tree: ast.Module) -> bool:
+def _takes(tree: ast.Module, names: Set[str] = frozenset(_ALONE)) -> bool:
     """Whether a variable of torchrun's is taken as if it were certain to be there."""
     assigned = set(_assigned(tree))
     found = (node for node in nodes_of(tree) if isinstance(node, ast.Subscript) and node not in assigned)
-    taken = any(last_name(node.value) == "environ" and literal(node.slice) in _ALONE for node in found)
+    taken = any(last_name(node.value) == "environ" and literal(node.slice) in names for node in found)
     return taken or bool(_made_numbers(tree))
 
 
