@@ -155,6 +155,7 @@ def test_workers_of_tensorflow_that_are_told_the_same(tmp_path, text, place):
         ("import deepspeed\ndeepspeed.initialize(args=args)", True),
         ("dist.init_process_group()\nlocal = int(os.environ.get('LOCAL_RANK'))", True),
         ("dist.init_process_group()\nlocal = os.environ.get('LOCAL_RANK')", False),
+        ("if [0] in seen and os.environ[names[0]]:\n    dist.init_process_group()", True),
         ("if args.distributed:\n    dist.init_process_group()", True),
         ("if 'RANK' in os.environ:\n    dist.init_process_group(rank=int(os.environ['RANK']))", False),
         ("if int(os.environ.get('RANK', -1)) != -1:\n    dist.init_process_group()", False),

@@ -166,7 +166,7 @@ def _takes(tree: ast.Module, names: Set[str] = frozenset(_ALONE)) -> bool:
     """Whether a variable of torchrun's is taken as if it were certain to be there."""
     assigned = set(_assigned(tree))
     found = (node for node in nodes_of(tree) if isinstance(node, ast.Subscript) and node not in assigned)
-    taken = any(last_name(node.value) == "environ" and literal(node.slice) in names for node in found)
+    taken = any(last_name(node.value) == "environ" and str(literal(node.slice)) in names for node in found)
     return taken or bool(_made_numbers(tree))
 
 
@@ -190,7 +190,7 @@ def _knows_that_it_is_alone(tree: ast.Module) -> bool:
     certain = _made_numbers(tree)
     for node in nodes_of(tree):
         if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn):
-            looks = literal(node.left) in _ALONE
+            looks = str(literal(node.left)) in _ALONE
         elif isinstance(node, ast.Call) and (name := _asks(node)) in _ALONE:
             default = str(literal(node.args[1])) if len(node.args) > 1 else ""
             looks = node not in certain and default != _ALONE[name]
