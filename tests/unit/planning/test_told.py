@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from modak_ansible.errors import CannotPlan
+from modak_ansible.errors import ModakError
 from modak_ansible.planning.service import plan_blueprint
 from modak_ansible.reading.blueprint.inputs import Inputs
 from modak_ansible.store.targets import target_file
@@ -27,7 +27,7 @@ def planned(tmp_path, monkeypatch):
     def go(text, processes=None):
         (tmp_path / "train.py").write_text(text)
         inputs = Inputs(targets=target_file("./there.yaml"), processes_per_node=processes)
-        return plan_blueprint(tmp_path / "train.py", inputs)
+        return plan_blueprint(tmp_path / "train.py", inputs).plan
 
     return go
 
@@ -44,5 +44,5 @@ def test_one_process_is_told_that_it_is_alone_and_ranks_are_told_by_the_script(p
 
 def test_a_script_that_starts_its_processes_is_one_process(planned):
     assert "RANK" not in planned(SPAWN).job.environment
-    with pytest.raises(CannotPlan, match=r"train.py starts its processes itself: torch.multiprocessing.spawn"):
+    with pytest.raises(ModakError, match=r"train.py starts its processes itself: torch.multiprocessing.spawn"):
         planned(SPAWN, processes=2)
