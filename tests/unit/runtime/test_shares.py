@@ -7,7 +7,10 @@ import gc
 import sys
 import weakref
 from collections import deque
+from copy import copy
 from types import SimpleNamespace
+
+import pytest
 
 from modak_ansible.runtime import FILES
 
@@ -60,6 +63,33 @@ class Loader:
     @property
     def _index_sampler(self):
         return self.batch_sampler
+
+
+class Persisting(Loader):
+    """One of a stream, which is read by a process that persists, with what it had when it began."""
+
+    def __init__(self):
+        super().__init__()
+        self.dataset, self._iterator = TORCH.utils.data.IterableDataset(), None
+
+    def __iter__(self):
+        self._iterator = self._iterator or self._get_iterator()
+        self._iterator.begin()
+        return self._iterator
+
+    def _get_iterator(self):
+        return Process(self)
+
+
+class Process(Batches):
+    def __init__(self, loader):
+        self._loader, self._collate = loader, copy(loader.collate_fn)
+
+    def begin(self):
+        self._rows = iter(self._loader._index_sampler)
+
+    def _next_data(self):
+        return self._collate(next(self._rows))
 
 
 class Around:
@@ -123,6 +153,14 @@ def test_an_iterator_within_another_is_found():
     ranks, loader = shared(OfALibrary)
     assert list(loader) == [[1], [3], [5], [6]]
     assert ranks.part == (0, 1)
+
+
+@pytest.mark.parametrize("trains", [True, False])
+def test_processes_that_persist_give_a_part_to_loops_that_train_and_all_to_others(trains):
+    ranks, loader = shared(Persisting)
+    parts, whole = [[1], [3], [5], [6]], [[0, 1], [2, 3], [4, 5], [6]]
+    for ranks.trains in (trains, trains, not trains, trains):
+        assert list(loader) == (parts if ranks.trains else whole)
 
 
 def test_a_loop_that_is_left_leaves_nothing_behind():

@@ -73,8 +73,9 @@ def _shared_class(base):
             elif self._modak_words:  # of a loader that trains, and once
                 ranks.rank.say(self._modak_words)
                 self._modak_words = ""
-            if isinstance(self.collate_fn, _Part):
+            if isinstance(self.collate_fn, _Part) and self.collate_fn.acts is not turn.shares:
                 self.collate_fn = self.collate_fn.for_loop(turn.shares)
+                self._iterator = None  # its processes, where they persist, have the other one
             with ranks.in_common():
                 iterator = base.__iter__(self)
             taken = getattr(_inner(iterator), "_next_data", None)
@@ -191,14 +192,14 @@ class _Part:
     """Collates this rank's samples of a batch that all ranks read."""
 
     def __init__(self, original, number, world, acts=False):
-        self._original, self._number, self._world, self._acts = original, number, world, acts
+        self._original, self._number, self._world, self.acts = original, number, world, acts
 
     def for_loop(self, acts):
         """The same for another loop, which trains or does not."""
         return _Part(self._original, self._number, self._world, acts)
 
     def __call__(self, samples):
-        if not self._acts:
+        if not self.acts:
             return self._original(samples)
         mine, count = part_of(samples, self._number, self._world)
         return count, len(samples), self._original(mine)
