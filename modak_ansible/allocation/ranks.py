@@ -137,13 +137,7 @@ def _strategy(request: Request, layout: ProcessLayout, said: Distributed) -> tup
     if own and own.by == "tf_config":
         if application.distributed_training:
             return "own", "the script is said to be parallel by itself"
-        if own.option:
-            message = f"{runs} sets TF_CONFIG itself ({own.option}), in each of {layout.processes} processes alike"
-            hint = "leave that out, and each has the job's own; or say distributed_training: true where they differ"
-            raise CannotPlan(_about_processes(request), message, hint)
-        if why := _why_not_told(request, layout):
-            message = f"{own.name} ({own.place}) learns of its processes from TF_CONFIG, which is not set: {why}"
-            raise CannotPlan(_about_processes(request), message, _CURE_OF_TF_CONFIG)
+        _check_workers(request, own, layout)
         by = "which TF_CONFIG tells of all ranks; fit of Keras 3 refuses it, that of tf-keras does not"
         return "own", f"the script is parallel by itself: {own.name} ({own.place}), {by}"
     if own and not application.distributed_training:
@@ -172,6 +166,21 @@ def alone_of(request: Request, layout: ProcessLayout) -> dict[str, str]:
     # 0 is any free port to PyTorch, and none to a script that makes an address of it
     port = _PORTS + crc32(f"{request.blueprint}/{request.training}".encode()) % _PORTS if own.asks_port else 0
     return {**_ALONE, "MASTER_PORT": str(port)}
+
+
+def _check_workers(request: Request, own: Parallelism, layout: ProcessLayout) -> None:
+    """
+    Raises:
+        CannotPlan: TF_CONFIG does not tell TensorFlow's processes apart.
+    """
+    if own.option:
+        runs = request.application.script or request.application.name
+        message = f"{runs} sets TF_CONFIG itself ({own.option}), in each of {layout.processes} processes alike"
+        hint = "leave that out, and each has the job's own; or say distributed_training: true where they differ"
+        raise CannotPlan(_about_processes(request), message, hint)
+    if why := _why_not_told(request, layout):
+        message = f"{own.name} ({own.place}) learns of its processes from TF_CONFIG, which is not set: {why}"
+        raise CannotPlan(_about_processes(request), message, _CURE_OF_TF_CONFIG)
 
 
 def _check_told(request: Request, own: Parallelism, layout: ProcessLayout) -> None:

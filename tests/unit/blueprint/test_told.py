@@ -45,7 +45,8 @@ def test_a_script_that_starts_its_own_processes_is_seen(tmp_path, text, name):
         SPAWN + "rank = int(os.environ['RANK'])\ndist.init_process_group('nccl', rank=rank)\nmp.spawn(work)",
         SPAWN + "node = os.environ.get('SLURM_PROCID')\ndist.init_process_group(rank=node)\nmp.spawn(work)",
         SPAWN + "dist.init_process_group('nccl')\nmp.Process(target=write_logs)",
-        SPAWN + "import socket\nnode = nodes.index(socket.gethostname())\ndist.init_process_group(rank=node)\nmp.spawn(work)",
+        SPAWN
+        + "import socket\nnode = nodes.index(socket.gethostname())\ndist.init_process_group(rank=node)\nmp.spawn(work)",
     ],
 )
 def test_one_that_is_told_who_it_is_is_not_taken_for_it(tmp_path, text):
@@ -150,8 +151,14 @@ def test_workers_of_tensorflow_that_are_told_the_same(tmp_path, text, place):
         ("os.environ['MASTER_ADDR'] = 'localhost'\ndist.init_process_group('gloo', rank=0, world_size=1)", False),
         ("os.environ.setdefault('RANK', '0')\ndist.init_process_group('gloo')", False),
         ("dist.init_process_group('gloo', 'tcp://localhost:1', rank=0, world_size=1)", False),
-        ("dist.init_process_group(rank=int(os.environ['SLURM_PROCID']), init_method='tcp://' + os.environ['MASTER_ADDR'])", True),
-        ("os.environ['MASTER_ADDR'] = head()\nprint(os.environ['MASTER_ADDR'])\ndist.init_process_group('gloo', rank=0)", False),
+        (
+            "dist.init_process_group(rank=int(os.environ['SLURM_PROCID']), init_method='tcp://' + os.environ['MASTER_ADDR'])",
+            True,
+        ),
+        (
+            "os.environ['MASTER_ADDR'] = head()\nprint(os.environ['MASTER_ADDR'])\ndist.init_process_group('gloo', rank=0)",
+            False,
+        ),
         ("import deepspeed\ndeepspeed.initialize(args=args)", True),
         ("dist.init_process_group()\nlocal = int(os.environ.get('LOCAL_RANK'))", True),
         ("dist.init_process_group()\nlocal = os.environ.get('LOCAL_RANK')", False),

@@ -184,7 +184,9 @@ def test_batches_of_fewer_samples_than_ranks_are_told_once_of_a_loader_that_trai
     ranks.trains = True
     assert list(loader) == [[1], [3], [5], [6]]
     list(loader)
-    assert ranks.said == ["a loader's batches have 2 samples for 3 ranks, some of which compute what counts for nothing"]
+    assert ranks.said == [
+        "a loader's batches have 2 samples for 3 ranks, some of which compute what counts for nothing"
+    ]
     ranks, loader = shared()
     list(loader)
     assert ranks.said == []

@@ -46,7 +46,9 @@ _SHARES = re.compile(r"webdataset(\.\w+)*\.split_by_node|datasets(\.\w+)*\.split
 _PLAIN = re.compile(r"(torch|deepspeed)\..*")
 # Lightning's words for what the job has.
 _LIGHTNING = {"num_nodes": "nodes", "devices": "processes_per_node"}
-_WORDS = re.compile(rb"distribut|colossalai|[aA]ccelerat|Trainer|[lL]ightning|deepspeed|mpi4py|horovod|split_\w*by_node")
+_WORDS = re.compile(
+    rb"distribut|colossalai|[aA]ccelerat|Trainer|[lL]ightning|deepspeed|mpi4py|horovod|split_\w*by_node"
+)
 _TOLD = re.compile(_WORDS.pattern + b"|" + WORDS.pattern)
 
 

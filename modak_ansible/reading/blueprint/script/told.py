@@ -83,9 +83,7 @@ def _met(sources: Sources) -> Iterator[tuple[str, str, int]]:
     asked = {name for tree, _ in sources.values() for name in _asked(tree)}
     for path, (tree, source) in sources.items():
         branches = (node for node in nodes_of(tree) if isinstance(node, ast.If))
-        perhaps = {
-            inner for node in branches if "__name__" not in ast.unparse(node.test) for inner in nodes_of(node)
-        }
+        perhaps = {inner for node in branches if "__name__" not in ast.unparse(node.test) for inner in nodes_of(node)}
         found = [value for name, call in source.calls() if _GROUP.fullmatch(name) for value in _methods(call)]
         if "MASTER_ADDR" not in asked:
             assigns = [node for node in nodes_of(tree) if isinstance(node, ast.Assign) and node not in perhaps]
