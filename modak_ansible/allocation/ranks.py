@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from typing import NamedTuple
+from zlib import crc32
 
 from modak_ansible.allocation.memory import limit_of
 from modak_ansible.errors import CannotPlan
@@ -15,6 +16,7 @@ from modak_ansible.model.measured.need import format_peak, peak_of
 from modak_ansible.model.process_layout import ProcessLayout
 from modak_ansible.model.quantities import format_size
 from modak_ansible.model.request import Request
+from modak_ansible.model.target import Scheduler
 
 # Frameworks whose scripts modak_runtime.prepare makes data parallel.
 _PREPARED = ("pytorch",)
@@ -28,6 +30,15 @@ _CURE_OF_TF_CONFIG = (
     "ask for one process; or set TF_CONFIG in the script, from RANK and the addresses of the nodes, and say "
     "distributed_training: true"
 )
+_CURE_OF_SPAWN = (
+    "ask for one process, with the cores and accelerators of all; or let the script be started as torchrun does it, by "
+    "RANK, LOCAL_RANK and WORLD_SIZE; or say distributed_training: true where it takes part in several nodes by itself"
+)
+# What torchrun tells a process that is alone.
+_ALONE = {
+    "RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1",
+}  # fmt: skip
+_PORTS = 20000  # so many from this one on
 
 
 class Ranks(NamedTuple):
@@ -70,6 +81,7 @@ def ranks_of(request: Request, layout: ProcessLayout) -> Ranks | None:
         CannotPlan: nothing makes one training of them, or what is asked for cannot.
     """
     if layout.processes == 1 or request.application.hpc is not None:
+        _check_alone(request, layout)
         return None
     said = request.application.distributed or Distributed()
     strategy, reason = _strategy(request, layout, said)
@@ -125,11 +137,11 @@ def _strategy(request: Request, layout: ProcessLayout, said: Distributed) -> tup
     if own and own.by == "tf_config":
         if application.distributed_training:
             return "own", "the script is said to be parallel by itself"
-        if why := _why_not_told(request, layout):
-            message = f"{own.name} ({own.place}) learns of its processes from TF_CONFIG, which is not set: {why}"
-            raise CannotPlan(_about_processes(request), message, _CURE_OF_TF_CONFIG)
+        _check_workers(request, own, layout)
         by = "which TF_CONFIG tells of all ranks; fit of Keras 3 refuses it, that of tf-keras does not"
         return "own", f"the script is parallel by itself: {own.name} ({own.place}), {by}"
+    if own and not application.distributed_training:
+        _check_told(request, own, layout)
     if own:
         _check_said(own, layout)
         return "mpi" if own.by == "mpi" else "own", f"the script is parallel by itself: {own.name} ({own.place})"
@@ -142,6 +154,64 @@ def _strategy(request: Request, layout: ProcessLayout, said: Distributed) -> tup
         "nothing in its source makes one training of many processes"
     )
     raise CannotPlan(_about_processes(request), message, _CURE)
+
+
+def alone_of(request: Request, layout: ProcessLayout) -> dict[str, str]:
+    """What one process of a training is told that would end without it, as torchrun tells it; empty for others."""
+    own = request.parallelism
+    if own is None or layout.processes > 1 or request.application.hpc is not None:
+        return {}
+    if not (own.needs_words or (own.asks_slurm and request.target.scheduler is Scheduler.SLURM)):
+        return {}
+    # 0 is any free port to PyTorch, and none to a script that makes an address of it
+    port = _PORTS + crc32(f"{request.blueprint}/{request.training}".encode()) % _PORTS if own.asks_port else 0
+    return {**_ALONE, "MASTER_PORT": str(port)}
+
+
+def _check_workers(request: Request, own: Parallelism, layout: ProcessLayout) -> None:
+    """
+    Raises:
+        CannotPlan: TF_CONFIG does not tell TensorFlow's processes apart.
+    """
+    if own.option:
+        runs = request.application.script or request.application.name
+        message = f"{runs} sets TF_CONFIG itself ({own.option}), in each of {layout.processes} processes alike"
+        hint = "leave that out, and each has the job's own; or say distributed_training: true where they differ"
+        raise CannotPlan(_about_processes(request), message, hint)
+    if why := _why_not_told(request, layout):
+        message = f"{own.name} ({own.place}) learns of its processes from TF_CONFIG, which is not set: {why}"
+        raise CannotPlan(_about_processes(request), message, _CURE_OF_TF_CONFIG)
+
+
+def _check_told(request: Request, own: Parallelism, layout: ProcessLayout) -> None:
+    """
+    Raises:
+        CannotPlan: its processes would not be what they take themselves for.
+    """
+    runs = request.application.script or request.application.name
+    if own.by == "spawn":
+        message = (
+            f"{runs} starts its processes itself: {own.name} ({own.place}), and each of {layout.processes} would start "
+            "all of them"
+        )
+        raise CannotPlan(_about_processes(request), message, _CURE_OF_SPAWN)
+    if own.meets_at and layout.nodes > 1:
+        message = f"processes of {runs} on {layout.nodes} nodes would meet at {own.meets_at}, each on its own node"
+        hint = "leave the address out, as a job says it by MASTER_ADDR; or ask for one node"
+        raise CannotPlan(_about_processes(request), message, hint)
+    is_local = "local" in own.option.partition(" ")[0]
+    is_first = is_local and (own.is_first or "local_rank" in dict(request.application.arguments))
+    if own.option and not (is_first and layout.processes_per_node == 1):
+        variable = "LOCAL_RANK" if is_local else "RANK"
+        message = (
+            f"{runs} learns which of its processes each is by {own.option} alone, and a job says it by {variable}: "
+            "each would take itself for the same"
+        )
+        hint = (
+            f'let the option have the default int(os.environ.get("{variable}", 0)); or say distributed_training: true '
+            "where the script learns it otherwise"
+        )
+        raise CannotPlan(_about_processes(request), message, hint)
 
 
 def _why_not_told(request: Request, layout: ProcessLayout) -> str:
@@ -200,6 +270,18 @@ def _version(request: Request) -> str:
     """Of PyTorch, as far as the request tells."""
     seen = request.image.seen if request.image else None
     return seen.frameworks.get("pytorch", "") if seen else request.application.version
+
+
+def _check_alone(request: Request, layout: ProcessLayout) -> None:
+    """
+    Raises:
+        CannotPlan: it would wait for nodes that nobody starts; or end, as Lightning counts the tasks of Slurm.
+    """
+    own, said = request.parallelism, request.application.distributed or Distributed()
+    if own is None or request.application.hpc is not None or said.strategy == "none":
+        return
+    starts_more = request.target.scheduler is not Scheduler.SLURM
+    _check_said(own.model_copy(update={"processes_per_node": None}) if starts_more else own, layout)
 
 
 def _check_said(own: Parallelism, layout: ProcessLayout) -> None:

@@ -105,9 +105,9 @@ class Distributed(Model):
 class Parallelism(Model):
     """What a script's source says of many processes."""
 
-    # ``mpi``, ``ranks`` where its processes find each other by the variables of torchrun or of the scheduler, or
-    # ``tf_config`` where they do by a variable that jobs do not set
-    by: Literal["ranks", "mpi", "tf_config"]
+    # ``mpi``, ``ranks`` where its processes find each other by the variables of torchrun or of the scheduler,
+    # ``tf_config`` where they do by a variable that jobs do not set, or ``spawn`` where it starts them itself
+    by: Literal["ranks", "mpi", "tf_config", "spawn"]
     name: str  # what it uses, such as ``torch.distributed.init_process_group``
     place: str  # the file below the script's folder, and the line
     nodes: int | None = None  # that it says there itself; None where it leaves them to the job
@@ -115,3 +115,11 @@ class Parallelism(Model):
     # what it shares files of its data out by between its processes, such as ``webdataset.split_by_node``, and its
     # place; empty where nothing does
     shares: str = ""
+    # by which alone each process learns its number, and its place, such as ``--local_rank (train.py:9)``; with
+    # TF_CONFIG the place where the script itself sets that, in all processes alike
+    option: str = ""
+    is_first: bool = False  # whether a process takes itself for the first of its node without that option
+    needs_words: bool = False  # whether one process, too, ends without being told that it is alone
+    asks_slurm: bool = False  # whether it does so only where Slurm's variables make it believe that there are others
+    asks_port: bool = False  # whether it asks for the port itself, at which they meet
+    meets_at: str = ""  # where its processes meet, and its place, if that is another one on each node

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from modak_ansible.allocation.options import account_of
+from modak_ansible.allocation.ranks import alone_of
 from modak_ansible.allocation.site_rules import effects_of, one_text
 from modak_ansible.model.plan import PlannedDataset, PlannedImage, PlannedJob
 from modak_ansible.model.request import Request
@@ -77,7 +78,7 @@ def environment_of(draft: Draft) -> tuple[tuple[str, str], ...]:
 
 def _chosen_of(draft: Draft) -> dict[str, str]:
     choices = " ".join(f"{name}={value}" for name, value in sorted(draft.choices.items()))
-    return {**draft.environment, **({_CHOICES: choices} if choices else {})}
+    return {**alone_of(draft.request, draft.layout), **draft.environment, **({_CHOICES: choices} if choices else {})}
 
 
 def script_parts(

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from modak_ansible.catalogue import Entry
 from modak_ansible.catalogue.serving import accelerated
-from modak_ansible.model.target import Target
+from modak_ansible.model.distributed import Parallelism
+from modak_ansible.model.target import Scheduler, Target
 from modak_ansible.reading.drafts.draft import Draft
 
 OPTION = "--accelerators N"
@@ -43,10 +44,20 @@ def ask_for(draft: Draft, target: Target, count: int | None) -> None:
     if not target.accelerator.vendor:
         words = f"{draft.target or target.name} does not say who makes its accelerators"
         draft.notes.append(f"{words}, by which a container reaches them: accelerator: {{ vendor: nvidia }}, or amd")
+    if draft.parallel and _takes_one(draft.parallel, target) and draft.processes_per_node < count:
+        words = f"{draft.parallel.place} has {draft.parallel.name}, by which each process takes one of the {count}"
+        draft.notes.append(f"{words}: --processes-per-node {count} has it take all")
     builds = _builds(draft, target)
     if builds and all(each.untried for each in builds):  # which are taken where they are asked for by name
         draft.entry = builds[0].name
         draft.notes.append(f"{draft.entry} is taken, which nobody has tried yet: {builds[0].untried}")
+
+
+def _takes_one(parallel: Parallelism, target: Target) -> bool:
+    """Whether each process takes one accelerator: the Trainer of transformers takes all that it sees, and Lightning's
+    starts more processes, where Slurm has not counted them."""
+    counts = target.scheduler is Scheduler.SLURM and "lightning" in parallel.name
+    return parallel.by == "ranks" and (counts or parallel.name.startswith(("torch.", "deepspeed.", "accelerate.")))
 
 
 def _unasked(draft: Draft, target: Target) -> list[str]:

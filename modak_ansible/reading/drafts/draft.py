@@ -16,10 +16,12 @@ from typing import Any
 import yaml
 
 from modak_ansible.errors import Location, UsageError
+from modak_ansible.model.distributed import Parallelism
 from modak_ansible.reading.blueprint.script.accelerators import Use, use_of
 from modak_ansible.reading.blueprint.script.hydra import hydra_of
 from modak_ansible.reading.blueprint.script.option import Option
 from modak_ansible.reading.blueprint.script.options import library_options, options_of
+from modak_ansible.reading.blueprint.script.parallelism import parallelism_in
 from modak_ansible.reading.blueprint.script.source import ScriptSource, source_of
 from modak_ansible.reading.blueprint.script.starting import package_of
 from modak_ansible.reading.drafts.data import (
@@ -90,6 +92,7 @@ class Draft:
     accelerators: int | None = None  # of each node; 0 where somebody wants none, None where nobody says it
     partition: str = ""  # where others than the usual one have them
     use: Use | None = None  # what in the script uses one
+    parallel: Parallelism | None = None  # what makes the script parallel by itself
     found: list[tuple[str, str]] = field(default_factory=list)  # what was found, and where, in pairs for people
     notes: list[str] = field(default_factory=list)  # what somebody should know
     missing: list[str] = field(default_factory=list)  # what the script does not start without: see given_as
@@ -141,6 +144,7 @@ class _Drafting:
         self._missing()
         given = [*self.draft.arguments.items(), *(("", word) for word in self.draft.words)]
         self.draft.use = use_of(self._trees, self.draft.framework, given)
+        self.draft.parallel = parallelism_in(self._code.folder, list(self._trees))
 
     def _say(self, what: str, text: str) -> None:
         self.draft.found.append((what, text))

@@ -1,6 +1,7 @@
 """Trainings as one process would write them, each with the line; says the losses and the weights of five seeds."""
 
 import json
+import multiprocessing
 import sys
 
 import modak_runtime
@@ -148,6 +149,50 @@ def images():
     return losses
 
 
+def midway(data):
+    """A look at all of the data, and at half of it, in the midst of the loop that trains on them."""
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model, optimizer, data = modak_runtime.prepare(model, optimizer, data)
+    found = []
+    for _ in range(2):
+        for number, (x, y) in enumerate(data):
+            functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            if number == 1:
+                with torch.no_grad():
+                    found.append(sum(functional.cross_entropy(model(x), y, reduction="sum").item() for x, y in data))
+    return found + numbers(*model.parameters())
+
+
+def side_by_side():
+    """Two loops over one loader, whose processes read ahead, and what they leave behind: each ends with its loop."""
+    model, data = Net(), loader(num_workers=1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model, optimizer, data = modak_runtime.prepare(model, optimizer, data)
+    for (x, y), (others, theirs) in zip(data, data, strict=True):
+        loss = functional.cross_entropy(model(x), y) + functional.cross_entropy(model(others), theirs)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    next(iter(data))
+    return [len(multiprocessing.active_children()), *numbers(*model.parameters())]
+
+
+def own_draws():
+    """Batches that the script draws itself, without a loader, and dropout."""
+    model, samples = Net(), Samples(37)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model, optimizer = modak_runtime.prepare(model, optimizer)
+    for _ in range(4):
+        drawn = torch.randint(37, (8,))
+        functional.cross_entropy(functional.dropout(model(samples.x[drawn]), 0.2), samples.y[drawn]).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return numbers(*model.parameters())
+
+
 def apart():
     """What each rank draws by itself: masks of dropout, and what its dataset draws, here and in other processes."""
     import random
@@ -214,6 +259,10 @@ CASES = {
             torch.utils.data.RandomSampler(range(37)), 10, drop_last=False))),
     "weighted": lambda: train(torch.utils.data.DataLoader(
         Samples(37), batch_size=10, sampler=torch.utils.data.WeightedRandomSampler([1.0] * 37, 37))),
+    "midway": lambda: midway(loader()),
+    "midway_of_a_stream": lambda: midway(torch.utils.data.DataLoader(Stream(37), batch_size=10)),
+    "workers_side_by_side": lambda: side_by_side() if torch.initial_seed() == 0 else [],
+    "own_draws": own_draws,
     "twice": twice,
     "adversaries": adversaries,
     "images": images,

@@ -6,7 +6,7 @@ import pytest
 
 from modak_ansible.allocation.allocate import allocate
 from modak_ansible.allocation.limits import resource_problems
-from modak_ansible.allocation.ranks import ranks_of
+from modak_ansible.allocation.ranks import alone_of, ranks_of
 from modak_ansible.errors import CannotPlan
 from modak_ansible.model.application import Application, Optimisation, Resources
 from modak_ansible.model.distributed import PREPARED, Distributed, Parallelism, mesh_of, meshes
@@ -16,6 +16,9 @@ from modak_ansible.model.target import Partition, Processor, Scheduler, Site, Ta
 
 OWN = Parallelism(by="ranks", name="torch.distributed.init_process_group", place="train.py:3")
 TF_CONFIG = Parallelism(by="tf_config", name="tensorflow.distribute.MultiWorkerMirroredStrategy", place="train.py:2")
+SPAWN = Parallelism(by="spawn", name="torch.multiprocessing.spawn", place="train.py:9")
+BY_OPTION = OWN.model_copy(update={"option": "--local_rank (train.py:7)"})
+FIRST = BY_OPTION.model_copy(update={"is_first": True})
 MPI = Parallelism(by="mpi", name="mpi4py.MPI", place="train.py:1")
 
 
@@ -61,7 +64,17 @@ def ranks(asked):
         (request(prepares=True, each=4, distributed={"strategy": "pipeline", "degree": 2}), "pipeline_2", "4 copies"),
         (request(prepares=True, each=2, distributed={"strategy": "fsdp", "degree": 4}), "fsdp", "asked for"),
         (request(distributed_training=True), "own", "is said to be"),
+        (request(parallelism=SPAWN, distributed_training=True), "own", "train.py:9"),
+        (request(parallelism=SPAWN, distributed={"strategy": "none"}), "none", "none knows of the others"),
+        (request(parallelism=BY_OPTION, distributed_training=True), "own", "by itself"),
+        (request(parallelism=OWN.model_copy(update={"meets_at": "localhost (a.py:2)"}), nodes=1, each=2), "own", "by itself"),
+        (request(parallelism=FIRST), "own", "by itself"),  # each is the first of its node
+        (request(parallelism=BY_OPTION, arguments=(("local_rank", "0"),)), "own", "by itself"),
         (request(parallelism=TF_CONFIG, distributed_training=True), "own", "is said to be"),
+        (
+            request(parallelism=TF_CONFIG.model_copy(update={"option": "train.py:5"}), distributed_training=True),
+            "own", "is said to be",
+        ),
         (request(parallelism=TF_CONFIG), "own", "(train.py:2), which TF_CONFIG tells of all ranks"),
         (request(distributed={"strategy": "none"}), "none", "none knows of the others"),
         (request(distributed={"strategy": "mpi"}), "mpi", "asked for"),
@@ -101,6 +114,22 @@ def test_what_makes_them_one(asked, strategy, reason):
             "resources.nodes", "(train.py:2) learns of its processes from TF_CONFIG, which is not set",
         ),
         (request(parallelism=TF_CONFIG, hosts=("two",)), "resources.nodes", "a folder that all nodes see"),
+        (request(parallelism=SPAWN), "resources.nodes", "train.py starts its processes itself: torch.multiprocessing.spawn"),
+        (request(parallelism=SPAWN, nodes=1, each=4), "resources.processes_per_node", "each of 4 would start all of them"),
+        (request(parallelism=BY_OPTION), "resources.nodes", "by --local_rank (train.py:7) alone, and a job says it by LOCAL_RANK"),
+        (
+            request(parallelism=FIRST.model_copy(update={"option": "--rank (train.py:7)"})),
+            "resources.nodes", "by --rank (train.py:7) alone, and a job says it by RANK",
+        ),
+        (
+            request(parallelism=TF_CONFIG.model_copy(update={"option": "train.py:5"})),
+            "resources.nodes", "train.py sets TF_CONFIG itself (train.py:5), in each of 2 processes alike",
+        ),
+        (request(parallelism=FIRST, nodes=1, each=2), "resources.processes_per_node", "take itself for the same"),
+        (
+            request(parallelism=OWN.model_copy(update={"meets_at": "localhost (train.py:2)"})),
+            "resources.nodes", "processes of train.py on 2 nodes would meet at localhost (train.py:2)",
+        ),
         (request(parallelism=OWN, scheduler="torque"), "resources", "need a launcher"),
         (request(parallelism=MPI, scheduler="torque", nodes=1, each=2), "resources", "need a launcher"),
     ],
@@ -132,6 +161,51 @@ def test_one_process_is_no_rank_and_one_node_needs_no_launcher():
     for scheduler in ("torque", "none"):
         assert resource_problems(request(parallelism=OWN, scheduler=scheduler, nodes=1, each=2)) == []
     assert resource_problems(request(parallelism=OWN, scheduler="torque", launcher="mpirun")) == []
+
+
+def test_one_process_is_told_that_it_is_alone_where_it_would_end_otherwise():
+    needing = OWN.model_copy(update={"needs_words": True})
+    misled = OWN.model_copy(update={"asks_slurm": True})
+    for asked, is_told in (
+        (request(parallelism=needing, nodes=1), True),
+        (request(parallelism=needing), False),  # the ranks are told by the job's script
+        (request(parallelism=misled, nodes=1), True),
+        (request(parallelism=misled, nodes=1, scheduler="torque"), False),
+        (request(parallelism=OWN, nodes=1), False),
+        (request(nodes=1), False),
+    ):
+        told = alone_of(asked, asked.resources.layout)
+        assert bool(told) is is_told
+        assert not told or (told["RANK"], told["WORLD_SIZE"], told["MASTER_ADDR"]) == ("0", "1", "127.0.0.1")
+
+
+@pytest.mark.parametrize(
+    ("numbers", "scheduler", "said"),
+    [
+        ({"nodes": 2}, "slurm", "says 2 for its nodes, and the job has 1"),
+        ({"nodes": 2}, "none", "says 2 for its nodes"),  # it would wait for the second
+        ({"processes_per_node": 4}, "slurm", "says 4 for its processes on a node, and the job has 1"),
+        ({"processes_per_node": 4}, "none", ""),  # it starts the others itself
+        ({"nodes": 1, "processes_per_node": -1}, "slurm", ""),
+    ],
+)
+def test_one_process_is_what_the_source_says(numbers, scheduler, said):
+    asked = request(parallelism=OWN.model_copy(update=numbers), nodes=1, scheduler=scheduler)
+    problems = resource_problems(asked)
+    assert [said in each.message for each in problems] == [True] * bool(said)
+    unrelated = request(parallelism=asked.parallelism, nodes=1, distributed={"strategy": "none"})
+    assert resource_problems(unrelated) == []
+
+
+def test_one_process_listens_at_any_free_port_unless_it_asks_for_one():
+    needing = OWN.model_copy(update={"needs_words": True})
+    asking = needing.model_copy(update={"asks_port": True})
+    ports = [
+        int(alone_of(asked, asked.resources.layout)["MASTER_PORT"])
+        for asked in (request(parallelism=needing, nodes=1), request(parallelism=asking, nodes=1))
+    ]
+    assert ports[0] == 0
+    assert 20000 <= ports[1] < 40000
 
 
 def test_lsf_starts_ranks_on_several_nodes_but_none_of_mpis():

@@ -49,6 +49,9 @@ def test_what_shares_files_out_between_ranks(tmp_path, reads, told):
         ("import tensorflow as tf\ntf.distribute.cluster_resolver.SlurmClusterResolver()", "ranks", "Slurm"),
         ("import tensorflow as tf\ntf.distribute.MultiWorkerMirroredStrategy()", "tf_config", "MultiWorkerMirrored"),
         ("import deepspeed\ndeepspeed.initialize()", "ranks", "deepspeed.initialize"),
+        ("from deepspeed import comm\ncomm.init_distributed()", "ranks", "deepspeed.comm.init_distributed"),
+        ("from timm import utils\nutils.init_distributed_device(args)", "ranks", "timm.utils.init_distributed_device"),
+        ("import colossalai\ncolossalai.launch_from_torch()", "ranks", "colossalai.launch_from_torch"),
         ("from mpi4py import MPI\nMPI.COMM_WORLD.Get_rank()", "mpi", "mpi4py.MPI"),
         ("import horovod.torch as hvd\nhvd.init()", "mpi", "horovod.torch.init"),
     ],
@@ -83,6 +86,12 @@ def test_what_does_not_is_not_taken_for_it(tmp_path, text):
         ("from lightning.fabric import Fabric\nFabric(devices=4)", (None, 4)),
         ("import lightning as L\nL.Trainer(devices='auto', num_nodes=n, fast_dev_run=True)", (None, None)),
         ("from transformers import Trainer\nTrainer(devices=1)", (None, None)),
+        # one that trains, and one that tests in one process, as Lightning advises
+        (
+            "import lightning as L\nL.Trainer(num_nodes=2).fit(m)\nL.Trainer(devices=1, num_nodes=1).test(m)",
+            (None, None),
+        ),
+        ("import lightning as L\nL.Trainer(devices=2)\nL.Trainer(devices=2, num_nodes=1)", (None, 2)),
     ],
 )
 def test_processes_that_the_source_says_itself(tmp_path, text, numbers):

@@ -76,6 +76,25 @@ def test_it_is_asked_and_none_is_an_answer(at, said, monkeypatch):
     assert "optimisation" not in said()
 
 
+@pytest.mark.parametrize(
+    ("text", "words", "is_told"),
+    [
+        (RANKS, ("--accelerators", "4"), True),
+        (RANKS, ("--accelerators", "4", "--processes-per-node", "4"), False),
+        (RANKS, ("--accelerators", "1"), False),
+        (USES, ("--accelerators", "4"), False),
+        (f"{USES}from transformers import Trainer\nTrainer()\n", ("--accelerators", "4"), False),
+        (f"{USES}import torch.multiprocessing as mp, torch.distributed as dist\nmp.spawn(work)\n"
+         "dist.init_process_group(rank=rank)\n", ("--accelerators", "4"), False),
+    ],
+)  # fmt: skip
+def test_ranks_of_a_script_take_one_each_which_is_told_where_there_are_fewer(at, text, words, is_told):
+    done = at(text, HAS, "--yes", *words)
+    assert done.exit_code == 0, done.output
+    told = "by which each process takes one of the 4: --processes-per-node 4 has it take all"
+    assert (told in " ".join(done.output.split())) is is_told
+
+
 @pytest.mark.parametrize(("words", "count"), [(("--accelerators", "0"), 0), (("--accelerators", "2"), 2)])
 def test_what_is_given_goes_before_what_is_proposed(at, said, words, count):
     done = at(USES, HAS, "--yes", *words)

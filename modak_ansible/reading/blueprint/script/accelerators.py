@@ -14,8 +14,8 @@ from modak_ansible.reading.blueprint.script.parallelism import TRAINERS
 from modak_ansible.reading.blueprint.script.source import source_of
 from modak_ansible.reading.blueprint.script.syntax import children_of, last_name, nodes_of, said_of, syntax_of
 
-# What a device is called in PyTorch, and to TensorFlow, JAX and trainers.
-_CUDA = re.compile(r"cuda(:\d*)?")
+# What a device is called in PyTorch, or what sends between several; and what it is to TensorFlow, JAX and trainers.
+_CUDA = re.compile(r"cuda(:\d*)?|nccl")
 _GPU = re.compile(r"/?(device:)?(gpu|cuda)(:\d+)?", re.IGNORECASE)
 # Names of PyTorch's that are used where there is one: asking whether there is, or seeding it, says nothing.
 _PYTORCH = re.compile(
@@ -29,7 +29,7 @@ _PROCESSORS = {"accelerator": ("cpu",), "use_cpu": (True,), "no_cuda": (True,), 
 _HIDING = {"CUDA_VISIBLE_DEVICES": ("", "-1"), "JAX_PLATFORMS": ("cpu",), "JAX_PLATFORM_NAME": ("cpu",)}
 _SWITCHES = {"no-cuda", "no-gpu", "no-accel", "cpu", "use-cpu"}
 # What stands in every file that says anything of this.
-_WORDS = re.compile(rb"cuda|gpu|cpu|accel|trainer|lightning|yolo|device_map|tensorflow|keras|jax", re.IGNORECASE)
+_WORDS = re.compile(rb"cuda|nccl|gpu|cpu|accel|trainer|lightning|yolo|device_map|tensorflow|keras|jax", re.IGNORECASE)
 _JAX_PLATFORM = ("jax_platforms", "jax_platform_name")
 
 

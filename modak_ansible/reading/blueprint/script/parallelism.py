@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -11,6 +12,7 @@ from modak_ansible.model.application import SourceFile
 from modak_ansible.model.distributed import Parallelism
 from modak_ansible.reading.blueprint.script.source import ScriptSource, source_of
 from modak_ansible.reading.blueprint.script.syntax import syntax_of
+from modak_ansible.reading.blueprint.script.told import WORDS, sets_tf_config, told_of
 
 # Full names of what runs the loop of a training, or places its parts, whatever machine it is on.
 TRAINERS = (
@@ -23,7 +25,8 @@ TRAINERS = (
 _RANKS = re.compile(
     rf"{TRAINERS}"
     r"|torch\.distributed(\.\w+)*\.(init_process_group|init_device_mesh)"
-    r"|deepspeed\.(initialize|init_distributed)"
+    r"|timm(\.\w+)*\.init_distributed_device(_so)?|colossalai(\.\w+)*\.launch_from_torch"
+    r"|deepspeed(\.comm)*\.(initialize|init_distributed)"
     r"|ignite\.distributed\.(Parallel|initialize)"
     r"|jax\.distributed\.initialize"
     r"|tensorflow\.distribute\.cluster_resolver\.SlurmClusterResolver"
@@ -39,14 +42,23 @@ _FORMS: tuple[tuple[Literal["mpi", "ranks", "tf_config"], re.Pattern[str]], ...]
 )
 # By which each process reads files of its own.
 _SHARES = re.compile(r"webdataset(\.\w+)*\.split_by_node|datasets(\.\w+)*\.split_dataset_by_node")
+# Of the above, what goes by what PyTorch itself finds in the environment, or is given.
+_PLAIN = re.compile(r"(torch|deepspeed)\..*")
 # Lightning's words for what the job has.
 _LIGHTNING = {"num_nodes": "nodes", "devices": "processes_per_node"}
-_WORDS = re.compile(rb"distribut|[aA]ccelerat|Trainer|[lL]ightning|deepspeed|mpi4py|horovod|split_\w*by_node")
+_WORDS = re.compile(
+    rb"distribut|colossalai|[aA]ccelerat|Trainer|[lL]ightning|deepspeed|mpi4py|horovod|split_\w*by_node"
+)
+_TOLD = re.compile(_WORDS.pattern + b"|" + WORDS.pattern)
 
 
 def parallelism_of(folder: Path, code: Iterable[SourceFile]) -> Parallelism | None:
     """What one of a script's files uses for it; MPI where several things are used, for it is started otherwise."""
-    paths = [each.path for each in code if each.path.endswith(".py")]
+    return parallelism_in(folder, [each.path for each in code if each.path.endswith(".py")])
+
+
+def parallelism_in(folder: Path, paths: Sequence[str]) -> Parallelism | None:
+    """As :func:`parallelism_of`, of files of Python by their paths below a folder."""
     sources = {path: source for path in paths if (source := _read(folder / path))}
     found = [
         Parallelism(by=by, name=name, place=place).model_copy(update=_said(sources[place.partition(":")[0]], name))
@@ -54,14 +66,39 @@ def parallelism_of(folder: Path, code: Iterable[SourceFile]) -> Parallelism | No
         for name, place in _used(sources, pattern)
     ]
     shares = next((f"{name}, {place}" for name, place in _used(sources, _SHARES)), "")
-    return found[0].model_copy(update={"shares": shares}) if found else None
+    if not found:
+        return None
+    is_plain = all(each.by == "ranks" and _PLAIN.fullmatch(each.name) for each in found)
+    if not (is_plain or found[0].by == "tf_config"):
+        return found[0].model_copy(update={"shares": shares})
+    told = _told(folder, paths, found[0])
+    return found[0].model_copy(update={"shares": shares, **told})
+
+
+def _told(folder: Path, paths: Iterable[str], found: Parallelism) -> dict[str, object]:
+    """How its processes learn which of them each is; nothing where that is nested too deeply to be read."""
+    trees = {path: tree for path in paths if (tree := syntax_of(folder / path, _TOLD))}
+    read = {path: (tree, source) for path, tree in trees.items() if (source := _source(tree))}
+    try:
+        if found.by == "tf_config":
+            return {"option": sets_tf_config(read)}
+        told = told_of(read)
+    except RecursionError:
+        return {}
+    if told.spawns:
+        return {"by": "spawn", "name": told.spawns, "place": told.spawns_at}
+    return {name: value for name, value in told._asdict().items() if not name.startswith("spawns")}
 
 
 def _read(path: Path) -> ScriptSource | None:
     """The source of a file that may use something of it; None of one that cannot be parsed."""
     tree = syntax_of(path, _WORDS)
+    return _source(tree) if tree else None
+
+
+def _source(tree: ast.Module) -> ScriptSource | None:
     try:
-        return source_of(tree) if tree else None
+        return source_of(tree)
     except RecursionError:
         return None
 

@@ -90,10 +90,14 @@ class ScriptSource:
         return ((self._name(call.func), call) for call in self._calls)
 
     def numbers_at(self, name: str) -> dict[str, int]:
-        """What the calls of a full name are given by keyword as plain numbers; of several calls, the last one's."""
-        given = [keyword for call in self._calls if self._name(call.func) == name for keyword in call.keywords]
-        values = {each.arg: each.value.value for each in given if each.arg and isinstance(each.value, ast.Constant)}
-        return {name: value for name, value in values.items() if type(value) is int}
+        """What all calls of a full name are given alike by keyword as plain numbers."""
+        given = [
+            {(each.arg, each.value.value) for each in call.keywords if isinstance(each.value, ast.Constant)}
+            for call in self._calls
+            if self._name(call.func) == name
+        ]
+        alike = set.intersection(*given) if given else set()
+        return {name: value for name, value in alike if name and type(value) is int}
 
     def _read(self) -> None:
         for each in self._of(ast.Import, ast.ImportFrom):

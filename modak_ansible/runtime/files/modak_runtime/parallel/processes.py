@@ -70,12 +70,10 @@ class Ranks:
         self.pipe = None  # of ranks with stages
         self.apart, self._kept_sums = [], []  # the latter of a checkpoint, for gradients that are not there yet
         self.pace = Pace()
-        self._is_common = False
-        self._common = self.from_first(streams(torch))
-        if not self.shares:
-            restore(torch, self._common)
+        self._is_common = self._is_apart = False  # in what is drawn: for a while, and from the first shared batch on
+        self._seed, self._common = None, self.from_first(streams(torch))
+        restore(torch, self._common)
         self._room = room_of() if self.has_parts else None
-        self.draws_apart()
         _average_what_schedules_see(self)
         whole.save_whole_files(self)
         atexit.register(self._leave)
@@ -134,7 +132,7 @@ class Ranks:
     @contextlib.contextmanager
     def in_common(self):
         """Draws from streams that are the same in all ranks: those that one process would have drawn from."""
-        if self._is_common or self.samples.size == 1:
+        if self._is_common or not self._is_apart:
             yield
             return
         torch = self.torch
@@ -155,9 +153,18 @@ class Ranks:
         """Takes that this rank's own streams were put where they once stood."""
         self._seed = self.torch.initial_seed()
 
+    def shares_batches(self):
+        """Takes that a loader's batches are shared out.
+
+        Ranks without such a loader go on drawing alike, lest each make batches of its own.
+        """
+        if not self._is_apart:
+            self._is_apart, self._common = True, self.from_first(streams(self.torch))
+            self.draws_apart()
+
     def draws_apart(self, more=0):
         """Gives each rank streams of its own, for dropout and augmentations; others for another number."""
-        if self.samples.size == 1:
+        if not self._is_apart:
             return
         self._seed = (self.torch.initial_seed() + 1000003 * (self.samples.number + 1) + 1000000007 * more) % 2**63
         self.torch.manual_seed(self._seed)
@@ -296,7 +303,10 @@ class Ranks:
                 each.way.load(*self._kept_sums.pop(0))
 
     def _compare(self, models, loaders):
-        """Ends the process where ranks were given different things."""
+        """Ends the process where ranks were given different things, or what has no size yet."""
+        unsized = self.torch.nn.parameter.UninitializedTensorMixin
+        if any(isinstance(each, unsized) for model in models for each in model.parameters()):
+            self.rank.end("a layer learns its size from its first batch: call the model with one before prepare")
         shapes = repr([[(name, tuple(each.shape)) for name, each in model.named_parameters()] for model in models])
         mine = [hashlib.sha256(shapes.encode()).hexdigest()[:8], [length_of(loader) for loader in loaders]]
         everyone = self.gathered(mine)

@@ -6,17 +6,22 @@ what it counts is right as it stands. The order is drawn from streams that are t
 
 import random
 import sys
+import weakref
 
 
 def share(torch, ranks, loader):
     """Lets a loader give this rank its part; one that the script shares out itself stays as it is."""
     data = torch.utils.data
+    ranks.shares_batches()
     if is_shared(torch, loader):
         ranks.rank.say("a loader has a DistributedSampler: it is left to the script")
         return
     is_stream = isinstance(loader.dataset, data.IterableDataset)
-    kept = loader.__dict__
-    kept["_modak_ranks"], kept["_modak_shares"], kept["_modak_parts"] = ranks, False, []
+    kept, many = loader.__dict__, ranks.samples.size
+    kept["_modak_ranks"], kept["_modak_turn"], kept["_modak_words"] = ranks, _Turn(False), ""
+    if 0 < (loader.batch_size or 0) < many:
+        words = "a loader's batches have %d samples for %d ranks, some of which compute what counts for nothing"
+        kept["_modak_words"] = words % (loader.batch_size, many)
     if is_stream:
         kept["_modak_way"] = "stream" if loader.batch_size is not None else "slices"
     else:
@@ -44,23 +49,44 @@ def part_of(samples, number, world):
     return (mine, len(mine)) if len(mine) else (samples[:1], 0)
 
 
+class _Turn:
+    """One loop over a loader, beside which there may be others, such as of a validation in its midst.
+
+    Attributes:
+        shares: whether it is given this rank's part of each batch.
+        parts: of the batches that are on their way, how many samples count here, and how many there are.
+    """
+
+    def __init__(self, shares):
+        self.shares, self.parts = shares, []
+
+
 def _shared_class(base):
     """A DataLoader of the same kind that gives this rank's part."""
 
     class Shared(base):
         def __iter__(self):
             ranks = self._modak_ranks
-            self._modak_shares = ranks.is_training()
-            if not self._modak_shares:
+            turn = self._modak_turn = _Turn(ranks.is_training())
+            if not turn.shares:
                 ranks.meet()
-            if isinstance(self.collate_fn, _Part):
-                self.collate_fn.acts = self._modak_shares
+            elif self._modak_words:  # of a loader that trains, and once
+                ranks.rank.say(self._modak_words)
+                self._modak_words = ""
+            if isinstance(self.collate_fn, _Part) and self.collate_fn.acts is not turn.shares:
+                self.collate_fn = self.collate_fn.for_loop(turn.shares)
+                self._iterator = None  # its processes, where they persist, have the other one
             with ranks.in_common():
-                return base.__iter__(self)
+                iterator = base.__iter__(self)
+            taken = getattr(_inner(iterator), "_next_data", None)
+            if isinstance(taken, _Next):  # one that persists begins anew
+                taken.turn = turn
+            return iterator
 
         def _get_iterator(self):
             iterator = base._get_iterator(self)
-            iterator._next_data = _Next(self, iterator._next_data)
+            inner = _inner(iterator)
+            inner._next_data = _Next(self, inner._next_data)
             return iterator
 
         @property
@@ -70,6 +96,13 @@ def _shared_class(base):
 
     Shared.__name__, Shared.__qualname__, Shared.__module__ = base.__name__, base.__qualname__, base.__module__
     return Shared
+
+
+def _inner(iterator):
+    """PyTorch's own iterator, in what a loader of another library may have put around it."""
+    while not hasattr(iterator, "_next_data") and hasattr(iterator, "iterator"):
+        iterator = iterator.iterator
+    return iterator
 
 
 class _Common:
@@ -96,12 +129,14 @@ class _Sampler(_Common):
     """One that gives this rank's part of each batch, where the loop trains, and notes how large it is."""
 
     def __iter__(self):
-        loader, ranks = self._loader, self._loader._modak_ranks
-        shares, loader._modak_parts = loader._modak_shares, []
+        return self._parts(self._loader._modak_turn)
+
+    def _parts(self, turn):
+        samples = self._loader._modak_ranks.samples
         for indices in _Common.__iter__(self):
-            if shares:
-                mine, count = part_of(list(indices), ranks.samples.number, ranks.samples.size)
-                loader._modak_parts.append((count, len(indices)))
+            if turn.shares:
+                mine, count = part_of(list(indices), samples.number, samples.size)
+                turn.parts.append((count, len(indices)))
                 yield mine
             else:
                 yield indices
@@ -111,27 +146,28 @@ class _Next:
     """Takes the next batch, and notes this rank's part of it."""
 
     def __init__(self, loader, original):
-        self._loader, self._original = loader, original
+        self._loader, self.turn = loader, loader._modak_turn
+        # its iterator has this: held from here, too, it and its processes would outlive a loop that breaks off
+        self._original = weakref.WeakMethod(original)
 
     def __call__(self):
         try:
             return self._next()
         except StopIteration:
-            if self._loader._modak_shares:
+            if self.turn.shares:
                 self._loader._modak_ranks.meet()
             raise
 
     def _next(self):
-        loader = self._loader
-        ranks, way = loader._modak_ranks, loader._modak_way
+        ranks, way = self._loader._modak_ranks, self._loader._modak_way
         if way == "samples":
-            batch = self._original()
-            if loader._modak_shares:
-                ranks.part = loader._modak_parts.pop(0)
+            batch = self._original()()
+            if self.turn.shares:
+                ranks.part = self.turn.parts.pop(0)
             return batch
         with ranks.in_common():  # a stream shuffles as it is read
-            batch = self._original()
-        if not loader._modak_shares:
+            batch = self._original()()
+        if not self.turn.shares:
             return batch
         if way == "stream":
             count, whole, batch = batch
@@ -155,8 +191,12 @@ def _sliced(ranks, batch):
 class _Part:
     """Collates this rank's samples of a batch that all ranks read."""
 
-    def __init__(self, original, number, world):
-        self._original, self._number, self._world, self.acts = original, number, world, False
+    def __init__(self, original, number, world, acts=False):
+        self._original, self._number, self._world, self.acts = original, number, world, acts
+
+    def for_loop(self, acts):
+        """The same for another loop, which trains or does not."""
+        return _Part(self._original, self._number, self._world, acts)
 
     def __call__(self, samples):
         if not self.acts:

@@ -1,0 +1,251 @@
+"""How the processes of a script that PyTorch makes parallel learn which of them each is; nothing of it is run."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping, Set
+from typing import NamedTuple, TypeAlias
+
+from modak_ansible.reading.blueprint.script.option import literal
+from modak_ansible.reading.blueprint.script.source import ScriptSource
+from modak_ansible.reading.blueprint.script.syntax import last_name, nodes_of
+
+# What may stand in a file that says something of it.
+WORDS = re.compile(
+    rb"RANK|WORLD_SIZE|local[-_]rank|SLURM_|multiprocessing|parse_\w*args|TF_CONFIG|MASTER_|gethostname|getfqdn|uname|platform"
+)
+# What torchrun and others say to a process, and what one that is alone would be told.
+_ALONE = {"RANK": "0", "LOCAL_RANK": "0", "GROUP_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}
+_NUMBERS = re.compile(r"(LOCAL_|GROUP_|NODE_|OMPI_\w*|PMIX?_|MV2_\w*)?RANK|SLURM_(PROC|LOCAL|NODE)ID|MPI_LOCALRANKID")
+_MEETING = {"MASTER_ADDR", "MASTER_PORT"}
+_OF_SLURM = {"SLURM_PROCID", "SLURM_LOCALID"}  # which a job of one process has, too
+_GROUP = re.compile(r"torch\.distributed(\.\w+)*\.init_process_group")
+# What asks MPI where the environment says nothing.
+_DEEPSPEED = re.compile(r"deepspeed(\.comm)*\.(initialize|init_distributed)")
+# By which a process may know itself in another way.
+_HOST = re.compile(r"socket\.(gethostname|getfqdn)|platform\.node|os\.uname")
+_LOOPBACK = re.compile(r"(tcp://)?(localhost|127\.0\.0\.1)(:.*)?")  # of each node its own
+# What starts processes by their numbers, and what starts any.
+_SPAWN = re.compile(r"torch\.multiprocessing(\.\w+)*\.(spawn|start_processes)")
+_PROCESS = re.compile(r"(torch\.)?multiprocessing(\.\w+)*\.Process")
+_LOCAL_RANK = "local_rank"  # of torch.distributed.launch
+_TF_CONFIG = "TF_CONFIG"
+Sources: TypeAlias = Mapping[str, tuple[ast.Module, ScriptSource]]  # by the paths of the files
+
+
+class Told(NamedTuple):
+    """What the files of a script say of it."""
+
+    spawns: str = ""  # what starts its processes in itself; empty where others do
+    spawns_at: str = ""  # its place
+    option: str = ""  # by which alone each learns its number, and its place; empty where there is none
+    is_first: bool = False  # whether it takes itself for the first of its node without that option
+    needs_words: bool = False  # whether one process, too, ends without being told that it is alone
+    asks_slurm: bool = False  # whether it does so only where Slurm's variables make it believe that there are others
+    asks_port: bool = False  # whether it asks for the port itself
+    meets_at: str = ""  # where its processes meet, and its place, if that is another one on each node
+
+
+def told_of(sources: Sources) -> Told:
+    """How the processes of a script learn who they are, which makes a group of PyTorch's in one of its files."""
+    trees = [tree for tree, _ in sources.values()]
+    calls = [each for _, source in sources.values() for each in source.calls()]
+    groups = [call for name, call in calls if _GROUP.fullmatch(name)]
+    gives_numbers = bool(groups) and all(_gives_number(call) for call in groups)
+    looks = _looks(sources)
+    for pattern, is_sure in ((_SPAWN, not looks), (_PROCESS, not looks and gives_numbers)):
+        used = (each for path, (_, source) in sources.items() for each in _places(path, source, pattern))
+        name, place = next(used, ("", ""))
+        if name and is_sure:
+            return Told(name, place)
+    option, is_first = _local_option(sources, groups, looks=looks)
+    has_set = {name for tree in trees for name in _set(tree)}
+    asked = {name for tree in trees for name in _asked(tree)}
+    knows = any(map(_knows_that_it_is_alone, trees))
+    needs = (
+        any(_takes(tree, {*_ALONE, *(_MEETING - has_set)}) for tree in trees)
+        or any(_looks_around(call, has_set) for call in groups)
+        or ("RANK" not in has_set and any(_DEEPSPEED.fullmatch(name) for name, _ in calls))
+    )
+    return Told(
+        option=option,
+        is_first=is_first,
+        needs_words=needs and not knows,
+        asks_slurm=needs and knows and bool(asked & _OF_SLURM),
+        asks_port="MASTER_PORT" in asked,
+        meets_at=next((f"{name} ({path}:{line})" for path, name, line in _met(sources)), ""),
+    )
+
+
+def _met(sources: Sources) -> Iterator[tuple[str, str, int]]:
+    """The files, names and lines by which processes meet on their own node, whatever the job tells them."""
+    asked = {name for tree, _ in sources.values() for name in _asked(tree)}
+    for path, (tree, source) in sources.items():
+        branches = (node for node in nodes_of(tree) if isinstance(node, ast.If))
+        perhaps = {inner for node in branches if "__name__" not in ast.unparse(node.test) for inner in nodes_of(node)}
+        found = [value for name, call in source.calls() if _GROUP.fullmatch(name) for value in _methods(call)]
+        if "MASTER_ADDR" not in asked:
+            assigns = [node for node in nodes_of(tree) if isinstance(node, ast.Assign) and node not in perhaps]
+            found += [node.value for node in assigns if any(_is_address(target) for target in node.targets)]
+        for value in found:
+            if value not in perhaps and _LOOPBACK.fullmatch(str(literal(value))):
+                yield path, str(literal(value)), value.lineno
+
+
+def _methods(call: ast.Call) -> list[ast.expr]:
+    return [*call.args[1:2], *(keyword.value for keyword in call.keywords if keyword.arg == "init_method")]
+
+
+def _is_address(target: ast.expr) -> bool:
+    return isinstance(target, ast.Subscript) and literal(target.slice) == "MASTER_ADDR"
+
+
+def sets_tf_config(sources: Sources) -> str:
+    """Where a script sets TF_CONFIG without a look at what would tell its processes apart; empty where it does not."""
+    asked = {name for tree, _ in sources.values() for name in _asked(tree)}
+    if _TF_CONFIG in asked or _looks(sources):
+        return ""
+    for path, (tree, _) in sources.items():
+        for target in _assigned(tree):
+            if isinstance(target, ast.Subscript) and literal(target.slice) == _TF_CONFIG:
+                return f"{path}:{target.lineno}"
+    return ""
+
+
+def _looks(sources: Sources) -> bool:
+    """Whether a script looks at what tells its processes apart: a variable of whoever starts them, or the host."""
+    if any(_NUMBERS.fullmatch(name) for tree, _ in sources.values() for name in _asked(tree)):
+        return True
+    return any(_HOST.fullmatch(name) for _, source in sources.values() for name in source.used)
+
+
+def _places(path: str, source: ScriptSource, pattern: re.Pattern[str]) -> Iterator[tuple[str, str]]:
+    for name, line in sorted(source.used.items(), key=lambda each: each[1]):
+        if pattern.fullmatch(name):
+            yield name, f"{path}:{line}"
+
+
+def _gives_number(call: ast.Call) -> bool:
+    """Whether a group is told the number of its process, in place of finding it in the environment."""
+    return any(keyword.arg in ("rank", "store", None) for keyword in call.keywords)
+
+
+def _looks_around(call: ast.Call, has_set: set[str]) -> bool:
+    """Whether a group finds in the environment what nothing in the script puts there."""
+    given = {keyword.arg for keyword in call.keywords}
+    method = literal(call.args[1]) if len(call.args) > 1 else None
+    if {"store", "init_method", None} & given or method not in (None, "env://"):
+        return not _gives_number(call)
+    return ("MASTER_ADDR" if "rank" in given else "RANK") not in has_set
+
+
+def _asked(tree: ast.Module) -> Iterator[str]:
+    """The texts of a file, but for the variables that it sets."""
+    set_here = {target.slice for target in _assigned(tree) if isinstance(target, ast.Subscript)}
+    for node in nodes_of(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in set_here:
+            yield node.value
+
+
+def _set(tree: ast.Module) -> Iterator[str]:
+    """The variables that a file sets, and whatever else has a name in brackets or by default."""
+    calls = (node for node in nodes_of(tree) if isinstance(node, ast.Call) and node.args)
+    names = [node.args[0] for node in calls if last_name(node.func) in ("setdefault", "putenv")]
+    names += [target.slice for target in _assigned(tree) if isinstance(target, ast.Subscript)]
+    yield from (name for each in names if isinstance(name := literal(each), str))
+
+
+def _assigned(tree: ast.Module) -> Iterator[ast.expr]:
+    return (target for node in nodes_of(tree) if isinstance(node, ast.Assign) for target in node.targets)
+
+
+def _takes(tree: ast.Module, names: Set[str] = frozenset(_ALONE)) -> bool:
+    """Whether a variable of torchrun's is taken as if it were certain to be there."""
+    assigned = set(_assigned(tree))
+    found = (node for node in nodes_of(tree) if isinstance(node, ast.Subscript) and node not in assigned)
+    taken = any(last_name(node.value) == "environ" and str(literal(node.slice)) in names for node in found)
+    return taken or bool(_made_numbers(tree))
+
+
+def _made_numbers(tree: ast.Module) -> set[ast.Call]:
+    """What is asked for by ``get`` alone, and made a number at once, which fails where it is not there."""
+    calls = (node for node in nodes_of(tree) if isinstance(node, ast.Call) and last_name(node.func) == "int")
+    asking = (call.args[0] for call in calls if call.args)
+    return {each for each in asking if isinstance(each, ast.Call) and _asks(each) in _ALONE and len(each.args) == 1}
+
+
+def _asks(call: ast.Call) -> str:
+    """The variable that ``os.environ.get`` or ``os.getenv`` is called for; empty for another call."""
+    return str(literal(call.args[0])) if last_name(call.func) in ("get", "getenv", "pop") and call.args else ""
+
+
+def _knows_that_it_is_alone(tree: ast.Module) -> bool:
+    """Whether a file looks whether the variables are there, and so has a way of its own for one process.
+
+    One that takes what one process would be told where nothing is said looks at nothing.
+    """
+    certain = _made_numbers(tree)
+    for node in nodes_of(tree):
+        if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn):
+            looks = str(literal(node.left)) in _ALONE
+        elif isinstance(node, ast.Call) and (name := _asks(node)) in _ALONE:
+            default = str(literal(node.args[1])) if len(node.args) > 1 else ""
+            looks = node not in certain and default != _ALONE[name]
+        elif isinstance(node, ast.Try):
+            looks = any(_takes(ast.Module([each], [])) for each in node.body)
+        else:
+            looks = last_name(node) == "is_torchelastic_launched"
+        if looks:
+            return True
+    return False
+
+
+def _local_option(sources: Sources, groups: list[ast.Call], *, looks: bool) -> tuple[str, bool]:
+    """The option by which alone a process learns its number, and whether it is the first of its node without it.
+
+    Those of torch.distributed.launch had ``--local_rank``, and others a ``--rank`` that each was started with.
+    """
+    names = {keyword.value.attr for call in groups for keyword in call.keywords
+             if keyword.arg == "rank" and isinstance(keyword.value, ast.Attribute)}  # fmt: skip
+    for name in sorted(names) if not looks else ():
+        if (found := _option(sources, name))[0]:
+            return found[0], False
+    asked = {name for tree, _ in sources.values() for name in _asked(tree)}
+    return _option(sources, _LOCAL_RANK) if "LOCAL_RANK" not in asked else ("", False)
+
+
+def _option(sources: Sources, name: str) -> tuple[str, bool]:
+    """An option that a script goes by, with its place, and whether it is 0 by default.
+
+    One that takes something else in its place (``args.local_rank or rank % 4``), or sets it, may do without.
+    """
+    trees = [tree for tree, _ in sources.values()]
+    choices = [node for tree in trees for node in nodes_of(tree) if isinstance(node, ast.BoolOp | ast.IfExp)]
+    chosen = {inner for node in choices for inner in nodes_of(node)}
+    holders = {holder for tree in trees for holder in _parsed(tree)}
+    used = [
+        node
+        for tree in trees
+        for node in nodes_of(tree)
+        if isinstance(node, ast.Attribute) and node.attr == name and last_name(node.value) in holders
+    ]
+    if not used or chosen & set(used) or not all(isinstance(node.ctx, ast.Load) for node in used):
+        return "", False
+    for path, (tree, source) in sources.items():
+        for option in source.options:
+            if name in option.plain_names:
+                return f"{option.names[0]} ({path}:{_line_of(tree, option.names[0])})", str(option.default) == "0"
+    return "", False
+
+
+def _parsed(tree: ast.Module) -> Iterator[str]:
+    """The variables that hold what a parser has made of the command line."""
+    for node in nodes_of(tree):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+            for target in node.targets if last_name(node.value.func) in ("parse_args", "parse_known_args") else ():
+                yield last_name(target.elts[0] if isinstance(target, ast.Tuple) and target.elts else target)
+
+
+def _line_of(tree: ast.Module, text: str) -> int:
+    return next((node.lineno for node in nodes_of(tree) if isinstance(node, ast.Constant) and node.value == text), 1)

@@ -1,0 +1,192 @@
+"""Loaders whose batches ranks share out, by stand-ins for those of PyTorch."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import sys
+import weakref
+from collections import deque
+from copy import copy
+from types import SimpleNamespace
+
+import pytest
+
+from modak_ansible.runtime import FILES
+
+sys.path.insert(0, str(FILES))
+
+from modak_runtime.parallel import shares
+
+TORCH = SimpleNamespace(
+    utils=SimpleNamespace(
+        data=SimpleNamespace(
+            IterableDataset=type("Stream", (), {}), distributed=SimpleNamespace(DistributedSampler=type("Own", (), {}))
+        )
+    )
+)
+
+
+class Batches:
+    """A loop over a loader, which reads ahead."""
+
+    def __init__(self, loader):
+        self._rows = iter(loader._index_sampler)
+        self._ahead = deque([next(self._rows), next(self._rows)])
+
+    def _next_data(self):
+        self._ahead.extend([each for each in [next(self._rows, None)] if each])
+        if not self._ahead:
+            raise StopIteration
+        return self._ahead.popleft()
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        return self._next_data()
+
+
+class Loader:
+    """Four batches of numbers."""
+
+    def __init__(self):
+        self.dataset, self.sampler, self.batch_size, self._auto_collation = range(7), None, 2, True
+        self.batch_sampler, self.collate_fn, self.worker_init_fn = [[0, 1], [2, 3], [4, 5], [6]], list, None
+
+    def __iter__(self):
+        return self._get_iterator()
+
+    def _get_iterator(self):
+        return Batches(self)
+
+    @property
+    def _index_sampler(self):
+        return self.batch_sampler
+
+
+class Persisting(Loader):
+    """One of a stream, which is read by a process that persists, with what it had when it began."""
+
+    def __init__(self):
+        super().__init__()
+        self.dataset, self._iterator = TORCH.utils.data.IterableDataset(), None
+
+    def __iter__(self):
+        self._iterator = self._iterator or self._get_iterator()
+        self._iterator.begin()
+        return self._iterator
+
+    def _get_iterator(self):
+        return Process(self)
+
+
+class Process(Batches):
+    def __init__(self, loader):
+        self._loader, self._collate = loader, copy(loader.collate_fn)
+
+    def begin(self):
+        self._rows = iter(self._loader._index_sampler)
+
+    def _next_data(self):
+        return self._collate(next(self._rows))
+
+
+class Around:
+    """What a library puts around PyTorch's own iterator."""
+
+    def __init__(self, iterator):
+        self.iterator = iterator
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        return next(self.iterator)
+
+
+class OfALibrary(Loader):
+    def _get_iterator(self):
+        return Around(super()._get_iterator())
+
+
+class Ranks:
+    """The second of two."""
+
+    def __init__(self):
+        self.samples, self.part, self.trains = SimpleNamespace(number=1, size=2), (1, 2), True
+        self.in_common, self.meet, self.shares_batches = contextlib.nullcontext, lambda: None, lambda: None
+        self.said = []
+        self.rank = SimpleNamespace(say=self.said.append)
+
+    def is_training(self):
+        return self.trains
+
+
+def shared(kind=Loader, many=2):
+    ranks, loader = Ranks(), kind()
+    ranks.samples.size = many
+    shares.share(TORCH, ranks, loader)
+    return ranks, loader
+
+
+def test_loops_over_one_loader_at_once_have_parts_of_their_own():
+    ranks, loader = shared()
+    pairs = list(zip(loader, loader, strict=True))
+    assert pairs == [([1], [1]), ([3], [3]), ([5], [5]), ([6], [6])]
+    assert ranks.part == (0, 1)  # of the last batch a sample that counts for nothing
+
+
+def test_a_validation_in_the_midst_of_a_loop_takes_nothing_from_it():
+    ranks, loader = shared()
+    seen = []
+    for number, batch in enumerate(loader):
+        seen.append((batch, ranks.part))
+        if number == 1:
+            ranks.trains = False
+            assert list(loader) == [[0, 1], [2, 3], [4, 5], [6]]
+            ranks.trains = True
+    assert seen == [([1], (1, 2)), ([3], (1, 2)), ([5], (1, 2)), ([6], (0, 1))]
+
+
+def test_an_iterator_within_another_is_found():
+    ranks, loader = shared(OfALibrary)
+    assert list(loader) == [[1], [3], [5], [6]]
+    assert ranks.part == (0, 1)
+
+
+@pytest.mark.parametrize("trains", [True, False])
+def test_processes_that_persist_give_a_part_to_loops_that_train_and_all_to_others(trains):
+    ranks, loader = shared(Persisting)
+    parts, whole = [[1], [3], [5], [6]], [[0, 1], [2, 3], [4, 5], [6]]
+    for ranks.trains in (trains, trains, not trains, trains):
+        assert list(loader) == (parts if ranks.trains else whole)
+
+
+def test_a_loop_that_is_left_leaves_nothing_behind():
+    _, loader = shared()
+    gc.disable()
+    try:
+        loop = iter(loader)
+        next(loop)
+        left = weakref.ref(loop)
+        del loop
+        assert left() is None  # with the processes that read for it
+    finally:
+        gc.enable()
+
+
+def test_batches_of_fewer_samples_than_ranks_are_told_once_of_a_loader_that_trains():
+    ranks, loader = shared(many=3)
+    ranks.trains = False
+    list(loader)
+    assert ranks.said == []
+    ranks.trains = True
+    assert list(loader) == [[1], [3], [5], [6]]
+    list(loader)
+    assert ranks.said == [
+        "a loader's batches have 2 samples for 3 ranks, some of which compute what counts for nothing"
+    ]
+    ranks, loader = shared()
+    list(loader)
+    assert ranks.said == []
