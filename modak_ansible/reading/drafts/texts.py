@@ -5,13 +5,15 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import count, takewhile
 from pathlib import Path, PurePosixPath
+from string import Formatter
 
 from modak_ansible.reading.blueprint.script.syntax import last_name, syntax_of
 
 ANY = "*"
 FORMATTED = re.compile(r"\{[^{}]*\}")
-_PERCENT = re.compile(r"%[-+# 0-9.]*[a-zA-Z]")
+_PERCENT = re.compile(r"%(?:%|(?:\((\w+)\))?([-+# 0-9.]*)[a-zA-Z])")
 # What gives the folder of the file itself, and that of the script, in which it runs.
 _OF_FILE = re.compile(
     r"(os\.path\.)?(dirname|split)\((os\.path\.)?((abs|real)path\()?__file__\)?\)(\[0\])?"
@@ -92,8 +94,14 @@ class Texts:
         if isinstance(node.op, ast.Div):
             return _joined([left, right])
         if isinstance(node.op, ast.Mod) and left is not None:
-            return self._together((_PERCENT.sub(ANY, left),))
+            values = node.right.elts if isinstance(node.right, ast.Tuple) else [node.right]
+            return self._together((_percent(left, self._values(values, depth)),))
         return None
+
+    def _values(self, nodes: Sequence[ast.expr], depth: int) -> list[str | None]:
+        """Those of some arguments in their order, as far as it is known."""
+        plain = takewhile(lambda each: not isinstance(each, ast.Starred), nodes)
+        return [self.of(each, depth + 1) for each in plain]
 
     def _call(self, node: ast.Call, depth: int) -> str | None:
         own = self._own_folder(node)
@@ -109,12 +117,44 @@ class Texts:
             return _joined([self.of(node.func.value, depth + 1), *words])
         if name == "format" and isinstance(node.func, ast.Attribute):
             text = self.of(node.func.value, depth + 1)
-            return self._together((FORMATTED.sub(ANY, text),)) if text is not None else None
+            if text is None:
+                return None
+            named = {each.arg: self.of(each.value, depth + 1) for each in node.keywords if each.arg}
+            return self._together((_formatted(text, self._values(node.args, depth), named),))
         if name in _SAME and isinstance(node.func, ast.Attribute) and not node.args:
             return self.of(node.func.value, depth + 1)
         if name in _PLAIN_CALLS and words:
             return _joined(words)
         return None
+
+
+def _percent(text: str, values: Sequence[str | None]) -> str:
+    """What % makes of a text: the values where they stand as they are, and ANY for others."""
+    waiting = iter(values)
+
+    def value_of(match: re.Match[str]) -> str:
+        name, form = match.groups()
+        if match.group() == "%%":
+            return "%"
+        value = None if name else next(waiting, None)
+        return ANY if form or value is None else value
+
+    return _PERCENT.sub(value_of, text)
+
+
+def _formatted(text: str, values: Sequence[str | None], named: Mapping[str, str | None]) -> str:
+    """What ``format`` makes of a text, likewise."""
+    known = {**{str(number): value for number, value in enumerate(values)}, **named}
+    found, places = "", count()
+    try:
+        for before, name, form, conversion in Formatter().parse(text):
+            found += before
+            if name is not None:
+                value = known.get(name or str(next(places)))
+                found += ANY if form or conversion or value is None else value
+    except ValueError:  # no form at all
+        return FORMATTED.sub(ANY, text)
+    return found
 
 
 def replaced(tree: ast.Module, folder: Path, words: Sequence[str]) -> None:
