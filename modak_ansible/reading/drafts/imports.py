@@ -44,6 +44,7 @@ class Imported:
     name: str  # in full, as it is written
     place: str  # the file, as its path below the script's folder, and the line
     is_optional: bool  # whether the script goes on without it
+    is_late: bool = False  # whether functions alone import it, of other files than the script
     extras: frozenset[str] = frozenset()  # of its package, without which it does not do what it is imported for
 
 
@@ -98,23 +99,29 @@ def read_code(script: Path) -> Code:
         texts = Texts(tree, {}, path.relative_to(script.parent).as_posix())
         bases += [script.parent / folder for folder in _searched(calls, texts)]
         found = [*_imports_of(tree), *_while_running(calls, texts)]
-        for module, level, is_optional in found:
+        for module, level, is_optional, is_late in found:
             above = [path.parent.joinpath(*[".."] * (level - 1))] if level else bases
             own = next(filter(None, (_files_of(base, module, script.parent) for base in above)), [])
             # what a link beside the script leads to travels, if it is of the project
             under = [each for each in own if each.is_relative_to(script.parent)]
             inside = [each for each in under if each.resolve().is_relative_to(root)]
             waiting += inside
-            if not level and not inside and not any(has_code(base / module.partition(".")[0]) for base in bases):
-                _note(code, module, path, tree, is_optional)
+            if not level and not inside and not any(_has(base, module) for base in bases):
+                _note(code, module, path, (is_optional, is_late and path != script))
     return code
+
+
+def _has(base: Path, module: str) -> bool:
+    """Whether what a module's name begins with lies in a folder: a package, or the file of which all is imported."""
+    first = base / module.partition(".")[0]
+    return has_code(first) or (ANY in module and first.with_suffix(".py").is_file())
 
 
 def _is_idle(node: ast.stmt) -> bool:
     return not isinstance(node, ast.Expr) or isinstance(node.value, ast.Constant)
 
 
-def _note(code: Code, name: str, path: Path, tree: ast.Module, is_optional: bool) -> None:
+def _note(code: Code, name: str, path: Path, doubts: tuple[bool, bool]) -> None:
     first = name.partition(".")[0]
     if first in sys.stdlib_module_names or not first.isidentifier():
         return
@@ -122,9 +129,9 @@ def _note(code: Code, name: str, path: Path, tree: ast.Module, is_optional: bool
     if first in _OURS:
         return
     known = code.modules.get(first)
-    if known is None or (known.is_optional and not is_optional):
-        place = f"{path.relative_to(code.folder).as_posix()}:{_line_of(tree, name)}"
-        code.modules[first] = Imported(name, place, is_optional)
+    if known is None or doubts < (known.is_optional, known.is_late):
+        place = f"{path.relative_to(code.folder).as_posix()}:{_line_of(code.trees[path], name)}"
+        code.modules[first] = Imported(name, place, *doubts)
 
 
 def _parsed(path: Path) -> ast.Module:
@@ -159,30 +166,30 @@ def _parsed(path: Path) -> ast.Module:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from error
 
 
-def _imports_of(tree: ast.Module) -> Iterator[tuple[str, int, bool]]:
-    """The modules that are imported, and what may be modules: name, level, and whether it may be missing."""
-    waiting: list[tuple[ast.AST, bool]] = [(tree, False)]
+def _imports_of(tree: ast.Module) -> Iterator[tuple[str, int, bool, bool]]:
+    """The modules that are imported, and what may be modules: name, level, whether it may be missing, and whether it is
+    imported when a function is called."""
+    waiting: list[tuple[ast.AST, bool, bool]] = [(tree, False, False)]
     while waiting:
-        node, is_optional = waiting.pop()
+        node, is_optional, is_late = waiting.pop()
+        inner = list(ast.iter_child_nodes(node))
         if isinstance(node, ast.Import):
-            yield from ((alias.name, 0, is_optional) for alias in node.names)
+            yield from ((alias.name, 0, is_optional, is_late) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             module = node.module or ""
             if module:
-                yield module, node.level, is_optional
+                yield module, node.level, is_optional, is_late
             if not module or node.level or "." not in module or module.partition(".")[0] not in sys.stdlib_module_names:
                 for alias in node.names:
-                    yield f"{module}.{alias.name}".lstrip("."), node.level, is_optional
+                    yield f"{module}.{alias.name}".lstrip("."), node.level, is_optional, is_late
         elif isinstance(node, ast.If) and ast.unparse(node.test).rpartition(".")[2] == "TYPE_CHECKING":
-            waiting += [(statement, is_optional) for statement in node.orelse]
+            inner = list(node.orelse)
         elif isinstance(node, ast.Try):
             caught = {name for handler in node.handlers for name in _names(handler.type)}
-            may_fail = is_optional or bool(caught & {"ImportError", "ModuleNotFoundError", "Exception", ""})
-            waiting += [(statement, may_fail) for statement in node.body]
-            rest = [*node.handlers, *node.orelse, *node.finalbody]
-            waiting += [(each, may_fail) for each in rest]
-        else:
-            waiting += [(each, is_optional) for each in ast.iter_child_nodes(node)]
+            is_optional = is_optional or bool(caught & {"ImportError", "ModuleNotFoundError", "Exception", ""})
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            is_late = True
+        waiting += [(each, is_optional, is_late) for each in inner]
 
 
 def _searched(calls: list[ast.Call], texts: Texts) -> Iterator[str]:
@@ -193,7 +200,7 @@ def _searched(calls: list[ast.Call], texts: Texts) -> Iterator[str]:
             yield folder
 
 
-def _while_running(calls: list[ast.Call], texts: Texts) -> Iterator[tuple[str, int, bool]]:
+def _while_running(calls: list[ast.Call], texts: Texts) -> Iterator[tuple[str, int, bool, bool]]:
     """The modules that are imported by a text, as those of _imports_of; ANY stands for what is not known of a name."""
     for call in calls:
         text = texts.of(call.args[0]) if last_name(call.func) in ("import_module", "__import__") else None
@@ -202,7 +209,7 @@ def _while_running(calls: list[ast.Call], texts: Texts) -> Iterator[tuple[str, i
             package = texts.of(call.args[1] if len(call.args) > 1 else given.get("package"))
             text = f"{package}{text}" if package and text.startswith(".") else text
             name = text.lstrip(".")
-            yield name, len(text) - len(name), True
+            yield name, len(text) - len(name), True, False
 
 
 def _names(node: ast.expr | None) -> list[str]:

@@ -1,0 +1,133 @@
+"""Whole projects, as people publish them: what a script of one imports, reads and writes."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from modak_ansible.reading.drafts.draft import draft_of
+from modak_ansible.reading.drafts.outputs import outputs_of
+
+
+@pytest.fixture(autouse=True)
+def environment(tmp_path, monkeypatch):
+    """Nothing is installed where the user works."""
+    (tmp_path / "env" / "lib" / "python3.12" / "site-packages").mkdir(parents=True)
+    monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path / "env"))
+
+
+@pytest.fixture
+def project(tmp_path):
+    (tmp_path / "project" / ".git").mkdir(parents=True)
+    return tmp_path / "project"
+
+
+def written(folder, **files):
+    for name, text in files.items():
+        path = folder / f"{name.replace('__', '/')}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return folder
+
+
+def test_a_package_without_an_init_that_a_script_lies_in_is_asked_of_no_index(project):
+    """An index may have anything under such a name: examples, classify, scripts."""
+    written(
+        project,
+        samples__vision__train="import jax\nfrom samples.vision import pictures\nimport samples.tools.log\ndef main(): pass\n",
+        samples__vision__pictures="",
+        samples__tools__log="",
+    )
+    draft = draft_of(project / "samples" / "vision" / "train.py")
+    assert draft.requirements == []
+    (note,) = draft.notes
+    assert note.endswith("lies beside samples/ and starts it: from samples.vision.train import main; main()")
+
+
+def test_a_folder_of_other_scripts_is_no_package_of_a_known_name(project):
+    written(
+        project,
+        demos__datasets__prepare="print(1)\n",
+        demos__scripts__tune="import torch\nfrom datasets import load_dataset\n",
+    )
+    draft = draft_of(project / "demos" / "scripts" / "tune.py")
+    assert draft.requirements == ["datasets"]
+    assert draft.notes == []
+
+
+def test_all_names_of_a_file_beside_the_script_are_no_module_of_others(project):
+    written(project, train="import torch\nfrom nets import *\nfrom tools.draw import *\n", nets="", tools__draw="")
+    draft = draft_of(project / "train.py")
+    assert sorted(draft.files) == ["nets.py", "tools/draw.py", "train.py"]
+    assert draft.requirements == draft.notes == []
+
+
+@pytest.mark.parametrize(
+    "imports",
+    [
+        "import jax, flax\nimport tensorflow as tf",  # whose data sets are read with it
+        "from torch.utils.data import DataLoader\nimport jax, optax",
+        "import tensorflow as tf\nimport equinox",
+        "import tensorflow as tf\nimport jax",
+    ],
+)
+def test_what_trains_goes_before_what_brings_samples(project, imports):
+    written(project, train=f"{imports}\n")
+    draft = draft_of(project / "train.py")
+    assert draft.framework == draft.frameworks[0] == "jax"
+
+
+def test_what_a_project_does_not_ask_for_and_a_function_of_another_file_imports_is_left_out(project):
+    """Exporters and loggers of every kind, of which no run needs all."""
+    (project / "requirements.txt").write_text("torch\neinops\n")
+    written(
+        project,
+        train="import torch, einops\nfrom tools import log\ndef main():\n    import tqdm\n",
+        tools__log="import yaml\ndef export(m):\n    import openvino\n    import einops\nclass A:\n    import attrs\n",
+    )
+    draft = draft_of(project / "train.py")
+    assert draft.requirements == ["attrs", "einops", "tqdm", "pyyaml"]
+    (note,) = draft.notes
+    assert note == (
+        "the project does not ask for openvino (tools/log.py:3), which functions alone import: left out; "
+        "what is needed all the same goes into requirements_txt"
+    )
+    (project / "requirements.txt").unlink()
+    assert "openvino" in draft_of(project / "train.py").requirements
+
+
+@pytest.mark.parametrize(
+    ("text", "pattern"),
+    [
+        ('torch.save(m, "%s/net_%d.pt" % (args.out, e))', "here/net_*.pt"),
+        ('torch.save(m, "%s/net.pt" % args.out)', "here/net.pt"),
+        ('torch.save(m, "{}/net_{}.pt".format(args.out, e))', "here/net_*.pt"),
+        ('torch.save(m, "{1}/net_{0:03d}.pt".format(e, args.out))', "here/net_*.pt"),
+        ('torch.save(m, "{folder}/net_{e}.pt".format(folder=args.out, e=e))', "here/net_*.pt"),
+        ('torch.save(m, "%(out)s/net.pt" % vars(args))', "*/net.pt"),
+        ('torch.save(m, "100%%/%s.pt" % args.out)', "100%/here.pt"),
+        ('torch.save(m, "{}/{}.pt".format(*names))', "*/*.pt"),
+        ('torch.save(m, "%5.2f_%s.pt" % (x, args.out))', "*_here.pt"),
+        ('save_on_master(m, os.path.join(args.out, "net.pt"))', "here/net.pt"),
+        ('accelerator.save(m.state_dict(), args.out + "/net.pt")', "here/net.pt"),
+    ],
+)
+def test_what_is_written_is_named_by_what_stands_in_its_form(text, pattern):
+    assert outputs_of({"a.py": ast.parse(text)}, {"out": "here"})[0] == [pattern]
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("from dask.distributed import Client", ["dask", "distributed"]),
+        ("from dask import array as da\nimport dask.dataframe", ["dask[dataframe]", "numpy"]),
+        ("import dask", ["dask"]),
+        ("from xgboost import dask as dxgb", ["xgboost", "dask[dataframe]", "distributed"]),
+        ("import lightgbm as lgb\nlgb.DaskLGBMRegressor()", ["lightgbm", "dask[dataframe]", "distributed", "scikit-learn"]),
+        ("import torch\ntry:\n    import transformers\nexcept ImportError:\n    pass", []),
+    ],
+)  # fmt: skip
+def test_parts_of_a_package_bring_what_they_need_where_they_are_needed(project, text, lines):
+    written(project, train=f"{text}\n")
+    assert sorted(draft_of(project / "train.py").requirements) == sorted(lines)
