@@ -16,11 +16,12 @@ from typing import Any
 import yaml
 
 from modak_ansible.errors import Location, UsageError
-from modak_ansible.reading.blueprint.files import exists, is_file
+from modak_ansible.reading.blueprint.files import exists, is_file, travels
 from modak_ansible.reading.blueprint.script.accelerators import Use, use_of
 from modak_ansible.reading.blueprint.script.hydra import hydra_of
 from modak_ansible.reading.blueprint.script.option import Option
 from modak_ansible.reading.blueprint.script.options import library_options, options_of
+from modak_ansible.reading.blueprint.script.paths import OF_OUTPUT_FOLDER
 from modak_ansible.reading.blueprint.script.source import ScriptSource, source_of
 from modak_ansible.reading.blueprint.script.starting import package_of
 from modak_ansible.reading.drafts.data import (
@@ -38,7 +39,7 @@ from modak_ansible.reading.drafts.installed import Installed, environment_folder
 from modak_ansible.reading.drafts.outputs import downloads, outputs_of
 from modak_ansible.reading.drafts.packages import PYTHON, frameworks_of, python_of, requirements_of
 from modak_ansible.reading.drafts.pins import pins_of
-from modak_ansible.reading.drafts.texts import ANY, below, replaced
+from modak_ansible.reading.drafts.texts import ANY, below, constants_of, replaced
 from modak_ansible.reading.drafts.words import arguments_of
 from modak_ansible.sources.reader import mount_problem
 from modak_ansible.store.project import project_root
@@ -48,6 +49,10 @@ from modak_ansible.target.jobs.results import ALL
 WALLTIME = "01:00:00"
 KNOWN = "mnist"  # the dataset that the catalogue has by name
 _ARGUMENT_FILES = (".json", ".yaml", ".yml")
+_NOTHING_BACK = (
+    "nothing comes back: its source names nothing that it writes, and with all of it the data that it fetches would "
+    "come, too; outputs of the blueprint says what should"
+)
 _MOST_LISTED = 4  # files of one folder that are named one by one
 
 
@@ -195,9 +200,10 @@ class _Drafting:
         names = {longest(each): each.held_by or longest(each).replace("-", "_") for each in self._declared}
         values = self._values().items()
         places = [place for source in self._sources for place in source.places if isinstance(place.default, str)]
-        found = {place.names[0]: place.default for place in places if place.default} | {
-            names.get(name, name.rpartition(".")[2].replace("-", "_")): value for name, value in values
+        found = constants_of(self._trees.values()) | {
+            place.names[0]: place.default for place in places if place.default
         }
+        found |= {names.get(name, _plain(name.rpartition(".")[2])): value for name, value in values}
         return {**found, **{f"sys.argv[{number}]": word for number, word in enumerate(self._words, 1)}}
 
     def _outputs(self) -> None:
@@ -207,7 +213,13 @@ class _Drafting:
             outside += [output for output in self._hydra.outputs if output not in folders]
             own = [] if self._hydra.changes_folder and folders else [each for each in inside if each[0] != ANY]
             inside = [*folders, *own]
-        if not inside and not outside and not downloads(self._trees):
+        fetches = downloads(self._trees)
+        if inside or fetches:  # else all that it writes is brought
+            inside += self._folders_of_options(inside)
+        if not inside and not outside and fetches:
+            self._say("outputs", "none that its source names")
+            self.draft.notes.append(_NOTHING_BACK)
+        elif not inside and not outside:
             inside = [ALL]
             self._say("outputs", "whatever it writes, as its source names nothing")
         else:
@@ -216,6 +228,12 @@ class _Drafting:
         self._elsewhere = set(outside)
         for text in outside:
             self.draft.notes.append(f"it writes to {text}, outside of its folder, from where nothing comes back")
+
+    def _folders_of_options(self, known: Sequence[str]) -> list[str]:
+        """The folders below its own that options have it write to, by their names."""
+        named = {name: below(value) for name, value in self._values().items() if OF_OUTPUT_FOLDER.search(_plain(name))}
+        found = dict.fromkeys(escape(value) for value in named.values() if value)
+        return [each for each in found if not any(other == each or other.startswith(f"{each}/") for other in known)]
 
     def _data(self) -> None:
         draft = self.draft
@@ -236,10 +254,7 @@ class _Drafting:
             elif not each.inside:
                 draft.notes.append(f"{each.path} ({self._why(each)}) stays here")
             elif not any(other.path in each.path.parents for other in brought):
-                pattern = escape(each.inside)
-                if not any(pattern == other or pattern.startswith(f"{other}/") for other in draft.files):
-                    draft.files.append(pattern)
-                self._say("data", f"{each.inside}, {self._why(each)}; it travels with the script")
+                self._travels(each)
         if root is not None and not any(_holds(each.path, self._code.folder / expanded(root)) for each in brought):
             mount = _torchvision_folder(root)
             if mount:
@@ -253,6 +268,16 @@ class _Drafting:
         for name in data_options([longest(each) for each in self._declared]):
             if name not in known and not (root and values.get(name) == root):
                 draft.unsaid.append(name)
+
+    def _travels(self, read: Read) -> None:
+        draft, pattern = self.draft, escape(read.inside)
+        if not travels(read.path, is_of_blueprint=read.path.parent.resolve() == draft.folder.resolve()):
+            if read.path.is_dir():
+                draft.notes.append(f"{read.inside}, {self._why(read)}, has no files yet: a job finds none there")
+            return
+        if not any(pattern == other or pattern.startswith(f"{other}/") for other in draft.files):
+            draft.files.append(pattern)
+        self._say("data", f"{read.inside}, {self._why(read)}; it travels with the script")
 
     def _with_configuration(self, folder: str, reads: list[Read]) -> list[Read]:
         """What a script reads, with the folder of its configuration."""
@@ -432,9 +457,15 @@ def _holds_something(folder: Path) -> bool:
 
 
 def _torchvision_folder(root: str) -> str:
-    """Where torchvision looks for MNIST's files below a root; empty where a job cannot have them there."""
+    """Where torchvision looks for MNIST's files below a root; empty where a job cannot have them there, or where a part
+    of it is not known."""
     path = PurePosixPath(posixpath.normpath(root), "MNIST", "raw")
-    return "" if path.is_absolute() or path.parts[:2] == ("..", "..") or "~" in root else path.as_posix()
+    is_no_place = path.is_absolute() or path.parts[:2] == ("..", "..")
+    return "" if is_no_place or {"~", ANY} & set(root) else path.as_posix()
+
+
+def _plain(name: str) -> str:
+    return name.replace("-", "_")
 
 
 def _patterns(files: list[str]) -> list[str]:

@@ -16,7 +16,7 @@ FORMATTED = re.compile(r"\{[^{}]*\}")
 _PERCENT = re.compile(r"%(?:%|(?:\((\w+)\))?([-+# 0-9.]*)[a-zA-Z])")
 # What gives the folder of the file itself, and that of the script, in which it runs.
 _OF_FILE = re.compile(
-    r"(os\.path\.)?(dirname|split)\((os\.path\.)?((abs|real)path\()?__file__\)?\)(\[0\])?"
+    r"((os\.)?path\.)?(dirname|split)\(((os\.)?path\.)?((abs|real)path\()?__file__\)?\)(\[0\])?"
     r"|(pathlib\.)?Path\(__file__\)((\.resolve|\.absolute)\(\))?\.parent((\.resolve|\.absolute)\(\))?"
 )
 _OF_SCRIPT = re.compile(r"os\.getcwd\(\)|(pathlib\.)?Path\.cwd\(\)|(pathlib\.)?Path\(\)")
@@ -126,6 +126,19 @@ class Texts:
         if name in _PLAIN_CALLS and words:
             return _joined(words)
         return None
+
+
+def constants_of(trees: Iterable[ast.Module]) -> dict[str, str]:
+    """The texts that files hold under names in capitals, as modules of settings do; not of a name that has several."""
+    found: dict[str, set[str | None]] = {}
+    for tree in trees:
+        texts = Texts(tree, {})
+        bodies = [tree.body, *(node.body for node in tree.body if isinstance(node, ast.ClassDef))]
+        for name, value in (each for body in bodies for node in body for each in _assigned(node)):
+            if name.isupper():
+                found.setdefault(name, set()).add(texts.of(value))
+    alone = {name: next(iter(values)) for name, values in found.items() if len(values) == 1}
+    return {name: value for name, value in alone.items() if value}
 
 
 def _percent(text: str, values: Sequence[str | None]) -> str:

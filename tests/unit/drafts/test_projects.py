@@ -131,3 +131,65 @@ def test_what_is_written_is_named_by_what_stands_in_its_form(text, pattern):
 def test_parts_of_a_package_bring_what_they_need_where_they_are_needed(project, text, lines):
     written(project, train=f"{text}\n")
     assert sorted(draft_of(project / "train.py").requirements) == sorted(lines)
+
+
+FLAGS = "import argparse, torch\np = argparse.ArgumentParser()\n"
+
+
+def test_what_a_module_of_settings_holds_is_known_where_it_is_used(project):
+    written(
+        project,
+        settings="OUT = 'nets'\nclass Config:\n    LOGS: str = 'logs'\nSEVERAL = 'a'\n",
+        more="SEVERAL = 'b'\n",
+        train="import torch, more, settings\nfrom settings import OUT, Config\ntorch.save(m, OUT + '/a.pt')\n"
+        "torch.save(m, settings.OUT + '/b.pt')\nopen(f'{Config.LOGS}/x.txt', 'w')\nopen(more.SEVERAL, 'w')\n",
+    )
+    assert draft_of(project / "train.py").outputs == ["logs/x.txt", "nets/a.pt", "nets/b.pt"]
+
+
+@pytest.mark.parametrize(
+    ("option", "words", "outputs"),
+    [
+        ("'--workdir'", ["--workdir=out"], ["out"]),
+        ("'--output-dir', default='res/one'", [], ["res/one"]),
+        ("'--log_level', default='info'", [], []),
+        ("'--checkpoint_dir', default='/scratch/x'", [], []),
+        ("'--save_dir', default='nets'", [], ["nets"]),
+    ],
+)
+def test_a_folder_that_an_option_gives_for_what_is_written_comes_back(project, option, words, outputs):
+    text = f"{FLAGS}p.add_argument({option})\ntrain(p.parse_args())\n"
+    written(project, train=text)
+    assert draft_of(project / "train.py", words).outputs == ["*"]  # it may write elsewhere, too
+    written(project, train=f"{text}CIFAR10('cifar', download=True)\n")
+    assert draft_of(project / "train.py", words).outputs == outputs
+
+
+def test_a_script_that_fetches_data_and_names_no_output_is_told_so(project):
+    written(project, train="from torchvision import datasets\ndatasets.CIFAR10('cifar', download=True)\n")
+    assert any(note.startswith("nothing comes back: its source names") for note in draft_of(project / "train.py").notes)
+
+
+def test_a_folder_that_holds_nothing_yet_is_told_and_not_named(project):
+    (project / "data" / "masks").mkdir(parents=True)
+    (project / "data" / "masks" / ".gitkeep").write_text("")
+    (project / "README.md").write_text("x")
+    written(project, train="import torch\nopen('data/masks')\nopen('README.md')\n")
+    draft = draft_of(project / "train.py")
+    assert draft.files == ["train.py"]
+    assert draft.notes == ["data/masks, which its source names, has no files yet: a job finds none there"]
+
+
+@pytest.mark.parametrize(
+    ("root", "mount"),
+    [
+        ("path.join(path.dirname(__file__), '..', 'data')", "../data/MNIST/raw"),
+        ("path.join(path.dirname(path.realpath(__file__)), 'data')", "data/MNIST/raw"),
+        ("os.path.join(unknown(), '..', '..', 'data')", ""),
+    ],
+)
+def test_a_root_of_torchvision_s_is_never_guessed(project, root, mount):
+    written(
+        project, train=f"from os import path\nfrom torchvision.datasets import MNIST\nMNIST({root}, download=True)\n"
+    )
+    assert [each.mount_as for each in draft_of(project / "train.py").data] == ([mount] if mount else [])
