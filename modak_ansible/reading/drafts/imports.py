@@ -44,7 +44,7 @@ class Imported:
     name: str  # in full, as it is written
     place: str  # the file, as its path below the script's folder, and the line
     is_optional: bool  # whether the script goes on without it
-    is_late: bool = False  # whether functions alone import it, of other files than the script
+    is_late: bool = False  # whether functions alone import it, of other files than the script, or what these import
     extras: frozenset[str] = frozenset()  # of its package, without which it does not do what it is imported for
 
 
@@ -87,9 +87,10 @@ def read_code(script: Path) -> Code:
     script = Path(os.path.normpath(script))
     root = project_root(script.parent.resolve())
     code = Code(script)
-    waiting, bases = [script], [script.parent]
-    while waiting and len(code.trees) < _MOST_FILES:
-        path = waiting.pop()
+    waiting, later, bases = [script], [], [script.parent]
+    while (waiting or later) and len(code.trees) < _MOST_FILES:
+        is_later = not waiting  # nothing but functions import it, or what does
+        path = later.pop() if is_later else waiting.pop()
         if path in code.trees:
             continue
         code.trees[path] = tree = _parsed(path)
@@ -99,15 +100,16 @@ def read_code(script: Path) -> Code:
         texts = Texts(tree, {}, path.relative_to(script.parent).as_posix())
         bases += [script.parent / folder for folder in _searched(calls, texts)]
         found = [*_imports_of(tree), *_while_running(calls, texts)]
-        for module, level, is_optional, is_late in found:
+        for module, level, is_optional, is_inner in found:
+            is_late = is_later or (is_inner and path != script)
             above = [path.parent.joinpath(*[".."] * (level - 1))] if level else bases
             own = next(filter(None, (_files_of(base, module, script.parent) for base in above)), [])
             # what a link beside the script leads to travels, if it is of the project
             under = [each for each in own if each.is_relative_to(script.parent)]
             inside = [each for each in under if each.resolve().is_relative_to(root)]
-            waiting += inside
+            (later if is_late else waiting).extend(inside)
             if not level and not inside and not any(_has(base, module) for base in bases):
-                _note(code, module, path, (is_optional, is_late and path != script))
+                _note(code, module, path, (is_optional, is_late))
     return code
 
 

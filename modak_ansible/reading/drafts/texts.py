@@ -20,6 +20,7 @@ _OF_FILE = re.compile(
     r"|(pathlib\.)?Path\(__file__\)((\.resolve|\.absolute)\(\))?\.parent((\.resolve|\.absolute)\(\))?"
 )
 _OF_SCRIPT = re.compile(r"os\.getcwd\(\)|(pathlib\.)?Path\.cwd\(\)|(pathlib\.)?Path\(\)")
+_MOST_VALUES, _MOST_NESTED = 4, 2  # of a variable that has several, and of such that are made of each other
 _SAME = ("resolve", "absolute", "expanduser", "as_posix", "rstrip", "strip")
 _PLAIN_CALLS = ("str", "Path", "PosixPath", "PurePath", "abspath", "realpath", "expanduser", "fspath", "normpath")
 
@@ -36,6 +37,9 @@ class Texts:
     def __init__(self, tree: ast.AST, options: Mapping[str, str], path: str = "") -> None:
         self._options = options
         self._folder = PurePosixPath(path).parent.as_posix().removeprefix(".")
+        self._known: dict[str, str | None] = {}  # what variables hold
+        self._before: dict[str, str | None] = {}  # of those that are being looked at
+        self._asked: set[str] = set()  # of these those that others are made of
         self._held: dict[str, list[ast.expr]] = {}
         for node in ast.walk(tree):
             for target, value in _assigned(node):
@@ -54,9 +58,7 @@ class Texts:
         if isinstance(node, ast.BinOp):
             return self._operation(node, depth)
         if isinstance(node, ast.Name):
-            values = self._held.get(node.id, [])
-            known = self.of(values[0], depth + 1) if len(values) == 1 else None
-            return known if known is not None or values else self._options.get(node.id)
+            return self._variable(node.id, depth) if node.id in self._held else self._options.get(node.id)
         if isinstance(node, ast.Attribute):
             own = self._own_folder(node)
             return self._attribute(node) if own is None else own
@@ -69,6 +71,31 @@ class Texts:
         if isinstance(node, ast.Call):
             return self._call(node, depth)
         return None
+
+    def _variable(self, name: str, depth: int) -> str | None:
+        """What a variable holds; of several values what they have in common, and of those that are made of what it held
+        before the last."""
+        if name in self._before:
+            self._asked.add(name)
+            return self._before[name]
+        if name in self._known:
+            return self._known[name]
+        values = self._held[name]
+        if len(values) > _MOST_VALUES or (len(values) > 1 and len(self._before) >= _MOST_NESTED):
+            return None
+        outer, self._asked = self._asked, set()
+        self._before[name] = None  # while what it is made of is looked at
+        goes_on = [value for value in values if any(_is_named(node, name) for node in ast.walk(value))]
+        known = _in_common([self.of(value, depth + 1) for value in values if value not in goes_on])
+        for value in goes_on:
+            self._before[name] = known
+            known = self.of(value, depth + 1)
+        del self._before[name]
+        self._asked.discard(name)
+        if not self._asked:  # nothing that is still being looked at counts
+            self._known[name] = known
+        self._asked |= outer
+        return known
 
     def _own_folder(self, node: ast.expr) -> str | None:
         written = ast.unparse(node)
@@ -218,6 +245,29 @@ def _joined(parts: list[str | None]) -> str | None:
     for part in known:
         text = part if part.startswith("/") or not text else f"{text.rstrip('/')}/{part}"
     return text
+
+
+def _is_named(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
+
+
+def _in_common(texts: Sequence[str | None]) -> str | None:
+    """A text that stands for some others, with ANY where they differ; None where one of them is not known."""
+    known = [text for text in texts if text is not None]
+    if not known or len(known) < len(texts):
+        return None
+    first, before = known[0], _alike(known)
+    if all(text == first for text in known):
+        return first
+    after = min(_alike([text[::-1] for text in known]), min(map(len, known)) - before)
+    text = re.sub(r"\*+", ANY, f"{first[:before]}{ANY}{first[len(first) - after :]}")
+    return text if text.strip(ANY) else None
+
+
+def _alike(texts: Sequence[str]) -> int:
+    """How many letters they begin with alike."""
+    letters = enumerate(zip(*texts, strict=False))
+    return next((number for number, each in letters if len(set(each)) > 1), min(map(len, texts)))
 
 
 def _assigned(node: ast.AST) -> list[tuple[str, ast.expr]]:

@@ -84,13 +84,15 @@ def test_what_a_project_does_not_ask_for_and_a_function_of_another_file_imports_
     written(
         project,
         train="import torch, einops\nfrom tools import log\ndef main():\n    import tqdm\n",
-        tools__log="import yaml\ndef export(m):\n    import openvino\n    import einops\nclass A:\n    import attrs\n",
+        tools__log="import yaml\ndef export(m):\n    import openvino\n    import einops\n    from tools import graph\n"
+        "class A:\n    import attrs\n",
+        tools__graph="import onnx\nimport yaml\n",
     )
     draft = draft_of(project / "train.py")
     assert draft.requirements == ["attrs", "einops", "tqdm", "pyyaml"]
     (note,) = draft.notes
     assert note == (
-        "the project does not ask for openvino (tools/log.py:3), which functions alone import: left out; "
+        "the project does not ask for onnx (tools/graph.py:1), openvino (tools/log.py:3), which functions alone import: left out; "
         "what is needed all the same goes into requirements_txt"
     )
     (project / "requirements.txt").unlink()
@@ -193,3 +195,26 @@ def test_a_root_of_torchvision_s_is_never_guessed(project, root, mount):
         project, train=f"from os import path\nfrom torchvision.datasets import MNIST\nMNIST({root}, download=True)\n"
     )
     assert [each.mount_as for each in draft_of(project / "train.py").data] == ([mount] if mount else [])
+
+
+def test_variables_that_are_made_of_each_other_take_no_time():
+    names = [f"v{number}" for number in range(12)]
+    lines = [f"{name} = os.path.join({', '.join(names)})" for name in names for _ in range(4)]
+    assert outputs_of({"a.py": ast.parse("\n".join([*lines, "torch.save(m, v0)"]))}, {})[0] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "patterns"),
+    [
+        ("p = 'nets/best.pt'\ntorch.save(m, p)\np = 'nets/last.pt'\ntorch.save(m, p)", ["nets/*st.pt"]),
+        ("p = os.path.join('nets', run)\np = os.path.join(p, 'a.pt')\ntorch.save(m, p)", ["nets/*/a.pt"]),
+        ("p = 'nets'\np = p + '/one'\np = p + '/a.pt'\ntorch.save(m, p)", ["nets/one/a.pt"]),
+        ("p = 'nets/a.pt'\nif x:\n    p = unknown()\ntorch.save(m, p)", []),
+        ("p = q\nq = p\ntorch.save(m, p)", []),
+        ("p = p + '/a.pt'\ntorch.save(m, p)", ["*/a.pt"]),
+        ("p = 'nets/a.pt'\np += '.gz'\ntorch.save(m, p)", []),
+        ("p = 'aa'\np = 'aaa'\ntorch.save(m, p + '/x.pt')", ["aa*/x.pt"]),
+    ],
+)
+def test_a_variable_with_several_values_is_what_they_have_in_common(text, patterns):
+    assert outputs_of({"a.py": ast.parse(text)}, {})[0] == patterns
