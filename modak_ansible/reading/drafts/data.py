@@ -22,6 +22,7 @@ from modak_ansible.target.core.files import expanded, real_path
 _OF_DATA = re.compile(
     r"(^|_)(data|dataset|corpus)(_?(dir|path|root|folder|file))?$|^(train|input|image)s?_(dir|path|root|folder|file)$"
 )
+_OF_PATH = re.compile("(dir|path|root|folder|file)$")
 _MOST_LETTERS = 200
 # What reads a file beside open and pandas' functions.
 _READERS = ("fromfile", "genfromtxt", "imread", "load", "loadtxt", "memmap")
@@ -31,6 +32,15 @@ _IN_HOME = 3  # parts of a path that only names a home
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
 # Of more files or bytes than this each deployment would send a copy of its own; a dataset is brought once.
 _MOST_FILES, _MOST_BYTES = 500, 20 * 10**6
+# The switches, and the functions, of libraries that have something fetched.
+_FETCHING = ("download", "pretrained")
+_FETCHERS = re.compile(
+    r"\.(urlretrieve|snapshot_download|hf_hub_download|hub\.load|fetch_(openml|california_housing|covtype|20newsgroups\w*)"
+    r"|(mnist|fashion_mnist|cifar10|cifar100|imdb|reuters|boston_housing|california_housing)\.load_data|tfds\.load)$"
+)
+_PRETRAINED = re.compile(
+    r"(^|\.)(Auto\w+|\w+(Tokenizer|TokenizerFast|Model|Processor|Pipeline)|\w+For\w+)\.from_pretrained$"
+)
 # What load_dataset takes for a format of files, and not for a dataset.
 _BUILDERS = (
     "csv", "json", "text", "parquet", "arrow", "pandas", "sql", "xml", "imagefolder", "audiofolder", "videofolder",
@@ -140,6 +150,19 @@ def data_options(names: Sequence[str]) -> list[str]:
     return [name for name in names if _OF_DATA.search(name.replace("-", "_"))]
 
 
+def absent(name: str, value: str) -> list[str]:
+    """What is to be said of data that an option names and that is not here, in one note; none where it may be no path.
+
+    Args:
+        value: given, or by default; empty where there is none.
+    """
+    is_elsewhere = value.startswith(("/", "~"))
+    if not value or not (is_elsewhere or value.startswith(".") or _OF_PATH.search(name)):
+        return []
+    then = "a job finds it only where the target has it" if is_elsewhere else "and a job finds nothing there"
+    return [f"--{name} is {value}, which is not on this machine{':' if is_elsewhere else ','} {then}"]
+
+
 def torchvision_root(trees: Mapping[str, ast.Module], options: Mapping[str, str]) -> str | None:
     """The folder in which a script has torchvision look for MNIST; None where it does not."""
     for _, texts, node in _nodes_of(trees, options):
@@ -166,6 +189,42 @@ def hub_datasets(folder: Path, trees: Mapping[str, ast.Module], options: Mapping
             revision = texts.of(given.get("revision")) or ""
             found.setdefault(name, revision if ANY not in revision else "")
     return list(found.items())
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """What a script has a library fetch from the network where it runs."""
+
+    name: str  # of what fetches it, or its own
+    place: str  # the file and the line
+    root: str  # the folder where it is looked for first, as far as it is known
+
+
+def fetched_by(trees: Mapping[str, ast.Module], options: Mapping[str, str]) -> list[Fetched]:
+    """What libraries fetch for a script, each once, by what its source says for certain."""
+    found: dict[str, Fetched] = {}
+    for name, texts, node in _nodes_of(trees, options):
+        if isinstance(node, ast.Call) and (what := _fetches(node, texts)):
+            given = {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg}
+            root = texts.of(node.args[0] if node.args else given.get("root")) or ""
+            found.setdefault(what, Fetched(what, f"{name}:{node.lineno}", root))
+    return list(found.values())
+
+
+def _fetches(call: ast.Call, texts: Texts) -> str:
+    """What a call fetches, in a word; empty where it is not known to fetch anything."""
+    name, full = last_name(call.func), ast.unparse(call.func)
+    given = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
+    if any(isinstance(given.get(each), ast.Constant) and given[each].value is True for each in _FETCHING):
+        return name
+    if "weights" in given and "_Weights." in ast.unparse(given["weights"]):
+        return name
+    if _FETCHERS.search(f".{full}"):
+        return full
+    if name == "from_pretrained" and _PRETRAINED.search(full):
+        text = texts.of(call.args[0] if call.args else given.get("pretrained_model_name_or_path")) or ""
+        return text if _HUB_NAME.fullmatch(text) else ""
+    return ""
 
 
 def _nodes_of(trees: Mapping[str, ast.Module], options: Mapping[str, str]) -> Iterator[tuple[str, Texts, ast.AST]]:

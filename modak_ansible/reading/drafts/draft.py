@@ -27,8 +27,10 @@ from modak_ansible.reading.blueprint.script.starting import package_of
 from modak_ansible.reading.drafts.data import (
     Elsewhere,
     Read,
+    absent,
     data_options,
     elsewhere_by,
+    fetched_by,
     hub_datasets,
     is_much,
     read_by,
@@ -268,6 +270,18 @@ class _Drafting:
         for name in data_options([longest(each) for each in self._declared]):
             if name not in known and not (root and values.get(name) == root):
                 draft.unsaid.append(name)
+                draft.notes += absent(name, values.get(name, "")) if not downloads(self._trees) else []
+        self._fetched()
+
+    def _fetched(self) -> None:
+        """Tells what a job would fetch; not what lies here already, or is brought."""
+        mnist = "MNIST" if any(each.name == KNOWN for each in self.draft.data) else ""
+        fetched = [each for each in fetched_by(self._trees, self._held()) if each.name != mnist]
+        absent_ones = [each for each in fetched if not (each.root and exists(self._code.folder / expanded(each.root)))]
+        if absent_ones:
+            listed = ", ".join(f"{each.name} ({each.place})" for each in absent_ones)
+            words = f"it fetches {listed} where it runs, and mostly the nodes of a cluster have no network"
+            self.draft.notes.append(f"{words}: fetch it beforehand, beside the script here or from the front end there")
 
     def _travels(self, read: Read) -> None:
         draft, pattern = self.draft, escape(read.inside)

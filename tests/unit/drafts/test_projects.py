@@ -218,3 +218,60 @@ def test_variables_that_are_made_of_each_other_take_no_time():
 )
 def test_a_variable_with_several_values_is_what_they_have_in_common(text, patterns):
     assert outputs_of({"a.py": ast.parse(text)}, {})[0] == patterns
+
+
+def test_a_framework_that_functions_of_other_files_import_is_asked_for_by_nobody(project):
+    written(
+        project, train="import torch\nfrom tools import export\n", tools__export="def tf():\n    import tensorflow\n"
+    )
+    assert draft_of(project / "train.py").frameworks == ["pytorch"]
+    written(project, late="from tools import export\n")
+    assert draft_of(project / "late.py").frameworks == ["tensorflow"]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("datasets.CIFAR10('cifar', download=True)", "CIFAR10 (train.py:2)"),
+        ("datasets.CIFAR10('here', download=True)", ""),
+        ("datasets.CIFAR10('cifar', download=args.get)", ""),
+        ("datasets.MNIST('data', download=True)", ""),
+        ("models.resnet18(pretrained=True)", "resnet18 (train.py:2)"),
+        ("models.resnet18(weights=models.ResNet18_Weights.DEFAULT)", "resnet18 (train.py:2)"),
+        ("AutoModel.from_pretrained('some/model')", "some/model (train.py:2)"),
+        ("AutoModel.from_pretrained('here')", ""),
+        ("GPT.from_pretrained('scratch')", ""),
+        ("BertForMaskedLM.from_pretrained(name)", ""),
+        ("keras.datasets.mnist.load_data()", "keras.datasets.mnist.load_data (train.py:2)"),
+        ("fetch_california_housing()", "fetch_california_housing (train.py:2)"),
+        ("urllib.request.urlretrieve(a, b)", "urllib.request.urlretrieve (train.py:2)"),
+        ("own.load_data()", ""),
+    ],
+)
+def test_what_a_job_would_fetch_is_told(project, text, told):
+    """Mostly the nodes of a cluster have no network, and the job would end there."""
+    (project / "here").mkdir()
+    (project / "here" / "x.bin").write_text("x")
+    written(project, train=f"import torch\n{text}\n")
+    notes = [note for note in draft_of(project / "train.py").notes if note.startswith("it fetches")]
+    assert [note.partition(" where it runs")[0] for note in notes] == ([f"it fetches {told}"] if told else [])
+
+
+@pytest.mark.parametrize(
+    ("option", "words", "told"),
+    [
+        ("'--data_path', default='/path/to/images'", [], "--data_path is /path/to/images, which is not on this machine: "),
+        ("'--data-dir'", ["--data-dir", "pictures"], "--data-dir is pictures, which is not on this machine, and a job "),
+        ("'--data-dir'", ["--data-dir", "here"], ""),
+        ("'--data-dir', default=''", [], ""),
+        ("'--dataset', default='cifar10'", [], ""),
+        ("'--out-dir', default='nets'", [], ""),
+    ],
+)  # fmt: skip
+def test_data_that_an_option_names_and_that_is_not_here_is_told(project, option, words, told):
+    (project / "here").mkdir()
+    (project / "here" / "x.bin").write_text("x")
+    text = f"{FLAGS}p.add_argument({option})\ntrain(p.parse_args())\n"
+    written(project, train=text)
+    notes = draft_of(project / "train.py", words).notes
+    assert [note[: len(told)] for note in notes] == ([told] if told else [])
