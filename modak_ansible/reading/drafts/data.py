@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import os
+import posixpath
 import re
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -26,6 +28,9 @@ _OF_PATH = re.compile("(dir|path|root|folder|file)$")
 _MOST_LETTERS = 200
 # What reads a file beside open and pandas' functions.
 _READERS = ("fromfile", "genfromtxt", "imread", "load", "loadtxt", "memmap")
+_LOADERS = re.compile(r"(^|\.)(torch|np|numpy|joblib)\.load$")
+# What a script looks with whether something is there, or makes it with.
+_LOOKING = ("exists", "isfile", "is_file", "isdir", "is_dir", "system", "run", "call", "check_call", "Popen")
 _SYSTEM = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr", "/var/log")
 _HOMES = ("/home/", "/Users/", "/mnt/", "/media/", "/Volumes/", "~/")
 _IN_HOME = 3  # parts of a path that only names a home
@@ -34,6 +39,7 @@ _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
 _MOST_FILES, _MOST_BYTES = 500, 20 * 10**6
 # The switches, and the functions, of libraries that have something fetched.
 _FETCHING = ("download", "pretrained")
+_FETCHER = re.compile("fetch_|load$|load_data$|urlretrieve|snapshot_download|hf_hub_download|from_pretrained")
 _FETCHERS = re.compile(
     r"\.(urlretrieve|snapshot_download|hf_hub_download|hub\.load|fetch_(openml|california_housing|covtype|20newsgroups\w*)"
     r"|(mnist|fashion_mnist|cifar10|cifar100|imdb|reuters|boston_housing|california_housing)\.load_data|tfds\.load)$"
@@ -126,6 +132,42 @@ def _opens(node: ast.AST) -> TypeGuard[ast.Call]:
     return (name == "open" and not re.search("[wax]", mode)) or name.startswith("read_") or name in _READERS
 
 
+def lacking_in(
+    folder: Path, tree: ast.Module, options: Mapping[str, str], outputs: Sequence[str]
+) -> list[tuple[str, int]]:
+    """The files below its folder that a script opens whatever happens, with the lines, that are not there and that it
+    does not write itself; none of a script that looks first, or has other programs do something.
+
+    Args:
+        options: the values of its options, by the names that hold them.
+    """
+    texts = Texts(tree, options)
+    if any(isinstance(node, ast.Call) and last_name(node.func) in _LOOKING for node in ast.walk(tree)):
+        return []
+    found: dict[str, int] = {}
+    for node in _whatever_happens(tree):
+        if not _opens(node) or (last_name(node.func) == "load" and not _LOADERS.search(ast.unparse(node.func))):
+            continue
+        text = texts.of(node.args[0]) or ""
+        inside = below(text) if ANY not in text and PurePosixPath(text).suffix else ""
+        if inside and not exists(folder / inside) and not _is_written(inside, outputs):
+            found.setdefault(text, node.lineno)
+    return list(found.items())
+
+
+def _whatever_happens(tree: ast.Module) -> Iterator[ast.AST]:
+    """What a file is made of without what it does if something of its options is so, or tries."""
+    waiting: deque[ast.AST] = deque([tree])
+    while waiting:
+        node = waiting.popleft()
+        is_maybe = isinstance(node, ast.If) and any(
+            isinstance(each, ast.Attribute | ast.Call) for each in ast.walk(node.test)
+        )
+        if not is_maybe and not isinstance(node, ast.Try):
+            yield node
+            waiting.extend(ast.iter_child_nodes(node))
+
+
 def _is_of_system(path: Path) -> bool:
     if path.is_relative_to("/dev/shm/") and path != Path("/dev/shm"):  # noqa: S108 - files in memory, as people copy data to
         return False
@@ -173,6 +215,14 @@ def torchvision_root(trees: Mapping[str, ast.Module], options: Mapping[str, str]
     return None
 
 
+def torchvision_folder(root: str) -> str:
+    """Where torchvision looks for MNIST's files below a root; empty where a job cannot have them there, or where a part
+    of it is not known."""
+    path = PurePosixPath(posixpath.normpath(root), "MNIST", "raw")
+    is_no_place = path.is_absolute() or path.parts[:2] == ("..", "..")
+    return "" if is_no_place or {"~", ANY} & set(root) else path.as_posix()
+
+
 def hub_datasets(folder: Path, trees: Mapping[str, ast.Module], options: Mapping[str, str]) -> list[tuple[str, str]]:
     """The datasets that a script asks the Hugging Face Hub for, with the revision that it names, or none.
 
@@ -213,15 +263,16 @@ def fetched_by(trees: Mapping[str, ast.Module], options: Mapping[str, str]) -> l
 
 def _fetches(call: ast.Call, texts: Texts) -> str:
     """What a call fetches, in a word; empty where it is not known to fetch anything."""
-    name, full = last_name(call.func), ast.unparse(call.func)
+    name = last_name(call.func)
     given = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
-    if any(isinstance(given.get(each), ast.Constant) and given[each].value is True for each in _FETCHING):
+    if any(isinstance(value, ast.Constant) and value.value is True for value in map(given.get, _FETCHING)):
         return name
     if "weights" in given and "_Weights." in ast.unparse(given["weights"]):
         return name
+    full = ast.unparse(call.func) if _FETCHER.match(name) else ""
     if _FETCHERS.search(f".{full}"):
         return full
-    if name == "from_pretrained" and _PRETRAINED.search(full):
+    if _PRETRAINED.search(full):
         text = texts.of(call.args[0] if call.args else given.get("pretrained_model_name_or_path")) or ""
         return text if _HUB_NAME.fullmatch(text) else ""
     return ""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import ast
 import os
-import posixpath
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,17 +13,17 @@ from itertools import chain, count
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-import yaml
-
 from modak_ansible.errors import Location, UsageError
 from modak_ansible.reading.blueprint.files import exists, is_file, travels
 from modak_ansible.reading.blueprint.script.accelerators import Use, use_of
-from modak_ansible.reading.blueprint.script.hydra import hydra_of
+from modak_ansible.reading.blueprint.script.hydra import Hydra, hydra_of
 from modak_ansible.reading.blueprint.script.option import Option
 from modak_ansible.reading.blueprint.script.options import library_options, options_of
 from modak_ansible.reading.blueprint.script.paths import OF_OUTPUT_FOLDER
 from modak_ansible.reading.blueprint.script.source import ScriptSource, source_of
 from modak_ansible.reading.blueprint.script.starting import package_of
+from modak_ansible.reading.blueprint.script.syntax import last_name
+from modak_ansible.reading.drafts.configured import Named, classes_named, told_by
 from modak_ansible.reading.drafts.data import (
     Elsewhere,
     Read,
@@ -33,7 +33,9 @@ from modak_ansible.reading.drafts.data import (
     fetched_by,
     hub_datasets,
     is_much,
+    lacking_in,
     read_by,
+    torchvision_folder,
     torchvision_root,
 )
 from modak_ansible.reading.drafts.imports import BrokenScript, read_code
@@ -50,7 +52,6 @@ from modak_ansible.target.jobs.results import ALL
 
 WALLTIME = "01:00:00"
 KNOWN = "mnist"  # the dataset that the catalogue has by name
-_ARGUMENT_FILES = (".json", ".yaml", ".yml")
 _NOTHING_BACK = (
     "nothing comes back: its source names nothing that it writes, and with all of it the data that it fetches would "
     "come, too; outputs of the blueprint says what should"
@@ -125,11 +126,13 @@ class _Drafting:
         if not script.absolute().is_relative_to(folder.absolute()):
             hint = f"leave it out, or name {script.absolute().parent} or a folder above it"
             raise UsageError(f"{script} does not lie below {folder}, where its blueprint would be", hint=hint)
-        self._code = read_code(script)
+        self._read(script)
         self._options = options_of(script)
-        self._sources = [source_of(tree) for tree in self._code.trees.values()]
-        self._declared = _declared(self._sources)
-        self._trees = {path.relative_to(self._code.folder).as_posix(): tree for path, tree in self._code.trees.items()}
+        self._hydra = self._of_hydra(words)
+        given = [*words, *(each.default for each in self._declared if isinstance(each.default, str))]
+        configuration = self._hydra.folder if self._hydra else ""
+        if named := classes_named(self._code.folder, configuration, given):
+            self._read(script, named)
         self.draft = Draft(script, folder, name_of(script), framework)
         self._frameworks(framework)
         self._requirements()
@@ -137,13 +140,26 @@ class _Drafting:
         self._exact = {name for option in self._declared for name in option.names}
         self.draft.arguments, self.draft.words = arguments_of(words, self._declared)
         replaced(self._code.trees[self._code.script], script.parent, words)
-        self._hydra = hydra_of(script, self._code.trees[self._code.script], words)
-        self._told = _told_by_files(script.parent, self.draft.words) if library_options(self._sources) else {}
+        self._told = told_by(script.parent, self.draft.words) if library_options(self._sources) else {}
         self._outputs()
         self._data()
         self._missing()
         given = [*self.draft.arguments.items(), *(("", word) for word in self.draft.words)]
         self.draft.use = use_of(self._trees, self.draft.framework, given)
+
+    def _read(self, script: Path, named: Sequence[Named] = ()) -> None:
+        self._code = read_code(script, named)
+        self._sources = [source_of(tree) for tree in self._code.trees.values()]
+        self._declared = _declared(self._sources)
+        self._trees = {path.relative_to(self._code.folder).as_posix(): tree for path, tree in self._code.trees.items()}
+
+    def _of_hydra(self, words: Sequence[str]) -> Hydra | None:
+        """What the script tells hydra, or one of its own files that it starts."""
+        own = list(self._code.trees.items())
+        calls = {last_name(node.func) for node in ast.walk(own[0][1]) if isinstance(node, ast.Call)}
+        starts = bool(calls & {"main", "run_module"}) and not self._declared
+        read = (hydra_of(path, tree, words, self._code.folder) for path, tree in (own if starts else own[:1]))
+        return next(filter(None, read), None)
 
     def _say(self, what: str, text: str) -> None:
         self.draft.found.append((what, text))
@@ -258,7 +274,7 @@ class _Drafting:
             elif not any(other.path in each.path.parents for other in brought):
                 self._travels(each)
         if root is not None and not any(_holds(each.path, self._code.folder / expanded(root)) for each in brought):
-            mount = _torchvision_folder(root)
+            mount = torchvision_folder(root)
             if mount:
                 draft.data.append(Data(KNOWN, mount_as=mount, unpack=True))
                 self._say("data", f"MNIST, laid where torchvision looks for it: {mount}")
@@ -272,6 +288,11 @@ class _Drafting:
                 draft.unsaid.append(name)
                 draft.notes += absent(name, values.get(name, "")) if not downloads(self._trees) else []
         self._fetched()
+        if not downloads(self._trees):
+            tree = self._trees[self._code.script.name]
+            for text, line in lacking_in(self._code.folder, tree, self._held(), written):
+                words = f"it opens {text} ({self._code.script.name}:{line}), which is not here"
+                draft.notes.append(f"{words}: a job ends there, unless something makes it first")
 
     def _fetched(self) -> None:
         """Tells what a job would fetch; not what lies here already, or is brought."""
@@ -417,20 +438,6 @@ class _Drafting:
         self.draft.missing = list(self._options.missing(self.draft.arguments))
 
 
-def _told_by_files(folder: Path, words: Sequence[str]) -> dict[str, Any]:
-    """What a script's options are by a file that takes the place of its command line."""
-    found: dict[str, Any] = {}
-    for word in words:
-        path = folder / word
-        try:
-            if path.suffix in _ARGUMENT_FILES and path.is_file():
-                read = yaml.safe_load(path.read_text(encoding="utf-8"))  # JSON is YAML, too
-                found |= read if isinstance(read, dict) else {}
-        except (OSError, ValueError, yaml.YAMLError, RecursionError):
-            continue
-    return {str(name): value for name, value in found.items()}
-
-
 def longest(option: Option) -> str:
     """The name by which an option is given, without dashes."""
     return max(option.names, key=len).lstrip("-")
@@ -468,14 +475,6 @@ def _holds_something(folder: Path) -> bool:
         return any(folder.iterdir())
     except OSError:
         return False
-
-
-def _torchvision_folder(root: str) -> str:
-    """Where torchvision looks for MNIST's files below a root; empty where a job cannot have them there, or where a part
-    of it is not known."""
-    path = PurePosixPath(posixpath.normpath(root), "MNIST", "raw")
-    is_no_place = path.is_absolute() or path.parts[:2] == ("..", "..")
-    return "" if is_no_place or {"~", ANY} & set(root) else path.as_posix()
 
 
 def _plain(name: str) -> str:

@@ -6,13 +6,14 @@ import ast
 import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from modak_ansible.errors import INVALID_BLUEPRINT, Location, ModakError, UsageError
 from modak_ansible.reading.blueprint.forms.text_rules import script_problem
 from modak_ansible.reading.blueprint.script.syntax import last_name, syntax_of
+from modak_ansible.reading.drafts.configured import Named
 from modak_ansible.reading.drafts.texts import ANY, Texts, below
 from modak_ansible.store.project import no_script, project_root
 
@@ -67,27 +68,23 @@ class Code:
         return sorted(path.relative_to(self.folder).as_posix() for path in self.trees)
 
 
-def read_code(script: Path) -> Code:
+def read_code(script: Path, named: Sequence[Named] = ()) -> Code:
     """A script and the files beside it that it imports, directly or not.
+
+    Args:
+        named: what it imports by names that stand in files of its configuration.
 
     Raises:
         UsageError: it is no script of Python's.
         BrokenScript: one of the files is no Python, with its place.
     """
-    if script.suffix == ".ipynb":
-        hint = f"make a script of it first: jupyter nbconvert --to script {script.name}"
-        raise UsageError(f"{script} is a notebook", hint=hint)
-    if kind := _OTHERS.get(script.suffix.lower()):
-        hint = "give the Python script that it starts; a training is one of Python's"
-        raise UsageError(f"{script} is {kind}, by its name", hint=hint)
-    if not script.is_file():
-        raise no_script(script)
-    if problem := script_problem(PurePosixPath(script.name)):
-        raise UsageError(problem, hint="rename it")
+    _check(script)
     script = Path(os.path.normpath(script))
     root = project_root(script.parent.resolve())
-    code = Code(script)
-    waiting, later, bases = [script], [], [script.parent]
+    code, bases = Code(script), [script.parent]
+    own = {each: _own(bases, each.name, script.parent, root) for each in named}
+    later: list[Path] = []
+    waiting = [*(file for files in own.values() for file in files if syntax_of(file)), script]  # which is taken first
     while (waiting or later) and len(code.trees) < _MOST_FILES:
         is_later = not waiting  # nothing but functions import it, or what does
         path = later.pop() if is_later else waiting.pop()
@@ -99,18 +96,46 @@ def read_code(script: Path) -> Code:
         calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.args]
         texts = Texts(tree, {}, path.relative_to(script.parent).as_posix())
         bases += [script.parent / folder for folder in _searched(calls, texts)]
-        found = [*_imports_of(tree), *_while_running(calls, texts)]
-        for module, level, is_optional, is_inner in found:
+        for module, level, is_optional, is_inner in [*_imports_of(tree), *_while_running(calls, texts)]:
             is_late = is_later or (is_inner and path != script)
             above = [path.parent.joinpath(*[".."] * (level - 1))] if level else bases
-            own = next(filter(None, (_files_of(base, module, script.parent) for base in above)), [])
-            # what a link beside the script leads to travels, if it is of the project
-            under = [each for each in own if each.is_relative_to(script.parent)]
-            inside = [each for each in under if each.resolve().is_relative_to(root)]
+            inside = _own(above, module, script.parent, root)
             (later if is_late else waiting).extend(inside)
             if not level and not inside and not any(_has(base, module) for base in bases):
-                _note(code, module, path, (is_optional, is_late))
+                place = f"{path.relative_to(script.parent).as_posix()}:{_line_of(tree, module)}"
+                _note(code, module, place, (is_optional, is_late))
+    for each, files in own.items():
+        if each.is_sure and not files and not any(_has(base, each.name) for base in bases):
+            _note(code, each.name, each.place, (True, True))
     return code
+
+
+def _check(script: Path) -> None:
+    """
+    Raises:
+        UsageError: it is no script of Python's.
+    """
+    if script.suffix == ".ipynb":
+        hint = f"make a script of it first: jupyter nbconvert --to script {script.name}"
+        raise UsageError(f"{script} is a notebook", hint=hint)
+    if kind := _OTHERS.get(script.suffix.lower()):
+        hint = "give the Python script that it starts; a training is one of Python's"
+        raise UsageError(f"{script} is {kind}, by its name", hint=hint)
+    if not script.is_file():
+        raise no_script(script)
+    if problem := script_problem(PurePosixPath(script.name)):
+        raise UsageError(problem, hint="rename it")
+
+
+def _own(bases: Sequence[Path], module: str, top: Path, root: Path) -> list[Path]:
+    """The files below the first of some folders that has them which an import runs, and that travel with a script.
+
+    Args:
+        top: the script's folder.
+        root: the project's, of which is what a link beside the script may lead to.
+    """
+    own = next(filter(None, (_files_of(base, module, top) for base in bases)), [])
+    return [each for each in own if each.is_relative_to(top) and each.resolve().is_relative_to(root)]
 
 
 def _has(base: Path, module: str) -> bool:
@@ -123,7 +148,7 @@ def _is_idle(node: ast.stmt) -> bool:
     return not isinstance(node, ast.Expr) or isinstance(node.value, ast.Constant)
 
 
-def _note(code: Code, name: str, path: Path, doubts: tuple[bool, bool]) -> None:
+def _note(code: Code, name: str, place: str, doubts: tuple[bool, bool]) -> None:
     first = name.partition(".")[0]
     if first in sys.stdlib_module_names or not first.isidentifier():
         return
@@ -132,7 +157,6 @@ def _note(code: Code, name: str, path: Path, doubts: tuple[bool, bool]) -> None:
         return
     known = code.modules.get(first)
     if known is None or doubts < (known.is_optional, known.is_late):
-        place = f"{path.relative_to(code.folder).as_posix()}:{_line_of(code.trees[path], name)}"
         code.modules[first] = Imported(name, place, *doubts)
 
 

@@ -275,3 +275,71 @@ def test_data_that_an_option_names_and_that_is_not_here_is_told(project, option,
     written(project, train=text)
     notes = draft_of(project / "train.py", words).notes
     assert [note[: len(told)] for note in notes] == ([told] if told else [])
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("data = torch.load('waves.pt')", "waves.pt (train.py:2)"),
+        ("def batch(split):\n    if split == 'train':\n        return np.memmap('bins/train.bin')", "bins/train.bin (train.py:4)"),
+        ("pandas.read_csv('here.csv')", ""),
+        ("torch.save(m, 'm.pt')\ntorch.load('m.pt')", ""),
+        ("if args.resume:\n    torch.load('m.pt')", ""),
+        ("try:\n    open('m.txt')\nexcept OSError: pass", ""),
+        ("if os.path.exists(x): pass\nopen('m.txt')", ""),
+        ("evaluate.load('some/metric.x')", ""),
+        ("pandas.read_csv('https://example.org/x.csv')", ""),
+        ("urllib.request.urlretrieve(a, 'm.txt')\nopen('m.txt')", ""),
+    ],
+)  # fmt: skip
+def test_a_file_that_is_opened_and_that_nothing_makes_is_told(project, text, told):
+    (project / "here.csv").write_text("1\n")
+    written(project, train=f"import torch\n{text}\n")
+    notes = [note for note in draft_of(project / "train.py").notes if note.startswith("it opens")]
+    assert [note.partition(", which")[0] for note in notes] == ([f"it opens {told}"] if told else [])
+
+
+def configured(project):
+    (project / "requirements.txt").write_text("torch\neinops\ntqdm\nhydra-core\n")
+    written(project, nets__small="import tqdm\n", nets__big="")
+    for name, text in {
+        "config": "defaults:\n  - model: small\nepochs: 1\n",
+        "model/small": "_target_: nets.small.Net\nopt: { _target_: einops.Rearrange, lr: 1 }\n",
+        "model/big": "# _target_: gone.Net\nnet:\n  _target_: 'nets.big.Net' # large\nother:\n  _target_: absent.Net\n",
+    }.items():
+        (project / "conf" / f"{name}.yaml").parent.mkdir(parents=True, exist_ok=True)
+        (project / "conf" / f"{name}.yaml").write_text(text)
+
+
+HYDRA = '@hydra.main(version_base=None, config_path="{}", config_name="config")\ndef main(cfg): pass\n'
+
+
+def test_classes_that_hydra_s_configuration_names_travel_and_their_packages_come(project):
+    configured(project)
+    written(project, train=f"import hydra, torch\n{HYDRA.format('conf')}main()\n")
+    draft = draft_of(project / "train.py", ["epochs=3"])
+    assert draft.files == ["train.py", "nets/big.py", "nets/small.py", "conf"]
+    assert draft.requirements == ["einops", "hydra-core", "tqdm"]
+
+
+def test_a_script_that_starts_one_of_hydra_s_has_its_configuration(project):
+    configured(project)
+    written(project, src__train=f"import hydra, torch\n{HYDRA.format('../conf')}")
+    (project / "src" / "__init__.py").write_text("")
+    written(project, start="from src.train import main\nmain()\n")
+    draft = draft_of(project / "start.py", ["epochs=3"])
+    assert set(draft.files) == {"start.py", "src/__init__.py", "src/train.py", "nets/small.py", "nets/big.py", "conf"}
+    assert draft.words == ["epochs=3"]
+    written(project, other="import argparse\nfrom src.train import main\nargparse.ArgumentParser().parse_args()\n")
+    assert "conf" not in draft_of(project / "other.py").files
+
+
+@pytest.mark.parametrize("key", ["class_path", "target", "_target_"])
+def test_classes_that_a_file_of_the_command_line_names_travel(project, key):
+    configured(project)
+    (project / "one.yaml").write_text(f"model:\n  {key}: nets.small.Net\n")
+    written(project, train="import torch\n")
+    for words in (["fit", "--config", "one.yaml"], ["--config=one.yaml"]):
+        draft = draft_of(project / "train.py", words)
+        assert "nets/small.py" in draft.files
+        assert "nets/big.py" not in draft.files
