@@ -111,7 +111,8 @@ def elsewhere_by(folder: Path, trees: Mapping[str, ast.Module], options: Mapping
     opened = {texts.of(node.args[0]) for _, texts, node in nodes if _opens(node)}
     for name, texts, node in nodes:
         text = texts.of(node) if isinstance(node, ast.Constant | ast.BinOp | ast.Call | ast.JoinedStr) else None
-        if not text or not text.startswith(("../", "/", "~/")) or ANY in text or not _is_path(text):
+        text = (text or "").removeprefix("./")
+        if not text.startswith(("../", "/", "~/")) or ANY in text or not _is_path(text):
             continue
         path = Path(os.path.normpath(folder / expanded(text)))
         is_here = _is_data(path, folder)
@@ -133,7 +134,7 @@ def _opens(node: ast.AST) -> TypeGuard[ast.Call]:
 
 
 def lacking_in(
-    folder: Path, tree: ast.Module, options: Mapping[str, str], outputs: Sequence[str]
+    script: Path, tree: ast.Module, options: Mapping[str, str], outputs: Sequence[str]
 ) -> list[tuple[str, int]]:
     """The files below its folder that a script opens whatever happens, with the lines, that are not there and that it
     does not write itself; none of a script that looks first, or has other programs do something.
@@ -141,7 +142,7 @@ def lacking_in(
     Args:
         options: the values of its options, by the names that hold them.
     """
-    texts = Texts(tree, options)
+    texts = Texts(tree, options, script.name)
     if any(isinstance(node, ast.Call) and last_name(node.func) in _LOOKING for node in ast.walk(tree)):
         return []
     found: dict[str, int] = {}
@@ -150,7 +151,7 @@ def lacking_in(
             continue
         text = texts.of(node.args[0]) or ""
         inside = below(text) if ANY not in text and PurePosixPath(text).suffix else ""
-        if inside and not exists(folder / inside) and not _is_written(inside, outputs):
+        if inside and not exists(script.parent / inside) and not _is_written(inside, outputs):
             found.setdefault(text, node.lineno)
     return list(found.items())
 

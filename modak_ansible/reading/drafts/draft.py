@@ -218,7 +218,7 @@ class _Drafting:
         names = {longest(each): each.held_by or longest(each).replace("-", "_") for each in self._declared}
         values = self._values().items()
         places = [place for source in self._sources for place in source.places if isinstance(place.default, str)]
-        found = constants_of(self._trees.values()) | {
+        found = constants_of(self._trees) | {
             place.names[0]: place.default for place in places if place.default
         }
         found |= {names.get(name, _plain(name.rpartition(".")[2])): value for name, value in values}
@@ -289,9 +289,9 @@ class _Drafting:
                 draft.notes += absent(name, values.get(name, "")) if not downloads(self._trees) else []
         self._fetched()
         if not downloads(self._trees):
-            tree = self._trees[self._code.script.name]
-            for text, line in lacking_in(self._code.folder, tree, self._held(), written):
-                words = f"it opens {text} ({self._code.script.name}:{line}), which is not here"
+            script = self._code.script
+            for text, line in lacking_in(script, self._trees[script.name], self._held(), written):
+                words = f"it opens {text} ({script.name}:{line}), which is not here"
                 draft.notes.append(f"{words}: a job ends there, unless something makes it first")
 
     def _fetched(self) -> None:
@@ -401,7 +401,8 @@ class _Drafting:
         """What the source names elsewhere is laid where it looks for it, or told: no job has it there."""
         draft = self.draft
         for each in spelled:
-            if each.text in self._elsewhere or (root is not None and each.text.startswith(root)):
+            is_written = any(f"{other}/".startswith(f"{each.text}/") for other in self._elsewhere)
+            if is_written or (root is not None and each.text.startswith(root)):
                 continue
             mount = PurePosixPath(each.text).as_posix()
             if not each.is_here:

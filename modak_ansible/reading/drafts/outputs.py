@@ -67,7 +67,7 @@ def outputs_of(trees: Mapping[str, ast.Module], options: Mapping[str, str]) -> t
                 if pattern and len(pattern.replace(ANY, "").strip("./")) >= _FEWEST_LETTERS:
                     inside.append(pattern)
                 elif not pattern and text.strip(f"./{ANY}"):
-                    outside.append(text)
+                    outside.append(text.removeprefix("./"))
     kept = [
         each
         for each in dict.fromkeys(inside)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import posixpath
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import count, takewhile
@@ -14,13 +15,10 @@ from modak_ansible.reading.blueprint.script.syntax import last_name, syntax_of
 ANY = "*"
 FORMATTED = re.compile(r"\{[^{}]*\}")
 _PERCENT = re.compile(r"%(?:%|(?:\((\w+)\))?([-+# 0-9.]*)[a-zA-Z])")
-# What gives the folder of the file itself, and that of the script, in which it runs.
-_OF_FILE = re.compile(
-    r"((os\.)?path\.)?(dirname|split)\(((os\.)?path\.)?((abs|real)path\()?__file__\)?\)(\[0\])?"
-    r"|(pathlib\.)?Path\(__file__\)((\.resolve|\.absolute)\(\))?\.parent((\.resolve|\.absolute)\(\))?"
-)
+# What gives the folder in which a script runs, which is its own.
 _OF_SCRIPT = re.compile(r"os\.getcwd\(\)|(pathlib\.)?Path\.cwd\(\)|(pathlib\.)?Path\(\)")
 _MOST_VALUES, _MOST_NESTED = 4, 2  # of a variable that has several, and of such that are made of each other
+_JOIN, _SPLIT = (re.compile(rf"(\w*path\.|os\.path\.|osp\.)?{name}") for name in ("join", "split"))
 _SAME = ("resolve", "absolute", "expanduser", "as_posix", "rstrip", "strip")
 _PLAIN_CALLS = ("str", "Path", "PosixPath", "PurePath", "abspath", "realpath", "expanduser", "fspath", "normpath")
 
@@ -36,8 +34,7 @@ class Texts:
 
     def __init__(self, tree: ast.AST, options: Mapping[str, str], path: str = "") -> None:
         self._options = options
-        self._folder = PurePosixPath(path).parent.as_posix().removeprefix(".")
-        self._known: dict[str, str | None] = {}  # what variables hold
+        self._known: dict[str, str | None] = {"__file__": path or "script.py"}  # what variables hold
         self._before: dict[str, str | None] = {}  # of those that are being looked at
         self._asked: set[str] = set()  # of these those that others are made of
         self._held: dict[str, list[ast.expr]] = {}
@@ -58,13 +55,12 @@ class Texts:
         if isinstance(node, ast.BinOp):
             return self._operation(node, depth)
         if isinstance(node, ast.Name):
-            return self._variable(node.id, depth) if node.id in self._held else self._options.get(node.id)
+            return self._variable(node.id, depth)
         if isinstance(node, ast.Attribute):
-            own = self._own_folder(node)
-            return self._attribute(node) if own is None else own
+            path = self.of(node.value, depth + 1) if node.attr == "parent" else None
+            return self._attribute(node) if path is None else _above(path)
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
-            word = self._options.get(ast.unparse(node)) if ast.unparse(node.value) == "sys.argv" else None
-            return word or self._options.get(str(node.slice.value))
+            return self._item(node.value, node.slice.value, depth)
         if isinstance(node, ast.IfExp | ast.BoolOp):
             either = node.values if isinstance(node, ast.BoolOp) else [node.body, node.orelse]
             return next((text for each in either if (text := self.of(each, depth + 1)) is not None), None)
@@ -78,8 +74,8 @@ class Texts:
         if name in self._before:
             self._asked.add(name)
             return self._before[name]
-        if name in self._known:
-            return self._known[name]
+        if name in self._known or name not in self._held:
+            return self._known.get(name, self._options.get(name))
         values = self._held[name]
         if len(values) > _MOST_VALUES or (len(values) > 1 and len(self._before) >= _MOST_NESTED):
             return None
@@ -97,11 +93,15 @@ class Texts:
         self._asked |= outer
         return known
 
-    def _own_folder(self, node: ast.expr) -> str | None:
-        written = ast.unparse(node)
-        if _OF_FILE.fullmatch(written):
-            return self._folder
-        return "" if _OF_SCRIPT.fullmatch(written) else None
+    def _item(self, node: ast.expr, key: object, depth: int) -> str | None:
+        """One of the command line's words, of the folders of a path, or of what holds options."""
+        if isinstance(node, ast.Attribute) and node.attr == "parents" and isinstance(key, int):
+            return _above(self.of(node.value, depth + 1), key + 1)
+        written = ast.unparse(node.func if isinstance(node, ast.Call) else node)
+        if isinstance(node, ast.Call) and node.args and key == 0 and _SPLIT.fullmatch(written):
+            return _above(self.of(node.args[0], depth + 1))
+        word = self._options.get(f"sys.argv[{key}]") if written == "sys.argv" else None
+        return word or self._options.get(str(key))
 
     def _attribute(self, node: ast.Attribute) -> str | None:
         """What an attribute holds, by its name: of options, or of a variable with one of absl's flags."""
@@ -131,15 +131,16 @@ class Texts:
         return [self.of(each, depth + 1) for each in plain]
 
     def _call(self, node: ast.Call, depth: int) -> str | None:
-        own = self._own_folder(node)
-        if own is not None:
-            return own
         name = last_name(node.func)
+        if name in ("getcwd", "cwd", "Path") and _OF_SCRIPT.fullmatch(ast.unparse(node)):
+            return "."
         words = [self.of(argument, depth + 1) for argument in node.args]
         if name == "files" and len(words) == 1 and words[0]:  # importlib.resources' folder of a package
             return words[0].replace(".", "/")
-        if name == "join" and "path" in ast.unparse(node.func):
+        if name == "join" and _JOIN.fullmatch(ast.unparse(node.func)):
             return _joined(words)
+        if name == "dirname" and words:
+            return _above(words[0])
         if name == "joinpath" and isinstance(node.func, ast.Attribute):
             return _joined([self.of(node.func.value, depth + 1), *words])
         if name == "format" and isinstance(node.func, ast.Attribute):
@@ -155,11 +156,11 @@ class Texts:
         return None
 
 
-def constants_of(trees: Iterable[ast.Module]) -> dict[str, str]:
+def constants_of(trees: Mapping[str, ast.Module]) -> dict[str, str]:
     """The texts that files hold under names in capitals, as modules of settings do; not of a name that has several."""
     found: dict[str, set[str | None]] = {}
-    for tree in trees:
-        texts = Texts(tree, {})
+    for path, tree in trees.items():
+        texts = Texts(tree, {}, path)
         bodies = [tree.body, *(node.body for node in tree.body if isinstance(node, ast.ClassDef))]
         for name, value in (each for body in bodies for node in body for each in _assigned(node)):
             if name.isupper():
@@ -243,8 +244,15 @@ def _joined(parts: list[str | None]) -> str | None:
         return None
     text = ""
     for part in known:
-        text = part if part.startswith("/") or not text else f"{text.rstrip('/')}/{part}"
+        text = part if part.startswith("/") or text in ("", ".") else f"{text.rstrip('/')}/{part}"
     return text
+
+
+def _above(path: str | None, levels: int = 1) -> str | None:
+    """The folder that a path lies in, or one so many levels above it; None where a part of the path is not known."""
+    if path is None or ANY in path:
+        return None
+    return posixpath.normpath(posixpath.join(path, *[".."] * levels))
 
 
 def _is_named(node: ast.AST, name: str) -> bool:

@@ -343,3 +343,46 @@ def test_classes_that_a_file_of_the_command_line_names_travel(project, key):
         draft = draft_of(project / "train.py", words)
         assert "nets/small.py" in draft.files
         assert "nets/big.py" not in draft.files
+
+
+IDIOMS = "import os, torch\nimport os.path as osp\nfrom os.path import dirname, join\nfrom pathlib import Path\n"
+
+
+@pytest.mark.parametrize(
+    "here",
+    [
+        "f'{os.path.dirname(__file__)}/{}'", "os.path.dirname(os.path.abspath(__file__)) + '/{}'",
+        "osp.join(osp.dirname(osp.realpath(__file__)), '{}')", "join(dirname(__file__), '{}')",
+        "'%s/{}' % os.path.split(os.path.realpath(__file__))[0]", "Path(__file__).resolve().parents[0] / '{}'",
+        "os.path.join(os.getcwd(), '{}')", "os.path.join(os.path.dirname(__file__), 'x', '..', '{}')",
+    ],
+)  # fmt: skip
+def test_the_script_s_own_folder_is_known_however_it_is_said(project, here):
+    (project / "table.csv").write_text("1\n")
+    said = [here.replace("{}", name) for name in ("table.csv", "out.txt")]
+    written(project, train=f"{IDIOMS}rows = open({said[0]})\nwith open({said[1]}, 'w') as file: pass\n")
+    draft = draft_of(project / "train.py")
+    assert (draft.files, draft.outputs, draft.notes) == (["train.py", "table.csv"], ["out.txt"], [])
+
+
+@pytest.mark.parametrize(
+    "above",
+    [
+        "Path(__file__).parent.parent", "Path(__file__).absolute().parents[1]", "Path(__file__).resolve().parent / '..'",
+        "os.path.dirname(os.path.dirname(os.path.abspath(__file__)))", "Path.cwd().parent",
+    ],
+)  # fmt: skip
+def test_the_folder_above_is_known_however_it_is_said(project, above):
+    for name in ("shared", "runs"):
+        (project / name).mkdir()
+        (project / name / "rows.csv").write_text("1\n")
+    written(
+        project,
+        scripts__train=f"{IDIOMS}ROOT = {above}\nrows = open(os.path.join(ROOT, 'shared', 'rows.csv'))\n"
+        "runs = os.path.join(ROOT, 'runs')\ntorch.save(m, f'{runs}/m.pt')\n",
+    )
+    draft = draft_of(project / "scripts" / "train.py")
+    assert [(each.name, each.source, each.mount_as) for each in draft.data] == [
+        ("rows", "../shared/rows.csv", "../shared/rows.csv")
+    ]
+    assert draft.notes == ["it writes to ../runs/m.pt, outside of its folder, from where nothing comes back"]
