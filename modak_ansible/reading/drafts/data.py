@@ -266,13 +266,13 @@ def _fetches(call: ast.Call, texts: Texts) -> str:
     """What a call fetches, in a word; empty where it is not known to fetch anything."""
     name = last_name(call.func)
     given = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
+    full = ast.unparse(call.func) if _FETCHER.match(name) else ""
+    if _FETCHERS.search(f".{full}"):
+        return full
     if any(isinstance(value, ast.Constant) and value.value is True for value in map(given.get, _FETCHING)):
         return name
     if "weights" in given and "_Weights." in ast.unparse(given["weights"]):
         return name
-    full = ast.unparse(call.func) if _FETCHER.match(name) else ""
-    if _FETCHERS.search(f".{full}"):
-        return full
     if _PRETRAINED.search(full):
         text = texts.of(call.args[0] if call.args else given.get("pretrained_model_name_or_path")) or ""
         return text if _HUB_NAME.fullmatch(text) else ""

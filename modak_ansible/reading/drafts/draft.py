@@ -296,8 +296,8 @@ class _Drafting:
 
     def _fetched(self) -> None:
         """Tells what a job would fetch; not what lies here already, or is brought."""
-        mnist = "MNIST" if any(each.name == KNOWN for each in self.draft.data) else ""
-        fetched = [each for each in fetched_by(self._trees, self._held()) if each.name != mnist]
+        # of MNIST something was said already
+        fetched = [each for each in fetched_by(self._trees, self._held()) if each.name != "MNIST"]
         absent_ones = [each for each in fetched if not (each.root and exists(self._code.folder / expanded(each.root)))]
         if absent_ones:
             listed = ", ".join(f"{each.name} ({each.place})" for each in absent_ones)
