@@ -30,6 +30,9 @@ class Named(NamedTuple):
     place: str  # the file, from the script's folder, and the line
     is_sure: bool  # whether it is named as nothing else is
 
+    def place_of(self, _: str) -> str:
+        return self.place
+
 
 def told_by(folder: Path, words: Sequence[str]) -> dict[str, Any]:
     """What a script's options are by a file that takes the place of its command line."""

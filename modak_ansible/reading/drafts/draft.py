@@ -287,15 +287,10 @@ class _Drafting:
             if name not in known and not (root and values.get(name) == root):
                 draft.unsaid.append(name)
                 draft.notes += absent(name, values.get(name, "")) if not downloads(self._trees) else []
-        self._fetched()
-        if not downloads(self._trees):
-            script = self._code.script
-            for text, line in lacking_in(script, self._trees[script.name], self._held(), written):
-                words = f"it opens {text} ({script.name}:{line}), which is not here"
-                draft.notes.append(f"{words}: a job ends there, unless something makes it first")
+        self._lacking(written)
 
-    def _fetched(self) -> None:
-        """Tells what a job would fetch; not what lies here already, or is brought."""
+    def _lacking(self, written: Sequence[str]) -> None:
+        """Tells what a job would fetch, and what it would not find; not what lies here already, or is brought."""
         # of MNIST something was said already
         fetched = [each for each in fetched_by(self._trees, self._held()) if each.name != "MNIST"]
         absent_ones = [each for each in fetched if not (each.root and exists(self._code.folder / expanded(each.root)))]
@@ -303,6 +298,11 @@ class _Drafting:
             listed = ", ".join(f"{each.name} ({each.place})" for each in absent_ones)
             words = f"it fetches {listed} where it runs, and mostly the nodes of a cluster have no network"
             self.draft.notes.append(f"{words}: fetch it beforehand, beside the script here or from the front end there")
+        script = self._code.script
+        opened = [] if downloads(self._trees) else lacking_in(script, self._trees[script.name], self._held(), written)
+        for text, line in opened:
+            words = f"it opens {text} ({script.name}:{line}), which is not here"
+            self.draft.notes.append(f"{words}: a job ends there, unless something makes it first")
 
     def _travels(self, read: Read) -> None:
         draft, pattern = self.draft, escape(read.inside)

@@ -6,8 +6,9 @@ import ast
 import os
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path, PurePosixPath
 
 from modak_ansible.errors import INVALID_BLUEPRINT, Location, ModakError, UsageError
@@ -102,11 +103,10 @@ def read_code(script: Path, named: Sequence[Named] = ()) -> Code:
             inside = _own(above, module, script.parent, root)
             (later if is_late else waiting).extend(inside)
             if not level and not inside and not any(_has(base, module) for base in bases):
-                place = f"{path.relative_to(script.parent).as_posix()}:{_line_of(tree, module)}"
-                _note(code, module, place, (is_optional, is_late))
+                _note(code, module, (is_optional, is_late), partial(_place, path, tree, script))
     for each, files in own.items():
         if each.is_sure and not files and not any(_has(base, each.name) for base in bases):
-            _note(code, each.name, each.place, (True, True))
+            _note(code, each.name, (True, True), each.place_of)
     return code
 
 
@@ -148,7 +148,11 @@ def _is_idle(node: ast.stmt) -> bool:
     return not isinstance(node, ast.Expr) or isinstance(node.value, ast.Constant)
 
 
-def _note(code: Code, name: str, place: str, doubts: tuple[bool, bool]) -> None:
+def _place(path: Path, tree: ast.Module, script: Path, name: str) -> str:
+    return f"{path.relative_to(script.parent).as_posix()}:{_line_of(tree, name)}"
+
+
+def _note(code: Code, name: str, doubts: tuple[bool, bool], place_of: Callable[[str], str]) -> None:
     first = name.partition(".")[0]
     if first in sys.stdlib_module_names or not first.isidentifier():
         return
@@ -157,7 +161,7 @@ def _note(code: Code, name: str, place: str, doubts: tuple[bool, bool]) -> None:
         return
     known = code.modules.get(first)
     if known is None or doubts < (known.is_optional, known.is_late):
-        code.modules[first] = Imported(name, place, *doubts)
+        code.modules[first] = Imported(name, place_of(name), *doubts)
 
 
 def _parsed(path: Path) -> ast.Module:
