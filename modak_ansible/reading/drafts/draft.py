@@ -218,9 +218,7 @@ class _Drafting:
         names = {longest(each): each.held_by or longest(each).replace("-", "_") for each in self._declared}
         values = self._values().items()
         places = [place for source in self._sources for place in source.places if isinstance(place.default, str)]
-        found = constants_of(self._trees) | {
-            place.names[0]: place.default for place in places if place.default
-        }
+        found = constants_of(self._trees) | {place.names[0]: place.default for place in places if place.default}
         found |= {names.get(name, _plain(name.rpartition(".")[2])): value for name, value in values}
         return {**found, **{f"sys.argv[{number}]": word for number, word in enumerate(self._words, 1)}}
 
