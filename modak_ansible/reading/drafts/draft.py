@@ -129,9 +129,9 @@ class _Drafting:
         self._read(script)
         self._options = options_of(script)
         self._hydra = self._of_hydra(words)
-        given = [*words, *(each.default for each in self._declared if isinstance(each.default, str))]
+        values = [*words, *(each.default for each in self._declared if isinstance(each.default, str))]
         configuration = self._hydra.folder if self._hydra else ""
-        if named := classes_named(self._code.folder, configuration, given):
+        if named := classes_named(self._code.folder, configuration, values):
             self._read(script, named)
         self.draft = Draft(script, folder, name_of(script), framework)
         self._frameworks(framework)

@@ -53,8 +53,8 @@ def frameworks_of(code: Code) -> list[tuple[str, Imported]]:
             certain = [each for each in said if not each.is_optional] or said
             if certain:
                 found[framework] = certain[0]
-    for is_doubtful in (lambda each: each.is_optional, lambda each: each.is_late):
-        found = {name: each for name, each in found.items() if not is_doubtful(each)} or found
+    found = {name: each for name, each in found.items() if not each.is_optional} or found
+    found = {name: each for name, each in found.items() if not each.is_late} or found
     if "tensorflow" in found:  # whose own Keras it is
         found.pop("keras", None)
     trains = {name for name, modules in _table()["trains"].items() for each in modules if _is_sure(code, each)}
