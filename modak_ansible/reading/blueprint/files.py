@@ -144,6 +144,19 @@ class _Walk:
             raise ValueError(f"{name} is a link to {real}, in the hidden {hidden[0]}")
 
 
+def travels(path: Path, *, is_of_blueprint: bool) -> bool:
+    """Whether something that lies in a script's folder travels where it is named, or a file of a folder does.
+
+    Args:
+        is_of_blueprint: whether it lies in the blueprint's own folder, and not in one below.
+    """
+    if path.is_dir():
+        below = ((Path(here), name) for here, _, names in os.walk(path) for name in names)
+        return any(travels(here / name, is_of_blueprint=False) for here, name in below)
+    left_out = (".*", *_LEFT_OUT_FILES, *(_BLUEPRINT_FILES if is_of_blueprint else ()))
+    return not any(fnmatch(path.name, pattern) for pattern in left_out)
+
+
 def is_of_pattern(relative: str, pattern: str) -> bool:
     """Whether a path fits a pattern; a folder's name stands for all below it, and ``**`` for any depth."""
     pattern = pattern.rstrip("/")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import os
+import posixpath
 import re
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,15 +23,29 @@ from modak_ansible.target.core.files import exists, expanded, is_folder, real_pa
 _OF_DATA = re.compile(
     r"(^|_)(data|dataset|corpus)(_?(dir|path|root|folder|file))?$|^(train|input|image)s?_(dir|path|root|folder|file)$"
 )
+_OF_PATH = re.compile("(dir|path|root|folder|file)$")
 _MOST_LETTERS = 200
 # What reads a file beside open and pandas' functions.
 _READERS = ("fromfile", "genfromtxt", "imread", "load", "loadtxt", "memmap")
+_LOADERS = re.compile(r"(^|\.)(torch|np|numpy|joblib)\.load$")
+# What a script looks with whether something is there, or makes it with.
+_LOOKING = ("exists", "isfile", "is_file", "isdir", "is_dir", "system", "run", "call", "check_call", "Popen")
 _SYSTEM = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr", "/var/log")
 _HOMES = ("/home/", "/Users/", "/mnt/", "/media/", "/Volumes/", "~/")
 _IN_HOME = 3  # parts of a path that only names a home
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
 # Of more files or bytes than this each deployment would send a copy of its own; a dataset is brought once.
 _MOST_FILES, _MOST_BYTES = 500, 20 * 10**6
+# The switches, and the functions, of libraries that have something fetched.
+_FETCHING = ("download", "pretrained")
+_FETCHER = re.compile("fetch_|load$|load_data$|urlretrieve|snapshot_download|hf_hub_download|from_pretrained")
+_FETCHERS = re.compile(
+    r"\.(urlretrieve|snapshot_download|hf_hub_download|hub\.load|fetch_(openml|california_housing|covtype|20newsgroups\w*)"
+    r"|(mnist|fashion_mnist|cifar10|cifar100|imdb|reuters|boston_housing|california_housing)\.load_data|tfds\.load)$"
+)
+_PRETRAINED = re.compile(
+    r"(^|\.)(Auto\w+|\w+(Tokenizer|TokenizerFast|Model|Processor|Pipeline)|\w+For\w+)\.from_pretrained$"
+)
 # What load_dataset takes for a format of files, and not for a dataset.
 _BUILDERS = (
     "csv", "json", "text", "parquet", "arrow", "pandas", "sql", "xml", "imagefolder", "audiofolder", "videofolder",
@@ -125,7 +141,8 @@ def elsewhere_by(folder: Path, trees: Mapping[str, ast.Module], options: Mapping
     opened = {texts.of(node.args[0]) for _, texts, node in nodes if _opens(node)}
     for name, texts, node in nodes:
         text = texts.of(node) if isinstance(node, ast.Constant | ast.BinOp | ast.Call | ast.JoinedStr) else None
-        if not text or not text.startswith(("../", "/", "~/")) or ANY in text or not _is_path(text):
+        text = (text or "").removeprefix("./")
+        if not text.startswith(("../", "/", "~/")) or ANY in text or not _is_path(text):
             continue
         path = Path(os.path.normpath(folder / expanded(text)))
         is_here = _is_data(path, folder)
@@ -144,6 +161,42 @@ def _opens(node: ast.AST) -> TypeGuard[ast.Call]:
     name, mode = last_name(node.func), ast.unparse(node.args[1]) if len(node.args) > 1 else ""
     mode = next((ast.unparse(keyword.value) for keyword in node.keywords if keyword.arg == "mode"), mode)
     return (name == "open" and not re.search("[wax]", mode)) or name.startswith("read_") or name in _READERS
+
+
+def lacking_in(
+    script: Path, tree: ast.Module, options: Mapping[str, str], outputs: Sequence[str]
+) -> list[tuple[str, int]]:
+    """The files below its folder that a script opens whatever happens, with the lines, that are not there and that it
+    does not write itself; none of a script that looks first, or has other programs do something.
+
+    Args:
+        options: the values of its options, by the names that hold them.
+    """
+    texts = Texts(tree, options, script.name)
+    if any(isinstance(node, ast.Call) and last_name(node.func) in _LOOKING for node in ast.walk(tree)):
+        return []
+    found: dict[str, int] = {}
+    for node in _whatever_happens(tree):
+        if not _opens(node) or (last_name(node.func) == "load" and not _LOADERS.search(ast.unparse(node.func))):
+            continue
+        text = texts.of(node.args[0]) or ""
+        inside = below(text) if ANY not in text and PurePosixPath(text).suffix else ""
+        if inside and not exists(script.parent / inside) and not _is_written(inside, outputs):
+            found.setdefault(text, node.lineno)
+    return list(found.items())
+
+
+def _whatever_happens(tree: ast.Module) -> Iterator[ast.AST]:
+    """What a file is made of without what it does if something of its options is so, or tries."""
+    waiting: deque[ast.AST] = deque([tree])
+    while waiting:
+        node = waiting.popleft()
+        is_maybe = isinstance(node, ast.If) and any(
+            isinstance(each, ast.Attribute | ast.Call) for each in ast.walk(node.test)
+        )
+        if not is_maybe and not isinstance(node, ast.Try):
+            yield node
+            waiting.extend(ast.iter_child_nodes(node))
 
 
 def _is_of_system(path: Path) -> bool:
@@ -170,6 +223,19 @@ def data_options(names: Sequence[str]) -> list[str]:
     return [name for name in names if _OF_DATA.search(name.replace("-", "_"))]
 
 
+def absent(name: str, value: str) -> list[str]:
+    """What is to be said of data that an option names and that is not here, in one note; none where it may be no path.
+
+    Args:
+        value: given, or by default; empty where there is none.
+    """
+    is_elsewhere = value.startswith(("/", "~"))
+    if not value or not (is_elsewhere or value.startswith(".") or _OF_PATH.search(name)):
+        return []
+    then = "a job finds it only where the target has it" if is_elsewhere else "and a job finds nothing there"
+    return [f"--{name} is {value}, which is not on this machine{':' if is_elsewhere else ','} {then}"]
+
+
 def torchvision_root(trees: Mapping[str, ast.Module], options: Mapping[str, str]) -> str | None:
     """The folder in which a script has torchvision look for MNIST; None where it does not."""
     for _, texts, node in _nodes_of(trees, options):
@@ -178,6 +244,14 @@ def torchvision_root(trees: Mapping[str, ast.Module], options: Mapping[str, str]
             if (root := texts.of(node.args[0] if node.args else given.get("root"))) is not None:
                 return root
     return None
+
+
+def torchvision_folder(root: str) -> str:
+    """Where torchvision looks for MNIST's files below a root; empty where a job cannot have them there, or where a part
+    of it is not known."""
+    path = PurePosixPath(posixpath.normpath(root), "MNIST", "raw")
+    is_no_place = path.is_absolute() or path.parts[:2] == ("..", "..")
+    return "" if is_no_place or {"~", ANY} & set(root) else path.as_posix()
 
 
 def hub_datasets(folder: Path, trees: Mapping[str, ast.Module], options: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -196,6 +270,43 @@ def hub_datasets(folder: Path, trees: Mapping[str, ast.Module], options: Mapping
             revision = texts.of(given.get("revision")) or ""
             found.setdefault(name, revision if ANY not in revision else "")
     return list(found.items())
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """What a script has a library fetch from the network where it runs."""
+
+    name: str  # of what fetches it, or its own
+    place: str  # the file and the line
+    root: str  # the folder where it is looked for first, as far as it is known
+
+
+def fetched_by(trees: Mapping[str, ast.Module], options: Mapping[str, str]) -> list[Fetched]:
+    """What libraries fetch for a script, each once, by what its source says for certain."""
+    found: dict[str, Fetched] = {}
+    for name, texts, node in _nodes_of(trees, options):
+        if isinstance(node, ast.Call) and (what := _fetches(node, texts)):
+            given = {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg}
+            root = texts.of(node.args[0] if node.args else given.get("root")) or ""
+            found.setdefault(what, Fetched(what, f"{name}:{node.lineno}", root))
+    return list(found.values())
+
+
+def _fetches(call: ast.Call, texts: Texts) -> str:
+    """What a call fetches, in a word; empty where it is not known to fetch anything."""
+    name = last_name(call.func)
+    given = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
+    full = ast.unparse(call.func) if _FETCHER.match(name) else ""
+    if _FETCHERS.search(f".{full}"):
+        return full
+    if any(isinstance(value, ast.Constant) and value.value is True for value in map(given.get, _FETCHING)):
+        return name
+    if "weights" in given and "_Weights." in ast.unparse(given["weights"]):
+        return name
+    if _PRETRAINED.search(full):
+        text = texts.of(call.args[0] if call.args else given.get("pretrained_model_name_or_path")) or ""
+        return text if _HUB_NAME.fullmatch(text) else ""
+    return ""
 
 
 def _nodes_of(trees: Mapping[str, ast.Module], options: Mapping[str, str]) -> Iterator[tuple[str, Texts, ast.AST]]:

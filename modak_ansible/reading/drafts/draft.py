@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import ast
 import os
-import posixpath
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,35 +13,41 @@ from itertools import chain, count
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-import yaml
-
 from modak_ansible.errors import Location, UsageError
 from modak_ansible.model.distributed import Parallelism
+from modak_ansible.reading.blueprint.files import travels
 from modak_ansible.reading.blueprint.script.accelerators import Use, use_of
-from modak_ansible.reading.blueprint.script.hydra import hydra_of
+from modak_ansible.reading.blueprint.script.hydra import Hydra, hydra_of
 from modak_ansible.reading.blueprint.script.option import Option
 from modak_ansible.reading.blueprint.script.options import library_options, options_of
 from modak_ansible.reading.blueprint.script.parallelism import parallelism_in
+from modak_ansible.reading.blueprint.script.paths import OF_OUTPUT_FOLDER
 from modak_ansible.reading.blueprint.script.source import ScriptSource, source_of
 from modak_ansible.reading.blueprint.script.starting import package_of
+from modak_ansible.reading.blueprint.script.syntax import last_name
+from modak_ansible.reading.drafts.configured import Named, classes_named, told_by
 from modak_ansible.reading.drafts.data import (
     Elsewhere,
     Read,
+    absent,
     data_options,
     elsewhere_by,
     far_more_than_data,
+    fetched_by,
     hub_datasets,
     is_much,
+    lacking_in,
     read_by,
     too_wide,
+    torchvision_folder,
     torchvision_root,
 )
-from modak_ansible.reading.drafts.imports import BrokenScript, read_code
+from modak_ansible.reading.drafts.imports import BrokenScript, patterns_of, read_code
 from modak_ansible.reading.drafts.installed import Installed, environment_folders
 from modak_ansible.reading.drafts.outputs import downloads, outputs_of
 from modak_ansible.reading.drafts.packages import PYTHON, frameworks_of, python_of, requirements_of
 from modak_ansible.reading.drafts.pins import pins_of
-from modak_ansible.reading.drafts.texts import ANY, below, replaced
+from modak_ansible.reading.drafts.texts import ANY, below, constants_of, replaced
 from modak_ansible.reading.drafts.words import arguments_of
 from modak_ansible.sources.reader import mount_problem
 from modak_ansible.store.project import project_root
@@ -50,8 +56,10 @@ from modak_ansible.target.jobs.results import ALL
 
 WALLTIME = "01:00:00"
 KNOWN = "mnist"  # the dataset that the catalogue has by name
-_ARGUMENT_FILES = (".json", ".yaml", ".yml")
-_MOST_LISTED = 4  # files of one folder that are named one by one
+_NOTHING_BACK = (
+    "nothing comes back: its source names nothing that it writes, and with all of it the data that it fetches would "
+    "come, too; outputs of the blueprint says what should"
+)
 
 
 _NARROWER = "give it a folder of data alone, or a dataset in the blueprint"
@@ -125,11 +133,13 @@ class _Drafting:
         if not script.absolute().is_relative_to(folder.absolute()):
             hint = f"leave it out, or name {script.absolute().parent} or a folder above it"
             raise UsageError(f"{script} does not lie below {folder}, where its blueprint would be", hint=hint)
-        self._code = read_code(script)
+        self._read(script)
         self._options = options_of(script)
-        self._sources = [source_of(tree) for tree in self._code.trees.values()]
-        self._declared = _declared(self._sources)
-        self._trees = {path.relative_to(self._code.folder).as_posix(): tree for path, tree in self._code.trees.items()}
+        self._hydra = self._of_hydra(words)
+        values = [*words, *(each.default for each in self._declared if isinstance(each.default, str))]
+        configuration = self._hydra.folder if self._hydra else ""
+        if named := classes_named(self._code.folder, configuration, values):
+            self._read(script, named)
         self.draft = Draft(script, folder, name_of(script), framework)
         self._frameworks(framework)
         self._requirements()
@@ -137,14 +147,27 @@ class _Drafting:
         self._exact = {name for option in self._declared for name in option.names}
         self.draft.arguments, self.draft.words = arguments_of(words, self._declared)
         replaced(self._code.trees[self._code.script], script.parent, words)
-        self._hydra = hydra_of(script, self._code.trees[self._code.script], words)
-        self._told = _told_by_files(script.parent, self.draft.words) if library_options(self._sources) else {}
+        self._told = told_by(script.parent, self.draft.words) if library_options(self._sources) else {}
         self._outputs()
         self._data()
         self._missing()
         given = [*self.draft.arguments.items(), *(("", word) for word in self.draft.words)]
         self.draft.use = use_of(self._trees, self.draft.framework, given)
         self.draft.parallel = parallelism_in(self._code.folder, list(self._trees))
+
+    def _read(self, script: Path, named: Sequence[Named] = ()) -> None:
+        self._code = read_code(script, named)
+        self._sources = [source_of(tree) for tree in self._code.trees.values()]
+        self._declared = _declared(self._sources)
+        self._trees = {path.relative_to(self._code.folder).as_posix(): tree for path, tree in self._code.trees.items()}
+
+    def _of_hydra(self, words: Sequence[str]) -> Hydra | None:
+        """What the script tells hydra, or one of its own files that it starts."""
+        own = list(self._code.trees.items())
+        calls = {last_name(node.func) for node in ast.walk(own[0][1]) if isinstance(node, ast.Call)}
+        starts = bool(calls & {"main", "run_module"}) and not self._declared
+        read = (hydra_of(path, tree, words, self._code.folder) for path, tree in (own if starts else own[:1]))
+        return next(filter(None, read), None)
 
     def _say(self, what: str, text: str) -> None:
         self.draft.found.append((what, text))
@@ -203,9 +226,8 @@ class _Drafting:
         names = {longest(each): each.held_by or longest(each).replace("-", "_") for each in self._declared}
         values = self._values().items()
         places = [place for source in self._sources for place in source.places if isinstance(place.default, str)]
-        found = {place.names[0]: place.default for place in places if place.default} | {
-            names.get(name, name.rpartition(".")[2].replace("-", "_")): value for name, value in values
-        }
+        found = constants_of(self._trees) | {place.names[0]: place.default for place in places if place.default}
+        found |= {names.get(name, _plain(name.rpartition(".")[2])): value for name, value in values}
         return {**found, **{f"sys.argv[{number}]": word for number, word in enumerate(self._words, 1)}}
 
     def _outputs(self) -> None:
@@ -215,7 +237,13 @@ class _Drafting:
             outside += [output for output in self._hydra.outputs if output not in folders]
             own = [] if self._hydra.changes_folder and folders else [each for each in inside if each[0] != ANY]
             inside = [*folders, *own]
-        if not inside and not outside and not downloads(self._trees):
+        fetches = downloads(self._trees)
+        if inside or fetches:  # else all that it writes is brought
+            inside += self._folders_of_options(inside)
+        if not inside and not outside and fetches:
+            self._say("outputs", "none that its source names")
+            self.draft.notes.append(_NOTHING_BACK)
+        elif not inside and not outside:
             inside = [ALL]
             self._say("outputs", "whatever it writes, as its source names nothing")
         else:
@@ -225,11 +253,17 @@ class _Drafting:
         for text in outside:
             self.draft.notes.append(f"it writes to {text}, outside of its folder, from where nothing comes back")
 
+    def _folders_of_options(self, known: Sequence[str]) -> list[str]:
+        """The folders below its own that options have it write to, by their names."""
+        named = {name: below(value) for name, value in self._values().items() if OF_OUTPUT_FOLDER.search(_plain(name))}
+        found = dict.fromkeys(escape(value) for value in named.values() if value)
+        return [each for each in found if not any(other == each or other.startswith(f"{each}/") for other in known)]
+
     def _data(self) -> None:
         draft = self.draft
         written = [output for output in draft.outputs if output != ALL]
         reads = read_by(self._code.folder, self._trees, self._values(), written)
-        draft.files = _patterns(self._code.files)
+        draft.files = patterns_of(self._code.files)
         if self._hydra and self._hydra.folder:
             reads = self._with_configuration(self._hydra.folder, reads)
         reads = [*self._of_words(), *reads]
@@ -246,12 +280,9 @@ class _Drafting:
             elif not each.inside:
                 draft.notes.append(f"{each.path} ({self._why(each)}) stays here")
             elif not any(other.path in each.path.parents for other in brought):
-                pattern = escape(each.inside)
-                if not any(pattern == other or pattern.startswith(f"{other}/") for other in draft.files):
-                    draft.files.append(pattern)
-                self._say("data", f"{each.inside}, {self._why(each)}; it travels with the script")
+                self._travels(each)
         if root is not None and not any(_holds(each.path, self._code.folder / expanded(root)) for each in brought):
-            mount = _torchvision_folder(root)
+            mount = torchvision_folder(root)
             if mount:
                 draft.data.append(Data(KNOWN, mount_as=mount, unpack=True))
                 self._say("data", f"MNIST, laid where torchvision looks for it: {mount}")
@@ -263,6 +294,33 @@ class _Drafting:
         for name in data_options([longest(each) for each in self._declared]):
             if name not in known and not (root and values.get(name) == root):
                 draft.unsaid.append(name)
+                draft.notes += absent(name, values.get(name, "")) if not downloads(self._trees) else []
+        self._lacking(written)
+
+    def _lacking(self, written: Sequence[str]) -> None:
+        """Tells what a job would fetch, and what it would not find; not what lies here already, or is brought."""
+        # of MNIST something was said already
+        fetched = [each for each in fetched_by(self._trees, self._held()) if each.name != "MNIST"]
+        absent_ones = [each for each in fetched if not (each.root and exists(self._code.folder / expanded(each.root)))]
+        if absent_ones:
+            listed = ", ".join(f"{each.name} ({each.place})" for each in absent_ones)
+            words = f"it fetches {listed} where it runs, and mostly the nodes of a cluster have no network"
+            self.draft.notes.append(f"{words}: fetch it beforehand, beside the script here or from the front end there")
+        script = self._code.script
+        opened = [] if downloads(self._trees) else lacking_in(script, self._trees[script.name], self._held(), written)
+        for text, line in opened:
+            words = f"it opens {text} ({script.name}:{line}), which is not here"
+            self.draft.notes.append(f"{words}: a job ends there, unless something makes it first")
+
+    def _travels(self, read: Read) -> None:
+        draft, pattern = self.draft, escape(read.inside)
+        if not travels(read.path, is_of_blueprint=read.path.parent.resolve() == draft.folder.resolve()):
+            if read.path.is_dir():
+                draft.notes.append(f"{read.inside}, {self._why(read)}, has no files yet: a job finds none there")
+            return
+        if not any(pattern == other or pattern.startswith(f"{other}/") for other in draft.files):
+            draft.files.append(pattern)
+        self._say("data", f"{read.inside}, {self._why(read)}; it travels with the script")
 
     def _with_configuration(self, folder: str, reads: list[Read]) -> list[Read]:
         """What a script reads, with the folder of its configuration."""
@@ -353,7 +411,8 @@ class _Drafting:
         """What the source names elsewhere is laid where it looks for it, or told: no job has it there."""
         draft = self.draft
         for each in spelled:
-            if each.text in self._elsewhere or (root is not None and each.text.startswith(root)):
+            is_written = any(f"{other}/".startswith(f"{each.text}/") for other in self._elsewhere)
+            if is_written or (root is not None and each.text.startswith(root)):
                 continue
             mount = PurePosixPath(each.text).as_posix()
             if not each.is_here:
@@ -388,20 +447,6 @@ class _Drafting:
         if self._options is None or self.draft.words:
             return
         self.draft.missing = list(self._options.missing(self.draft.arguments))
-
-
-def _told_by_files(folder: Path, words: Sequence[str]) -> dict[str, Any]:
-    """What a script's options are by a file that takes the place of its command line."""
-    found: dict[str, Any] = {}
-    for word in words:
-        path = folder / word
-        try:
-            if path.suffix in _ARGUMENT_FILES and path.is_file():
-                read = yaml.safe_load(path.read_text(encoding="utf-8"))  # JSON is YAML, too
-                found |= read if isinstance(read, dict) else {}
-        except (OSError, ValueError, yaml.YAMLError, RecursionError):
-            continue
-    return {str(name): value for name, value in found.items()}
 
 
 def longest(option: Option) -> str:
@@ -443,20 +488,5 @@ def _holds_something(folder: Path) -> bool:
         return False
 
 
-def _torchvision_folder(root: str) -> str:
-    """Where torchvision looks for MNIST's files below a root; empty where a job cannot have them there."""
-    path = PurePosixPath(posixpath.normpath(root), "MNIST", "raw")
-    return "" if path.is_absolute() or path.parts[:2] == ("..", "..") or "~" in root else path.as_posix()
-
-
-def _patterns(files: list[str]) -> list[str]:
-    """Patterns for some files of code: of many in one folder, one for them all."""
-    folders: dict[str, list[str]] = {}
-    for file in map(escape, files):
-        folders.setdefault(PurePosixPath(file).parent.as_posix(), []).append(file)
-    found: list[str] = []
-    for folder, inner in sorted(folders.items()):
-        is_many = len(inner) > _MOST_LISTED and folder != "."
-        covered = any(folder == each or folder.startswith(f"{each.removesuffix('/*.py')}/") for each in found)
-        found += [] if covered and is_many else [f"{folder}/*.py"] if is_many else inner
-    return found
+def _plain(name: str) -> str:
+    return name.replace("-", "_")

@@ -6,13 +6,16 @@ import ast
 import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from glob import escape
 from pathlib import Path, PurePosixPath
 
 from modak_ansible.errors import INVALID_BLUEPRINT, Location, ModakError, UsageError
 from modak_ansible.reading.blueprint.forms.text_rules import script_problem
 from modak_ansible.reading.blueprint.script.syntax import last_name, syntax_of
+from modak_ansible.reading.drafts.configured import Named
 from modak_ansible.reading.drafts.texts import ANY, Texts, below
 from modak_ansible.store.project import no_script, project_root
 
@@ -20,6 +23,7 @@ from modak_ansible.store.project import no_script, project_root
 _OURS = ("modak_runtime", "modak_checkpoint")
 _HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
 _MOST_FILES = 2000
+_MOST_LISTED = 4  # files of one folder that are named one by one
 _MOST_BYTES = 4 * 2**20
 _BINARY = "this is no Python 3: it has null bytes, as UTF-16 and programs have"
 _UTF8 = "save it as UTF-8"
@@ -44,6 +48,7 @@ class Imported:
     name: str  # in full, as it is written
     place: str  # the file, as its path below the script's folder, and the line
     is_optional: bool  # whether the script goes on without it
+    is_late: bool = False  # whether functions alone import it, of other files than the script, or what these import
     extras: frozenset[str] = frozenset()  # of its package, without which it does not do what it is imported for
 
 
@@ -66,12 +71,51 @@ class Code:
         return sorted(path.relative_to(self.folder).as_posix() for path in self.trees)
 
 
-def read_code(script: Path) -> Code:
+def read_code(script: Path, named: Sequence[Named] = ()) -> Code:
     """A script and the files beside it that it imports, directly or not.
+
+    Args:
+        named: what it imports by names that stand in files of its configuration.
 
     Raises:
         UsageError: it is no script of Python's.
         BrokenScript: one of the files is no Python, with its place.
+    """
+    _check(script)
+    script = Path(os.path.normpath(script))
+    root = project_root(script.parent.resolve())
+    code, bases = Code(script), [script.parent]
+    own = {each: _own(bases, each.name, script.parent, root) for each in named}
+    later: list[Path] = []
+    waiting = [*(file for files in own.values() for file in files if syntax_of(file)), script]  # which is taken first
+    while (waiting or later) and len(code.trees) < _MOST_FILES:
+        is_later = not waiting  # nothing but functions import it, or what does
+        path = later.pop() if is_later else waiting.pop()
+        if path in code.trees:
+            continue
+        code.trees[path] = tree = _parsed(path)
+        if path == script and all(isinstance(each, ast.Expr | ast.Pass) and _is_idle(each) for each in tree.body):
+            raise BrokenScript(f"{script} has nothing that would run", hint="give the script that trains")
+        calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.args]
+        texts = Texts(tree, {}, path.relative_to(script.parent).as_posix())
+        bases += [script.parent / folder for folder in _searched(calls, texts)]
+        for module, level, is_optional, is_inner in [*_imports_of(tree), *_while_running(calls, texts)]:
+            is_late = is_later or (is_inner and path != script)
+            above = [path.parent.joinpath(*[".."] * (level - 1))] if level else bases
+            inside = _own(above, module, script.parent, root)
+            (later if is_late else waiting).extend(inside)
+            if not level and not inside and not any(_has(base, module) for base in bases):
+                _note(code, module, (is_optional, is_late), partial(_place, path, tree, script))
+    for each, files in own.items():
+        if each.is_sure and not files and not any(_has(base, each.name) for base in bases):
+            _note(code, each.name, (True, True), each.place_of)
+    return code
+
+
+def _check(script: Path) -> None:
+    """
+    Raises:
+        UsageError: it is no script of Python's.
     """
     if script.suffix == ".ipynb":
         hint = f"make a script of it first: jupyter nbconvert --to script {script.name}"
@@ -83,38 +127,34 @@ def read_code(script: Path) -> Code:
         raise no_script(script)
     if problem := script_problem(PurePosixPath(script.name)):
         raise UsageError(problem, hint="rename it")
-    script = Path(os.path.normpath(script))
-    root = project_root(script.parent.resolve())
-    code = Code(script)
-    waiting, bases = [script], [script.parent]
-    while waiting and len(code.trees) < _MOST_FILES:
-        path = waiting.pop()
-        if path in code.trees:
-            continue
-        code.trees[path] = tree = _parsed(path)
-        if path == script and all(isinstance(each, ast.Expr | ast.Pass) and _is_idle(each) for each in tree.body):
-            raise BrokenScript(f"{script} has nothing that would run", hint="give the script that trains")
-        calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.args]
-        texts = Texts(tree, {}, path.relative_to(script.parent).as_posix())
-        bases += [script.parent / folder for folder in _searched(calls, texts)]
-        found = [*_imports_of(tree), *_while_running(calls, texts)]
-        for module, level, is_optional in found:
-            above = [path.parent.joinpath(*[".."] * (level - 1))] if level else bases
-            own = next(filter(None, (_files_of(base, module, script.parent) for base in above)), [])
-            # what a link beside the script leads to travels, if it is of the project
-            under = [each for each in own if each.is_relative_to(script.parent)]
-            inside = [each for each in under if each.resolve().is_relative_to(root)]
-            waiting += inside
-            if not level and not inside and not any(has_code(base / module.partition(".")[0]) for base in bases):
-                _note(code, module, path, tree, is_optional)
-    return code
+
+
+def _own(bases: Sequence[Path], module: str, top: Path, root: Path) -> list[Path]:
+    """The files below the first of some folders that has them which an import runs, and that travel with a script.
+
+    Args:
+        top: the script's folder.
+        root: the project's, of which is what a link beside the script may lead to.
+    """
+    own = next(filter(None, (_files_of(base, module, top) for base in bases)), [])
+    return [each for each in own if each.is_relative_to(top) and each.resolve().is_relative_to(root)]
+
+
+def _has(base: Path, module: str) -> bool:
+    """Whether what a module's name begins with lies in a folder: a package, or the file of which all is imported."""
+    first = base / module.partition(".")[0]
+    return has_code(first) or (ANY in module and first.with_suffix(".py").is_file())
 
 
 def _is_idle(node: ast.stmt) -> bool:
     return not isinstance(node, ast.Expr) or isinstance(node.value, ast.Constant)
 
 
-def _note(code: Code, name: str, path: Path, tree: ast.Module, is_optional: bool) -> None:
+def _place(path: Path, tree: ast.Module, script: Path, name: str) -> str:
+    return f"{path.relative_to(script.parent).as_posix()}:{_line_of(tree, name)}"
+
+
+def _note(code: Code, name: str, doubts: tuple[bool, bool], place_of: Callable[[str], str]) -> None:
     first = name.partition(".")[0]
     if first in sys.stdlib_module_names or not first.isidentifier():
         return
@@ -122,9 +162,8 @@ def _note(code: Code, name: str, path: Path, tree: ast.Module, is_optional: bool
     if first in _OURS:
         return
     known = code.modules.get(first)
-    if known is None or (known.is_optional and not is_optional):
-        place = f"{path.relative_to(code.folder).as_posix()}:{_line_of(tree, name)}"
-        code.modules[first] = Imported(name, place, is_optional)
+    if known is None or doubts < (known.is_optional, known.is_late):
+        code.modules[first] = Imported(name, place_of(name), *doubts)
 
 
 def _parsed(path: Path) -> ast.Module:
@@ -159,30 +198,30 @@ def _parsed(path: Path) -> ast.Module:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from error
 
 
-def _imports_of(tree: ast.Module) -> Iterator[tuple[str, int, bool]]:
-    """The modules that are imported, and what may be modules: name, level, and whether it may be missing."""
-    waiting: list[tuple[ast.AST, bool]] = [(tree, False)]
+def _imports_of(tree: ast.Module) -> Iterator[tuple[str, int, bool, bool]]:
+    """The modules that are imported, and what may be modules: name, level, whether it may be missing, and whether it is
+    imported when a function is called."""
+    waiting: list[tuple[ast.AST, bool, bool]] = [(tree, False, False)]
     while waiting:
-        node, is_optional = waiting.pop()
+        node, is_optional, is_late = waiting.pop()
+        inner = list(ast.iter_child_nodes(node))
         if isinstance(node, ast.Import):
-            yield from ((alias.name, 0, is_optional) for alias in node.names)
+            yield from ((alias.name, 0, is_optional, is_late) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             module = node.module or ""
             if module:
-                yield module, node.level, is_optional
+                yield module, node.level, is_optional, is_late
             if not module or node.level or "." not in module or module.partition(".")[0] not in sys.stdlib_module_names:
                 for alias in node.names:
-                    yield f"{module}.{alias.name}".lstrip("."), node.level, is_optional
+                    yield f"{module}.{alias.name}".lstrip("."), node.level, is_optional, is_late
         elif isinstance(node, ast.If) and ast.unparse(node.test).rpartition(".")[2] == "TYPE_CHECKING":
-            waiting += [(statement, is_optional) for statement in node.orelse]
+            inner = list(node.orelse)
         elif isinstance(node, ast.Try):
             caught = {name for handler in node.handlers for name in _names(handler.type)}
-            may_fail = is_optional or bool(caught & {"ImportError", "ModuleNotFoundError", "Exception", ""})
-            waiting += [(statement, may_fail) for statement in node.body]
-            rest = [*node.handlers, *node.orelse, *node.finalbody]
-            waiting += [(each, may_fail) for each in rest]
-        else:
-            waiting += [(each, is_optional) for each in ast.iter_child_nodes(node)]
+            is_optional = is_optional or bool(caught & {"ImportError", "ModuleNotFoundError", "Exception", ""})
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            is_late = True
+        waiting += [(each, is_optional, is_late) for each in inner]
 
 
 def _searched(calls: list[ast.Call], texts: Texts) -> Iterator[str]:
@@ -193,7 +232,7 @@ def _searched(calls: list[ast.Call], texts: Texts) -> Iterator[str]:
             yield folder
 
 
-def _while_running(calls: list[ast.Call], texts: Texts) -> Iterator[tuple[str, int, bool]]:
+def _while_running(calls: list[ast.Call], texts: Texts) -> Iterator[tuple[str, int, bool, bool]]:
     """The modules that are imported by a text, as those of _imports_of; ANY stands for what is not known of a name."""
     for call in calls:
         text = texts.of(call.args[0]) if last_name(call.func) in ("import_module", "__import__") else None
@@ -202,7 +241,7 @@ def _while_running(calls: list[ast.Call], texts: Texts) -> Iterator[tuple[str, i
             package = texts.of(call.args[1] if len(call.args) > 1 else given.get("package"))
             text = f"{package}{text}" if package and text.startswith(".") else text
             name = text.lstrip(".")
-            yield name, len(text) - len(name), True
+            yield name, len(text) - len(name), True, False
 
 
 def _names(node: ast.expr | None) -> list[str]:
@@ -254,3 +293,16 @@ def _line_of(tree: ast.Module, name: str) -> int:
         if any(name.partition(".")[0] == first for name in names):
             return getattr(node, "lineno", 1)
     return 1
+
+
+def patterns_of(files: list[str]) -> list[str]:
+    """Patterns for some files of code: of many in one folder, one for them all."""
+    folders: dict[str, list[str]] = {}
+    for file in map(escape, files):
+        folders.setdefault(PurePosixPath(file).parent.as_posix(), []).append(file)
+    found: list[str] = []
+    for folder, inner in sorted(folders.items()):
+        is_many = len(inner) > _MOST_LISTED and folder != "."
+        covered = any(folder == each or folder.startswith(f"{each.removesuffix('/*.py')}/") for each in found)
+        found += [] if covered and is_many else [f"{folder}/*.py"] if is_many else inner
+    return found

@@ -15,7 +15,7 @@ from modak_ansible.reading.drafts.texts import ANY, FORMATTED, Texts, below
 # Where the path stands among the arguments: of a function, by the end of its name, and of a method.
 _FUNCTIONS = {
     "torch.save": 1, "jit.save": 1, "onnx.export": 2, "dump": 1, "onnx.save": 1, "image.imsave": 0, "save_file": 1,
-    "save_image": 1, "saved_model.save": 1,
+    "save_image": 1, "saved_model.save": 1, "save_on_master": 1, "accelerator.save": 1,
 }  # fmt: skip
 _METHODS = {
     "save": 0, "save_weights": 0, "save_model": 0, "save_pretrained": 0, "savefig": 0, "imsave": 0, "imwrite": 0,
@@ -67,7 +67,7 @@ def outputs_of(trees: Mapping[str, ast.Module], options: Mapping[str, str]) -> t
                 if pattern and len(pattern.replace(ANY, "").strip("./")) >= _FEWEST_LETTERS:
                     inside.append(pattern)
                 elif not pattern and text.strip(f"./{ANY}"):
-                    outside.append(text)
+                    outside.append(text.removeprefix("./"))
     kept = [
         each
         for each in dict.fromkeys(inside)

@@ -32,6 +32,7 @@ PYTHON = "python"
 _LISTED = "requirements.txt"
 _BACKEND = "KERAS_BACKEND"  # the variable by which Keras 3 is told what computes
 _MOST_UNSEEN = 12
+_ALL_THE_SAME = "what is needed all the same goes into requirements_txt"
 
 
 @cache
@@ -52,11 +53,16 @@ def frameworks_of(code: Code) -> list[tuple[str, Imported]]:
             certain = [each for each in said if not each.is_optional] or said
             if certain:
                 found[framework] = certain[0]
-    certain_ones = {name: each for name, each in found.items() if not each.is_optional}
-    found = certain_ones or found
+    found = {name: each for name, each in found.items() if not each.is_optional} or found
+    found = {name: each for name, each in found.items() if not each.is_late} or found
     if "tensorflow" in found:  # whose own Keras it is
         found.pop("keras", None)
-    return list(found.items())
+    trains = {name for name, modules in _table()["trains"].items() for each in modules if _is_sure(code, each)}
+    return sorted(found.items(), key=lambda each: each[0] not in trains)
+
+
+def _is_sure(code: Code, module: str) -> bool:
+    return module in code.modules and not code.modules[module].is_optional
 
 
 @dataclass
@@ -82,6 +88,7 @@ def requirements_of(
     )
     there = _in_image(entry) if entry else set()
     wanted = _wanted(code, project, installed, found)
+    late = []
     for package, imported in wanted.items():
         if _is_of_framework(package, framework) or (imported.is_optional and _is_of_framework(package)):
             continue
@@ -92,15 +99,21 @@ def requirements_of(
         if own:
             found.notes.append(own)
             continue
+        if imported.is_late and pins and package not in pins and not _version(package, installed):
+            late.append(f"{package} ({imported.place})")
+            continue
         if from_there := project.elsewhere.get(package):
             found.notes.append(f"{from_there.said}: an image is built of what an index has, and gets {package} from it")
         line, reason = _line(package, imported, pins, installed)
         _add(line, reason, entry, found)
+    if late:
+        what = f"the project does not ask for {', '.join(late)}, which functions alone import: left out"
+        found.notes.append(f"{what}; {_ALL_THE_SAME}")
     unseen = sorted({canonicalize_name(name) for name in pins if pins[name].source == _LISTED} - set(wanted) - there)
     unseen = [name for name in unseen if not _is_of_framework(name)]
     if 0 < len(unseen) <= _MOST_UNSEEN:  # more are what pip freeze writes
         words = f"{_LISTED} has {', '.join(unseen)}, too, which nothing here imports: left out"
-        found.notes.append(f"{words}; what is needed all the same goes into requirements_txt")
+        found.notes.append(f"{words}; {_ALL_THE_SAME}")
     return found
 
 
@@ -122,12 +135,12 @@ def _own_code(
         return ""
     module = imported.name.partition(".")[0]
     places = [folder / inner / name for folder in folders for inner in ("", "src") for name in (module, f"{module}.py")]
-    place = next((place for place in places if place.is_file() or has_code(place)), None)
+    place = next((place for place in places if _is_module(place, code.dotted)), None)
     if place and folders and folders[0].is_relative_to(place):
-        if (place / "__init__.py").is_file():
-            lies = f"{module}, which {imported.place} imports, is the package that {code.script.name} lies in"
-            return f"{lies}: {start_hint(code.trees[code.script], code.script)}"
-    elif place and folders:
+        lies = f"{module}, which {imported.place} imports, is the package that {code.script.name} lies in"
+        level = len(folders[0].relative_to(place).parts) + 1
+        return f"{lies}: {start_hint(code.trees[code.script], code.script, level)}"
+    if place and folders:
         way = Path(os.path.relpath(place, folders[0])).as_posix()
         return (f"{module}, which {imported.place} imports, lies in {way}, and only what is beside the script travels: "
                 f"link it there (ln -s {shlex.quote(way)} {shlex.quote(str(folders[0]))}/)")  # fmt: skip
@@ -138,6 +151,15 @@ def _own_code(
     return ""
 
 
+def _is_module(place: Path, dotted: set[str]) -> bool:
+    """Whether a file or a folder is a module that is imported; of a folder without an __init__.py one that lies in it
+    is, for it may be called as a package is, and hold something else."""
+    if place.is_file() or (place / "__init__.py").is_file():
+        return True
+    inner = {name.split(".")[1] for name in dotted if name.startswith(f"{place.name}.")}
+    return any((place / f"{name}.py").is_file() or has_code(place / name) for name in inner)
+
+
 def _wanted(code: Code, project: Pins, installed: Installed, found: Requirements) -> dict[str, Imported]:
     """The packages of all that is imported, or asked for by the script itself, with where that is."""
     wanted: dict[str, Imported] = {}
@@ -146,8 +168,11 @@ def _wanted(code: Code, project: Pins, installed: Installed, found: Requirements
             if not imported.is_optional or package in project.asked or _version(package, installed):
                 wanted.setdefault(package, imported)
     for name, package in _needed(code):
+        by = code.modules.get(name.partition(".")[0])
+        if by and by.is_optional and _package_of(by.name.partition(".")[0], project.asked, installed) not in wanted:
+            continue
         needed = Requirement(package)
-        known = wanted.get(needed.name) or Imported(name, name, is_optional=False)
+        known = wanted.get(needed.name) or Imported(name, name, False, bool(by and by.is_late))
         wanted[needed.name] = replace(known, extras=known.extras | needed.extras)
     for name in map(_headless, project.inline):
         wanted.setdefault(name, Imported(name, code.script.name, is_optional=False))

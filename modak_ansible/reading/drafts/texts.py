@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import ast
+import posixpath
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import count, takewhile
 from pathlib import Path, PurePosixPath
+from string import Formatter
 
 from modak_ansible.reading.blueprint.script.syntax import last_name, syntax_of
 
 ANY = "*"
 FORMATTED = re.compile(r"\{[^{}]*\}")
-_PERCENT = re.compile(r"%[-+# 0-9.]*[a-zA-Z]")
-# What gives the folder of the file itself, and that of the script, in which it runs.
-_OF_FILE = re.compile(
-    r"(os\.path\.)?(dirname|split)\((os\.path\.)?((abs|real)path\()?__file__\)?\)(\[0\])?"
-    r"|(pathlib\.)?Path\(__file__\)((\.resolve|\.absolute)\(\))?\.parent((\.resolve|\.absolute)\(\))?"
-)
+_PERCENT = re.compile(r"%(?:%|(?:\((\w+)\))?([-+# 0-9.]*)[a-zA-Z])")
+# What gives the folder in which a script runs, which is its own.
 _OF_SCRIPT = re.compile(r"os\.getcwd\(\)|(pathlib\.)?Path\.cwd\(\)|(pathlib\.)?Path\(\)")
+_MOST_VALUES, _MOST_NESTED = 4, 2  # of a variable that has several, and of such that are made of each other
+_JOIN, _SPLIT = (re.compile(rf"(\w*path\.|os\.path\.|osp\.)?{name}") for name in ("join", "split"))
 _SAME = ("resolve", "absolute", "expanduser", "as_posix", "rstrip", "strip")
 _PLAIN_CALLS = ("str", "Path", "PosixPath", "PurePath", "abspath", "realpath", "expanduser", "fspath", "normpath")
 
@@ -33,7 +34,9 @@ class Texts:
 
     def __init__(self, tree: ast.AST, options: Mapping[str, str], path: str = "") -> None:
         self._options = options
-        self._folder = PurePosixPath(path).parent.as_posix().removeprefix(".")
+        self._known: dict[str, str | None] = {"__file__": path or "script.py"}  # what variables hold
+        self._before: dict[str, str | None] = {}  # of those that are being looked at
+        self._asked: set[str] = set()  # of these those that others are made of
         self._held: dict[str, list[ast.expr]] = {}
         for node in ast.walk(tree):
             for target, value in _assigned(node):
@@ -52,15 +55,12 @@ class Texts:
         if isinstance(node, ast.BinOp):
             return self._operation(node, depth)
         if isinstance(node, ast.Name):
-            values = self._held.get(node.id, [])
-            known = self.of(values[0], depth + 1) if len(values) == 1 else None
-            return known if known is not None or values else self._options.get(node.id)
+            return self._variable(node.id, depth)
         if isinstance(node, ast.Attribute):
-            own = self._own_folder(node)
-            return self._attribute(node) if own is None else own
+            path = self.of(node.value, depth + 1) if node.attr == "parent" else None
+            return self._attribute(node) if path is None else _above(path)
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
-            word = self._options.get(ast.unparse(node)) if ast.unparse(node.value) == "sys.argv" else None
-            return word or self._options.get(str(node.slice.value))
+            return self._item(node.value, node.slice.value, depth)
         if isinstance(node, ast.IfExp | ast.BoolOp):
             either = node.values if isinstance(node, ast.BoolOp) else [node.body, node.orelse]
             return next((text for each in either if (text := self.of(each, depth + 1)) is not None), None)
@@ -68,11 +68,40 @@ class Texts:
             return self._call(node, depth)
         return None
 
-    def _own_folder(self, node: ast.expr) -> str | None:
-        written = ast.unparse(node)
-        if _OF_FILE.fullmatch(written):
-            return self._folder
-        return "" if _OF_SCRIPT.fullmatch(written) else None
+    def _variable(self, name: str, depth: int) -> str | None:
+        """What a variable holds; of several values what they have in common, and of those that are made of what it held
+        before the last."""
+        if name in self._before:
+            self._asked.add(name)
+            return self._before[name]
+        if name in self._known or name not in self._held:
+            return self._known.get(name, self._options.get(name))
+        values = self._held[name]
+        if len(values) > _MOST_VALUES or (len(values) > 1 and len(self._before) >= _MOST_NESTED):
+            return None
+        outer, self._asked = self._asked, set()
+        self._before[name] = None  # while what it is made of is looked at
+        goes_on = [value for value in values if any(_is_named(node, name) for node in ast.walk(value))]
+        known = _in_common([self.of(value, depth + 1) for value in values if value not in goes_on])
+        for value in goes_on:
+            self._before[name] = known
+            known = self.of(value, depth + 1)
+        del self._before[name]
+        self._asked.discard(name)
+        if not self._asked:  # nothing that is still being looked at counts
+            self._known[name] = known
+        self._asked |= outer
+        return known
+
+    def _item(self, node: ast.expr, key: object, depth: int) -> str | None:
+        """One of the command line's words, of the folders of a path, or of what holds options."""
+        if isinstance(node, ast.Attribute) and node.attr == "parents" and isinstance(key, int):
+            return _above(self.of(node.value, depth + 1), key + 1)
+        written = ast.unparse(node.func if isinstance(node, ast.Call) else node)
+        if isinstance(node, ast.Call) and node.args and key == 0 and _SPLIT.fullmatch(written):
+            return _above(self.of(node.args[0], depth + 1))
+        word = self._options.get(f"sys.argv[{key}]") if written == "sys.argv" else None
+        return word or self._options.get(str(key))
 
     def _attribute(self, node: ast.Attribute) -> str | None:
         """What an attribute holds, by its name: of options, or of a variable with one of absl's flags."""
@@ -92,29 +121,81 @@ class Texts:
         if isinstance(node.op, ast.Div):
             return _joined([left, right])
         if isinstance(node.op, ast.Mod) and left is not None:
-            return self._together((_PERCENT.sub(ANY, left),))
+            values = node.right.elts if isinstance(node.right, ast.Tuple) else [node.right]
+            return self._together((_percent(left, self._values(values, depth)),))
         return None
 
+    def _values(self, nodes: Sequence[ast.expr], depth: int) -> list[str | None]:
+        """Those of some arguments in their order, as far as it is known."""
+        plain = takewhile(lambda each: not isinstance(each, ast.Starred), nodes)
+        return [self.of(each, depth + 1) for each in plain]
+
     def _call(self, node: ast.Call, depth: int) -> str | None:
-        own = self._own_folder(node)
-        if own is not None:
-            return own
         name = last_name(node.func)
+        if name in ("getcwd", "cwd", "Path") and _OF_SCRIPT.fullmatch(ast.unparse(node)):
+            return "."
         words = [self.of(argument, depth + 1) for argument in node.args]
         if name == "files" and len(words) == 1 and words[0]:  # importlib.resources' folder of a package
             return words[0].replace(".", "/")
-        if name == "join" and "path" in ast.unparse(node.func):
+        if name == "join" and _JOIN.fullmatch(ast.unparse(node.func)):
             return _joined(words)
+        if name == "dirname" and words:
+            return _above(words[0])
         if name == "joinpath" and isinstance(node.func, ast.Attribute):
             return _joined([self.of(node.func.value, depth + 1), *words])
         if name == "format" and isinstance(node.func, ast.Attribute):
             text = self.of(node.func.value, depth + 1)
-            return self._together((FORMATTED.sub(ANY, text),)) if text is not None else None
+            if text is None:
+                return None
+            named = {each.arg: self.of(each.value, depth + 1) for each in node.keywords if each.arg}
+            return self._together((_formatted(text, self._values(node.args, depth), named),))
         if name in _SAME and isinstance(node.func, ast.Attribute) and not node.args:
             return self.of(node.func.value, depth + 1)
         if name in _PLAIN_CALLS and words:
             return _joined(words)
         return None
+
+
+def constants_of(trees: Mapping[str, ast.Module]) -> dict[str, str]:
+    """The texts that files hold under names in capitals, as modules of settings do; not of a name that has several."""
+    found: dict[str, set[str | None]] = {}
+    for path, tree in trees.items():
+        texts = Texts(tree, {}, path)
+        bodies = [tree.body, *(node.body for node in tree.body if isinstance(node, ast.ClassDef))]
+        for name, value in (each for body in bodies for node in body for each in _assigned(node)):
+            if name.isupper():
+                found.setdefault(name, set()).add(texts.of(value))
+    alone = {name: next(iter(values)) for name, values in found.items() if len(values) == 1}
+    return {name: value for name, value in alone.items() if value}
+
+
+def _percent(text: str, values: Sequence[str | None]) -> str:
+    """What % makes of a text: the values where they stand as they are, and ANY for others."""
+    waiting = iter(values)
+
+    def value_of(match: re.Match[str]) -> str:
+        name, form = match.groups()
+        if match.group() == "%%":
+            return "%"
+        value = None if name else next(waiting, None)
+        return ANY if form or value is None else value
+
+    return _PERCENT.sub(value_of, text)
+
+
+def _formatted(text: str, values: Sequence[str | None], named: Mapping[str, str | None]) -> str:
+    """What ``format`` makes of a text, likewise."""
+    known = {**{str(number): value for number, value in enumerate(values)}, **named}
+    found, places = "", count()
+    try:
+        for before, name, form, conversion in Formatter().parse(text):
+            found += before
+            if name is not None:
+                value = known.get(name or str(next(places)))
+                found += ANY if form or conversion or value is None else value
+    except ValueError:  # no form at all
+        return FORMATTED.sub(ANY, text)
+    return found
 
 
 def replaced(tree: ast.Module, folder: Path, words: Sequence[str]) -> None:
@@ -163,8 +244,38 @@ def _joined(parts: list[str | None]) -> str | None:
         return None
     text = ""
     for part in known:
-        text = part if part.startswith("/") or not text else f"{text.rstrip('/')}/{part}"
+        text = part if part.startswith("/") or text in ("", ".") else f"{text.rstrip('/')}/{part}"
     return text
+
+
+def _above(path: str | None, levels: int = 1) -> str | None:
+    """The folder that a path lies in, or one so many levels above it; None where a part of the path is not known."""
+    if path is None or ANY in path:
+        return None
+    return posixpath.normpath(posixpath.join(path, *[".."] * levels))
+
+
+def _is_named(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
+
+
+def _in_common(texts: Sequence[str | None]) -> str | None:
+    """A text that stands for some others, with ANY where they differ; None where one of them is not known."""
+    known = [text for text in texts if text is not None]
+    if not known or len(known) < len(texts):
+        return None
+    first, before = known[0], _alike(known)
+    if all(text == first for text in known):
+        return first
+    after = min(_alike([text[::-1] for text in known]), min(map(len, known)) - before)
+    text = re.sub(r"\*+", ANY, f"{first[:before]}{ANY}{first[len(first) - after :]}")
+    return text if text.strip(ANY) else None
+
+
+def _alike(texts: Sequence[str]) -> int:
+    """How many letters they begin with alike."""
+    letters = enumerate(zip(*texts, strict=False))
+    return next((number for number, each in letters if len(set(each)) > 1), min(map(len, texts)))
 
 
 def _assigned(node: ast.AST) -> list[tuple[str, ast.expr]]:

@@ -770,13 +770,15 @@ here = load_dataset("folder")
 
 def test_a_dataset_of_the_hub_is_laid_where_an_unchanged_script_finds_it(project):
     (project / "folder").mkdir()
+    (project / "folder" / "x.csv").write_text("1\n")
     script = project / "main.py"
     script.write_text(HUB)
     draft = draft_of(script)
     source = "'hf://datasets/stanfordnlp/imdb@v1%2F2'"
     assert f"{{ name: imdb, source: [ {source} ], mount_as: stanfordnlp/imdb }}" in text_of(draft)
     assert draft.data[1:] == [Data("squad", "hf://datasets/squad", "squad")]
-    assert not draft.notes
+    (note,) = draft.notes
+    assert note.startswith("nothing comes back")
 
 
 def test_another_load_dataset_is_none_of_the_hub_s(project):

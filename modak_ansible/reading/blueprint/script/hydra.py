@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-import posixpath
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from modak_ansible.errors import nearest
@@ -68,8 +68,12 @@ def hydra_of_script(script: Path, words: Sequence[str]) -> Hydra | None:
     return hydra_of(script, tree, words) if tree is not None else None
 
 
-def hydra_of(script: Path, tree: ast.AST, words: Sequence[str] = ()) -> Hydra | None:
-    """What a script tells hydra; None where it does not."""
+def hydra_of(script: Path, tree: ast.AST, words: Sequence[str] = (), top: Path | None = None) -> Hydra | None:
+    """What a script tells hydra; None where it does not.
+
+    Args:
+        top: the folder below which that of the configuration is named; the script's without it.
+    """
     call = _main(tree)
     if call is None:
         return None
@@ -82,7 +86,8 @@ def hydra_of(script: Path, tree: ast.AST, words: Sequence[str] = ()) -> Hydra | 
     is_told_otherwise = any(word.partition("=")[0] in _OTHER_FILE for word in words)
     folder = script.parent / path if isinstance(path, str) and ":" not in path and not path.startswith("/") else None
     main = _read(folder, name) if folder and isinstance(name, str) and not is_told_otherwise else None
-    relative = posixpath.normpath(str(path)) if folder and exists(folder) and folder.is_dir() else ""
+    is_there = folder is not None and exists(folder) and folder.is_dir()
+    relative = PurePosixPath(os.path.relpath(folder, top or script.parent)).as_posix() if folder and is_there else ""
     relative = "" if relative == "." else relative
     if folder is None or main is None:
         return Hydra(relative, overrides, outputs=_outputs(overrides, words), changes_folder=is_old)

@@ -12,6 +12,11 @@ from typing import NamedTuple
 OF_OUTPUT = re.compile(
     r"(^|_)(out|outputs?|saved?|checkpoints?|ckpts?|logs?|results?|runs?|work|tb|tensorboard|export|cache)(_?dir)?(_|$)"
 )
+# Of those the options that name a folder for all that is written, and no part of it.
+OF_OUTPUT_FOLDER = re.compile(
+    r"(^|_)(out|outputs?|saved?|checkpoints?|ckpts?|logs?|logging|results?|runs?|work|experiments?)_?(dir|folder|root|directory)$"
+    r"|^(output|outf)$"
+)
 _ALIKE = 0.8  # as difflib counts it
 _MOST_LETTERS, _MOST_BESIDE = 200, 1000
 

@@ -1,0 +1,77 @@
+"""What files of configuration tell of a script: its options, and the classes that it makes by their names."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
+
+import yaml
+
+from modak_ansible.target.core.files import expanded, is_file
+
+_ARGUMENT_FILES = (".json", ".yaml", ".yml")
+_YAML = (".yaml", ".yml")
+_MOST_FILES, _MOST_BYTES = 500, 2**20
+# hydra's and Lightning's words for a class; others say target, as much else does
+_OF_CLASS = re.compile(
+    r"(?:^|[\s{,-])(_target_|class_path|target)\s*:\s*['\"]?([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+)['\"]?\s*(?:[},#]|$)"
+)
+
+
+class Named(NamedTuple):
+    """A class, or a function, that a file of configuration names in full."""
+
+    name: str
+    place: str  # the file, from the script's folder, and the line
+    is_sure: bool  # whether it is named as nothing else is
+
+    def place_of(self, _: str) -> str:
+        return self.place
+
+
+def told_by(folder: Path, words: Sequence[str]) -> dict[str, Any]:
+    """What a script's options are by a file that takes the place of its command line."""
+    found: dict[str, Any] = {}
+    for word in words:
+        path = folder / word
+        try:
+            if path.suffix in _ARGUMENT_FILES and path.is_file():
+                read = yaml.safe_load(path.read_text(encoding="utf-8"))  # JSON is YAML, too
+                found |= read if isinstance(read, dict) else {}
+        except (OSError, ValueError, yaml.YAMLError, RecursionError):
+            continue
+    return {str(name): value for name, value in found.items()}
+
+
+def classes_named(folder: Path, configuration: str, words: Iterable[str]) -> list[Named]:
+    """The classes that a script's configuration names: such a script imports them by these names alone.
+
+    Args:
+        folder: the script's.
+        configuration: the folder of hydra's files, below or beside it; empty where there is none.
+        words: of the command line, which may name files, and the defaults of its options.
+    """
+    return [named for path in _files(folder, configuration, words) for named in _classes(path, folder)]
+
+
+def _files(folder: Path, configuration: str, words: Iterable[str]) -> list[Path]:
+    every = (folder / configuration).rglob("*") if configuration else ()
+    below = sorted(islice((path for path in every if path.suffix in _YAML), _MOST_FILES))
+    values = (word.rpartition("=")[2] for word in words)
+    told = [folder / expanded(value) for value in values if value.endswith(_YAML)]
+    return [path for path in dict.fromkeys([*below, *told]) if is_file(path)]
+
+
+def _classes(path: Path, folder: Path) -> Iterator[Named]:
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace") if path.stat().st_size <= _MOST_BYTES else ""
+    except OSError:
+        return
+    place = PurePosixPath(os.path.relpath(path, folder)).as_posix()
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.lstrip().startswith("#") and (found := _OF_CLASS.search(line)):
+            yield Named(found[2], f"{place}:{number}", found[1] != "target")

@@ -1,0 +1,388 @@
+"""Whole projects, as people publish them: what a script of one imports, reads and writes."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from modak_ansible.reading.drafts.draft import draft_of
+from modak_ansible.reading.drafts.outputs import outputs_of
+
+
+@pytest.fixture(autouse=True)
+def environment(tmp_path, monkeypatch):
+    """Nothing is installed where the user works."""
+    (tmp_path / "env" / "lib" / "python3.12" / "site-packages").mkdir(parents=True)
+    monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path / "env"))
+
+
+@pytest.fixture
+def project(tmp_path):
+    (tmp_path / "project" / ".git").mkdir(parents=True)
+    return tmp_path / "project"
+
+
+def written(folder, **files):
+    for name, text in files.items():
+        path = folder / f"{name.replace('__', '/')}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return folder
+
+
+def test_a_package_without_an_init_that_a_script_lies_in_is_asked_of_no_index(project):
+    """An index may have anything under such a name: examples, classify, scripts."""
+    written(
+        project,
+        samples__vision__train="import jax\nfrom samples.vision import pictures\nimport samples.tools.log\ndef main(): pass\n",
+        samples__vision__pictures="",
+        samples__tools__log="",
+    )
+    draft = draft_of(project / "samples" / "vision" / "train.py")
+    assert draft.requirements == []
+    (note,) = draft.notes
+    assert note.endswith("lies beside samples/ and starts it: from samples.vision.train import main; main()")
+
+
+def test_a_folder_of_other_scripts_is_no_package_of_a_known_name(project):
+    written(
+        project,
+        demos__datasets__prepare="print(1)\n",
+        demos__scripts__tune="import torch\nfrom datasets import load_dataset\n",
+    )
+    draft = draft_of(project / "demos" / "scripts" / "tune.py")
+    assert draft.requirements == ["datasets"]
+    assert draft.notes == []
+
+
+def test_all_names_of_a_file_beside_the_script_are_no_module_of_others(project):
+    written(project, train="import torch\nfrom nets import *\nfrom tools.draw import *\n", nets="", tools__draw="")
+    draft = draft_of(project / "train.py")
+    assert sorted(draft.files) == ["nets.py", "tools/draw.py", "train.py"]
+    assert draft.requirements == draft.notes == []
+
+
+@pytest.mark.parametrize(
+    "imports",
+    [
+        "import jax, flax\nimport tensorflow as tf",  # whose data sets are read with it
+        "from torch.utils.data import DataLoader\nimport jax, optax",
+        "import tensorflow as tf\nimport equinox",
+        "import tensorflow as tf\nimport jax",
+    ],
+)
+def test_what_trains_goes_before_what_brings_samples(project, imports):
+    written(project, train=f"{imports}\n")
+    draft = draft_of(project / "train.py")
+    assert draft.framework == draft.frameworks[0] == "jax"
+
+
+def test_what_a_project_does_not_ask_for_and_a_function_of_another_file_imports_is_left_out(project):
+    """Exporters and loggers of every kind, of which no run needs all."""
+    (project / "requirements.txt").write_text("torch\neinops\n")
+    written(
+        project,
+        train="import torch, einops\nfrom tools import log\ndef main():\n    import tqdm\n",
+        tools__log="import yaml\ndef export(m):\n    import openvino\n    import einops\n    from tools import graph\n"
+        "class A:\n    import attrs\n",
+        tools__graph="import onnx\nimport yaml\n",
+    )
+    draft = draft_of(project / "train.py")
+    assert draft.requirements == ["attrs", "einops", "tqdm", "pyyaml"]
+    (note,) = draft.notes
+    assert note == (
+        "the project does not ask for onnx (tools/graph.py:1), openvino (tools/log.py:3), which functions alone import: left out; "
+        "what is needed all the same goes into requirements_txt"
+    )
+    (project / "requirements.txt").unlink()
+    assert "openvino" in draft_of(project / "train.py").requirements
+
+
+@pytest.mark.parametrize(
+    ("text", "pattern"),
+    [
+        ('torch.save(m, "%s/net_%d.pt" % (args.out, e))', "here/net_*.pt"),
+        ('torch.save(m, "%s/net.pt" % args.out)', "here/net.pt"),
+        ('torch.save(m, "{}/net_{}.pt".format(args.out, e))', "here/net_*.pt"),
+        ('torch.save(m, "{1}/net_{0:03d}.pt".format(e, args.out))', "here/net_*.pt"),
+        ('torch.save(m, "{folder}/net_{e}.pt".format(folder=args.out, e=e))', "here/net_*.pt"),
+        ('torch.save(m, "%(out)s/net.pt" % vars(args))', "*/net.pt"),
+        ('torch.save(m, "100%%/%s.pt" % args.out)', "100%/here.pt"),
+        ('torch.save(m, "{}/{}.pt".format(*names))', "*/*.pt"),
+        ('torch.save(m, "%5.2f_%s.pt" % (x, args.out))', "*_here.pt"),
+        ('save_on_master(m, os.path.join(args.out, "net.pt"))', "here/net.pt"),
+        ('accelerator.save(m.state_dict(), args.out + "/net.pt")', "here/net.pt"),
+    ],
+)
+def test_what_is_written_is_named_by_what_stands_in_its_form(text, pattern):
+    assert outputs_of({"a.py": ast.parse(text)}, {"out": "here"})[0] == [pattern]
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("from dask.distributed import Client", ["dask", "distributed"]),
+        ("from dask import array as da\nimport dask.dataframe", ["dask[dataframe]", "numpy"]),
+        ("import dask", ["dask"]),
+        ("from xgboost import dask as dxgb", ["xgboost", "dask[dataframe]", "distributed"]),
+        ("import lightgbm as lgb\nlgb.DaskLGBMRegressor()", ["lightgbm", "dask[dataframe]", "distributed", "scikit-learn"]),
+        ("import torch\ntry:\n    import transformers\nexcept ImportError:\n    pass", []),
+    ],
+)  # fmt: skip
+def test_parts_of_a_package_bring_what_they_need_where_they_are_needed(project, text, lines):
+    written(project, train=f"{text}\n")
+    assert sorted(draft_of(project / "train.py").requirements) == sorted(lines)
+
+
+FLAGS = "import argparse, torch\np = argparse.ArgumentParser()\n"
+
+
+def test_what_a_module_of_settings_holds_is_known_where_it_is_used(project):
+    written(
+        project,
+        settings="OUT = 'nets'\nclass Config:\n    LOGS: str = 'logs'\nSEVERAL = 'a'\n",
+        more="SEVERAL = 'b'\n",
+        train="import torch, more, settings\nfrom settings import OUT, Config\ntorch.save(m, OUT + '/a.pt')\n"
+        "torch.save(m, settings.OUT + '/b.pt')\nopen(f'{Config.LOGS}/x.txt', 'w')\nopen(more.SEVERAL, 'w')\n",
+    )
+    assert draft_of(project / "train.py").outputs == ["logs/x.txt", "nets/a.pt", "nets/b.pt"]
+
+
+@pytest.mark.parametrize(
+    ("option", "words", "outputs"),
+    [
+        ("'--workdir'", ["--workdir=out"], ["out"]),
+        ("'--output-dir', default='res/one'", [], ["res/one"]),
+        ("'--log_level', default='info'", [], []),
+        ("'--checkpoint_dir', default='/scratch/x'", [], []),
+        ("'--save_dir', default='nets'", [], ["nets"]),
+    ],
+)
+def test_a_folder_that_an_option_gives_for_what_is_written_comes_back(project, option, words, outputs):
+    text = f"{FLAGS}p.add_argument({option})\ntrain(p.parse_args())\n"
+    written(project, train=text)
+    assert draft_of(project / "train.py", words).outputs == ["*"]  # it may write elsewhere, too
+    written(project, train=f"{text}CIFAR10('cifar', download=True)\n")
+    assert draft_of(project / "train.py", words).outputs == outputs
+
+
+def test_a_script_that_fetches_data_and_names_no_output_is_told_so(project):
+    written(project, train="from torchvision import datasets\ndatasets.CIFAR10('cifar', download=True)\n")
+    assert any(note.startswith("nothing comes back: its source names") for note in draft_of(project / "train.py").notes)
+
+
+def test_a_folder_that_holds_nothing_yet_is_told_and_not_named(project):
+    (project / "data" / "masks").mkdir(parents=True)
+    (project / "data" / "masks" / ".gitkeep").write_text("")
+    (project / "README.md").write_text("x")
+    written(project, train="import torch\nopen('data/masks')\nopen('README.md')\n")
+    draft = draft_of(project / "train.py")
+    assert draft.files == ["train.py"]
+    assert draft.notes == ["data/masks, which its source names, has no files yet: a job finds none there"]
+
+
+@pytest.mark.parametrize(
+    ("root", "mount"),
+    [
+        ("path.join(path.dirname(__file__), '..', 'data')", "../data/MNIST/raw"),
+        ("path.join(path.dirname(path.realpath(__file__)), 'data')", "data/MNIST/raw"),
+        ("os.path.join(unknown(), '..', '..', 'data')", ""),
+    ],
+)
+def test_a_root_of_torchvision_s_is_never_guessed(project, root, mount):
+    written(
+        project, train=f"from os import path\nfrom torchvision.datasets import MNIST\nMNIST({root}, download=True)\n"
+    )
+    assert [each.mount_as for each in draft_of(project / "train.py").data] == ([mount] if mount else [])
+
+
+def test_variables_that_are_made_of_each_other_take_no_time():
+    names = [f"v{number}" for number in range(12)]
+    lines = [f"{name} = os.path.join({', '.join(names)})" for name in names for _ in range(4)]
+    assert outputs_of({"a.py": ast.parse("\n".join([*lines, "torch.save(m, v0)"]))}, {})[0] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "patterns"),
+    [
+        ("p = 'nets/best.pt'\ntorch.save(m, p)\np = 'nets/last.pt'\ntorch.save(m, p)", ["nets/*st.pt"]),
+        ("p = os.path.join('nets', run)\np = os.path.join(p, 'a.pt')\ntorch.save(m, p)", ["nets/*/a.pt"]),
+        ("p = 'nets'\np = p + '/one'\np = p + '/a.pt'\ntorch.save(m, p)", ["nets/one/a.pt"]),
+        ("p = 'nets/a.pt'\nif x:\n    p = unknown()\ntorch.save(m, p)", []),
+        ("p = q\nq = p\ntorch.save(m, p)", []),
+        ("p = p + '/a.pt'\ntorch.save(m, p)", ["*/a.pt"]),
+        ("p = 'nets/a.pt'\np += '.gz'\ntorch.save(m, p)", []),
+        ("p = 'aa'\np = 'aaa'\ntorch.save(m, p + '/x.pt')", ["aa*/x.pt"]),
+    ],
+)
+def test_a_variable_with_several_values_is_what_they_have_in_common(text, patterns):
+    assert outputs_of({"a.py": ast.parse(text)}, {})[0] == patterns
+
+
+def test_a_framework_that_functions_of_other_files_import_is_asked_for_by_nobody(project):
+    written(
+        project, train="import torch\nfrom tools import export\n", tools__export="def tf():\n    import tensorflow\n"
+    )
+    assert draft_of(project / "train.py").frameworks == ["pytorch"]
+    written(project, late="from tools import export\n")
+    assert draft_of(project / "late.py").frameworks == ["tensorflow"]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("datasets.CIFAR10('cifar', download=True)", "CIFAR10 (train.py:2)"),
+        ("datasets.CIFAR10('here', download=True)", ""),
+        ("datasets.CIFAR10('cifar', download=args.get)", ""),
+        ("datasets.MNIST('data', download=True)", ""),
+        ("models.resnet18(pretrained=True)", "resnet18 (train.py:2)"),
+        ("models.resnet18(weights=models.ResNet18_Weights.DEFAULT)", "resnet18 (train.py:2)"),
+        ("AutoModel.from_pretrained('some/model')", "some/model (train.py:2)"),
+        ("AutoModel.from_pretrained('here')", ""),
+        ("GPT.from_pretrained('scratch')", ""),
+        ("BertForMaskedLM.from_pretrained(name)", ""),
+        ("keras.datasets.mnist.load_data()", "keras.datasets.mnist.load_data (train.py:2)"),
+        ("fetch_california_housing()", "fetch_california_housing (train.py:2)"),
+        ("urllib.request.urlretrieve(a, b)", "urllib.request.urlretrieve (train.py:2)"),
+        ("own.load_data()", ""),
+    ],
+)
+def test_what_a_job_would_fetch_is_told(project, text, told):
+    """Mostly the nodes of a cluster have no network, and the job would end there."""
+    (project / "here").mkdir()
+    (project / "here" / "x.bin").write_text("x")
+    written(project, train=f"import torch\n{text}\n")
+    notes = [note for note in draft_of(project / "train.py").notes if note.startswith("it fetches")]
+    assert [note.partition(" where it runs")[0] for note in notes] == ([f"it fetches {told}"] if told else [])
+
+
+@pytest.mark.parametrize(
+    ("option", "words", "told"),
+    [
+        ("'--data_path', default='/path/to/images'", [], "--data_path is /path/to/images, which is not on this machine: "),
+        ("'--data-dir'", ["--data-dir", "pictures"], "--data-dir is pictures, which is not on this machine, and a job "),
+        ("'--data-dir'", ["--data-dir", "here"], ""),
+        ("'--data-dir', default=''", [], ""),
+        ("'--dataset', default='cifar10'", [], ""),
+        ("'--out-dir', default='nets'", [], ""),
+    ],
+)  # fmt: skip
+def test_data_that_an_option_names_and_that_is_not_here_is_told(project, option, words, told):
+    (project / "here").mkdir()
+    (project / "here" / "x.bin").write_text("x")
+    text = f"{FLAGS}p.add_argument({option})\ntrain(p.parse_args())\n"
+    written(project, train=text)
+    notes = draft_of(project / "train.py", words).notes
+    assert [note[: len(told)] for note in notes] == ([told] if told else [])
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("data = torch.load('waves.pt')", "waves.pt (train.py:2)"),
+        ("def batch(split):\n    if split == 'train':\n        return np.memmap('bins/train.bin')", "bins/train.bin (train.py:4)"),
+        ("pandas.read_csv('here.csv')", ""),
+        ("torch.save(m, 'm.pt')\ntorch.load('m.pt')", ""),
+        ("if args.resume:\n    torch.load('m.pt')", ""),
+        ("try:\n    open('m.txt')\nexcept OSError: pass", ""),
+        ("if os.path.exists(x): pass\nopen('m.txt')", ""),
+        ("evaluate.load('some/metric.x')", ""),
+        ("pandas.read_csv('https://example.org/x.csv')", ""),
+        ("urllib.request.urlretrieve(a, 'm.txt')\nopen('m.txt')", ""),
+    ],
+)  # fmt: skip
+def test_a_file_that_is_opened_and_that_nothing_makes_is_told(project, text, told):
+    (project / "here.csv").write_text("1\n")
+    written(project, train=f"import torch\n{text}\n")
+    notes = [note for note in draft_of(project / "train.py").notes if note.startswith("it opens")]
+    assert [note.partition(", which")[0] for note in notes] == ([f"it opens {told}"] if told else [])
+
+
+def configured(project):
+    (project / "requirements.txt").write_text("torch\neinops\ntqdm\nhydra-core\n")
+    written(project, nets__small="import tqdm\n", nets__big="")
+    for name, text in {
+        "config": "defaults:\n  - model: small\nepochs: 1\n",
+        "model/small": "_target_: nets.small.Net\nopt: { _target_: einops.Rearrange, lr: 1 }\n",
+        "model/big": "# _target_: gone.Net\nnet:\n  _target_: 'nets.big.Net' # large\nother:\n  _target_: absent.Net\n",
+    }.items():
+        (project / "conf" / f"{name}.yaml").parent.mkdir(parents=True, exist_ok=True)
+        (project / "conf" / f"{name}.yaml").write_text(text)
+
+
+HYDRA = '@hydra.main(version_base=None, config_path="{}", config_name="config")\ndef main(cfg): pass\n'
+
+
+def test_classes_that_hydra_s_configuration_names_travel_and_their_packages_come(project):
+    configured(project)
+    written(project, train=f"import hydra, torch\n{HYDRA.format('conf')}main()\n")
+    draft = draft_of(project / "train.py", ["epochs=3"])
+    assert draft.files == ["train.py", "nets/big.py", "nets/small.py", "conf"]
+    assert draft.requirements == ["einops", "hydra-core", "tqdm"]
+
+
+def test_a_script_that_starts_one_of_hydra_s_has_its_configuration(project):
+    configured(project)
+    written(project, src__train=f"import hydra, torch\n{HYDRA.format('../conf')}")
+    (project / "src" / "__init__.py").write_text("")
+    written(project, start="from src.train import main\nmain()\n")
+    draft = draft_of(project / "start.py", ["epochs=3"])
+    assert set(draft.files) == {"start.py", "src/__init__.py", "src/train.py", "nets/small.py", "nets/big.py", "conf"}
+    assert draft.words == ["epochs=3"]
+    written(project, other="import argparse\nfrom src.train import main\nargparse.ArgumentParser().parse_args()\n")
+    assert "conf" not in draft_of(project / "other.py").files
+
+
+@pytest.mark.parametrize("key", ["class_path", "target", "_target_"])
+def test_classes_that_a_file_of_the_command_line_names_travel(project, key):
+    configured(project)
+    (project / "one.yaml").write_text(f"model:\n  {key}: nets.small.Net\n")
+    written(project, train="import torch\n")
+    for words in (["fit", "--config", "one.yaml"], ["--config=one.yaml"]):
+        draft = draft_of(project / "train.py", words)
+        assert "nets/small.py" in draft.files
+        assert "nets/big.py" not in draft.files
+
+
+IDIOMS = "import os, torch\nimport os.path as osp\nfrom os.path import dirname, join\nfrom pathlib import Path\n"
+
+
+@pytest.mark.parametrize(
+    "here",
+    [
+        "f'{os.path.dirname(__file__)}/{}'", "os.path.dirname(os.path.abspath(__file__)) + '/{}'",
+        "osp.join(osp.dirname(osp.realpath(__file__)), '{}')", "join(dirname(__file__), '{}')",
+        "'%s/{}' % os.path.split(os.path.realpath(__file__))[0]", "Path(__file__).resolve().parents[0] / '{}'",
+        "os.path.join(os.getcwd(), '{}')", "os.path.join(os.path.dirname(__file__), 'x', '..', '{}')",
+    ],
+)  # fmt: skip
+def test_the_script_s_own_folder_is_known_however_it_is_said(project, here):
+    (project / "table.csv").write_text("1\n")
+    said = [here.replace("{}", name) for name in ("table.csv", "out.txt")]
+    written(project, train=f"{IDIOMS}rows = open({said[0]})\nwith open({said[1]}, 'w') as file: pass\n")
+    draft = draft_of(project / "train.py")
+    assert (draft.files, draft.outputs, draft.notes) == (["train.py", "table.csv"], ["out.txt"], [])
+
+
+@pytest.mark.parametrize(
+    "above",
+    [
+        "Path(__file__).parent.parent", "Path(__file__).absolute().parents[1]", "Path(__file__).resolve().parent / '..'",
+        "os.path.dirname(os.path.dirname(os.path.abspath(__file__)))", "Path.cwd().parent",
+    ],
+)  # fmt: skip
+def test_the_folder_above_is_known_however_it_is_said(project, above):
+    for name in ("shared", "runs"):
+        (project / name).mkdir()
+        (project / name / "rows.csv").write_text("1\n")
+    written(
+        project,
+        scripts__train=f"{IDIOMS}ROOT = {above}\nrows = open(os.path.join(ROOT, 'shared', 'rows.csv'))\n"
+        "runs = os.path.join(ROOT, 'runs')\ntorch.save(m, f'{runs}/m.pt')\n",
+    )
+    draft = draft_of(project / "scripts" / "train.py")
+    assert [(each.name, each.source, each.mount_as) for each in draft.data] == [
+        ("rows", "../shared/rows.csv", "../shared/rows.csv")
+    ]
+    assert draft.notes == ["it writes to ../runs/m.pt, outside of its folder, from where nothing comes back"]
