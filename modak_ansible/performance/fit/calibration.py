@@ -13,6 +13,7 @@ from statistics import median
 from typing import Any
 
 from modak_ansible.model.measured.prediction import LEVEL, SIGMAS
+from modak_ansible.performance.features import Facts
 from modak_ansible.performance.fit.cases import Case, configuration_of
 
 LEFT_OUT: Mapping[str, Callable[[Case], Hashable]] = {
@@ -49,9 +50,10 @@ def calibration(members: Sequence[Case], answers: Any, matrix: Any, passing: Any
     return found
 
 
-def left_out_once(kind: str, workload: str, others: Iterable[Case]) -> bool:
-    """Whether a machine's work ran elsewhere, too: else it is the work, and not the machine alone, that is unknown."""
-    return kind != "machines" or any(each.facts.workload == workload for each in others)
+def left_out_once(kind: str, facts: Facts, others: Iterable[Case]) -> bool:
+    """Whether a machine's work ran elsewhere by that framework: else more than the machine is unknown."""
+    work = facts.workload, facts.framework
+    return kind != "machines" or any((each.facts.workload, each.facts.framework) == work for each in others)
 
 
 def _scores(
@@ -74,7 +76,7 @@ def _scores(
     return [
         abs(median(answers[gone[run]] for run in runs) - mean[runs[0]]) / variance[runs[0]] ** 0.5
         for runs in configurations.values()
-        if left_out_once(kind, members[gone[runs[0]]].facts.workload, others)
+        if left_out_once(kind, members[gone[runs[0]]].facts, others)
     ]
 
 

@@ -190,7 +190,7 @@ class _Maker:
     ) -> Iterable[Predicted]:
         """Fits the model once without every key's runs, and predicts their configurations.
 
-        Where machines are left out, it is those of works that ran elsewhere: others would be left out twice.
+        Where machines are left out, those of works that the framework ran elsewhere: others would be left out twice.
         """
         for left in dict.fromkeys(map(key, self._found)):
             kept = [each for each in self._found if key(each) != left]
@@ -199,7 +199,7 @@ class _Maker:
                 continue
             models[str(left)] = model
             for members in _by_configuration(each for each in self._found if key(each) == left).values():
-                if left_out_once(kind, members[0].facts.workload, kept):
+                if left_out_once(kind, members[0].facts, kept):
                     yield _predicted(kind, members, model)
 
     def timed(self, models: Mapping[str, PerformanceModel]) -> Iterable[Predicted]:

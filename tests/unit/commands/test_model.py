@@ -101,9 +101,9 @@ def test_what_was_left_out_is_predicted(modak, few, tmp_path):
     assert first.startswith("regret with the table's workload left out: ")
     assert second.startswith("regret in-sample")
     assert " over 3 %" in first
-    assert len(list((tmp_path / "figures").iterdir())) == 6
+    assert len(list((tmp_path / "figures").iterdir())) == 8
     told = json.loads(modak("model", "validate", "--records", few, "--json").stdout)
-    assert set(told["mean_error"]) == {"configurations", "workloads", "machines"}
+    assert set(told["mean_error"]) == {"configurations", "workloads", "timed", "machines"}
     assert told["regrets"]
     assert set(told["regret"]) == {"workload_left_out", "in_sample"}
 

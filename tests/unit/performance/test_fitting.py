@@ -296,9 +296,11 @@ def test_a_run_may_be_new_in_two_ways():
 
 
 def test_a_work_that_ran_on_one_machine_alone_says_nothing_of_machines():
-    def case(workload):
-        return SimpleNamespace(facts=SimpleNamespace(workload=workload))
+    def case(workload, framework="pytorch"):
+        return SimpleNamespace(facts=SimpleNamespace(workload=workload, framework=framework))
 
-    assert left_out_once("machines", "a", [case("b"), case("a")])
-    assert not left_out_once("machines", "a", [case("b")])
-    assert left_out_once("workloads", "a", [case("b")])
+    facts = case("a").facts
+    assert left_out_once("machines", facts, [case("b"), case("a")])
+    assert not left_out_once("machines", facts, [case("b")])
+    assert not left_out_once("machines", facts, [case("a", "tensorflow")])
+    assert left_out_once("workloads", facts, [case("b")])
