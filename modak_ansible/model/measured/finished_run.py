@@ -31,11 +31,12 @@ def disturbance(record: Record) -> str:
 
 
 def quantised_s(record: Record) -> float | None:
-    """The tick in seconds of the clock of tf.data that a steady step waited for; None where none is seen.
+    """The tick in seconds of the clock of tf.data that a steady step stands on; None where none is seen.
 
-    Keras 3 on TensorFlow takes the batches of fit from arrays through tf.data, whose tuning sleeps for powers of two of
-    a microsecond. A step that stands on such a time is no measure of what it computes. Where several epochs stand on
-    different ticks, it is the longest.
+    Keras 3 on TensorFlow takes the batches of fit from arrays through tf.data, for whose tuning each epoch waits until
+    0.01 s x (2^k - 1) have passed. Of an epoch of 5, 10, 20 or 40 steps each then stands on a power of two of a
+    microsecond, and is no measure of what it computes. Where several epochs stand on different ticks, it is the
+    longest. Epochs of other lengths are not told from those that do not wait.
     """
     versions, settings = record.versions, record.settings
     if "tensorflow" not in versions or int(versions.get("keras", "0").split(".")[0]) < _TUNED_FROM_KERAS:
