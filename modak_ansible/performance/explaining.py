@@ -70,7 +70,7 @@ def explain(model: PerformanceModel, question: Question, need: Need | None = Non
     for part in ("step", "first_step", "start"):
         regression = model.regressions.get(part)
         if regression is not None:
-            features = model.step_features(run.facts) if part == "step" else FEATURES_OF[part](run.facts)
+            features = FEATURES_OF[part](model.counted(run.facts) if part == "step" else run.facts)
             found += _contributions("training" if part == "step" else part, regression, features, run)
     taken = operator_times(need, run) if need else ()
     return Explanation(question, model.predict(question), step, ideal, run.peak, tuple(found), taken)
@@ -176,8 +176,6 @@ def _subject(feature: Feature, run: Run) -> str:
         return f"the day of its newest runs, {run.facts.day}"
     if group == "container":
         return "without a container"
-    if group == "wait":
-        return "what its steps wait for a clock"
     for switch, value in run.facts.switches.items():
         if name.startswith(f"{run.facts.framework} {switch}={value}"):
             return f"{switch} {value}"

@@ -186,12 +186,6 @@ def unmeasured(facts: Facts, counts: Mapping[str, int]) -> list[str]:
     return found or (["configurations"] if configuration_words(facts) not in counts else [])
 
 
-def waiting(facts: Facts) -> Feature:
-    """That a configuration's steps wait for a clock: its time says little of what it computes, and so of others."""
-    switches = " ".join(f"{name}={value}" for name, value in facts.switches.items())
-    return "wait", f"{facts.entry} {switches} waits in {facts.workload} on {facts.machine}", 1.0
-
-
 def start_features(facts: Facts) -> list[Feature]:
     """Of the logarithm of the seconds from the start of the process to its first step."""
     native: list[Feature] = [] if facts.container else [("container", f"{facts.framework} native", 1.0)]

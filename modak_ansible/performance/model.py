@@ -10,7 +10,7 @@ from modak_ansible.model.measured.prediction import SIGMAS, Gain, Interval, Pred
 from modak_ansible.model.request import Request
 from modak_ansible.performance.between import processes_of, slowest, wait_alike, waiting_seconds, what_link_permits
 from modak_ansible.performance.doubts import Coverage, doubts_of
-from modak_ansible.performance.features import FEATURES_OF, Facts, Feature, waiting
+from modak_ansible.performance.features import FEATURES_OF, Facts
 from modak_ansible.performance.regression import Regression, Vector
 from modak_ansible.performance.run import Reference, Run, Runs
 from modak_ansible.performance.scaling import Run as ScalingRun
@@ -177,18 +177,13 @@ class PerformanceModel:
     def _mean(regression: Regression, facts: Facts) -> float:
         return regression.mean(regression.vector(FEATURES_OF["step"](facts)))
 
-    def step_features(self, facts: Facts) -> list[Feature]:
-        """What is counted of a step, and that it waits for a clock where it was seen to."""
-        counted = self.counted(facts)
-        features, wait = FEATURES_OF["step"](counted), waiting(counted)
-        return [*features, wait] if wait[1] in self.regressions["step"].counts else features
-
     def _of_step(self, regression: Regression, facts: Facts) -> Vector:
         """The places of a step's features.
 
         What does not count may yet gain all that the product of its factors says, or nothing: that is in the interval.
         """
-        counted, vector = self.counted(facts), regression.vector(self.step_features(facts))
+        counted = self.counted(facts)
+        vector = regression.vector(FEATURES_OF["step"](counted))
         if counted is facts:
             return vector
         forgone = self._mean(regression, counted) - self._mean(regression, facts)

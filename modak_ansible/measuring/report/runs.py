@@ -130,7 +130,7 @@ def by_block(runs: Iterable[Run], quantity: Quantity) -> dict[Block, float]:
 
 
 def tick_of(runs: Iterable[Run]) -> float | None:
-    """Seconds of a known clock that steps of runs that count waited for, the longest; None: for none."""
+    """Seconds until which epochs of runs that count waited, the longest; None: they did not."""
     ticks = (run.record.quantised_s for run in runs if run.record.outcome == "measured")
     return max((tick for tick in ticks if tick), default=None)
 

@@ -74,13 +74,13 @@ def verdicts(finding: Finding, found: Iterable[Comparison]) -> list[Verdict]:
 
 
 def longest_tick(*variants: Variant) -> float | None:
-    """Seconds of a known clock that steps of some variants waited for; None: for none."""
+    """Seconds until which epochs of some variants waited; None: they did not."""
     return max((variant.tick for variant in variants if variant.tick), default=None)
 
 
 def waits(tick: float) -> str:
     """Why a time says nothing of the work."""
-    return f"steps wait for ticks of {1000 * tick:.0f} ms of tf.data's clock"
+    return f"epochs wait for tf.data's tuning until {tick:.2f} s have passed"
 
 
 def _weight(verdict: Verdict) -> tuple[bool, bool, int, bool, int]:

@@ -18,8 +18,9 @@ MEASURES = "modak.measures/1"
 THRESHOLD = 0.25
 _TUNED_FROM_KERAS = 3
 _TUNED = {"pipeline_tuning": "stock", "step_loop": "plain", "input": "memory"}  # values where arrays go through it
-_SHORTEST_TICK = 2**16 * 1e-6  # seconds: shorter steps were seen to take any time
-_OFF_TICK = 0.025  # of the tick: an epoch's last step, and what is done between two sleeps
+_FIRST_SLEEP = 0.01  # seconds
+_SHORTEST_WAIT = 6  # of the sleeps that are added up: shorter epochs were seen to take any time
+_WITHIN = 0.1  # seconds behind the last sleep, in which the next epoch begins: 0.03 to 0.09 were seen
 
 
 def disturbance(record: Record) -> str:
@@ -31,34 +32,26 @@ def disturbance(record: Record) -> str:
 
 
 def quantised_s(record: Record) -> float | None:
-    """The tick in seconds of the clock of tf.data that a steady step stands on; None where none is seen.
+    """The seconds until which the steady epochs of a training waited for tf.data; None where they did not.
 
-    Keras 3 on TensorFlow takes the batches of fit from arrays through tf.data, for whose tuning each epoch waits until
-    0.01 s x (2^k - 1) have passed. Of an epoch of 5, 10, 20 or 40 steps each then stands on a power of two of a
-    microsecond, and is no measure of what it computes. Where several epochs stand on different ticks, it is the
-    longest. Epochs of other lengths are not told from those that do not wait.
+    Keras 3 on TensorFlow takes the batches of fit from arrays through tf.data, whose tuning sleeps 10 ms, 20 ms, 40 ms
+    and so on; the next epoch begins when such a sleep has ended. An epoch that ends then is no measure of what it
+    computes. Where several epochs waited, it is the longest.
     """
     versions, settings = record.versions, record.settings
     if "tensorflow" not in versions or int(versions.get("keras", "0").split(".")[0]) < _TUNED_FROM_KERAS:
         return None
-    if any(settings.get(name, stock) != stock for name, stock in _TUNED.items()):
+    if record.training is None or any(settings.get(name, stock) != stock for name, stock in _TUNED.items()):
         return None
-    ticks = [_tick(seconds) for seconds in _step_seconds(record)]
-    return max((tick for tick in ticks if tick), default=None)
+    waits = [_wait(epoch.seconds) for epoch in record.training.steady]
+    return max((wait for wait in waits if wait), default=None)
 
 
-def _tick(seconds: float) -> float | None:
-    """The power of two of a microsecond that a step stands on."""
-    tick = 2.0 ** round(log2(seconds / 1e-6)) * 1e-6
-    return round(tick, 6) if tick >= _SHORTEST_TICK and abs(seconds / tick - 1) <= _OFF_TICK else None
-
-
-def _step_seconds(record: Record) -> list[float]:
-    """Of the steps of each steady epoch the mean; of a script that says nothing of its epochs the median of all."""
-    if record.training is not None:
-        steps = -(-record.training.training_images // record.training.batch_size)
-        return [epoch.seconds / steps for epoch in record.training.steady if epoch.seconds > 0]
-    return [record.steps.median_seconds] if record.steps and record.steps.median_seconds else []
+def _wait(seconds: float) -> float | None:
+    """The end of the sleep behind which an epoch of so many seconds ended."""
+    sleeps = int(log2(max(seconds, 0.0) / _FIRST_SLEEP + 1))
+    slept = round(_FIRST_SLEEP * (2**sleeps - 1), 2)
+    return slept if sleeps >= _SHORTEST_WAIT and seconds - slept <= _WITHIN else None
 
 
 def image(plan: Plan) -> RecordedImage:

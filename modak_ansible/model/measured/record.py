@@ -186,8 +186,8 @@ class Record(Model):
     quantised_s: float | None = Field(
         default=None,
         gt=0,
-        description="seconds: the tick of a known clock that the time of a steady step was rounded up to, such as a "
-        "sleep of tf.data's tuning; two such times tell nothing of a difference below it",
+        description="seconds until which steady epochs waited for something else than their steps, such as a sleep of "
+        "tf.data's tuning; two such times tell nothing of what is computed",
     )
     measures: tuple[Measure, ...] = ()
     steps: Steps | None = Field(default=None, description="of a script that writes no metrics.json of our form")

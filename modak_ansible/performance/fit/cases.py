@@ -39,11 +39,6 @@ class Case:
             "configuration that day": (configuration_words(self.facts), self.facts.day),
         }
 
-    @property
-    def waits(self) -> bool:
-        """Whether a step's time was rounded up to the tick of a clock."""
-        return self.record.quantised_s is not None
-
 
 def cases(records: Iterable[Record], works: Mapping[str, Work], machines: Iterable[Machine]) -> list[Case]:
     """Every training of one process that was measured, on a machine whose peak is known, of work that is known.

@@ -19,7 +19,7 @@ from typing import Any
 from modak_ansible.errors import ModakError
 from modak_ansible.model.measured.record import Record
 from modak_ansible.model.measured.work import Work
-from modak_ansible.performance.features import DAY, FEATURES_OF, Feature, usual_group, waiting
+from modak_ansible.performance.features import DAY, FEATURES_OF, Feature, usual_group
 from modak_ansible.performance.fit.calibration import calibration
 from modak_ansible.performance.fit.cases import Case, cases, work_of
 from modak_ansible.performance.fit.machines import machines
@@ -59,8 +59,6 @@ USUAL = {
     "switch in build": 0.2,
     "switch in workload": 0.15,
     "pair": 0.1,
-    # up to a tick: XLA was seen to compute 257 ms of 1,049, others 75 or 125 of 131
-    "wait": 0.5,
     "round": 0.05,
     # On a Zen 4's second day 68 configurations were 5 % slower in the middle, and 0.12 around that; single runs 0.09.
     "configuration that day": 0.05,
@@ -169,7 +167,7 @@ def digest(records: Iterable[Record]) -> str:
 def fit_part(name: str, members: Sequence[Case], spreads: Spreads | None = None) -> Part:
     import numpy as np  # noqa: PLC0415 - planning never fits
 
-    features = [features_of(name, member) for member in members]
+    features = [FEATURES_OF[name](member.facts) for member in members]
     design = _Design(features, [member.passing for member in members])
     answers = np.array([member.answers[name] for member in members])
     frameworks = [member.facts.framework for member in members]
@@ -204,11 +202,6 @@ def fit_part(name: str, members: Sequence[Case], spreads: Spreads | None = None)
         passing={group: chosen.groups.get(group, 0.0) for group in _PASSING},
         runs=len(members),
     )
-
-
-def features_of(name: str, case: Case) -> list[Feature]:
-    """What a part's regression knows a measured training by."""
-    return [*FEATURES_OF[name](case.facts), *([waiting(case.facts)] if name == "step" and case.waits else [])]
 
 
 def _posterior(matrix: Any, answers: Any, scale: Any, precision: Any) -> tuple[Any, Any, Any]:

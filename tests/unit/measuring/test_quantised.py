@@ -13,7 +13,6 @@ from modak_ansible.measuring.report.headline import judged, sentences
 from modak_ansible.measuring.report.runs import Run, comparisons
 from modak_ansible.measuring.report.trainings import speed_chart
 from modak_ansible.model.measured.finished_run import quantised_s
-from modak_ansible.model.measured.record import Steps
 
 ENTRY = "tensorflow-2.21-cpu"
 VERSIONS = {"tensorflow": "2.21.0", "keras": "3.15.0"}
@@ -32,14 +31,22 @@ def marked(several):
     return [each.model_copy(update={"quantised_s": quantised_s(each)}) for each in several]
 
 
-@given(power=st.integers(16, 24), off=st.floats(-0.02, 0.02))
-def test_a_step_on_a_power_of_two_of_a_microsecond_waited(power, off):
-    assert quantised_s(fitted(2**power * 1e-6 * (1 + off))) == pytest.approx(2**power * 1e-6)
+@given(sleeps=st.integers(6, 12), late=st.floats(0.0, 0.099))
+def test_an_epoch_that_ends_with_a_sleep_of_tf_data_waited(sleeps, late):
+    slept = 0.01 * (2**sleeps - 1)
+    assert quantised_s(fitted((slept + late) / 10)) == pytest.approx(slept)
 
 
-@given(power=st.integers(16, 24), share=st.floats(1.05, 1.9))
-def test_a_step_between_two_ticks_did_not(power, share):
-    assert quantised_s(fitted(2**power * 1e-6 * share)) is None
+@given(sleeps=st.integers(6, 12), share=st.floats(0.2, 0.99))
+def test_an_epoch_that_ends_between_two_did_not(sleeps, share):
+    assert quantised_s(fitted(0.001 * (2**sleeps - 1 + share * 2**sleeps))) is None
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.001, 0.31, 0.5])
+def test_short_epochs_take_any_time(seconds):
+    run = fitted(0.131)
+    epochs = tuple(each.model_copy(update={"seconds": seconds}) for each in run.training.epochs)
+    assert quantised_s(run.model_copy(update={"training": run.training.model_copy(update={"epochs": epochs})})) is None
 
 
 @pytest.mark.parametrize(
@@ -71,11 +78,6 @@ def test_other_frameworks_have_no_such_clock(versions):
     assert quantised_s(fitted(0.131).model_copy(update={"versions": versions})) is None
 
 
-def test_a_user_s_script_is_known_by_its_median_step():
-    run = fitted(0.131).model_copy(update={"training": None, "steps": Steps(count=99, median_seconds=0.2625)})
-    assert quantised_s(run) == pytest.approx(0.262144)
-
-
 def test_shipped_records_carry_the_mark_that_the_rule_gives(root):
     marks = 0
     for path in (root / "benchmarks" / "records").rglob("*.jsonl"):
@@ -87,12 +89,12 @@ def test_shipped_records_carry_the_mark_that_the_rule_gives(root):
 
 def test_marking_changes_nothing_else(tmp_path):
     path = tmp_path / "records.jsonl"
-    before = [fitted(0.131), fitted(0.2), fitted(0.2).model_copy(update={"quantised_s": 0.131072})]
+    before = [fitted(0.131), fitted(0.2), fitted(0.2).model_copy(update={"quantised_s": 1.27})]
     for each in before:
         RecordFile(path).append(each)
     mark(path)
     assert read_records(path) == marked(before)
-    assert [record.quantised_s for record in read_records(path)] == [0.131072, None, None]
+    assert [record.quantised_s for record in read_records(path)] == [1.27, None, None]
     text = path.read_text()
     mark(path)
     assert path.read_text() == text
@@ -126,9 +128,12 @@ def xla(*records):
 def test_no_finding_is_judged_by_ticks():
     finding, said, found = xla(*pairs((0.131, {}), (1.03, {"compiler": "xla"})))
     (verdict,) = finding.verdicts
-    assert (verdict.word, verdict.reason) == ("cannot be said", "steps wait for ticks of 1049 ms of tf.data's clock")
+    assert (verdict.word, verdict.reason) == (
+        "cannot be said",
+        "epochs wait for tf.data's tuning until 10.23 s have passed",
+    )
     assert not any(word == "holds" for word, _ in said)
-    assert "no measure: steps wait" in speed_chart(found[0], "").table.rows[1][3]
+    assert "no measure: epochs wait" in speed_chart(found[0], "").table.rows[1][3]
 
 
 def test_the_pair_that_waits_for_no_clock_is_judged():
@@ -154,12 +159,12 @@ def test_an_import_is_judged_whatever_its_steps_wait_for():
         for each in [*native, *marked(fitted(0.131, group="native", number=n, position=2) for n in range(1, 6))]
     )
     by_name = {each.finding.name: each for each in judged(found)}
-    assert by_name["container"].verdicts[0].reason.startswith("steps wait")
+    assert by_name["container"].verdicts[0].reason.startswith("epochs wait")
     assert by_name["import"].verdicts[0].reason != by_name["container"].verdicts[0].reason
 
 
 def test_compare_says_that_a_ratio_is_a_clock_s():
     (table,) = compare(pairs((0.131, {}), (1.03, {"compiler": "xla"})))
     first, second = table.lines
-    assert (first.tick, second.tick, second.is_noise) == (None, 1.048576, True)
+    assert (first.tick, second.tick, second.is_noise) == (None, 10.23, True)
     assert rounds("pytorch-2.13-cpu", 100, "x")[0].quantised_s is None

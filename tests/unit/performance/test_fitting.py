@@ -122,25 +122,6 @@ def test_only_runs_that_were_measured_count():
     assert fit([*records, wild], WORKS) == fit(records, WORKS)
 
 
-def test_a_time_that_a_clock_gave_says_nothing_of_what_others_compute():
-    """Every run of one work took the same, whatever its switches: with the mark, they keep their effect elsewhere."""
-    truth = Truth(9)
-    records = truth.records()
-    ticking = training(1280 / 5.0, training_images=1280, parameters=10_000)
-    times = [each.model_copy(update={"training": record(ENTRY, training=ticking).training}) for each in records]
-    plain = [new if old.workload == "small" else old for old, new in zip(records, times, strict=True)]
-    marked = [each.model_copy(update={"quantised_s": 0.5}) if each.workload == "small" else each for each in plain]
-    right = -truth.effect("middle", {"precision"})
-    off = [
-        abs(math.log(gain_of(step_model(each), "middle", "precision").ratio.middle) - right) for each in (marked, plain)
-    ]
-    assert off[0] < off[1]
-    here = step_model(marked)
-    asked = question("small", settings=with_input({}))
-    step = here.step_seconds(here.runs.of(asked))
-    assert step == pytest.approx(0.5, rel=0.1)  # and who waits for the clock is told so
-
-
 def test_jobs_of_users_count_too():
     truth = Truth(8)
     steps = Steps(count=50, median_seconds=0.5, first_seconds=3.0, to_first_step_seconds=9.0, batch_size=128)
