@@ -10,6 +10,7 @@ from typing import NamedTuple
 from modak_ansible.model.measured.prediction import Question
 from modak_ansible.optimisations import optimisations
 from modak_ansible.optimisations.base import NUMERICS, CannotPlan, Draft, Numerics, Optimisation, Option
+from modak_ansible.optimisations.code import framework_of
 
 IMAGE = "image"
 MOVES = {"same": "keeps results", "reassociation": "sums in another order", "any": "changes results"}
@@ -170,7 +171,7 @@ class Configurations:
     ) -> tuple[str, CannotPlan | None]:
         """The user's wish, and what stands against it."""
         wish = optimisation.wish(draft)
-        if not wish:
+        if not wish or (not options and optimisation.is_stock(framework_of(draft), wish)):
             return "", None
         about = optimisation.about or f"optimisation.{optimisation.name}"
         there = [option.value for option in options if not option.why_not]

@@ -314,6 +314,11 @@ def test_tf_data_is_left_untuned_where_keras_uses_it(draft):
     assert values(options("pipeline_tuning", draft("keras-3.15-tensorflow-cpu"))) == ["stock", "off"]
     assert why_not(options("pipeline_tuning", draft("keras-3.15-jax-cpu")), "off").startswith("Keras on jax takes")
     assert options("pipeline_tuning", draft("pytorch-2.13-cpu")) == ()
+    taken = {
+        entry: matter("pipeline_tuning").default(draft(entry))
+        for entry in ("tensorflow-2.21-cpu", "keras-3.15-tensorflow-cpu", "keras-3.15-jax-cpu", "tensorflow-2.1-pip")
+    }
+    assert [default.value if default else None for default in taken.values()] == ["off", "off", None, None]
     assert values(options("pipeline_tuning", draft("tensorflow-2.1-pip"))) == ["stock"]
 
 

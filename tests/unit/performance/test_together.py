@@ -74,7 +74,7 @@ def test_the_step_loop_and_the_tuning_of_tf_data_remove_one_loss():
     assert any("no record of" in doubt and "until they run together" in doubt for doubt in both.doubts)
 
 
-def test_a_plan_says_why_it_does_not_take_both(blueprint):
+def test_a_step_loop_of_its_own_leaves_tf_data_nothing_to_tune(blueprint):
     (blueprint.path / "train" / "workload.yaml").write_text(
         "name: mnist_cnn\ntitle: Work\nkind: training\ngflop_per_image: 0.0713\nparameters: 1199882\n"
         "scripts:\n  - { framework: tensorflow, script: train.py, switches: { step_loop: [plain, whole] } }\n"
@@ -91,11 +91,8 @@ def test_a_plan_says_why_it_does_not_take_both(blueprint):
     )
     made = make_plan(request, model=MODEL)
     taken = {choice.name: choice for choice in made.choices}
-    one, other = taken["pipeline_tuning"], taken["step_loop"]
-    assert (one.value == "off") + (other.value == "whole") == 1
-    left = one if other.value == "whole" else other
-    (reason,) = [rejected.reason for rejected in left.rejected]
-    assert reason.startswith(f"no record of {left.name} {left.rejected[0].value} beside the rest")
+    assert taken["step_loop"].value == "whole"
+    assert "pipeline_tuning" not in taken
 
 
 names = st.sampled_from("abcdef")
