@@ -28,7 +28,7 @@ _OPTIONS = (
 
 # rsync's exit code where a file went away meanwhile; who pulls looks at what arrived.
 _VANISHED = 24
-# What the target's shell says last where the folder there cannot be entered: its exit code does not always get to rsync's.
+# What the target's shell says last where the folder there cannot be entered: of its exit code rsync may not know.
 _NO_FOLDER = "modak: no folder to work in"
 # Its exit codes where the connection broke: of its sockets and its protocol, after too long a silence, and ssh's own.
 _BROKEN = (10, 12, 30, 35, 255)
