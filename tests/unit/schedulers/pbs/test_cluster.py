@@ -233,10 +233,11 @@ def test_nodes_of_a_queue_of_pbs_professional_by_what_its_jobs_are_given():
         pbs_queue("work", "default_chunk.Qlist = work", "default_chunk.ncpus = 1")
         + pbs_queue("gpu", "default_chunk.qlist = gpu", "default_chunk.ngpus = 1", "default_chunk.mem = 4gb")
         + pbs_queue("big", "default_chunk.bigmem = True")
+        + pbs_queue("thin", "default_chunk.bigmem = False")
         + pbs_queue("any", "default_chunk.colour = red"),
         nodes,
     )
-    assert {name: queue.nodes for name, queue in found.items()} == {"work": 2, "gpu": 1, "big": 1, "any": 3}
+    assert {name: queue.nodes for name, queue in found.items()} == {"work": 2, "gpu": 1, "big": 1, "thin": 2, "any": 3}
     assert [kind.accelerator_count for kind in found["gpu"].kinds] == [4]
     assert (found["gpu"].note, found["any"].note) == ("its nodes have qlist=gpu", "")
 
