@@ -264,6 +264,18 @@ def test_a_host_that_pbs_professional_tells_in_parts_is_one_node():
     assert (kind.memory, kind.accelerators) == (32 * 2**30, (("", 8),))
 
 
+def test_parts_of_a_host_may_be_for_different_queues():
+    """And its own vnode, without anything to hand out, is in none of them."""
+    nodes = pbs_node("fat", cpus=0) + pbs_node("thin", resources_available__Qlist="work")
+    for number, queue in enumerate(("work", "work", "gpu")):
+        nodes += pbs_node(f"fat[{number}]", cpus=8, host="fat", resources_available__Qlist=queue)
+    found = pbspro(
+        pbs_queue("work", "default_chunk.Qlist = work") + pbs_queue("gpu", "default_chunk.Qlist = gpu"), nodes
+    )
+    assert {name: [kind.cores for kind in queue.kinds] for name, queue in found.items()} == {"work": [16], "gpu": [8]}
+    assert {name: queue.nodes for name, queue in found.items()} == {"work": 2, "gpu": 1}
+
+
 @pytest.mark.parametrize(
     ("limits", "nodes", "cores"),
     [
