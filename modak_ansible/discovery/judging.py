@@ -20,7 +20,7 @@ from modak_ansible.schedulers.known import SCHEDULERS
 from modak_ansible.store.deployments import glance
 from modak_ansible.store.forecasts import accuracy_of, machine_of, told_of, words_of_start
 from modak_ansible.target.core.probe import NO_SCHEDULER
-from modak_ansible.target.survey.survey import SurveyFacts
+from modak_ansible.target.survey.survey import GRID_ENGINE, SurveyFacts
 
 _SLOW_SECONDS = 5
 _CLOCK_SECONDS = 60
@@ -85,7 +85,8 @@ def _scheduler_findings(aim: Aim, facts: SurveyFacts, cluster: ClusterFacts | No
         seen = f"{title} is not on {host}: {', '.join(facts['missing'])} not found"
         yield missing("scheduler", seen, NO_SCHEDULER)
         return
-    is_named = name in ("torque", "pbspro")
+    # whose commands have the names of those
+    is_named = name in ("torque", "pbspro") and GRID_ENGINE in facts["others"]
     if cluster is None and facts["others"] and (is_named or (name == "none" and not aim.is_described)):
         seen = f"{' and '.join(facts['others'])} is on {host}, which modak does not submit to"
         todo = "it submits to Slurm, Torque, PBS Professional and LSF; as a plain host that machine itself would train"

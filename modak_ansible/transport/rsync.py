@@ -28,8 +28,8 @@ _OPTIONS = (
 
 # rsync's exit code where a file went away meanwhile; who pulls looks at what arrived.
 _VANISHED = 24
-# Its exit code where the target's shell ended with this one, as the folder there cannot be entered.
-_NO_FOLDER = 73
+# What the target's shell says last where the folder there cannot be entered: of its exit code rsync may not know.
+_NO_FOLDER = "modak: no folder to work in"
 # Its exit codes where the connection broke: of its sockets and its protocol, after too long a silence, and ssh's own.
 _BROKEN = (10, 12, 30, 35, 255)
 
@@ -79,12 +79,15 @@ def _listed(names: Sequence[str]) -> bytes:
 
 
 def _in(connection: Connection, folder: str, *, make: bool = False) -> list[str]:
-    """Has the target's rsync work in a folder: in a path of it, ``[``, ``*`` and ``?`` would be a pattern."""
+    """Has the target's rsync work in a folder: in a path of it, ``[``, ``*`` and ``?`` would be a pattern.
+
+    In words that sh, csh and fish have alike; a user's own cd may write, which rsync would take for its answer.
+    """
     if connection.is_local:
         return []
     there = shlex.quote(folder)
     made = f"mkdir -p {there} && " if make else ""
-    return ["--rsync-path", f"{made}cd {there} || exit {_NO_FOLDER}; rsync"]
+    return ["--rsync-path", f"{made}cd {there} > /dev/null || exec sh -c 'echo {_NO_FOLDER} >&2; exit 73'; rsync"]
 
 
 def _there(connection: Connection, folder: str) -> str:
@@ -171,8 +174,8 @@ def _raise_transfer_error(connection: Connection, code: int, errors: str, place:
         hint = "let ~/.bashrc and the like write only where there is a terminal: [ -t 1 ] && echo ..."
         raise ModakError("the shell on the target writes text of its own, which rsync takes for its answer", hint=hint)
     lines = [line for line in errors.splitlines() if line.strip()]
-    if code == _NO_FOLDER:
-        why = next((line for line in lines if not line.startswith("rsync")), f"code {code}")
+    if _NO_FOLDER in lines:
+        why = [place, *lines[: lines.index(_NO_FOLDER)]][-1]
         raise ModakError(f"the transfer did not begin: {why}", hint="see to that folder of the target")
     said = next((line for line in lines if line.startswith("rsync:")), lines[-1] if lines else f"code {code}")
     if is_remote and (refused := connection.refused(errors)):

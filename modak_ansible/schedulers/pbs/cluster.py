@@ -80,14 +80,21 @@ def read_nodes(text: str) -> List[NodeKind]:
             return [_node(values) for values in read_elements(text, "Node")]
         except ValueError:
             return []
-    hosts: Dict[str, List[NodeKind]] = {}
+    found = []
     for block in re.split(r"\n\s*\n", text):
         lines = block.strip("\n").split("\n")
         name = lines[0].strip()
         if name and not lines[0][:1].isspace() and len(lines) > 1:
-            values = _pairs("\n".join(lines[1:]))
-            host = values.get("resources_available.host", name)
-            hosts.setdefault(host, []).append(_node({"name": name, **values}))
+            found.append(_node({"name": name, **_pairs("\n".join(lines[1:]))}))
+    return found
+
+
+def _hosts(vnodes: List[NodeKind]) -> List[NodeKind]:
+    """The hosts of vnodes, in which PBS Professional tells them; nodes of Torque are hosts."""
+    hosts: Dict[str, List[NodeKind]] = {}
+    for vnode in vnodes:
+        host = next((feature[5:] for feature in vnode.features if feature.startswith("host=")), vnode.example)
+        hosts.setdefault(host, []).append(vnode)
     return [_whole(host, parts) for host, parts in hosts.items()]
 
 
@@ -156,7 +163,7 @@ def _queue(
         note = f"a routing queue: jobs go on to {values.get('route_destinations', 'other queues')}"
         return PartitionFacts(name, name == default, _why_closed(values, user, groups), note=note)
     wanted = _wanted_features(values) | _given(name, values, nodes)
-    members = [node for node in nodes if wanted <= set(node.features) and _may_have(node, name)]
+    members = _hosts([node for node in nodes if _has(node, wanted) and _may_have(node, name)])
     # by some in Torque's form, such as 4:ppn=8
     most_nodes = count_of(limits.get("nodect") or re.sub(r":[^+]*$", "", limits.get("nodes", "")))
     said = limits.get("walltime", "")
@@ -194,6 +201,12 @@ def _given(queue: str, values: Attributes, nodes: List[NodeKind]) -> set[str]:
     own = f"queue={queue}"
     is_kept = any(own in node.features for node in nodes)
     return {*(word for word in said if word.partition("=")[0] in known), *([own] if is_kept else [])}
+
+
+def _has(node: NodeKind, wanted: set[str]) -> bool:
+    """Whether a node has all that is wanted; a truth value that nobody gave it is False to PBS Professional."""
+    false = {word for word in wanted if word.endswith("=False") and f"{word[:-5]}True" not in node.features}
+    return wanted - false <= set(node.features)
 
 
 def _may_have(node: NodeKind, queue: str) -> bool:

@@ -7,7 +7,7 @@ Slurm printed is in tests/unit/schedulers/recorded. Whatever else a site's versi
 from __future__ import annotations
 
 import re
-from typing import Dict, Iterable, List, NamedTuple, Optional, Tuple
+from typing import Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
 
 from ..base import CommandResult, Run
 from ..cluster import ClusterFacts, NodeKind, PartitionFacts, bytes_of, count_of, expand_nodes, kinds_of, parse_walltime
@@ -19,6 +19,7 @@ _OUT = re.compile(r"DOWN|DRAIN|FAIL|ERROR|UNKNOWN|NO_RESPOND|NOT_RESPONDING|MAIN
 # Words of a node's state about its power; POWER is that of Slurm before 21.08 for one that is off.
 _OFF, _STARTING = ("POWERED_DOWN", "POWERING_DOWN", "POWER_DOWN", "POWER"), ("POWERING_UP", "POWER_UP")
 _GRES = re.compile(r"(?:^|,)([\w.-]+)((?::[^,:()\[\]]+)*)(?:[(\[][^)\]]*[)\]])*")
+_LAYOUT = ("Sockets", "CoresPerSocket", "ThreadsPerCore")
 _COUNT = re.compile(r"(\d{1,9})([kKmMgG]?)", re.ASCII)
 # The version since which a partition's list of accounts means those below them, too.
 _HIERARCHICAL = (23, 2)
@@ -48,7 +49,7 @@ def read_slurm(run: Run, user: str, groups: Iterable[str]) -> ClusterFacts:
     if not needs_account:
         mine = mine._replace(partitions=None)
     if mine.accounts and _numbers(version) >= _HIERARCHICAL:
-        _name_accounts_below(run, user, name, partitions)
+        _name_accounts_below(run, user, name, set(mine.accounts), partitions)
     longest = _qualities(run)
     facts = [
         partition_of(partition, nodes, set(groups), mine, longest, config)
@@ -82,7 +83,7 @@ def records(text: str) -> List[Dict[str, str]]:
 
 def node_of(values: Dict[str, str]) -> NodeKind:
     """One node of ``scontrol show node``."""
-    numbers = [count_of(values.get(key, "")) for key in ("Sockets", "CoresPerSocket", "ThreadsPerCore")]
+    numbers = [count_of(values.get(key, "")) for key in _LAYOUT]
     layout = (numbers[0], numbers[1], numbers[2]) if None not in numbers else None
     unusable, is_off = _condition(values.get("State", ""))
     return NodeKind(
@@ -115,8 +116,9 @@ def _condition(state: str) -> Tuple[bool, bool]:
 def _cores_of(values: Dict[str, str]) -> Optional[int]:
     """What jobs may have of a node's, before Slurm 22.05, which does not say it."""
     whole, kept = count_of(values.get("CPUTot", "")), count_of(values.get("CoreSpecCount", "")) or 0
-    threads = count_of(values.get("ThreadsPerCore", "")) or 1
-    return max(0, whole - kept * threads) if whole else None
+    sockets, cores, threads = (count_of(values.get(key, "")) or 1 for key in _LAYOUT)
+    each = 1 if whole == sockets * cores else threads  # some sites have Slurm hand out cores alone
+    return max(0, whole - kept * each) if whole else None
 
 
 def _memory_of(values: Dict[str, str]) -> Optional[int]:
@@ -325,20 +327,27 @@ def _mine(run: Run, user: str, cluster: str) -> Mine:
     )
 
 
-def _name_accounts_below(run: Run, user: str, cluster: str, partitions: List[Dict[str, str]]) -> None:
+def _name_accounts_below(run: Run, user: str, cluster: str, own: Set[str], partitions: List[Dict[str, str]]) -> None:
     """Has the lists of accounts of partitions name those of the user's, too, that are below one in the list."""
     here = [f"cluster={cluster}"] if cluster else []
-    known: Dict[str, str] = {}
+
+    def below(listed: str) -> List[str]:
+        asked = [f"user={user}", f"account={listed}", *here, "withsubaccounts", "format=Account"]
+        return [row[0] for row in _accounting(run, ["associations", *asked]) or [] if row[0]]
+
+    lists: Dict[str, List[Tuple[Dict[str, str], str]]] = {}
     for values in partitions:
         for key in ("AllowAccounts", "DenyAccounts"):
             listed = values.get(key, "ALL")
-            if listed in ("ALL", *_NOTHING):
-                continue
-            if listed not in known:
-                asked = [f"user={user}", f"account={listed}", *here, "withsubaccounts", "format=Account"]
-                rows = _accounting(run, ["associations", *asked]) or []
-                known[listed] = ",".join(dict.fromkeys([*listed.split(","), *(row[0] for row in rows if row[0])]))
-            values[key] = known[listed]
+            lets_in = key == "AllowAccounts" and own & set(listed.split(","))
+            if listed not in ("ALL", *_NOTHING) and not lets_in:
+                lists.setdefault(listed, []).append((values, key))
+    if len(lists) > 1 and not below(",".join(lists)):  # some sites have hundreds, each for its owners
+        return
+    for listed, places in lists.items():
+        names = ",".join(dict.fromkeys([*listed.split(","), *below(listed)]))
+        for values, key in places:
+            values[key] = names
 
 
 def _numbers(version: str) -> Tuple[int, ...]:

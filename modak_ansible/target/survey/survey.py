@@ -27,8 +27,9 @@ from .storage import FolderFacts, QuotaFacts, folder_facts, quotas
 from .usage import gpus_here
 
 _READERS = {"slurm": read_slurm, "pbspro": read_pbspro, "torque": read_torque, "lsf": read_lsf}
-# Programs of schedulers that nobody submits to here; Grid Engine has qsub, qstat and qdel of its own.
-_OTHERS = {"qconf": "Grid Engine", "condor_submit": "HTCondor", "oarsub": "OAR"}
+GRID_ENGINE = "Grid Engine"
+# Programs of schedulers that nobody submits to here.
+_OTHERS = {"qconf": GRID_ENGINE, "condor_submit": "HTCondor", "oarsub": "OAR"}
 # A scheduler that is silent for longer will not take a job either.
 _SCHEDULER_SECONDS = 30
 
@@ -94,8 +95,14 @@ def survey(wanted: SurveyOptions) -> SurveyFacts:
 def _has(scheduler: str) -> bool:
     is_there = all(find_program(name) for name in SCHEDULERS[scheduler].commands)
     if is_there and scheduler in ("pbspro", "torque"):  # their commands have the same names
-        return not find_program("qconf") and is_pbspro(version_of("qstat")) == (scheduler == "pbspro")
+        return not _is_grid_engines() and is_pbspro(version_of("qstat")) == (scheduler == "pbspro")
     return is_there
+
+
+def _is_grid_engines() -> bool:
+    """Whether the qstat that is found is Grid Engine's, whose other programs lie beside it."""
+    own, found = find_program("qconf"), find_program("qstat")
+    return bool(own and found and Path(own).parent == Path(found).parent)
 
 
 def _cluster(scheduler: str) -> ClusterFacts:

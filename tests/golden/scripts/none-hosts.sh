@@ -220,12 +220,13 @@ make_room() {
 }
 
 # Brings files to a host or from it, as rsync has it. There it works in a folder, for in a path an old one's shell reads
-# spaces, and every one patterns.
+# spaces, and every one patterns; what a user's own cd writes would be taken for rsync's answer.
 with_host() {
-    local host=$1 folder=$2 by
+    local host=$1 by at
+    at=$(word "$2")
     shift 2
     printf -v by '%q ' "${far[@]}"
-    ${within[@]+"${within[@]}"} rsync -a --timeout=60 --rsh "$by" --rsync-path "cd $(word "$folder") && rsync" "$@"
+    ${within[@]+"${within[@]}"} rsync -a --timeout=60 --rsh "$by" --rsync-path "cd $at > /dev/null && rsync" "$@"
 }
 
 # Brings a host all that its ranks read, to the same places as here; what it has already stays.

@@ -166,6 +166,8 @@ def test_a_scheduler_that_nobody_submits_to():
     assert (plain.state, plain.seen) == ("warning", "Grid Engine is on login1, which modak does not submit to")
     torque = found(bare(), surveyed(cluster=None, scheduler="torque", others=["Grid Engine"]))["scheduler"]
     assert torque.state == "missing"
+    beside = found(bare(), surveyed(cluster=None, scheduler="torque", others=["HTCondor"]))["scheduler"]
+    assert beside.state == "ok", "its commands have names of their own"
     assert found(bare(), surveyed(others=["HTCondor"]))["scheduler"].state == "ok", "there is Slurm beside it"
 
 

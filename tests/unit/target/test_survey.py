@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 
@@ -77,6 +78,14 @@ def test_grid_engine_is_not_taken_for_torque(home, monkeypatch, tmp_path):
     programs(tmp_path / "bin", monkeypatch, qstat=qstat, qsub="exit 1", qdel="exit 1", qconf="exit 1")
     found = survey(WANTED)
     assert (found["schedulers"], found["scheduler"], found["others"]) == ([], "none", ["Grid Engine"])
+
+
+def test_what_is_left_of_grid_engine_elsewhere_hides_no_torque(home, monkeypatch, tmp_path):
+    scripts = {"qsub": "exit 1", "qdel": "exit 1", "pbsnodes": "exit 1", "qmgr": "exit 1"}
+    programs(tmp_path / "sge", monkeypatch, qconf="exit 1")
+    programs(tmp_path / "bin", monkeypatch, qstat='[ "$1" = --version ] && echo "Version: 6.1.3" || exit 2', **scripts)
+    monkeypatch.setenv("PATH", f"{os.environ['PATH']}:{tmp_path / 'sge'}")
+    assert survey(WANTED)["schedulers"] == ["torque"]
 
 
 def test_lsf_is_found_by_its_commands(home, monkeypatch, tmp_path):

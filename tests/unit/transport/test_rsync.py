@@ -67,7 +67,21 @@ def test_a_name_that_is_a_pattern_is_not_taken_for_what_it_fits(tmp_path, connec
     assert (tmp_path / "back" / "file").read_text() == "from here"
 
 
-def test_a_folder_that_cannot_be_entered_is_no_broken_connection(tmp_path, connection):
+def test_a_cd_of_the_users_own_that_writes_is_not_taken_for_rsync(tmp_path, connection):
+    """Their ~/.bashrc has one, which bash reads in a session of ssh, too."""
+    (tmp_path / "bin" / "ssh").write_text('#!/bin/bash\nshift 3\ncd() { builtin cd "$@" && ls -a; }\neval "$*"\n')
+    (tmp_path / "file").touch()
+    push(connection, [tmp_path / "file"], str(tmp_path / "there"), print)
+    assert (tmp_path / "there" / "file").exists()
+
+
+@pytest.mark.parametrize("lasts", ["0", "0.3"])
+def test_a_folder_that_cannot_be_entered_is_no_broken_connection(tmp_path, connection, monkeypatch, lasts):
+    """Rsync tells the code of ssh only where that has ended already, when nothing more comes from it."""
+    monkeypatch.setattr("modak_ansible.transport.retry._PAUSES", ())
+    (tmp_path / "bin" / "ssh").write_text(
+        f'#!/bin/sh\nshift 3\necho "a greeting" >&2\nsh -c "$*"\ncode=$?\nexec >&- <&-\nsleep {lasts}\nexit "$code"\n'
+    )
     (tmp_path / "file").touch()
     with pytest.raises(ModakError, match="the transfer did not begin: .*none") as caught:
         pull(connection, str(tmp_path / "none"), ["file"], tmp_path / "back", print)

@@ -233,10 +233,11 @@ def test_nodes_of_a_queue_of_pbs_professional_by_what_its_jobs_are_given():
         pbs_queue("work", "default_chunk.Qlist = work", "default_chunk.ncpus = 1")
         + pbs_queue("gpu", "default_chunk.qlist = gpu", "default_chunk.ngpus = 1", "default_chunk.mem = 4gb")
         + pbs_queue("big", "default_chunk.bigmem = True")
+        + pbs_queue("thin", "default_chunk.bigmem = False")
         + pbs_queue("any", "default_chunk.colour = red"),
         nodes,
     )
-    assert {name: queue.nodes for name, queue in found.items()} == {"work": 2, "gpu": 1, "big": 1, "any": 3}
+    assert {name: queue.nodes for name, queue in found.items()} == {"work": 2, "gpu": 1, "big": 1, "thin": 2, "any": 3}
     assert [kind.accelerator_count for kind in found["gpu"].kinds] == [4]
     assert (found["gpu"].note, found["any"].note) == ("its nodes have qlist=gpu", "")
 
@@ -261,6 +262,18 @@ def test_a_host_that_pbs_professional_tells_in_parts_is_one_node():
     (kind,) = pbspro(pbs_queue("work"), parts + down)["work"].kinds
     assert (kind.count, kind.unusable, kind.example, kind.cores, kind.processors) == (2, 1, "fat", 32, 32)
     assert (kind.memory, kind.accelerators) == (32 * 2**30, (("", 8),))
+
+
+def test_parts_of_a_host_may_be_for_different_queues():
+    """And its own vnode, without anything to hand out, is in none of them."""
+    nodes = pbs_node("fat", cpus=0) + pbs_node("thin", resources_available__Qlist="work")
+    for number, queue in enumerate(("work", "work", "gpu")):
+        nodes += pbs_node(f"fat[{number}]", cpus=8, host="fat", resources_available__Qlist=queue)
+    found = pbspro(
+        pbs_queue("work", "default_chunk.Qlist = work") + pbs_queue("gpu", "default_chunk.Qlist = gpu"), nodes
+    )
+    assert {name: [kind.cores for kind in queue.kinds] for name, queue in found.items()} == {"work": [16], "gpu": [8]}
+    assert {name: queue.nodes for name, queue in found.items()} == {"work": 2, "gpu": 1}
 
 
 @pytest.mark.parametrize(

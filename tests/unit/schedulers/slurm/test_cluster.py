@@ -230,6 +230,35 @@ def test_an_account_below_one_that_a_partition_is_for():
     assert not any("withsubaccounts" in argv for argv in asked)
 
 
+def test_where_each_partition_has_its_owner_the_accounts_below_are_asked_for_once():
+    """Some sites have hundreds of such partitions, and sacctmgr takes its time."""
+    names = [f"lab{number}" for number in range(20)]
+    listed = "\n".join(
+        slurm_partition(f"of-{name}", AllowAccounts=f"{name},mine" if name == "lab7" else name) for name in names
+    )
+
+    def seen(below):
+        asked = []
+        answers = other(
+            partition=CommandResult(0, listed),
+            config=CommandResult(0, "SLURM_VERSION = 24.05.4\n"),
+            associations=CommandResult(0, "mine|normal||\n"),
+        )
+
+        def run(argv):
+            if "withsubaccounts" not in argv:
+                return answers(argv)
+            asked.append(argv)
+            wanted = next(word for word in argv if word.startswith("account=")).partition("=")[2].split(",")
+            return CommandResult(0, "".join(f"{name}\n" for over, name in below if over in wanted))
+
+        found = read_slurm(run, "alice", []).partitions
+        return [partition.name for partition in found if not partition.closed], len(asked)
+
+    assert seen([]) == (["of-lab7"], 1)
+    assert seen([("lab3", "mine")]) == (["of-lab3", "of-lab7"], 20)
+
+
 def test_accounts_that_a_user_has_in_some_partitions_only():
     listed = CommandResult(0, "\n".join(map(slurm_partition, ("batch", "gpu", "long"))))
 
@@ -261,7 +290,8 @@ def test_a_partition_that_does_not_take_the_users_own_quality_of_service(allowed
 @pytest.mark.parametrize(
     ("kept", "cores"),
     [("CoreSpecCount=2 ThreadsPerCore=2", 60), ("CoreSpecCount=2 ThreadsPerCore=1", 62), ("CoreSpecCount=2 CPUEfctv=60", 60),
-     ("CoreSpecCount=0 ThreadsPerCore=2", 64), ("CoreSpecCount=(null)", 64)],
+     ("CoreSpecCount=0 ThreadsPerCore=2", 64), ("CoreSpecCount=(null)", 64),
+     ("CoreSpecCount=2 Sockets=2 CoresPerSocket=16 ThreadsPerCore=2", 60), ("CoreSpecCount=2 Sockets=2 CoresPerSocket=32 ThreadsPerCore=2", 62)],
 )  # fmt: skip
 def test_cores_that_slurm_keeps_for_itself_are_no_jobs(kept, cores):
     """Before 22.05 it does not say what is left of them."""
