@@ -141,14 +141,16 @@ def elsewhere_by(folder: Path, trees: Mapping[str, ast.Module], options: Mapping
     opened = {texts.of(node.args[0]) for _, texts, node in nodes if _opens(node)}
     for name, texts, node in nodes:
         text = texts.of(node) if isinstance(node, ast.Constant | ast.BinOp | ast.Call | ast.JoinedStr) else None
-        text = (text or "").removeprefix("./")
+        if not text or text in options.values():
+            continue
+        text = text.removeprefix("./")
         if not text.startswith(("../", "/", "~/")) or ANY in text or not _is_path(text):
             continue
         path = Path(os.path.normpath(folder / expanded(text)))
         is_here = _is_data(path, folder)
         is_somebodys = text.startswith(_HOMES) and len(PurePosixPath(text).parts) > _IN_HOME and not exists(path)
         is_away = text in opened and text.startswith("/") and not exists(path) and not _is_of_system(path)
-        if (is_here or is_somebodys or is_away) and text not in options.values():
+        if is_here or is_somebodys or is_away:
             found.setdefault(path, Elsewhere(text, f"{name}:{getattr(node, 'lineno', 1)}", path, is_here))
     # the longest of those that begin alike: a folder that is joined with a name is named by the way
     return [each for path, each in found.items() if not any(path in other.parents for other in found)]
@@ -191,12 +193,17 @@ def _whatever_happens(tree: ast.Module) -> Iterator[ast.AST]:
     waiting: deque[ast.AST] = deque([tree])
     while waiting:
         node = waiting.popleft()
-        is_maybe = isinstance(node, ast.If) and any(
-            isinstance(each, ast.Attribute | ast.Call) for each in ast.walk(node.test)
-        )
+        is_maybe = isinstance(node, ast.If | ast.IfExp) and not _is_of_names(node.test)
         if not is_maybe and not isinstance(node, ast.Try):
             yield node
             waiting.extend(ast.iter_child_nodes(node))
+
+
+def _is_of_names(test: ast.expr) -> bool:
+    """Whether a variable is compared with a name, such as __name__ with that of a script, or a split with train."""
+    if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], ast.Eq | ast.NotEq):
+        return False
+    return not any(isinstance(each, ast.Attribute | ast.Call) for each in ast.walk(test))
 
 
 def _is_of_system(path: Path) -> bool:
@@ -223,14 +230,17 @@ def data_options(names: Sequence[str]) -> list[str]:
     return [name for name in names if _OF_DATA.search(name.replace("-", "_"))]
 
 
-def absent(name: str, value: str) -> list[str]:
+def absent(folder: Path, name: str, value: str) -> list[str]:
     """What is to be said of data that an option names and that is not here, in one note; none where it may be no path.
 
     Args:
+        folder: the script's.
         value: given, or by default; empty where there is none.
     """
     is_elsewhere = value.startswith(("/", "~"))
     if not value or not (is_elsewhere or value.startswith(".") or _OF_PATH.search(name)):
+        return []
+    if exists(folder / expanded(value)):
         return []
     then = "a job finds it only where the target has it" if is_elsewhere else "and a job finds nothing there"
     return [f"--{name} is {value}, which is not on this machine{':' if is_elsewhere else ','} {then}"]

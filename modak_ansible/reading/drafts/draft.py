@@ -294,7 +294,8 @@ class _Drafting:
         for name in data_options([longest(each) for each in self._declared]):
             if name not in known and not (root and values.get(name) == root):
                 draft.unsaid.append(name)
-                draft.notes += absent(name, values.get(name, "")) if not downloads(self._trees) else []
+                if not downloads(self._trees):
+                    draft.notes += absent(self._code.folder, name, values.get(name, ""))
         self._lacking(written)
 
     def _lacking(self, written: Sequence[str]) -> None:
@@ -412,7 +413,7 @@ class _Drafting:
         draft = self.draft
         for each in spelled:
             is_written = any(f"{other}/".startswith(f"{each.text}/") for other in self._elsewhere)
-            if is_written or (root is not None and each.text.startswith(root)):
+            if is_written or (root is not None and each.text.startswith(PurePosixPath(root).as_posix())):
                 continue
             mount = PurePosixPath(each.text).as_posix()
             if not each.is_here:

@@ -99,7 +99,8 @@ class Texts:
             return _above(self.of(node.value, depth + 1), key + 1)
         written = ast.unparse(node.func if isinstance(node, ast.Call) else node)
         if isinstance(node, ast.Call) and node.args and key == 0 and _SPLIT.fullmatch(written):
-            return _above(self.of(node.args[0], depth + 1))
+            is_text = isinstance(node.args[0], ast.Constant)  # at which one that is called a path is split
+            return None if is_text else _above(self.of(node.args[0], depth + 1))
         word = self._options.get(f"sys.argv[{key}]") if written == "sys.argv" else None
         return word or self._options.get(str(key))
 
