@@ -53,6 +53,11 @@ def test_one_that_is_told_who_it_is_is_not_taken_for_it(tmp_path, text):
     assert found(tmp_path, train=text).by == "ranks"
 
 
+def test_what_starts_processes_for_something_else_is_none_that_trains(tmp_path):
+    text = SPAWN + "dist.init_process_group('nccl')\ngpu = dist.get_rank() % 4\nmp.spawn(tokenize, nprocs=8)"
+    assert found(tmp_path, train=text).by == "ranks"
+
+
 def test_a_file_beside_it_counts_which_names_nothing_else(tmp_path):
     text = SPAWN + "import place\ndist.init_process_group('nccl', rank=place.rank)\nmp.spawn(work)"
     assert found(tmp_path, train=text, place="import os\nrank = os.environ['RANK']").by == "ranks"
@@ -110,6 +115,8 @@ TOLD = "rank = int(os.environ['RANK'])\n"
         ("os.environ['MASTER_ADDR'] = args.address\ndist.init_process_group()", ""),
         ("os.environ.setdefault('MASTER_ADDR', 'localhost')\ndist.init_process_group()", ""),
         ("if args.local:\n    os.environ['MASTER_ADDR'] = 'localhost'\ndist.init_process_group()", ""),
+        ("def setup():\n    if 'RANK' in os.environ:\n        dist.init_process_group()\n        return\n"
+         "    os.environ['MASTER_ADDR'] = 'localhost'\n    dist.init_process_group(rank=0, world_size=1)", ""),
         ("if 'MASTER_ADDR' not in os.environ:\n    os.environ['MASTER_ADDR'] = 'localhost'\ndist.init_process_group()", ""),
         ("dist.init_process_group('gloo', init_method='env://')", ""),
     ],

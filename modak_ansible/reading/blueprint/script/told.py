@@ -54,13 +54,13 @@ def told_of(sources: Sources) -> Told:
     groups = [call for name, call in calls if _GROUP.fullmatch(name)]
     gives_numbers = bool(groups) and all(_gives_number(call) for call in groups)
     looks = _looks(sources)
-    for pattern, is_sure in ((_SPAWN, not looks), (_PROCESS, not looks and gives_numbers)):
+    has_set = {name for tree in trees for name in _set(tree)}
+    for pattern, is_sure in ((_SPAWN, gives_numbers or "RANK" in has_set), (_PROCESS, gives_numbers)):
         used = (each for path, (_, source) in sources.items() for each in _places(path, source, pattern))
         name, place = next(used, ("", ""))
-        if name and is_sure:
+        if name and is_sure and not looks:
             return Told(name, place)
     option, is_first = _local_option(sources, groups, looks=looks)
-    has_set = {name for tree in trees for name in _set(tree)}
     asked = {name for tree in trees for name in _asked(tree)}
     knows = any(map(_knows_that_it_is_alone, trees))
     needs = (
@@ -82,8 +82,7 @@ def _met(sources: Sources) -> Iterator[tuple[str, str, int]]:
     """The files, names and lines by which processes meet on their own node, whatever the job tells them."""
     asked = {name for tree, _ in sources.values() for name in _asked(tree)}
     for path, (tree, source) in sources.items():
-        branches = (node for node in nodes_of(tree) if isinstance(node, ast.If))
-        perhaps = {inner for node in branches if "__name__" not in ast.unparse(node.test) for inner in nodes_of(node)}
+        perhaps = _perhaps(tree)
         found = [value for name, call in source.calls() if _GROUP.fullmatch(name) for value in _methods(call)]
         if "MASTER_ADDR" not in asked:
             assigns = [node for node in nodes_of(tree) if isinstance(node, ast.Assign) and node not in perhaps]
@@ -91,6 +90,14 @@ def _met(sources: Sources) -> Iterator[tuple[str, str, int]]:
         for value in found:
             if value not in perhaps and _LOOPBACK.fullmatch(str(literal(value))):
                 yield path, str(literal(value)), value.lineno
+
+
+def _perhaps(tree: ast.Module) -> set[ast.AST]:
+    """What is done in a case only: below a condition, or in a function that is left under one."""
+    branches = [node for node in nodes_of(tree) if isinstance(node, ast.If) and "__name__" not in ast.unparse(node.test)]
+    leaving = {node for node in branches if any(isinstance(inner, ast.Return) for inner in nodes_of(node))}
+    left = [node for node in nodes_of(tree) if isinstance(node, ast.FunctionDef) and leaving & set(node.body)]
+    return {inner for node in (*branches, *left) for inner in nodes_of(node)}
 
 
 def _methods(call: ast.Call) -> list[ast.expr]:
