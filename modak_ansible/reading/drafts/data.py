@@ -17,7 +17,7 @@ from typing import TypeGuard
 
 from modak_ansible.reading.blueprint.script.paths import OF_OUTPUT
 from modak_ansible.reading.blueprint.script.syntax import last_name
-from modak_ansible.reading.drafts.texts import ANY, Texts, below
+from modak_ansible.reading.drafts.texts import ANY, PLAIN_CALLS, Texts, below
 from modak_ansible.target.core.files import exists, expanded, is_folder, real_path
 
 _OF_DATA = re.compile(
@@ -82,7 +82,7 @@ def read_by(
         texts = Texts(tree, held, name)
         for text in _texts_in(tree, texts, folder):
             inside = below(text)
-            if inside and not _is_written(inside, outputs) and inside not in trees and exists(folder / inside):
+            if inside and not is_output(inside, outputs) and inside not in trees and exists(folder / inside):
                 path = folder / inside
                 found.setdefault(path, Read(path, inside))
     named = [each for each in found.values() if not _is_code(each.path, folder, trees)]
@@ -169,21 +169,26 @@ def lacking_in(
     script: Path, tree: ast.Module, options: Mapping[str, str], outputs: Sequence[str]
 ) -> list[tuple[str, int]]:
     """The files below its folder that a script opens whatever happens, with the lines, that are not there and that it
-    does not write itself; none of a script that looks first, or has other programs do something.
+    does not write itself, or have something else make; none of a script that looks first, or has other programs do
+    something.
 
     Args:
         options: the values of its options, by the names that hold them.
     """
     texts = Texts(tree, options, script.name)
-    if any(isinstance(node, ast.Call) and last_name(node.func) in _LOOKING for node in ast.walk(tree)):
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    if any(last_name(call.func) in _LOOKING for call in calls):
         return []
+    others = [call for call in calls if not _opens(call) and last_name(call.func) not in PLAIN_CALLS]
+    given = [each for call in others for each in (*call.args, *(keyword.value for keyword in call.keywords))]
+    made = {texts.of(each) for each in given}
     found: dict[str, int] = {}
     for node in _whatever_happens(tree):
         if not _opens(node) or (last_name(node.func) == "load" and not _LOADERS.search(ast.unparse(node.func))):
             continue
         text = texts.of(node.args[0]) or ""
         inside = below(text) if ANY not in text and PurePosixPath(text).suffix else ""
-        if inside and not exists(script.parent / inside) and not _is_written(inside, outputs):
+        if inside and text not in made and not exists(script.parent / inside) and not is_output(inside, outputs):
             found.setdefault(text, node.lineno)
     return list(found.items())
 
@@ -356,7 +361,7 @@ def _is_path(text: str) -> bool:
     return bool(text) and len(text) <= _MOST_LETTERS and text.isprintable() and not text.startswith("-")
 
 
-def _is_written(inside: str, outputs: Sequence[str]) -> bool:
+def is_output(inside: str, outputs: Sequence[str]) -> bool:
     return any(fnmatch(inside, output) or output.startswith(f"{escape(inside)}/") for output in outputs)
 
 

@@ -36,6 +36,7 @@ from modak_ansible.reading.drafts.data import (
     fetched_by,
     hub_datasets,
     is_much,
+    is_output,
     lacking_in,
     read_by,
     too_wide,
@@ -302,9 +303,9 @@ class _Drafting:
         """Tells what a job would fetch, and what it would not find; not what lies here already, or is brought."""
         # of MNIST something was said already
         fetched = [each for each in fetched_by(self._trees, self._held()) if each.name != "MNIST"]
-        absent_ones = [each for each in fetched if not (each.root and exists(self._code.folder / expanded(each.root)))]
-        if absent_ones:
-            listed = ", ".join(f"{each.name} ({each.place})" for each in absent_ones)
+        wanted = [each for each in fetched if not (each.root and self._is_made(each.root, written))]
+        if wanted:
+            listed = ", ".join(f"{each.name} ({each.place})" for each in wanted)
             words = f"it fetches {listed} where it runs, and mostly the nodes of a cluster have no network"
             self.draft.notes.append(f"{words}: fetch it beforehand, beside the script here or from the front end there")
         script = self._code.script
@@ -312,6 +313,9 @@ class _Drafting:
         for text, line in opened:
             words = f"it opens {text} ({script.name}:{line}), which is not here"
             self.draft.notes.append(f"{words}: a job ends there, unless something makes it first")
+
+    def _is_made(self, path: str, written: Sequence[str]) -> bool:
+        return exists(self._code.folder / expanded(path)) or is_output(below(path), written)
 
     def _travels(self, read: Read) -> None:
         draft, pattern = self.draft, escape(read.inside)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import posixpath
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count, takewhile
 from pathlib import Path, PurePosixPath
 from string import Formatter
@@ -20,7 +21,7 @@ _OF_SCRIPT = re.compile(r"os\.getcwd\(\)|(pathlib\.)?Path\.cwd\(\)|(pathlib\.)?P
 _MOST_VALUES, _MOST_NESTED = 4, 2  # of a variable that has several, and of such that are made of each other
 _JOIN, _SPLIT = (re.compile(rf"(\w*path\.|os\.path\.|osp\.)?{name}") for name in ("join", "split"))
 _SAME = ("resolve", "absolute", "expanduser", "as_posix", "rstrip", "strip")
-_PLAIN_CALLS = ("str", "Path", "PosixPath", "PurePath", "abspath", "realpath", "expanduser", "fspath", "normpath")
+PLAIN_CALLS = ("str", "Path", "PosixPath", "PurePath", "abspath", "realpath", "expanduser", "fspath", "normpath")
 
 
 class Texts:
@@ -38,9 +39,11 @@ class Texts:
         self._before: dict[str, str | None] = {}  # of those that are being looked at
         self._asked: set[str] = set()  # of these those that others are made of
         self._held: dict[str, list[ast.expr]] = {}
-        for node in ast.walk(tree):
+        self._perhaps: set[ast.expr] = set()  # values that a variable gets in a case, or again and again
+        for node, is_perhaps in _with_cases(tree):
             for target, value in _assigned(node):
                 self._held.setdefault(target, []).append(value)
+                self._perhaps |= {value} if is_perhaps else set()
 
     def of(self, node: ast.expr | None, depth: int = 0) -> str | None:
         """A text with * for its unknown parts; None where nothing of it is known."""
@@ -70,7 +73,7 @@ class Texts:
 
     def _variable(self, name: str, depth: int) -> str | None:
         """What a variable holds; of several values what they have in common, and of those that are made of what it held
-        before the last."""
+        before the last, and what that has in common with the one before where it is made in a case."""
         if name in self._before:
             self._asked.add(name)
             return self._before[name]
@@ -84,8 +87,9 @@ class Texts:
         goes_on = [value for value in values if any(_is_named(node, name) for node in ast.walk(value))]
         known = _in_common([self.of(value, depth + 1) for value in values if value not in goes_on])
         for value in goes_on:
-            self._before[name] = known
+            self._before[name] = before = known
             known = self.of(value, depth + 1)
+            known = _in_common([before, known]) if value in self._perhaps else known
         del self._before[name]
         self._asked.discard(name)
         if not self._asked:  # nothing that is still being looked at counts
@@ -152,7 +156,7 @@ class Texts:
             return self._together((_formatted(text, self._values(node.args, depth), named),))
         if name in _SAME and isinstance(node.func, ast.Attribute) and not node.args:
             return self.of(node.func.value, depth + 1)
-        if name in _PLAIN_CALLS and words:
+        if name in PLAIN_CALLS and words:
             return _joined(words)
         return None
 
@@ -279,12 +283,26 @@ def _alike(texts: Sequence[str]) -> int:
     return next((number for number, each in letters if len(set(each)) > 1), min(map(len, texts)))
 
 
+def _with_cases(tree: ast.AST) -> Iterator[tuple[ast.AST, bool]]:
+    """All that a file is made of, as ast.walk gives it, and whether it is done in a case only, or again and again."""
+    waiting = deque([(tree, False)])
+    while waiting:
+        node, is_perhaps = waiting.popleft()
+        yield node, is_perhaps
+        if isinstance(node, ast.If):
+            is_perhaps = is_perhaps or not any(_is_named(each, "__name__") for each in ast.walk(node.test))
+        is_perhaps = is_perhaps or isinstance(node, ast.For | ast.While | ast.Try)
+        waiting.extend((each, is_perhaps) for each in ast.iter_child_nodes(node))
+
+
 def _assigned(node: ast.AST) -> list[tuple[str, ast.expr]]:
-    """The variables that a statement gives a value, and the values; whatever else changes one gives it another."""
+    """The variables that a statement gives a value, and the values."""
     if isinstance(node, ast.Assign):
         targets = [(target, node.value) for target in node.targets]
-    elif isinstance(node, ast.AnnAssign | ast.AugAssign) and node.value is not None:
-        targets = [(node.target, node.value)] * (2 if isinstance(node, ast.AugAssign) else 1)
+    elif isinstance(node, ast.AnnAssign) and node.value is not None:
+        targets = [(node.target, node.value)]
+    elif isinstance(node, ast.AugAssign):
+        targets = [(node.target, ast.BinOp(node.target, node.op, node.value))]
     elif isinstance(node, ast.For):
         targets = [(node.target, node.iter)]
     else:

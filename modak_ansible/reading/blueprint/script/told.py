@@ -94,7 +94,8 @@ def _met(sources: Sources) -> Iterator[tuple[str, str, int]]:
 
 def _perhaps(tree: ast.Module) -> set[ast.AST]:
     """What is done in a case only: below a condition, or in a function that is left under one."""
-    branches = [node for node in nodes_of(tree) if isinstance(node, ast.If) and "__name__" not in ast.unparse(node.test)]
+    conditions = (node for node in nodes_of(tree) if isinstance(node, ast.If))
+    branches = [node for node in conditions if "__name__" not in ast.unparse(node.test)]
     leaving = {node for node in branches if any(isinstance(inner, ast.Return) for inner in nodes_of(node))}
     left = [node for node in nodes_of(tree) if isinstance(node, ast.FunctionDef) and leaving & set(node.body)]
     return {inner for node in (*branches, *left) for inner in nodes_of(node)}
