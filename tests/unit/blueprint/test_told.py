@@ -90,6 +90,8 @@ RANK = OPTION.replace("local_rank", "rank").replace("'nccl'", "'gloo', init_meth
     [
         (RANK.format(0), "--rank (train.py:4)"),
         (RANK.format("int(os.environ['RANK'])"), ""),
+        (RANK.format("int(os.environ['PALS_RANKID'])"), ""),
+        (RANK.format("int(os.environ['JSM_NAMESPACE_RANK'])"), ""),
         (RANK.format(0) + "if args.url == 'env://':\n    args.rank = int(os.environ['RANK'])\n", ""),
         (RANK.format(0) + "args.rank = ranks[platform.node()]", ""),
         (RANK.format(0) + "import socket\nargs.world_size = worlds[socket.gethostname()]", ""),
@@ -117,6 +119,8 @@ TOLD = "rank = int(os.environ['RANK'])\n"
         ("if args.local:\n    os.environ['MASTER_ADDR'] = 'localhost'\ndist.init_process_group()", ""),
         ("def setup():\n    if 'RANK' in os.environ:\n        dist.init_process_group()\n        return\n"
          "    os.environ['MASTER_ADDR'] = 'localhost'\n    dist.init_process_group(rank=0, world_size=1)", ""),
+        ("os.environ['MASTER_ADDR'] = 'localhost'\nif args.host:\n    os.environ['MASTER_ADDR'] = args.host\n"
+         "dist.init_process_group()", ""),
         ("if 'MASTER_ADDR' not in os.environ:\n    os.environ['MASTER_ADDR'] = 'localhost'\ndist.init_process_group()", ""),
         ("dist.init_process_group('gloo', init_method='env://')", ""),
     ],

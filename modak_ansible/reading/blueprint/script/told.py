@@ -17,7 +17,10 @@ WORDS = re.compile(
 )
 # What torchrun and others say to a process, and what one that is alone would be told.
 _ALONE = {"RANK": "0", "LOCAL_RANK": "0", "GROUP_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}
-_NUMBERS = re.compile(r"(LOCAL_|GROUP_|NODE_|OMPI_\w*|PMIX?_|MV2_\w*)?RANK|SLURM_(PROC|LOCAL|NODE)ID|MPI_LOCALRANKID")
+_NUMBERS = re.compile(
+    r"(LOCAL_|GROUP_|NODE_|OMPI_\w*|PMIX?_|MV2_\w*|JSM_\w*|FLUX_TASK_)?RANK|SLURM_(PROC|LOCAL|NODE)ID|MPI_LOCALRANKID"
+    r"|PALS_(LOCAL_)?RANKID"
+)
 _MEETING = {"MASTER_ADDR", "MASTER_PORT"}
 _OF_SLURM = {"SLURM_PROCID", "SLURM_LOCALID"}  # which a job of one process has, too
 _GROUP = re.compile(r"torch\.distributed(\.\w+)*\.init_process_group")
@@ -84,11 +87,11 @@ def _met(sources: Sources) -> Iterator[tuple[str, str, int]]:
     for path, (tree, source) in sources.items():
         perhaps = _perhaps(tree)
         found = [value for name, call in source.calls() if _GROUP.fullmatch(name) for value in _methods(call)]
-        if "MASTER_ADDR" not in asked:
-            assigns = [node for node in nodes_of(tree) if isinstance(node, ast.Assign) and node not in perhaps]
-            found += [node.value for node in assigns if any(_is_address(target) for target in node.targets)]
+        addresses = _addresses(tree)
+        if "MASTER_ADDR" not in asked and all(map(_is_loopback, addresses)):
+            found += addresses
         for value in found:
-            if value not in perhaps and _LOOPBACK.fullmatch(str(literal(value))):
+            if value not in perhaps and _is_loopback(value):
                 yield path, str(literal(value)), value.lineno
 
 
@@ -105,8 +108,18 @@ def _methods(call: ast.Call) -> list[ast.expr]:
     return [*call.args[1:2], *(keyword.value for keyword in call.keywords if keyword.arg == "init_method")]
 
 
+def _addresses(tree: ast.Module) -> list[ast.expr]:
+    """What a file sets MASTER_ADDR to, wherever it does."""
+    assigns = [node for node in nodes_of(tree) if isinstance(node, ast.Assign)]
+    return [node.value for node in assigns if any(_is_address(target) for target in node.targets)]
+
+
 def _is_address(target: ast.expr) -> bool:
     return isinstance(target, ast.Subscript) and literal(target.slice) == "MASTER_ADDR"
+
+
+def _is_loopback(value: ast.expr) -> bool:
+    return _LOOPBACK.fullmatch(str(literal(value))) is not None
 
 
 def sets_tf_config(sources: Sources) -> str:
