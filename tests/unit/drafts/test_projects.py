@@ -219,6 +219,14 @@ def test_variables_that_are_made_of_each_other_take_no_time():
         ("p = 'net'\nfor word in words:\n    p += '_' + word\ntorch.save(m, p + '.pt')", ["net*.pt"]),
         ("if __name__ == '__main__':\n    p = 'net'\n    p += '_big'\n    torch.save(m, p + '.pt')", ["net_big.pt"]),
         ("p = 'net'\np -= 'x'\ntorch.save(m, p)", []),
+        ("p = 'net'\np = p + '_big' if big else p\ntorch.save(m, p + '.pt')", ["net*.pt"]),
+        ("p = 'net'\ntorch.save(m, p + '.pt')\np += '_last'\ntorch.save(m, p + '.pt')", ["net*.pt"]),
+        (
+            "def one():\n    p = 'net'\n    torch.save(m, p + '.pt')\n"
+            "def two(p):\n    p = p + '_big'\n    torch.save(m, p + '.pt')",
+            ["net*.pt"],
+        ),
+        ("def one():\n    p = 'net'\n    p = p + '_big'\n    torch.save(m, p + '.pt')", ["net_big.pt"]),
         ("p = 'aa'\np = 'aaa'\ntorch.save(m, p + '/x.pt')", ["aa*/x.pt"]),
     ],
 )
