@@ -200,6 +200,9 @@ def test_one_process_that_slurms_variables_mislead(tmp_path):
     assert (seen.needs_words, seen.asks_slurm) == (False, False)
     text = "dist.init_process_group('gloo', init_method=f\"tcp://{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}\")"
     assert found(tmp_path, train=BEGIN + text).asks_port
+    text = "dist.init_process_group('gloo', rank=int(os.environ['RANK']) * 4 + i, world_size=4)\nmp.spawn(work)"
+    seen = found(tmp_path, train=SPAWN + text)  # whose processes would not find each other at any free port
+    assert (seen.by, seen.needs_words, seen.asks_port) == ("ranks", True, True)
 
 
 def test_others_do_without_words(tmp_path):

@@ -46,7 +46,7 @@ class Told(NamedTuple):
     is_first: bool = False  # whether it takes itself for the first of its node without that option
     needs_words: bool = False  # whether one process, too, ends without being told that it is alone
     asks_slurm: bool = False  # whether it does so only where Slurm's variables make it believe that there are others
-    asks_port: bool = False  # whether it asks for the port itself
+    asks_port: bool = False  # whether it asks for the port itself, or processes that it starts do
     meets_at: str = ""  # where its processes meet, and its place, if that is another one on each node
 
 
@@ -58,11 +58,13 @@ def told_of(sources: Sources) -> Told:
     gives_numbers = bool(groups) and all(_gives_number(call) for call in groups)
     looks = _looks(sources)
     has_set = {name for tree in trees for name in _set(tree)}
+    starts = False
     for pattern, is_sure in ((_SPAWN, gives_numbers or "RANK" in has_set), (_PROCESS, gives_numbers)):
         used = (each for path, (_, source) in sources.items() for each in _places(path, source, pattern))
         name, place = next(used, ("", ""))
         if name and is_sure and not looks:
             return Told(name, place)
+        starts = starts or bool(name)
     option, is_first = _local_option(sources, groups, looks=looks)
     asked = {name for tree in trees for name in _asked(tree)}
     knows = any(map(_knows_that_it_is_alone, trees))
@@ -76,7 +78,7 @@ def told_of(sources: Sources) -> Told:
         is_first=is_first,
         needs_words=needs and not knows,
         asks_slurm=needs and knows and bool(asked & _OF_SLURM),
-        asks_port="MASTER_PORT" in asked,
+        asks_port=starts or "MASTER_PORT" in asked,
         meets_at=next((f"{name} ({path}:{line})" for path, name, line in _met(sources)), ""),
     )
 
