@@ -61,8 +61,6 @@ _NOTHING_BACK = (
     "nothing comes back: its source names nothing that it writes, and with all of it the data that it fetches would "
     "come, too; outputs of the blueprint says what should"
 )
-
-
 _NARROWER = "give it a folder of data alone, or a dataset in the blueprint"
 
 
@@ -148,6 +146,7 @@ class _Drafting:
         self._exact = {name for option in self._declared for name in option.names}
         self.draft.arguments, self.draft.words = arguments_of(words, self._declared)
         replaced(self._code.trees[self._code.script], script.parent, words)
+        self._constants = constants_of(self._trees)
         self._told = told_by(script.parent, self.draft.words) if library_options(self._sources) else {}
         self._outputs()
         self._data()
@@ -165,8 +164,11 @@ class _Drafting:
     def _of_hydra(self, words: Sequence[str]) -> Hydra | None:
         """What the script tells hydra, or one of its own files that it starts."""
         own = list(self._code.trees.items())
-        calls = {last_name(node.func) for node in ast.walk(own[0][1]) if isinstance(node, ast.Call)}
-        starts = bool(calls & {"main", "run_module"}) and not self._declared
+        nodes = list(ast.walk(own[0][1]))
+        defined = {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
+        called = [node.func for node in nodes if isinstance(node, ast.Call)]
+        others = {last_name(each) for each in called if not (isinstance(each, ast.Name) and each.id in defined)}
+        starts = bool(others & {"main", "run_module"}) and not self._declared
         read = (hydra_of(path, tree, words, self._code.folder) for path, tree in (own if starts else own[:1]))
         return next(filter(None, read), None)
 
@@ -227,7 +229,7 @@ class _Drafting:
         names = {longest(each): each.held_by or longest(each).replace("-", "_") for each in self._declared}
         values = self._values().items()
         places = [place for source in self._sources for place in source.places if isinstance(place.default, str)]
-        found = constants_of(self._trees) | {place.names[0]: place.default for place in places if place.default}
+        found = self._constants | {place.names[0]: place.default for place in places if place.default}
         found |= {names.get(name, _plain(name.rpartition(".")[2])): value for name, value in values}
         return {**found, **{f"sys.argv[{number}]": word for number, word in enumerate(self._words, 1)}}
 

@@ -364,6 +364,10 @@ def test_a_script_that_starts_one_of_hydra_s_has_its_configuration(project):
     assert draft.words == ["epochs=3"]
     written(project, other="import argparse\nfrom src.train import main\nargparse.ArgumentParser().parse_args()\n")
     assert "conf" not in draft_of(project / "other.py").files
+    written(project, own="from src import train\ndef main(): pass\nmain()\n")
+    assert "conf" not in draft_of(project / "own.py").files
+    written(project, own="from src import train\ndef main(): train.main()\nmain()\n")
+    assert "conf" in draft_of(project / "own.py").files
 
 
 @pytest.mark.parametrize("key", ["class_path", "target", "_target_"])
