@@ -162,7 +162,8 @@ def _opens(node: ast.AST) -> TypeGuard[ast.Call]:
         return False
     name, mode = last_name(node.func), ast.unparse(node.args[1]) if len(node.args) > 1 else ""
     mode = next((ast.unparse(keyword.value) for keyword in node.keywords if keyword.arg == "mode"), mode)
-    return (name == "open" and not re.search("[wax]", mode)) or name.startswith("read_") or name in _READERS
+    is_read = not mode or re.fullmatch("'[^wax]*'", mode)  # as far as it is said
+    return (name == "open" and bool(is_read)) or name.startswith("read_") or name in _READERS
 
 
 def lacking_in(
@@ -245,7 +246,7 @@ def absent(folder: Path, name: str, value: str) -> list[str]:
     is_elsewhere = value.startswith(("/", "~"))
     if not value or not (is_elsewhere or value.startswith(".") or _OF_PATH.search(name)):
         return []
-    if exists(folder / expanded(value)):
+    if "://" in value or exists(folder / expanded(value)):
         return []
     then = "a job finds it only where the target has it" if is_elsewhere else "and a job finds nothing there"
     return [f"--{name} is {value}, which is not on this machine{':' if is_elsewhere else ','} {then}"]

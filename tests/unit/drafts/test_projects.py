@@ -284,6 +284,7 @@ def test_what_a_job_would_fetch_is_told(project, text, told):
         ("'--data-dir', default='.'", [], ". (which --data-dir names) is the script's own folder and is not brought: "),
         ("'--data-dir', default='~'", [], "~ (which --data-dir names) is the whole home folder and is not brought: "),
         ("'--data-dir', default='readers'", [], ""),
+        ("'--data-dir', default='s3://bucket/rows'", [], ""),
     ],
 )  # fmt: skip
 def test_data_that_an_option_names_and_that_is_not_here_is_told(project, option, words, told):
@@ -307,6 +308,7 @@ def test_data_that_an_option_names_and_that_is_not_here_is_told(project, option,
         ("def main(start):\n    if start is not None:\n        torch.load('m.pt')", ""),
         ("net = torch.load('m.pt') if resume else None", ""),
         ("if __name__ == '__main__':\n    torch.load('m.pt')", "m.pt (train.py:3)"),
+        ("open('m.txt', mode)", ""),
         ("shutil.copy(a, 'w/b.json')\nopen('w/b.json')", ""),
         ("state.write(path='w/b.json')\nopen('w/b.json')", ""),
         ("try:\n    open('m.txt')\nexcept OSError: pass", ""),
