@@ -121,5 +121,5 @@ class Parallelism(Model):
     is_first: bool = False  # whether a process takes itself for the first of its node without that option
     needs_words: bool = False  # whether one process, too, ends without being told that it is alone
     asks_slurm: bool = False  # whether it does so only where Slurm's variables make it believe that there are others
-    asks_port: bool = False  # whether it asks for the port itself, at which they meet
+    asks_port: bool = False  # whether it, or processes that it starts, ask for the port at which they meet
     meets_at: str = ""  # where its processes meet, and its place, if that is another one on each node

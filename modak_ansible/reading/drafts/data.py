@@ -17,7 +17,7 @@ from typing import TypeGuard
 
 from modak_ansible.reading.blueprint.script.paths import OF_OUTPUT
 from modak_ansible.reading.blueprint.script.syntax import last_name
-from modak_ansible.reading.drafts.texts import ANY, Texts, below
+from modak_ansible.reading.drafts.texts import ANY, PLAIN_CALLS, Texts, below
 from modak_ansible.target.core.files import exists, expanded, is_folder, real_path
 
 _OF_DATA = re.compile(
@@ -82,7 +82,7 @@ def read_by(
         texts = Texts(tree, held, name)
         for text in _texts_in(tree, texts, folder):
             inside = below(text)
-            if inside and not _is_written(inside, outputs) and inside not in trees and exists(folder / inside):
+            if inside and not is_output(inside, outputs) and inside not in trees and exists(folder / inside):
                 path = folder / inside
                 found.setdefault(path, Read(path, inside))
     named = [each for each in found.values() if not _is_code(each.path, folder, trees)]
@@ -141,14 +141,16 @@ def elsewhere_by(folder: Path, trees: Mapping[str, ast.Module], options: Mapping
     opened = {texts.of(node.args[0]) for _, texts, node in nodes if _opens(node)}
     for name, texts, node in nodes:
         text = texts.of(node) if isinstance(node, ast.Constant | ast.BinOp | ast.Call | ast.JoinedStr) else None
-        text = (text or "").removeprefix("./")
+        if not text or text in options.values():
+            continue
+        text = text.removeprefix("./")
         if not text.startswith(("../", "/", "~/")) or ANY in text or not _is_path(text):
             continue
         path = Path(os.path.normpath(folder / expanded(text)))
         is_here = _is_data(path, folder)
         is_somebodys = text.startswith(_HOMES) and len(PurePosixPath(text).parts) > _IN_HOME and not exists(path)
         is_away = text in opened and text.startswith("/") and not exists(path) and not _is_of_system(path)
-        if (is_here or is_somebodys or is_away) and text not in options.values():
+        if is_here or is_somebodys or is_away:
             found.setdefault(path, Elsewhere(text, f"{name}:{getattr(node, 'lineno', 1)}", path, is_here))
     # the longest of those that begin alike: a folder that is joined with a name is named by the way
     return [each for path, each in found.items() if not any(path in other.parents for other in found)]
@@ -160,28 +162,34 @@ def _opens(node: ast.AST) -> TypeGuard[ast.Call]:
         return False
     name, mode = last_name(node.func), ast.unparse(node.args[1]) if len(node.args) > 1 else ""
     mode = next((ast.unparse(keyword.value) for keyword in node.keywords if keyword.arg == "mode"), mode)
-    return (name == "open" and not re.search("[wax]", mode)) or name.startswith("read_") or name in _READERS
+    is_read = not mode or re.fullmatch("'[^wax]*'", mode)  # as far as it is said
+    return (name == "open" and bool(is_read)) or name.startswith("read_") or name in _READERS
 
 
 def lacking_in(
     script: Path, tree: ast.Module, options: Mapping[str, str], outputs: Sequence[str]
 ) -> list[tuple[str, int]]:
     """The files below its folder that a script opens whatever happens, with the lines, that are not there and that it
-    does not write itself; none of a script that looks first, or has other programs do something.
+    does not write itself, or have something else make; none of a script that looks first, or has other programs do
+    something.
 
     Args:
         options: the values of its options, by the names that hold them.
     """
     texts = Texts(tree, options, script.name)
-    if any(isinstance(node, ast.Call) and last_name(node.func) in _LOOKING for node in ast.walk(tree)):
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    if any(last_name(call.func) in _LOOKING for call in calls):
         return []
+    others = [call for call in calls if not _opens(call) and last_name(call.func) not in PLAIN_CALLS]
+    given = [each for call in others for each in (*call.args, *(keyword.value for keyword in call.keywords))]
+    made = {texts.of(each) for each in given}
     found: dict[str, int] = {}
     for node in _whatever_happens(tree):
         if not _opens(node) or (last_name(node.func) == "load" and not _LOADERS.search(ast.unparse(node.func))):
             continue
         text = texts.of(node.args[0]) or ""
         inside = below(text) if ANY not in text and PurePosixPath(text).suffix else ""
-        if inside and not exists(script.parent / inside) and not _is_written(inside, outputs):
+        if inside and text not in made and not exists(script.parent / inside) and not is_output(inside, outputs):
             found.setdefault(text, node.lineno)
     return list(found.items())
 
@@ -191,12 +199,17 @@ def _whatever_happens(tree: ast.Module) -> Iterator[ast.AST]:
     waiting: deque[ast.AST] = deque([tree])
     while waiting:
         node = waiting.popleft()
-        is_maybe = isinstance(node, ast.If) and any(
-            isinstance(each, ast.Attribute | ast.Call) for each in ast.walk(node.test)
-        )
+        is_maybe = isinstance(node, ast.If | ast.IfExp) and not _is_of_names(node.test)
         if not is_maybe and not isinstance(node, ast.Try):
             yield node
             waiting.extend(ast.iter_child_nodes(node))
+
+
+def _is_of_names(test: ast.expr) -> bool:
+    """Whether a variable is compared with a name, such as __name__ with that of a script, or a split with train."""
+    if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], ast.Eq | ast.NotEq):
+        return False
+    return not any(isinstance(each, ast.Attribute | ast.Call) for each in ast.walk(test))
 
 
 def _is_of_system(path: Path) -> bool:
@@ -223,14 +236,17 @@ def data_options(names: Sequence[str]) -> list[str]:
     return [name for name in names if _OF_DATA.search(name.replace("-", "_"))]
 
 
-def absent(name: str, value: str) -> list[str]:
+def absent(folder: Path, name: str, value: str) -> list[str]:
     """What is to be said of data that an option names and that is not here, in one note; none where it may be no path.
 
     Args:
+        folder: the script's.
         value: given, or by default; empty where there is none.
     """
     is_elsewhere = value.startswith(("/", "~"))
     if not value or not (is_elsewhere or value.startswith(".") or _OF_PATH.search(name)):
+        return []
+    if "://" in value or exists(folder / expanded(value)):
         return []
     then = "a job finds it only where the target has it" if is_elsewhere else "and a job finds nothing there"
     return [f"--{name} is {value}, which is not on this machine{':' if is_elsewhere else ','} {then}"]
@@ -346,7 +362,7 @@ def _is_path(text: str) -> bool:
     return bool(text) and len(text) <= _MOST_LETTERS and text.isprintable() and not text.startswith("-")
 
 
-def _is_written(inside: str, outputs: Sequence[str]) -> bool:
+def is_output(inside: str, outputs: Sequence[str]) -> bool:
     return any(fnmatch(inside, output) or output.startswith(f"{escape(inside)}/") for output in outputs)
 
 

@@ -36,6 +36,7 @@ from modak_ansible.reading.drafts.data import (
     fetched_by,
     hub_datasets,
     is_much,
+    is_output,
     lacking_in,
     read_by,
     too_wide,
@@ -60,8 +61,6 @@ _NOTHING_BACK = (
     "nothing comes back: its source names nothing that it writes, and with all of it the data that it fetches would "
     "come, too; outputs of the blueprint says what should"
 )
-
-
 _NARROWER = "give it a folder of data alone, or a dataset in the blueprint"
 
 
@@ -147,6 +146,7 @@ class _Drafting:
         self._exact = {name for option in self._declared for name in option.names}
         self.draft.arguments, self.draft.words = arguments_of(words, self._declared)
         replaced(self._code.trees[self._code.script], script.parent, words)
+        self._constants = constants_of(self._trees)
         self._told = told_by(script.parent, self.draft.words) if library_options(self._sources) else {}
         self._outputs()
         self._data()
@@ -164,8 +164,11 @@ class _Drafting:
     def _of_hydra(self, words: Sequence[str]) -> Hydra | None:
         """What the script tells hydra, or one of its own files that it starts."""
         own = list(self._code.trees.items())
-        calls = {last_name(node.func) for node in ast.walk(own[0][1]) if isinstance(node, ast.Call)}
-        starts = bool(calls & {"main", "run_module"}) and not self._declared
+        nodes = list(ast.walk(own[0][1]))
+        defined = {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
+        called = [node.func for node in nodes if isinstance(node, ast.Call)]
+        others = {last_name(each) for each in called if not (isinstance(each, ast.Name) and each.id in defined)}
+        starts = bool(others & {"main", "run_module"}) and not self._declared
         read = (hydra_of(path, tree, words, self._code.folder) for path, tree in (own if starts else own[:1]))
         return next(filter(None, read), None)
 
@@ -226,7 +229,7 @@ class _Drafting:
         names = {longest(each): each.held_by or longest(each).replace("-", "_") for each in self._declared}
         values = self._values().items()
         places = [place for source in self._sources for place in source.places if isinstance(place.default, str)]
-        found = constants_of(self._trees) | {place.names[0]: place.default for place in places if place.default}
+        found = self._constants | {place.names[0]: place.default for place in places if place.default}
         found |= {names.get(name, _plain(name.rpartition(".")[2])): value for name, value in values}
         return {**found, **{f"sys.argv[{number}]": word for number, word in enumerate(self._words, 1)}}
 
@@ -294,16 +297,17 @@ class _Drafting:
         for name in data_options([longest(each) for each in self._declared]):
             if name not in known and not (root and values.get(name) == root):
                 draft.unsaid.append(name)
-                draft.notes += absent(name, values.get(name, "")) if not downloads(self._trees) else []
+                if not downloads(self._trees):
+                    draft.notes += absent(self._code.folder, name, values.get(name, ""))
         self._lacking(written)
 
     def _lacking(self, written: Sequence[str]) -> None:
         """Tells what a job would fetch, and what it would not find; not what lies here already, or is brought."""
         # of MNIST something was said already
         fetched = [each for each in fetched_by(self._trees, self._held()) if each.name != "MNIST"]
-        absent_ones = [each for each in fetched if not (each.root and exists(self._code.folder / expanded(each.root)))]
-        if absent_ones:
-            listed = ", ".join(f"{each.name} ({each.place})" for each in absent_ones)
+        wanted = [each for each in fetched if not (each.root and self._is_made(each.root, written))]
+        if wanted:
+            listed = ", ".join(f"{each.name} ({each.place})" for each in wanted)
             words = f"it fetches {listed} where it runs, and mostly the nodes of a cluster have no network"
             self.draft.notes.append(f"{words}: fetch it beforehand, beside the script here or from the front end there")
         script = self._code.script
@@ -311,6 +315,9 @@ class _Drafting:
         for text, line in opened:
             words = f"it opens {text} ({script.name}:{line}), which is not here"
             self.draft.notes.append(f"{words}: a job ends there, unless something makes it first")
+
+    def _is_made(self, path: str, written: Sequence[str]) -> bool:
+        return exists(self._code.folder / expanded(path)) or is_output(below(path), written)
 
     def _travels(self, read: Read) -> None:
         draft, pattern = self.draft, escape(read.inside)
@@ -412,7 +419,7 @@ class _Drafting:
         draft = self.draft
         for each in spelled:
             is_written = any(f"{other}/".startswith(f"{each.text}/") for other in self._elsewhere)
-            if is_written or (root is not None and each.text.startswith(root)):
+            if is_written or (root is not None and each.text.startswith(PurePosixPath(root).as_posix())):
                 continue
             mount = PurePosixPath(each.text).as_posix()
             if not each.is_here:

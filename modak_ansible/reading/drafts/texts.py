@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 import posixpath
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count, takewhile
 from pathlib import Path, PurePosixPath
 from string import Formatter
+from typing import NamedTuple
 
 from modak_ansible.reading.blueprint.script.syntax import last_name, syntax_of
 
@@ -20,7 +22,12 @@ _OF_SCRIPT = re.compile(r"os\.getcwd\(\)|(pathlib\.)?Path\.cwd\(\)|(pathlib\.)?P
 _MOST_VALUES, _MOST_NESTED = 4, 2  # of a variable that has several, and of such that are made of each other
 _JOIN, _SPLIT = (re.compile(rf"(\w*path\.|os\.path\.|osp\.)?{name}") for name in ("join", "split"))
 _SAME = ("resolve", "absolute", "expanduser", "as_posix", "rstrip", "strip")
-_PLAIN_CALLS = ("str", "Path", "PosixPath", "PurePath", "abspath", "realpath", "expanduser", "fspath", "normpath")
+PLAIN_CALLS = ("str", "Path", "PosixPath", "PurePath", "abspath", "realpath", "expanduser", "fspath", "normpath")
+
+
+class _Place(NamedTuple):
+    function: ast.AST | None = None  # within which something is done
+    is_perhaps: bool = False  # whether it is done in a case only, or again and again
 
 
 class Texts:
@@ -38,9 +45,14 @@ class Texts:
         self._before: dict[str, str | None] = {}  # of those that are being looked at
         self._asked: set[str] = set()  # of these those that others are made of
         self._held: dict[str, list[ast.expr]] = {}
-        for node in ast.walk(tree):
+        self._places: dict[ast.expr, _Place] = {}  # where variables get these values
+        self._uses: dict[str, list[ast.Name]] = {}  # of variables
+        for node, place in _with_places(tree):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                self._uses.setdefault(node.id, []).append(node)
             for target, value in _assigned(node):
                 self._held.setdefault(target, []).append(value)
+                self._places[value] = place
 
     def of(self, node: ast.expr | None, depth: int = 0) -> str | None:
         """A text with * for its unknown parts; None where nothing of it is known."""
@@ -70,7 +82,7 @@ class Texts:
 
     def _variable(self, name: str, depth: int) -> str | None:
         """What a variable holds; of several values what they have in common, and of those that are made of what it held
-        before the last."""
+        before the last, and what that has in common with the one before where it may hold that, too."""
         if name in self._before:
             self._asked.add(name)
             return self._before[name]
@@ -84,8 +96,9 @@ class Texts:
         goes_on = [value for value in values if any(_is_named(node, name) for node in ast.walk(value))]
         known = _in_common([self.of(value, depth + 1) for value in values if value not in goes_on])
         for value in goes_on:
-            self._before[name] = known
+            self._before[name] = before = known
             known = self.of(value, depth + 1)
+            known = known if self._takes_its_place(name, value) else _in_common([before, known])
         del self._before[name]
         self._asked.discard(name)
         if not self._asked:  # nothing that is still being looked at counts
@@ -93,13 +106,23 @@ class Texts:
         self._asked |= outer
         return known
 
+    def _takes_its_place(self, name: str, value: ast.expr) -> bool:
+        """Whether a value, made of what a variable held before, is all that it is used with."""
+        values, place = self._held[name], self._places[value]
+        if place.is_perhaps or isinstance(value, ast.IfExp):
+            return False
+        own = {inner for each in values for inner in ast.walk(each)}
+        is_used = any(use.lineno < value.lineno and use not in own for use in self._uses.get(name, ()))
+        return not is_used and all(self._places[each].function is place.function for each in values)
+
     def _item(self, node: ast.expr, key: object, depth: int) -> str | None:
         """One of the command line's words, of the folders of a path, or of what holds options."""
         if isinstance(node, ast.Attribute) and node.attr == "parents" and isinstance(key, int):
             return _above(self.of(node.value, depth + 1), key + 1)
         written = ast.unparse(node.func if isinstance(node, ast.Call) else node)
         if isinstance(node, ast.Call) and node.args and key == 0 and _SPLIT.fullmatch(written):
-            return _above(self.of(node.args[0], depth + 1))
+            is_text = isinstance(node.args[0], ast.Constant)  # at which one that is called a path is split
+            return None if is_text else _above(self.of(node.args[0], depth + 1))
         word = self._options.get(f"sys.argv[{key}]") if written == "sys.argv" else None
         return word or self._options.get(str(key))
 
@@ -151,7 +174,7 @@ class Texts:
             return self._together((_formatted(text, self._values(node.args, depth), named),))
         if name in _SAME and isinstance(node.func, ast.Attribute) and not node.args:
             return self.of(node.func.value, depth + 1)
-        if name in _PLAIN_CALLS and words:
+        if name in PLAIN_CALLS and words:
             return _joined(words)
         return None
 
@@ -278,12 +301,31 @@ def _alike(texts: Sequence[str]) -> int:
     return next((number for number, each in letters if len(set(each)) > 1), min(map(len, texts)))
 
 
+def _with_places(tree: ast.AST) -> Iterator[tuple[ast.AST, _Place]]:
+    """All that a file is made of, as ast.walk gives it, and where it is."""
+    waiting = deque([(tree, _Place())])
+    while waiting:
+        node, place = waiting.popleft()
+        yield node, place
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            place = _Place(node)
+        elif isinstance(node, ast.For | ast.While | ast.Try) or (isinstance(node, ast.If) and not _is_of_main(node)):
+            place = place._replace(is_perhaps=True)
+        waiting.extend((each, place) for each in ast.iter_child_nodes(node))
+
+
+def _is_of_main(node: ast.If) -> bool:
+    return any(_is_named(each, "__name__") for each in ast.walk(node.test))
+
+
 def _assigned(node: ast.AST) -> list[tuple[str, ast.expr]]:
-    """The variables that a statement gives a value, and the values; whatever else changes one gives it another."""
+    """The variables that a statement gives a value, and the values."""
     if isinstance(node, ast.Assign):
         targets = [(target, node.value) for target in node.targets]
-    elif isinstance(node, ast.AnnAssign | ast.AugAssign) and node.value is not None:
-        targets = [(node.target, node.value)] * (2 if isinstance(node, ast.AugAssign) else 1)
+    elif isinstance(node, ast.AnnAssign) and node.value is not None:
+        targets = [(node.target, node.value)]
+    elif isinstance(node, ast.AugAssign):
+        targets = [(node.target, ast.copy_location(ast.BinOp(node.target, node.op, node.value), node))]
     elif isinstance(node, ast.For):
         targets = [(node.target, node.iter)]
     else:

@@ -92,6 +92,11 @@ def test_what_does_not_is_not_taken_for_it(tmp_path, text):
             (None, None),
         ),
         ("import lightning as L\nL.Trainer(devices=2)\nL.Trainer(devices=2, num_nodes=1)", (None, 2)),
+        (
+            "import lightning as L\nfrom lightning.pytorch.plugins.environments import LightningEnvironment\n"
+            "L.Trainer(devices=4, num_nodes=1, plugins=[LightningEnvironment()])",
+            (1, None),
+        ),
     ],
 )
 def test_processes_that_the_source_says_itself(tmp_path, text, numbers):

@@ -53,6 +53,11 @@ def test_one_that_is_told_who_it_is_is_not_taken_for_it(tmp_path, text):
     assert found(tmp_path, train=text).by == "ranks"
 
 
+def test_what_starts_processes_for_something_else_is_none_that_trains(tmp_path):
+    text = SPAWN + "dist.init_process_group('nccl')\ngpu = dist.get_rank() % 4\nmp.spawn(tokenize, nprocs=8)"
+    assert found(tmp_path, train=text).by == "ranks"
+
+
 def test_a_file_beside_it_counts_which_names_nothing_else(tmp_path):
     text = SPAWN + "import place\ndist.init_process_group('nccl', rank=place.rank)\nmp.spawn(work)"
     assert found(tmp_path, train=text, place="import os\nrank = os.environ['RANK']").by == "ranks"
@@ -85,6 +90,8 @@ RANK = OPTION.replace("local_rank", "rank").replace("'nccl'", "'gloo', init_meth
     [
         (RANK.format(0), "--rank (train.py:4)"),
         (RANK.format("int(os.environ['RANK'])"), ""),
+        (RANK.format("int(os.environ['PALS_RANKID'])"), ""),
+        (RANK.format("int(os.environ['JSM_NAMESPACE_RANK'])"), ""),
         (RANK.format(0) + "if args.url == 'env://':\n    args.rank = int(os.environ['RANK'])\n", ""),
         (RANK.format(0) + "args.rank = ranks[platform.node()]", ""),
         (RANK.format(0) + "import socket\nargs.world_size = worlds[socket.gethostname()]", ""),
@@ -110,6 +117,10 @@ TOLD = "rank = int(os.environ['RANK'])\n"
         ("os.environ['MASTER_ADDR'] = args.address\ndist.init_process_group()", ""),
         ("os.environ.setdefault('MASTER_ADDR', 'localhost')\ndist.init_process_group()", ""),
         ("if args.local:\n    os.environ['MASTER_ADDR'] = 'localhost'\ndist.init_process_group()", ""),
+        ("def setup():\n    if 'RANK' in os.environ:\n        dist.init_process_group()\n        return\n"
+         "    os.environ['MASTER_ADDR'] = 'localhost'\n    dist.init_process_group(rank=0, world_size=1)", ""),
+        ("os.environ['MASTER_ADDR'] = 'localhost'\nif args.host:\n    os.environ['MASTER_ADDR'] = args.host\n"
+         "dist.init_process_group()", ""),
         ("if 'MASTER_ADDR' not in os.environ:\n    os.environ['MASTER_ADDR'] = 'localhost'\ndist.init_process_group()", ""),
         ("dist.init_process_group('gloo', init_method='env://')", ""),
     ],
@@ -189,6 +200,9 @@ def test_one_process_that_slurms_variables_mislead(tmp_path):
     assert (seen.needs_words, seen.asks_slurm) == (False, False)
     text = "dist.init_process_group('gloo', init_method=f\"tcp://{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}\")"
     assert found(tmp_path, train=BEGIN + text).asks_port
+    text = "dist.init_process_group('gloo', rank=int(os.environ['RANK']) * 4 + i, world_size=4)\nmp.spawn(work)"
+    seen = found(tmp_path, train=SPAWN + text)  # whose processes would not find each other at any free port
+    assert (seen.by, seen.needs_words, seen.asks_port) == ("ranks", True, True)
 
 
 def test_others_do_without_words(tmp_path):

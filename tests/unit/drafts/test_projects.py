@@ -212,7 +212,21 @@ def test_variables_that_are_made_of_each_other_take_no_time():
         ("p = 'nets/a.pt'\nif x:\n    p = unknown()\ntorch.save(m, p)", []),
         ("p = q\nq = p\ntorch.save(m, p)", []),
         ("p = p + '/a.pt'\ntorch.save(m, p)", ["*/a.pt"]),
-        ("p = 'nets/a.pt'\np += '.gz'\ntorch.save(m, p)", []),
+        ("p = 'nets/a.pt'\np += '.gz'\ntorch.save(m, p)", ["nets/a.pt.gz"]),
+        ("p = 'nets'\np = p + '/a'\np += '.pt'\ntorch.save(m, p)", ["nets/a.pt"]),
+        ("p = 'net'\nif big:\n    p = p + '_big'\ntorch.save(m, p + '.pt')", ["net*.pt"]),
+        ("p = 'net'\nif big:\n    p += '_big'\ntorch.save(m, p + '.pt')", ["net*.pt"]),
+        ("p = 'net'\nfor word in words:\n    p += '_' + word\ntorch.save(m, p + '.pt')", ["net*.pt"]),
+        ("if __name__ == '__main__':\n    p = 'net'\n    p += '_big'\n    torch.save(m, p + '.pt')", ["net_big.pt"]),
+        ("p = 'net'\np -= 'x'\ntorch.save(m, p)", []),
+        ("p = 'net'\np = p + '_big' if big else p\ntorch.save(m, p + '.pt')", ["net*.pt"]),
+        ("p = 'net'\ntorch.save(m, p + '.pt')\np += '_last'\ntorch.save(m, p + '.pt')", ["net*.pt"]),
+        (
+            "def one():\n    p = 'net'\n    torch.save(m, p + '.pt')\n"
+            "def two(p):\n    p = p + '_big'\n    torch.save(m, p + '.pt')",
+            ["net*.pt"],
+        ),
+        ("def one():\n    p = 'net'\n    p = p + '_big'\n    torch.save(m, p + '.pt')", ["net_big.pt"]),
         ("p = 'aa'\np = 'aaa'\ntorch.save(m, p + '/x.pt')", ["aa*/x.pt"]),
     ],
 )
@@ -240,6 +254,7 @@ def test_a_framework_that_functions_of_other_files_import_is_asked_for_by_nobody
         ("models.resnet18(weights=models.ResNet18_Weights.DEFAULT)", "resnet18 (train.py:2)"),
         ("AutoModel.from_pretrained('some/model')", "some/model (train.py:2)"),
         ("AutoModel.from_pretrained('here')", ""),
+        ("model.save_pretrained('nets/best')\nAutoModel.from_pretrained('nets/best')", ""),
         ("GPT.from_pretrained('scratch')", ""),
         ("BertForMaskedLM.from_pretrained(name)", ""),
         ("keras.datasets.mnist.load_data()", "keras.datasets.mnist.load_data (train.py:2)"),
@@ -266,13 +281,17 @@ def test_what_a_job_would_fetch_is_told(project, text, told):
         ("'--data-dir', default=''", [], ""),
         ("'--dataset', default='cifar10'", [], ""),
         ("'--out-dir', default='nets'", [], ""),
+        ("'--data-dir', default='.'", [], ". (which --data-dir names) is the script's own folder and is not brought: "),
+        ("'--data-dir', default='~'", [], "~ (which --data-dir names) is the whole home folder and is not brought: "),
+        ("'--data-dir', default='readers'", [], ""),
+        ("'--data-dir', default='s3://bucket/rows'", [], ""),
     ],
 )  # fmt: skip
 def test_data_that_an_option_names_and_that_is_not_here_is_told(project, option, words, told):
     (project / "here").mkdir()
     (project / "here" / "x.bin").write_text("x")
-    text = f"{FLAGS}p.add_argument({option})\ntrain(p.parse_args())\n"
-    written(project, train=text)
+    text = f"{FLAGS}import readers.rows\np.add_argument({option})\ntrain(p.parse_args())\n"
+    written(project, train=text, readers__rows="")
     notes = draft_of(project / "train.py", words).notes
     assert [note[: len(told)] for note in notes] == ([told] if told else [])
 
@@ -285,6 +304,13 @@ def test_data_that_an_option_names_and_that_is_not_here_is_told(project, option,
         ("pandas.read_csv('here.csv')", ""),
         ("torch.save(m, 'm.pt')\ntorch.load('m.pt')", ""),
         ("if args.resume:\n    torch.load('m.pt')", ""),
+        ("def main(resume):\n    if resume and not fresh:\n        torch.load('m.pt')", ""),
+        ("def main(start):\n    if start is not None:\n        torch.load('m.pt')", ""),
+        ("net = torch.load('m.pt') if resume else None", ""),
+        ("if __name__ == '__main__':\n    torch.load('m.pt')", "m.pt (train.py:3)"),
+        ("open('m.txt', mode)", ""),
+        ("shutil.copy(a, 'w/b.json')\nopen('w/b.json')", ""),
+        ("state.write(path='w/b.json')\nopen('w/b.json')", ""),
         ("try:\n    open('m.txt')\nexcept OSError: pass", ""),
         ("if os.path.exists(x): pass\nopen('m.txt')", ""),
         ("evaluate.load('some/metric.x')", ""),
@@ -297,6 +323,14 @@ def test_a_file_that_is_opened_and_that_nothing_makes_is_told(project, text, tol
     written(project, train=f"import torch\n{text}\n")
     notes = [note for note in draft_of(project / "train.py").notes if note.startswith("it opens")]
     assert [note.partition(", which")[0] for note in notes] == ([f"it opens {told}"] if told else [])
+
+
+def test_data_that_a_path_with_a_dot_names_by_default_is_brought_once(project):
+    (project / "rows").mkdir()
+    (project / "rows" / "x.csv").write_text("1\n")
+    written(project, own__train=f"{FLAGS}p.add_argument('--data', default='./../rows')\ntrain(p.parse_args())\n")
+    draft = draft_of(project / "own" / "train.py")
+    assert [(each.source, each.mount_as) for each in draft.data] == [("../rows", "")]
 
 
 def configured(project):
@@ -332,6 +366,10 @@ def test_a_script_that_starts_one_of_hydra_s_has_its_configuration(project):
     assert draft.words == ["epochs=3"]
     written(project, other="import argparse\nfrom src.train import main\nargparse.ArgumentParser().parse_args()\n")
     assert "conf" not in draft_of(project / "other.py").files
+    written(project, own="from src import train\ndef main(): pass\nmain()\n")
+    assert "conf" not in draft_of(project / "own.py").files
+    written(project, own="from src import train\ndef main(): train.main()\nmain()\n")
+    assert "conf" in draft_of(project / "own.py").files
 
 
 @pytest.mark.parametrize("key", ["class_path", "target", "_target_"])
@@ -363,6 +401,12 @@ def test_the_script_s_own_folder_is_known_however_it_is_said(project, here):
     written(project, train=f"{IDIOMS}rows = open({said[0]})\nwith open({said[1]}, 'w') as file: pass\n")
     draft = draft_of(project / "train.py")
     assert (draft.files, draft.outputs, draft.notes) == (["train.py", "table.csv"], ["out.txt"], [])
+
+
+def test_the_parts_of_a_text_that_is_called_a_path_are_no_folders(project):
+    for separator, output in ((".", "*_best.pt"), ("/", "*_best.pt")):
+        written(project, train=f"import torch\ntorch.save(m, model_path.split('{separator}')[0] + '_best.pt')\n")
+        assert draft_of(project / "train.py").outputs == [output]
 
 
 @pytest.mark.parametrize(

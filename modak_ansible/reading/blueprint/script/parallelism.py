@@ -112,8 +112,11 @@ def _used(sources: Mapping[str, ScriptSource], pattern: re.Pattern[str]) -> Iter
 
 
 def _said(source: ScriptSource, name: str) -> dict[str, int]:
-    """The processes that Lightning is told in the source, which it then believes more than the job."""
+    """The processes that Lightning is told in the source, which it then believes more than the job; not those of a node
+    where it is told to start them itself."""
     if "lightning" not in name:
         return {}
     numbers = source.numbers_at(name)
+    if any(each.endswith(".LightningEnvironment") for each in source.used):
+        numbers.pop("devices", None)
     return {ours: numbers[theirs] for theirs, ours in _LIGHTNING.items() if theirs in numbers}

@@ -17,7 +17,10 @@ WORDS = re.compile(
 )
 # What torchrun and others say to a process, and what one that is alone would be told.
 _ALONE = {"RANK": "0", "LOCAL_RANK": "0", "GROUP_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}
-_NUMBERS = re.compile(r"(LOCAL_|GROUP_|NODE_|OMPI_\w*|PMIX?_|MV2_\w*)?RANK|SLURM_(PROC|LOCAL|NODE)ID|MPI_LOCALRANKID")
+_NUMBERS = re.compile(
+    r"(LOCAL_|GROUP_|NODE_|OMPI_\w*|PMIX?_|MV2_\w*|JSM_\w*|FLUX_TASK_)?RANK|SLURM_(PROC|LOCAL|NODE)ID|MPI_LOCALRANKID"
+    r"|PALS_(LOCAL_)?RANKID"
+)
 _MEETING = {"MASTER_ADDR", "MASTER_PORT"}
 _OF_SLURM = {"SLURM_PROCID", "SLURM_LOCALID"}  # which a job of one process has, too
 _GROUP = re.compile(r"torch\.distributed(\.\w+)*\.init_process_group")
@@ -43,7 +46,7 @@ class Told(NamedTuple):
     is_first: bool = False  # whether it takes itself for the first of its node without that option
     needs_words: bool = False  # whether one process, too, ends without being told that it is alone
     asks_slurm: bool = False  # whether it does so only where Slurm's variables make it believe that there are others
-    asks_port: bool = False  # whether it asks for the port itself
+    asks_port: bool = False  # whether it asks for the port itself, or processes that it starts do
     meets_at: str = ""  # where its processes meet, and its place, if that is another one on each node
 
 
@@ -54,13 +57,15 @@ def told_of(sources: Sources) -> Told:
     groups = [call for name, call in calls if _GROUP.fullmatch(name)]
     gives_numbers = bool(groups) and all(_gives_number(call) for call in groups)
     looks = _looks(sources)
-    for pattern, is_sure in ((_SPAWN, not looks), (_PROCESS, not looks and gives_numbers)):
+    has_set = {name for tree in trees for name in _set(tree)}
+    starts = False
+    for pattern, is_sure in ((_SPAWN, gives_numbers or "RANK" in has_set), (_PROCESS, gives_numbers)):
         used = (each for path, (_, source) in sources.items() for each in _places(path, source, pattern))
         name, place = next(used, ("", ""))
-        if name and is_sure:
+        if name and is_sure and not looks:
             return Told(name, place)
+        starts = starts or bool(name)
     option, is_first = _local_option(sources, groups, looks=looks)
-    has_set = {name for tree in trees for name in _set(tree)}
     asked = {name for tree in trees for name in _asked(tree)}
     knows = any(map(_knows_that_it_is_alone, trees))
     needs = (
@@ -73,7 +78,7 @@ def told_of(sources: Sources) -> Told:
         is_first=is_first,
         needs_words=needs and not knows,
         asks_slurm=needs and knows and bool(asked & _OF_SLURM),
-        asks_port="MASTER_PORT" in asked,
+        asks_port=starts or "MASTER_PORT" in asked,
         meets_at=next((f"{name} ({path}:{line})" for path, name, line in _met(sources)), ""),
     )
 
@@ -82,23 +87,41 @@ def _met(sources: Sources) -> Iterator[tuple[str, str, int]]:
     """The files, names and lines by which processes meet on their own node, whatever the job tells them."""
     asked = {name for tree, _ in sources.values() for name in _asked(tree)}
     for path, (tree, source) in sources.items():
-        branches = (node for node in nodes_of(tree) if isinstance(node, ast.If))
-        perhaps = {inner for node in branches if "__name__" not in ast.unparse(node.test) for inner in nodes_of(node)}
+        perhaps = _perhaps(tree)
         found = [value for name, call in source.calls() if _GROUP.fullmatch(name) for value in _methods(call)]
-        if "MASTER_ADDR" not in asked:
-            assigns = [node for node in nodes_of(tree) if isinstance(node, ast.Assign) and node not in perhaps]
-            found += [node.value for node in assigns if any(_is_address(target) for target in node.targets)]
+        addresses = _addresses(tree)
+        if "MASTER_ADDR" not in asked and all(map(_is_loopback, addresses)):
+            found += addresses
         for value in found:
-            if value not in perhaps and _LOOPBACK.fullmatch(str(literal(value))):
+            if value not in perhaps and _is_loopback(value):
                 yield path, str(literal(value)), value.lineno
+
+
+def _perhaps(tree: ast.Module) -> set[ast.AST]:
+    """What is done in a case only: below a condition, or in a function that is left under one."""
+    conditions = (node for node in nodes_of(tree) if isinstance(node, ast.If))
+    branches = [node for node in conditions if "__name__" not in ast.unparse(node.test)]
+    leaving = {node for node in branches if any(isinstance(inner, ast.Return) for inner in nodes_of(node))}
+    left = [node for node in nodes_of(tree) if isinstance(node, ast.FunctionDef) and leaving & set(node.body)]
+    return {inner for node in (*branches, *left) for inner in nodes_of(node)}
 
 
 def _methods(call: ast.Call) -> list[ast.expr]:
     return [*call.args[1:2], *(keyword.value for keyword in call.keywords if keyword.arg == "init_method")]
 
 
+def _addresses(tree: ast.Module) -> list[ast.expr]:
+    """What a file sets MASTER_ADDR to, wherever it does."""
+    assigns = [node for node in nodes_of(tree) if isinstance(node, ast.Assign)]
+    return [node.value for node in assigns if any(_is_address(target) for target in node.targets)]
+
+
 def _is_address(target: ast.expr) -> bool:
     return isinstance(target, ast.Subscript) and literal(target.slice) == "MASTER_ADDR"
+
+
+def _is_loopback(value: ast.expr) -> bool:
+    return _LOOPBACK.fullmatch(str(literal(value))) is not None
 
 
 def sets_tf_config(sources: Sources) -> str:
