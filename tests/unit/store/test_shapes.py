@@ -52,7 +52,11 @@ def test_what_is_noted_of_a_job_is_what_the_target_says():
 @pytest.mark.parametrize(
     ("value", "found", "lost"),
     [
-        ({"data": "x", "job": {"state": "X", "error_tail": [3]}}, {"data": "x", "job": {"state": "X"}}, ["job.error_tail"]),
+        (
+            {"data": "x", "job": {"state": "X", "error_tail": [3]}},
+            {"data": "x", "job": {"state": "X"}},
+            ["job.error_tail"],
+        ),
         ({"data": "x", "left": {"count": "1", "size": 1, "names": []}}, {"data": "x"}, ["left"]),
         ({"data": "x", "stages": {"job": {"seconds": "x"}}, "forecasts": [{}]}, {"data": "x"}, ["stages", "forecasts"]),
         ({"missing_outputs": [1, "a"]}, {"missing_outputs": ["a"]}, ["missing_outputs"]),
