@@ -74,7 +74,7 @@ def note_shapes(root: Item, mistakes: Mistakes) -> None:
     """Notes what of its nodes is no mapping and has to be one, as they are written, before a target file is laid over
     them: nothing of it would be seen. So with policies, outputs and groups, over which tosca-parser stumbles."""
     policies = root.get("topology_template", "policies")
-    if policies is not None and policies.value is not None:
+    if policies is not None and policies.value not in (None, {}):
         bodies = [each for policy in policies.elements for each in (policy.entries.values() or [policy])]
         wrong = policies if not policies.is_list else next((each for each in bodies if not each.is_map), None)
         if wrong:
@@ -218,6 +218,10 @@ class _Reader:
             if self._definitions.is_complete:
                 message = f"there is no node type {parent.text}, of which {kind.value} is derived"
                 self._mistakes.add(parent.location, "unknown-type", message, nearest(parent.text, known))
+            return None
+        if parent := self._definitions.parent_in_turn(kind.value):
+            message = f"{kind.value} is derived from itself in the end"
+            self._mistakes.add(parent.location, "unknown-type", message, "derived_from: another one")
             return None
         node = Node(name, kind.value, item)
         node.properties = self._read_members(item, node, "properties", evaluator)
