@@ -185,7 +185,7 @@ class DeploymentStore:
             listed = fitted(read_json(self.manifest), _Manifest, lost)["files"]
         except ValueError:
             if self.manifest.exists():
-                lost.append("files")
+                lost[:] = ["files"]
             return ()
         return tuple(ResultFile(file["path"], file["size"], file["sha256"]) for file in listed)
 

@@ -64,15 +64,16 @@ def fitted(value: Any, shape: type[T], lost: list[str], place: str = "") -> T:
         return cast(T, fitted(value, next(each for each in inner if each is not type(None)), lost, place))
     if origin is list and isinstance(value, list):
         found = [each for each in value if fits(inner[0])(each)]
-        lost.append(place)
+        lost += [place] if found else []  # of nothing that fits whoever asks says the place
     elif isinstance(value, dict) and (origin is dict or is_typeddict(kind)):
         kinds = {} if origin else get_type_hints(kind, localns=_UNSEEN)
         for key, each in value.items():
-            where = f"{place}.{key}" if place else key
+            where, within = f"{place}.{key}" if place else key, list[str]()
             try:
-                found[key] = fitted(each, inner[1] if origin else kinds.get(key, Any), lost, where)
+                found[key] = fitted(each, inner[1] if origin else kinds.get(key, Any), within, where)
             except ValueError:
-                lost.append(where)
+                within = [where]
+            lost += within
     if not found or (is_typeddict(kind) and not kind.__required_keys__ <= found.keys()):
         raise ValueError(place)
     return cast(T, found)

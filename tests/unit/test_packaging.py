@@ -46,6 +46,14 @@ def test_all_that_is_needed_elsewhere_and_nothing_else(blueprint):
     assert left == []
 
 
+def test_what_is_imported_under_a_name_comes_along(blueprint):
+    blueprint.replace("  - types/modak.yaml\n", "  - modak: types/modak.yaml\n  - mine: { file: own/mine.yaml }\n")
+    (blueprint.path / "own").mkdir()
+    (blueprint.path / "own/mine.yaml").write_text("tosca_definitions_version: tosca_simple_yaml_1_3\n")
+    content, _, _ = package(blueprint.service, Inputs(), "modak")
+    assert {"types/modak.yaml", "types/capabilities.yaml", "own/mine.yaml"} <= names(content)
+
+
 @pytest.mark.parametrize("links", [("types", "playbooks"), ("types",)])
 def test_operas_playbooks_and_roles_come_along_without_links(blueprint, links):
     for name in {"types", "playbooks"} - {*links}:

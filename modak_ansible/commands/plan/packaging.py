@@ -11,17 +11,18 @@ from typing import Any
 
 import yaml
 
-from modak_ansible.errors import ModakError, UsageError
+from modak_ansible.errors import Location, ModakError, UsageError
 from modak_ansible.model.dataset import DataSource
 from modak_ansible.model.plan import Plan
 from modak_ansible.model.quantities import format_size
 from modak_ansible.planning.service import plan_trainings, read
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.forms.yaml_files import read_yaml
+from modak_ansible.reading.blueprint.forms.yaml_tree import item_from
 from modak_ansible.reading.blueprint.inputs import Inputs
 from modak_ansible.reading.blueprint.reader import Blueprint
 from modak_ansible.reading.blueprint.script.folder import WORKLOAD_FILE
-from modak_ansible.reading.blueprint.types.definitions import built_in
+from modak_ansible.reading.blueprint.types.definitions import built_in, file_of
 from modak_ansible.reading.requests.recognise import is_request
 from modak_ansible.sources.local import local_files
 from modak_ansible.store.configuration import own_entries
@@ -130,7 +131,7 @@ def _referenced(folder: Path, name: str, seen: set[str]) -> Iterator[str]:
 
 def _named_by(folder: Path, name: str, data: dict[str, Any], seen: set[str]) -> Iterator[str]:
     for imported in data.get("imports") or []:
-        text = str(imported["file"] if isinstance(imported, dict) else imported)
+        text = str(file_of(item_from(imported, Location(name))).value)
         yield from _referenced(folder, _join(Path(name).parent, text), seen)
     for text in dict.fromkeys(_files_named_in(data)):
         target = _join(Path(name).parent, text)

@@ -150,11 +150,15 @@ def travels(path: Path, *, is_of_blueprint: bool) -> bool:
     Args:
         is_of_blueprint: whether it lies in the blueprint's own folder, and not in one below.
     """
-    if path.is_dir():
-        below = ((Path(here), name) for here, _, names in os.walk(path) for name in names)
-        return any(travels(here / name, is_of_blueprint=False) for here, name in below)
-    left_out = (".*", *_LEFT_OUT_FILES, *(_BLUEPRINT_FILES if is_of_blueprint else ()))
-    return not any(fnmatch(path.name, pattern) for pattern in left_out)
+    if not path.is_dir():
+        left_out = (".*", *_LEFT_OUT_FILES, *(_BLUEPRINT_FILES if is_of_blueprint else ()))
+        return not any(fnmatch(path.name, pattern) for pattern in left_out)
+    for here, folders, names in os.walk(path):
+        folders[:] = [each for each in folders if not each.startswith(".") and each not in _LEFT_OUT_FOLDERS]
+        links = (each for each in folders if Path(here, each).is_symlink())  # to folders, which are not looked into
+        if any(links) or any(travels(Path(here, name), is_of_blueprint=False) for name in names):
+            return True
+    return False
 
 
 def is_of_pattern(relative: str, pattern: str) -> bool:

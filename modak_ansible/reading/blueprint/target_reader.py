@@ -123,7 +123,7 @@ class _TargetReader:
 
     def _address(self) -> str | None:
         item = self._node.attributes.get("public_address")
-        if item is None and self._node.item.get("attributes", "public_address"):
+        if "public_address" in self._node.refused:
             return None  # its value was refused where it was read
         if item is None or not item.value:
             place = item.location if item else self._node.item.location

@@ -12,7 +12,7 @@ import pytest
 from modak_ansible.commands.plan.packaging import package
 from modak_ansible.errors import InvalidBlueprint
 from modak_ansible.planning.service import plan_blueprint
-from modak_ansible.reading.blueprint.files import code_files
+from modak_ansible.reading.blueprint.files import code_files, travels
 from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.sources.local import brought
 from modak_ansible.sources.reader import Said, read_dataset
@@ -202,3 +202,13 @@ def test_data_beside_the_script_is_planned_as_the_page_on_data_says_it(tmp_path,
         plan = plan_blueprint(path, Inputs()).plan
     assert [file.path for file in plan.application.files] == ["train.py"]
     assert plan.datasets[0].mounted_file == "corpus.txt"
+
+
+def test_a_folder_travels_by_what_it_holds_or_links_to_and_by_nothing_that_is_left_out(tmp_path):
+    for name in ("links", "hidden/.cache", "compiled/__pycache__", "deep/below", "shared"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "links/images").symlink_to(tmp_path / "shared")
+    for name in ("hidden/.cache/index", "compiled/__pycache__/a.pyc", "deep/below/a.bin"):
+        (tmp_path / name).touch()
+    found = {each.name: travels(each, is_of_blueprint=False) for each in tmp_path.iterdir()}
+    assert found == {"links": True, "hidden": False, "compiled": False, "deep": True, "shared": False}

@@ -119,6 +119,25 @@ def test_a_type_that_is_derived_of_none_is_told_and_nothing_that_follows_of_it(b
     assert "(did you mean modak.nodes.Training?)" in line
 
 
+def test_types_that_are_derived_of_each_other_are_told(blueprint):
+    """tosca-parser hangs over them."""
+    types = "node_types:\n  my.A: { derived_from: my.B }\n  my.B: { derived_from: my.A }\ntopology_template:\n"
+    blueprint.replace("topology_template:\n", types)
+    blueprint.replace("  node_templates:\n", "  node_templates:\n    mine: { type: my.A }\n")
+    (line,) = checked(blueprint)
+    assert "unknown-type: my.A is derived from itself in the end" in line
+
+
+def test_policies_may_be_none(blueprint):
+    assert checked(blueprint.replace("  outputs:\n", "  policies: {}\n  outputs:\n")) == []
+
+
+@pytest.mark.parametrize(("quoted", "cure"), [("4", " (write 4 without quotes)"), ("010", "")])
+def test_a_number_in_quotes_is_told_without_them_where_it_stays_the_same(blueprint, quoted, cure):
+    (line,) = checked(blueprint.replace("cores_per_process: 4", f'cores_per_process: "{quoted}"'))
+    assert line.endswith(f"cores_per_process must be a whole number{cure}")
+
+
 @pytest.mark.parametrize(("importing", "path"), [("../b/b.yaml", "own/b/b.yaml"), ("b.yaml", "own/a/b.yaml")])
 def test_files_of_types_import_each_other_beside_ours(blueprint, importing, path):
     head = "tosca_definitions_version: tosca_simple_yaml_1_3\n"

@@ -232,6 +232,12 @@ def test_one_mistake_is_reported_once(blueprint, old, new):
     assert len(found) == 1, "\n".join(found)
 
 
+def test_an_address_that_an_input_leaves_out_is_missing(blueprint):
+    blueprint.replace("public_address: frontend.example", "public_address: { get_input: where }")
+    (found,) = check(blueprint.replace("  inputs:\n", "  inputs:\n    where: { type: string, required: false }\n"))
+    assert "missing-address: cluster has no public_address" in found
+
+
 def test_imports_in_a_circle(blueprint):
     head = "tosca_definitions_version: tosca_simple_yaml_1_3\nimports: [ %s ]\n"
     (blueprint.path / "a.yaml").write_text(head % "b.yaml")

@@ -155,3 +155,21 @@ def test_what_is_refused_is_not_missing_as_well(clouded, old, new, told):
         plan_blueprint(clouded.service, Inputs())
     (mistake,) = refused.value.mistakes
     assert told in mistake.message
+
+
+@pytest.mark.parametrize(
+    ("old", "kind", "told"),
+    [
+        ("flavor: c7i.2xlarge", "string", "nothing says how large the machine of cluster is to be"),
+        ("username: admin", "string", "nothing says as whom cluster is entered"),
+        ("ssh_from: [ 198.51.100.0/24 ]", "list", "nothing says who may enter cluster"),
+        ("provider: aws", "string", "cluster needs the property provider"),
+    ],
+)
+def test_what_an_input_leaves_out_is_missing(clouded, old, kind, told):
+    clouded.replace(old, f"{old.partition(':')[0]}: {{ get_input: some }}")
+    clouded.replace("  inputs:\n", f"  inputs:\n    some: {{ type: {kind}, required: false }}\n")
+    with pytest.raises(InvalidBlueprint) as refused:
+        plan_blueprint(clouded.service, Inputs())
+    (mistake,) = refused.value.mistakes
+    assert told in mistake.message

@@ -98,10 +98,10 @@ def test_what_is_left_out_is_said_with_its_file_and_what_writes_it_anew(kept):
     assert (row["job_id"], row["nodes"], row["loss"]) == ("7", "", 0.1)
     path = stores()[0].folder / "state.json"
     assert f"{path} is damaged: no job.nodes, left is read from it (modak deploy writes it anew)" in row["remarks"]
-    write("results/manifest.json", "{")
-    assert any(
-        "no files is read from it (modak results writes it anew)" in remark for remark in compare(stores()).remarks
-    )
+    for manifest in ("{", '{"files": [1]}'):
+        write("results/manifest.json", manifest)
+        said = "manifest.json is damaged: no files is read from it (modak results writes it anew)"
+        assert any(said in remark for remark in compare(stores()).remarks)
 
 
 def test_of_the_stage_log_what_has_no_moment_is_left_out(kept):

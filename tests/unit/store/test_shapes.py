@@ -23,7 +23,8 @@ from modak_ansible.model.plan import (
 )
 from modak_ansible.model.target import Processor, Target
 from modak_ansible.model.tuning import PlannedTuning, TuningCandidate
-from modak_ansible.store.record import JobNote
+from modak_ansible.store.record import JobNote, RecordData
+from modak_ansible.store.shapes import fitted
 from modak_ansible.target.core import plan as shapes
 from modak_ansible.target.jobs.situation import Situation
 
@@ -46,3 +47,22 @@ def test_every_shape_of_a_plan_has_its_model():
 
 def test_what_is_noted_of_a_job_is_what_the_target_says():
     assert set(JobNote.__annotations__) == {field.name for field in dataclasses.fields(Situation)}
+
+
+@pytest.mark.parametrize(
+    ("value", "found", "lost"),
+    [
+        (
+            {"data": "x", "job": {"state": "X", "error_tail": [3]}},
+            {"data": "x", "job": {"state": "X"}},
+            ["job.error_tail"],
+        ),
+        ({"data": "x", "left": {"count": "1", "size": 1, "names": []}}, {"data": "x"}, ["left"]),
+        ({"data": "x", "stages": {"job": {"seconds": "x"}}, "forecasts": [{}]}, {"data": "x"}, ["stages", "forecasts"]),
+        ({"missing_outputs": [1, "a"]}, {"missing_outputs": ["a"]}, ["missing_outputs"]),
+    ],
+)
+def test_what_does_not_fit_is_named_once(value, found, lost):
+    named = []
+    assert fitted(value, RecordData, named) == found
+    assert named == lost

@@ -94,9 +94,16 @@ class Definitions:
         parent = lineage[-1].get("derived_from") if lineage else None
         return parent if parent and str(parent.value) not in self.types["node_types"] else None
 
+    def parent_in_turn(self, node_type: str) -> Item | None:
+        """The name where what a node type is derived from leads back to one of these, at which tosca-parser hangs."""
+        lineage = self.lineage("node_types", node_type)
+        parent = lineage[-1].get("derived_from") if lineage else None
+        return parent if parent and str(parent.value) in self.types["node_types"] else None
+
     def is_whole(self, node_type: str) -> bool:
         """Whether all is known that a node type inherits."""
-        return node_type in self.types["node_types"] and self.unknown_parent(node_type) is None
+        is_known = node_type in self.types["node_types"] and self.unknown_parent(node_type) is None
+        return is_known and self.parent_in_turn(node_type) is None
 
     def is_known_type(self, name: str) -> bool:
         """Whether a property may be of this type."""

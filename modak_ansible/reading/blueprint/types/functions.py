@@ -32,15 +32,21 @@ class Evaluator:
         inputs: the value of every input that has one.
         templates: the node templates by name.
         declared: the names of the inputs; None where they cannot be told.
+        optional: those of them that need no value, and have none.
         mistakes: collects what cannot be resolved.
         definitions: the types, which have defaults.
+
+    Attributes:
+        left_out: how often one of the optional inputs was asked for its value.
     """
 
     inputs: dict[str, Item]
     templates: dict[str, Item]
     declared: set[str] | None
+    optional: set[str]
     mistakes: Mistakes
     definitions: Definitions
+    left_out: int = field(default=0, init=False)
     _values: int = field(default=0, init=False)
     _characters: int = field(default=0, init=False)
 
@@ -87,7 +93,8 @@ class Evaluator:
                 argument.location, "unknown-input", f"there is no input {wanted}", nearest(wanted, self.declared or ())
             )
             return None
-        given = self.inputs.get(path[0])  # one without a value is reported where it is declared
+        given = self.inputs.get(path[0])  # one that lacks a value is reported where it is declared
+        self.left_out += path[0] in self.optional
         value = self._below(given, path[1:], None, depth)
         if given and value is None:
             hint = nearest(path[1], given.entries) if given.is_map else ""

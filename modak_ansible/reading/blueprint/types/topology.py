@@ -74,7 +74,7 @@ def note_shapes(root: Item, mistakes: Mistakes) -> None:
     """Notes what of its nodes is no mapping and has to be one, as they are written, before a target file is laid over
     them: nothing of it would be seen. So with policies, outputs and groups, over which tosca-parser stumbles."""
     policies = root.get("topology_template", "policies")
-    if policies is not None and policies.value is not None:
+    if policies is not None and policies.value not in (None, {}):
         bodies = [each for policy in policies.elements for each in (policy.entries.values() or [policy])]
         wrong = policies if not policies.is_list else next((each for each in bodies if not each.is_map), None)
         if wrong:
@@ -114,6 +114,7 @@ class _Reader:
         self._topology_item = root.get("topology_template") or Item(root.location, {})
         self._nodes_item = self._topology_item.get("node_templates") or Item(root.location, {})
         self._templates = self._nodes_item.entries
+        self._optional: set[str] = set()  # inputs that need no value, and have none
 
     def read(self, given_inputs: Item | None) -> Topology:
         self._check_keys(self._root, _SECTIONS, "a service template")
@@ -130,7 +131,7 @@ class _Reader:
         inputs = self._read_inputs(given_inputs)
         declared = self._topology_item.get("inputs")
         names = set(entries_of(declared)) if _is_mapping(declared) else None
-        evaluator = Evaluator(inputs, self._templates, names, self._mistakes, self._definitions)
+        evaluator = Evaluator(inputs, self._templates, names, self._optional, self._mistakes, self._definitions)
         nodes = {}
         for name, item in self._templates.items():
             if problem := rules.node_name_problem(name):
@@ -185,6 +186,8 @@ class _Reader:
                     self._mistakes.add(
                         schema.location, "missing-input", f"the input {name} has no value", describe(schema)
                     )
+                else:
+                    self._optional.add(name)
             elif self._values.check(value, schema, name):
                 values[name] = value
         return values
@@ -216,6 +219,10 @@ class _Reader:
                 message = f"there is no node type {parent.text}, of which {kind.value} is derived"
                 self._mistakes.add(parent.location, "unknown-type", message, nearest(parent.text, known))
             return None
+        if parent := self._definitions.parent_in_turn(kind.value):
+            message = f"{kind.value} is derived from itself in the end"
+            self._mistakes.add(parent.location, "unknown-type", message, "derived_from: another one")
+            return None
         node = Node(name, kind.value, item)
         node.properties = self._read_members(item, node, "properties", evaluator)
         node.attributes = self._read_members(item, node, "attributes", evaluator)
@@ -235,6 +242,7 @@ class _Reader:
         What has a default is always there: in place of a value that is wrong, which was noted, too.
         """
         values: dict[str, Item] = {}
+        prefix = f"{owner}.".removeprefix(f"{node.name}.")
         if given is not None and not given.is_map:
             self._mistakes.add(given.location, "wrong-type", f"the values of {owner} must be a mapping")
             given = None
@@ -243,18 +251,18 @@ class _Reader:
                 place = given.key_location(key) if given else value.location
                 self._mistakes.add(place, "unknown-property", f"{owner} has no property {key}", nearest(key, members))
                 continue
-            resolved = evaluator.resolve(value, node.name)
+            before, resolved = evaluator.left_out, evaluator.resolve(value, node.name)
             if resolved is not None and self._values.check(resolved, members[key], key):
                 values[key] = self._with_defaults(resolved, members[key])
-            else:
-                node.refused.add(f"{owner}.{key}".removeprefix(f"{node.name}."))
+            elif resolved is not None or evaluator.left_out == before:
+                node.refused.add(f"{prefix}{key}")
         for key, schema in members.items():
             default = schema.get("default")
             if key in values:
                 continue
             if default is not None and function_name(default) is None:
                 values[key] = self._with_defaults(default, schema)
-            elif required and is_required(schema) and not (given and key in given.entries):
+            elif required and is_required(schema) and f"{prefix}{key}" not in node.refused:
                 place = given.location if given else node.item.location
                 self._mistakes.add(place, "missing-property", f"{owner} needs the property {key}", describe(schema))
         return values

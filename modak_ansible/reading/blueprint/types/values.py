@@ -14,6 +14,7 @@ from modak_ansible.reading.blueprint.forms.yaml_tree import Item
 from modak_ansible.reading.blueprint.types.definitions import Definitions
 
 _TIME = re.compile(r"\d+(\.\d+)?\s*(d|h|m|s|ms|us|ns)")
+_WHOLE = r"[-+]?(0|[1-9]\d*)"  # without what makes another number of it for YAML, as 010 is 8
 _UNBOUNDED = "UNBOUNDED"
 _BOUND = re.compile(rf"{_UNBOUNDED}$|[-+]?\d")  # a number, or a scalar with a unit, which is compared with none
 
@@ -99,11 +100,11 @@ class ValueChecker:
                 problem, hint = _not_a_string(item)
         elif kind == "integer":
             problem = "" if isinstance(value, int) and not isinstance(value, bool) else "must be a whole number"
-            hint = _without_quotes(item, r"[-+]?\d+")
+            hint = _without_quotes(item, _WHOLE)
         elif kind in ("float", "number"):
             good = isinstance(value, int | float) and not isinstance(value, bool)
             problem = "" if good else "must be a number"
-            hint = _without_quotes(item, r"[-+]?\d+(\.\d+)?")
+            hint = _without_quotes(item, rf"{_WHOLE}(\.\d+)?")
         elif kind == "boolean":
             problem = "" if isinstance(value, bool) else "must be true or false"
             hint = _without_quotes(item, "true|false")
