@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from pydantic import ValidationError
-
 from modak_ansible.errors import ModakError
 from modak_ansible.measuring.executor import NodeFacts, Outcome
 from modak_ansible.measuring.suites.variants import Variant
@@ -70,7 +68,7 @@ def record_of(
     try:
         record = record.model_copy(update=measured(metrics))
         record = record.model_copy(update={"quantised_s": quantised_s(record)})
-    except (ValidationError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         reason = f"its metrics.json is not what it must be: {error}"
         return record.model_copy(update={"outcome": "failed", "reason": reason})
     reason = disturbance(record)

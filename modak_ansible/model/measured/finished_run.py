@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from math import log2
+from math import isfinite, log2
 from typing import Any
 
 from modak_ansible.model.measured.record import Allocation, Load, Measure, Record, RecordedImage, TrainingResult
@@ -103,12 +103,15 @@ def measured(metrics: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a record that a metrics.json of our form fills.
 
     Raises:
-        ValidationError, KeyError, TypeError: it is not what it must be.
+        ValueError, KeyError, TypeError: it is not what it must be.
     """
     if metrics.get("schema") == MEASURES:
         return {"measures": tuple(Measure(**measure) for measure in metrics["measures"])}
     fields = {name: metrics[name] for name in TrainingResult.model_fields if name in metrics}
-    return {"training": TrainingResult(**{**fields, "dataset": _dataset(metrics["dataset"])})}
+    training = TrainingResult(**{**fields, "dataset": _dataset(metrics["dataset"])})
+    if min(training.training_images, training.batch_size) < 1 or not all(isfinite(e.seconds) for e in training.epochs):
+        raise ValueError("nothing can be computed of so many images, or of epochs of such a length")
+    return {"training": training}
 
 
 def _dataset(dataset: Any) -> str:
