@@ -99,8 +99,8 @@ unit: $(READY)
 component: $(READY)
 	.venv/bin/pytest -q -n auto --durations=10 -m component tests/unit
 
-# Tests of a cluster wait more than they compute: three workers share the files of tests, each with a testbed of its own.
-WORKERS = -n 3 --dist loadfile --no-loadscope-reorder
+# Tests of a cluster wait more than they compute: two workers share the files of tests, each with a testbed of its own.
+WORKERS = -n 2 --dist loadfile --no-loadscope-reorder
 
 integration: $(READY) $(OPERA_READY)
 	.venv/bin/pytest -v $(WORKERS) --durations=10 -m "not thorough" tests/integration
