@@ -249,6 +249,10 @@ class Optimisation(ABC):
             CannotPlan: what the request wants cannot be had.
         """
 
+    def can_be(self, draft: Draft, value: str) -> bool:
+        """Whether a draft can have an option."""
+        return any(each.value == value and not each.why_not for each in self.options(draft))
+
     @abstractmethod
     def apply(self, draft: Draft, value: str) -> None:
         """Notes an option of this draft's in it."""

@@ -79,7 +79,7 @@ def fills_accelerator(draft: Draft, optimisation: CodeOptimisation, value: str) 
     work, ranks = draft.question().work, ranks_of(request, draft.layout)
     gflop = (work.gflop_per_sample or 0.0) * (work.batch_size or 0) / (draft.layout.processes if ranks else 1)
     is_large = framework_of(draft) == "pytorch" and gflop >= _LARGE_STEP
-    return is_large and any(each.value == value and not each.why_not for each in optimisation.options(draft))
+    return is_large and optimisation.can_be(draft, value)
 
 
 class CodeOptimisation(Optimisation):

@@ -37,7 +37,9 @@ class Coverage:
         self._frameworks = {name.removeprefix("framework ") for name in self._counts if name.startswith("framework ")}
 
     def run(self, run: Run, question: Question) -> Seen:
-        """Of one run."""
+        """Of one run; where steps of it were timed on the target, only what is other than in these counts."""
+        if run.reference:
+            return self._beside(run, question, run.reference)
         facts = run.facts
         if facts.framework not in self._frameworks:
             return Seen((f"no record of {facts.framework}",), (), 0)
@@ -55,8 +57,7 @@ class Coverage:
             (unknown if why else notes).append(why or LAW)
         return Seen(tuple(unknown), (*notes, *self._notes(run)), min(counts))
 
-    def timed(self, run: Run, question: Question, reference: Reference) -> Seen:
-        """Of one run of a training whose steps were timed on the target: only what is other than there counts."""
+    def _beside(self, run: Run, question: Question, reference: Reference) -> Seen:
         timed, old, there = reference
         is_same = (run.facts, run.batch, question.settings) == (there.facts, there.batch, old.settings)
         if is_same and processes_of(question) == 1:

@@ -77,8 +77,7 @@ class PerformanceModel:
             total += part.seconds
             variance += ((found.high - found.low) / 2 / SIGMAS if part.interval else sqrt(own) * part.seconds) ** 2
         seconds = _interval(total, sqrt(variance) / total) if total else Interval(middle=0.0, low=0.0, high=0.0)
-        there = run.reference
-        seen = self.known.timed(run, question, there) if there else self.known.run(run, question)
+        seen = self.known.run(run, question)
         apart = self.apart(run.facts)
         training = next((part.seconds for part in parts if part.name == "training"), None)
         permitted = what_link_permits(run, question, training / run.steps if training and run.steps else None)

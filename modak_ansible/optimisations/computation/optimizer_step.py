@@ -37,7 +37,6 @@ class OptimizerStep(OnProcessors):
         draft.settings.pop(self.name, None)  # what it gains goes with the optimiser, of which records say nothing
 
     def default(self, draft: Draft) -> Default | None:
-        fused = next((each for each in self.options(draft) if each.value == "fused"), None)
-        if fused is None or fused.why_not or draft.request.optimisation.numerics == "same":
+        if draft.request.optimisation.numerics == "same" or not self.can_be(draft, "fused"):
             return None
         return Default("fused", f"{self.reasons['fused']}, and none was slower")

@@ -36,8 +36,7 @@ class PipelineTuning(CodeOptimisation):
         return ""
 
     def default(self, draft: Draft) -> Default | None:
-        off = next((each for each in self.options(draft) if each.value == "off"), None)
         is_of_keras_3 = is_at_least(draft, "2.16" if framework_of(draft) == "tensorflow" else "3")
-        if off is None or off.why_not or not is_of_keras_3 or draft.request.resources.accelerators:
+        if not is_of_keras_3 or draft.request.resources.accelerators or not self.can_be(draft, "off"):
             return None
         return Default("off", f"{self.reasons['off']}, and none was slower")

@@ -301,8 +301,7 @@ def _predicted(
     step = model.step_seconds(run) or float("nan")
     deviation = sqrt(model.step_variance(run))
     factor = exp(SIGMAS * deviation)
-    there = run.reference
-    seen = model.known.timed(run, question, there) if there else model.known.run(run, question)
+    seen = model.known.run(run, question)
     return Predicted(
         left_out=kind,
         workload=first.facts.workload,
