@@ -78,8 +78,7 @@ def is_target_file(tree: Item) -> bool:
     """Whether a file says where a target is or what starts jobs there: of one, or of several under their names."""
     if "tosca_definitions_version" in tree.entries:
         return False
-    inner = [name for entry in tree.entries.values() if entry.is_map for name in entry.entries]
-    return any(name in (_FRONTEND, SCHEDULER) for name in (*tree.entries, *inner))
+    return describes_machine(tree) or bool(_described_in(tree))
 
 
 def describes_machine(words: Item) -> bool:

@@ -88,22 +88,15 @@ class Definitions:
         kind = definition.get("type") if definition and definition.is_map else definition
         return self.members("capability_types", str(kind.value) if kind else "", "properties")
 
-    def unknown_parent(self, node_type: str) -> Item | None:
-        """The name of what a node type is derived from in the end, where nothing has that name."""
+    def broken_parent(self, node_type: str) -> Item | None:
+        """The name at which the lineage of a node type breaks off: nothing has it, or one of these, where tosca-parser
+        hangs."""
         lineage = self.lineage("node_types", node_type)
-        parent = lineage[-1].get("derived_from") if lineage else None
-        return parent if parent and str(parent.value) not in self.types["node_types"] else None
-
-    def parent_in_turn(self, node_type: str) -> Item | None:
-        """The name where what a node type is derived from leads back to one of these, at which tosca-parser hangs."""
-        lineage = self.lineage("node_types", node_type)
-        parent = lineage[-1].get("derived_from") if lineage else None
-        return parent if parent and str(parent.value) in self.types["node_types"] else None
+        return lineage[-1].get("derived_from") if lineage else None
 
     def is_whole(self, node_type: str) -> bool:
         """Whether all is known that a node type inherits."""
-        is_known = node_type in self.types["node_types"] and self.unknown_parent(node_type) is None
-        return is_known and self.parent_in_turn(node_type) is None
+        return node_type in self.types["node_types"] and self.broken_parent(node_type) is None
 
     def is_known_type(self, name: str) -> bool:
         """Whether a property may be of this type."""

@@ -82,7 +82,7 @@ def note_shapes(root: Item, mistakes: Mistakes) -> None:
             mistakes.add(wrong.location, "wrong-type", "policies must be a list of mappings", hint)
     for section, hint in (("outputs", "{ value: ... }"), ("groups", "{ type: tosca.groups.Root, members: [ ... ] }")):
         given = root.get("topology_template", section)
-        if given is not None and given.value is not None and not given.is_map:
+        if given and not _is_mapping(given):
             mistakes.add(given.location, "wrong-type", f"{section} must be a mapping", f"{section}: {{ NAME: {hint} }}")
         for name, each in entries_of(given).items():
             if not each.is_map:
@@ -91,7 +91,7 @@ def note_shapes(root: Item, mistakes: Mistakes) -> None:
     for name, node in entries_of(root.get("topology_template", "node_templates")).items():
         for section in ("properties", "attributes", "capabilities"):
             given = node.get(section)
-            if given is not None and given.value is not None and not given.is_map:
+            if given and not _is_mapping(given):
                 hint = "site: { properties: ... }" if section == "capabilities" else "NAME: VALUE"
                 message = f"the {section} of {name} must be a mapping"
                 mistakes.add(given.location, "wrong-type", message, f"{section}: {{ {hint} }}")
@@ -120,7 +120,7 @@ class _Reader:
         self._check_keys(self._root, _SECTIONS, "a service template")
         self._check_keys(self._topology_item, _TOPOLOGY_SECTIONS, "topology_template")
         given = self._topology_item.get("node_templates")
-        if given is not None and given.value is not None and not given.is_map:
+        if given and not _is_mapping(given):
             hint = "NAME: { type: ... }"
             self._mistakes.add(given.location, "wrong-type", "node_templates must be a mapping", hint)
         elif not self._templates and self._topology_item.is_map and "node_templates" not in self._root.entries:
@@ -214,14 +214,13 @@ class _Reader:
                 hint = "imports: [ types/modak.yaml ]" if is_ours else nearest(kind.value, others or known)
                 self._mistakes.add(kind.location, "unknown-type", f"there is no node type {kind.value}", hint)
             return None
-        if parent := self._definitions.unknown_parent(kind.value):
-            if self._definitions.is_complete:
+        if parent := self._definitions.broken_parent(kind.value):
+            if str(parent.value) in known:
+                message = f"{kind.value} is derived from itself in the end"
+                self._mistakes.add(parent.location, "unknown-type", message, "derived_from: another one")
+            elif self._definitions.is_complete:
                 message = f"there is no node type {parent.text}, of which {kind.value} is derived"
                 self._mistakes.add(parent.location, "unknown-type", message, nearest(parent.text, known))
-            return None
-        if parent := self._definitions.parent_in_turn(kind.value):
-            message = f"{kind.value} is derived from itself in the end"
-            self._mistakes.add(parent.location, "unknown-type", message, "derived_from: another one")
             return None
         node = Node(name, kind.value, item)
         node.properties = self._read_members(item, node, "properties", evaluator)
