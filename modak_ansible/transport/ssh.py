@@ -169,9 +169,11 @@ class Connection:
             raise TargetUnreachable(f"the machine {self.address} is not there", hint=hint)
         if self.address == TESTBED and not self.testbed_is_known:
             if several := running():
-                hint = (
-                    f"say which: modak testbed use {owner_of(several[0])}, or another that modak testbed status shows"
-                )
+                use = f"modak testbed use {owner_of(several[0])}"
+                if len(several) == 1:  # which would be taken, had the project none of its own
+                    message = "this project's testbed is down, and another one runs"
+                    raise TargetUnreachable(message, hint=f"start it with modak testbed up, or take the other: {use}")
+                hint = f"say which: {use}, or another that modak testbed status shows"
                 raise TargetUnreachable("several testbeds run, and none is this project's", hint=hint)
             raise self._unreachable("", "Could not resolve hostname testbed")
         words = [*self.ssh_command(), self.address, command]

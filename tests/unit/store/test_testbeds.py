@@ -90,6 +90,10 @@ def test_a_projects_own_goes_before_it_even_while_it_is_down(start, elsewhere, c
     shown = capsys.readouterr().out
     assert shown.startswith("the testbed is down")
     assert "a is up, too" in shown
+    with pytest.raises(TargetUnreachable) as caught:
+        Connection("testbed", elsewhere / "config", testbed_is_known=False).check()
+    assert "this project's testbed is down, and another one runs" in str(caught.value)
+    assert "modak testbed use " in caught.value.hint
 
 
 @pytest.mark.component
