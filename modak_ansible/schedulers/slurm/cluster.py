@@ -10,7 +10,17 @@ import re
 from typing import Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
 
 from ..base import CommandResult, Run
-from ..cluster import ClusterFacts, NodeKind, PartitionFacts, bytes_of, count_of, expand_nodes, kinds_of, parse_walltime
+from ..cluster import (
+    ClusterFacts,
+    NodeKind,
+    PartitionFacts,
+    bytes_of,
+    count_of,
+    expand_nodes,
+    kinds_of,
+    parse_walltime,
+    written_walltime,
+)
 
 # Keys begin a word and values go on to the next key: OS, Reason and Comment hold spaces.
 _PAIR = re.compile(r"(?:^|\s)([A-Za-z][\w/:]*)=(.*?)(?=\s+[A-Za-z][\w/:]*=|\s*$)")
@@ -233,8 +243,7 @@ def _own_limit_words(
     limit = limits[0] if len(limits) == 1 else None
     if of_partition or not limit or (walltime is not None and walltime <= limit):
         return []
-    days, rest = divmod(limit, 86400)
-    clock = f"{days}-{rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}"
+    clock = written_walltime(limit)
     return [f"jobs that name no quality of service have {clock} at most, by {mine.own_qualities[0]}"]
 
 
