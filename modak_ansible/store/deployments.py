@@ -166,8 +166,8 @@ def _beginning(text: str, every: list[DeploymentStore]) -> list[DeploymentStore]
         raise UsageError(f"there is no deployment {text}", hint=hint)
     found = _readable(fitting)
     if not found:
-        path = fitting[0].plan_file
-        raise UsageError(f"{path} cannot be read", hint="deploy its blueprint again: that writes it anew")
+        damaged = fitting[0]
+        raise UsageError(f"{damaged.plan_file} cannot be read", hint="deploy its blueprint again: that writes it anew")
     return found
 
 
