@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Required, TypedDict, cast
+from typing import TYPE_CHECKING, Any, Required, TypedDict
 
 from modak_ansible.deployment.searches.kept import search_of
 from modak_ansible.model.quantities import three_digits
@@ -129,11 +129,11 @@ def row_of(entry: Entry) -> StatusRow:
     job = _job(entry)
     is_noted = job.get("job_id") == _noted_job(record).get("job_id")
     said = answer["progress"] if answer else None
-    progress = cast("Progress", mapping(said or (record.get("progress") if is_noted else None)))
-    metrics = mapping(record.get("metrics"))
+    progress: Progress = said or (record.get("progress") if is_noted else None) or {}
+    metrics: dict[str, Any] = dict(record.get("metrics") or {})
     # the last look may have been before the end, of which all was brought
     told = (progress, metrics) if job.get("state") in LIVING else (metrics, progress)
-    numbers = mapping(told[0].get("numbers") or told[1].get("numbers"))
+    numbers = told[0].get("numbers") or told[1].get("numbers") or {}
 
     def latest(name: str) -> Any:
         return next((found for each in (told[0], numbers, told[1]) if (found := each.get(name)) is not None), None)
@@ -221,7 +221,8 @@ def rows_of(entries: list[Entry]) -> list[StatusRow]:
             continue
         try:
             rows.append(row_of(entry))
-            if name := mapping(entry.known.record.get("trial")).get("search"):
+            if trial := entry.known.record.get("trial"):
+                name = trial["search"]
                 if name not in searches:
                     searches[name] = search_of(entry.known)
                 if state := searches[name]:
@@ -265,7 +266,8 @@ def _state(entry: Entry, job: JobNote) -> str:
 
 def _pruned(entry: Entry, job: JobNote) -> str:
     """Why a trial of a search was cancelled; empty where it was not."""
-    return str(mapping(entry.known.record.get("trial")).get("pruned", "")) if job.get("state") == "CANCELLED" else ""
+    trial = entry.known.record.get("trial")
+    return trial["pruned"] if trial and job.get("state") == "CANCELLED" else ""
 
 
 def _explanation(entry: Entry, job: JobNote) -> str:
@@ -336,8 +338,8 @@ def _planned_epochs(plan: Plan) -> int | None:
 
 
 def _noted_job(record: RecordData) -> JobNote:
-    return cast("JobNote", mapping(record.get("job")))
+    return record.get("job") or {}
 
 
 def _noted_stages(record: RecordData) -> list[StageNote]:
-    return [cast("StageNote", mapping(stage)) for stage in mapping(record.get("stages")).values()]
+    return list(record.get("stages", {}).values())

@@ -113,13 +113,18 @@ def kinds_of(nodes: Iterable[NodeKind]) -> Tuple[NodeKind, ...]:
     for members in found:
         values = {name: getattr(members[0], name) for name in NodeKind.__dataclass_fields__}
         values["memory"] = min((member.memory for member in members if member.memory), default=None)
-        shared = set(members[0].features).intersection(*(member.features for member in members))
-        values["features"] = tuple(feature for feature in members[0].features if feature in shared)
+        values["features"] = shared_features(members)
         values["count"] = sum(member.count for member in members)
         values["unusable"] = sum(member.unusable for member in members)
         values["off"] = sum(member.off for member in members)
         kinds.append(NodeKind(**values))
     return tuple(sorted(kinds, key=lambda kind: -kind.count))
+
+
+def shared_features(nodes: List[NodeKind]) -> Tuple[str, ...]:
+    """What each of some nodes has, in the order of the first."""
+    shared = set(nodes[0].features).intersection(*(node.features for node in nodes))
+    return tuple(feature for feature in nodes[0].features if feature in shared)
 
 
 def _like_memory(one: Optional[int], other: Optional[int]) -> bool:
@@ -161,6 +166,12 @@ def parse_walltime(text: str) -> Optional[int]:
     else:
         hours, (minutes, seconds) = 0, [*numbers, 0][:2]
     return ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds
+
+
+def written_walltime(seconds: int) -> str:
+    """A time limit as Slurm has it: ``1-00:00:00``."""
+    days, rest = divmod(seconds, 86400)
+    return f"{days}-{rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}"
 
 
 def expand_nodes(text: str) -> List[str]:

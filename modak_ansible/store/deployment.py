@@ -8,11 +8,11 @@ import time
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TypedDict, cast
+from typing import TypedDict
 
 from modak_ansible.model.quantities import some_of
 from modak_ansible.store.record import NAME, JobNote, Record, RecordData, run_of
-from modak_ansible.store.shapes import fits, fitted
+from modak_ansible.store.shapes import fitted, read_whole
 from modak_ansible.target.core.files import changed_at, make_private, open_private, read_json, write_json, write_whole
 from modak_ansible.target.core.plan import Plan
 from modak_ansible.target.jobs.situation import LIVING, UNKNOWN
@@ -108,8 +108,7 @@ class DeploymentStore:
     @cached_property
     def plan(self) -> Plan:
         """Empty where it cannot be read; reading those of a thousand deployments takes half a second."""
-        plan = read_json(self.plan_file)
-        return cast(Plan, plan) if fits(Plan)(plan) else Plan()
+        return read_whole(self.plan_file, Plan) or Plan()
 
     @cached_property
     def record(self) -> RecordData:
@@ -153,8 +152,7 @@ class DeploymentStore:
     @cached_property
     def origin(self) -> Origin:
         """Empty where it cannot be read."""
-        origin = read_json(self.folder / "origin.json")
-        return cast(Origin, origin) if fits(Origin)(origin) else Origin()
+        return read_whole(self.folder / "origin.json", Origin) or Origin()
 
     @property
     def queue(self) -> str:
@@ -216,8 +214,7 @@ class DeploymentStore:
     @property
     def updated(self) -> float:
         """When the record was last written, in seconds since the epoch; 0 where it does not say."""
-        value = self.record.get("updated", 0)
-        return float(value) if isinstance(value, (int, float)) else 0.0
+        return float(self.record.get("updated", 0))
 
     @property
     def drafted(self) -> Path:

@@ -20,13 +20,18 @@ from modak_ansible.store.project import (
 
 def known_deployments(state: Path) -> list[DeploymentStore]:
     """The deployments of a project, the newest last; damaged ones are left out."""
-    return [store for store in glance(state) if store.plan.get("digest")]
+    return _readable(glance(state))
 
 
 def glance(state: Path) -> list[DeploymentStore]:
     """All that a project has of deployments, the newest last; their plans are read when they are asked for."""
     found = [DeploymentStore(folder) for folder in sorted((state / FOLDER).glob("*/"))]
     return sorted((store for store in found if store.is_there), key=lambda store: store.saved)
+
+
+def _readable(stores: Iterable[DeploymentStore]) -> list[DeploymentStore]:
+    """Those whose plans can be read."""
+    return [store for store in stores if store.plan.get("digest")]
 
 
 def _newest() -> DeploymentStore:
@@ -72,14 +77,14 @@ def find_deployments(text: str) -> list[DeploymentStore]:
         UsageError: there is none.
     """
     every = glance(state_folder(Path.cwd()))
-    known = [store for store in every if store.plan.get("digest")]
+    known = _readable(every)
     named = [store for store in known if store.name == text]
     if named:
         return named
     try:
         blueprint = find_blueprint(text)
     except ModakError:
-        return _beginning(text, known, every)
+        return _beginning(text, every)
     of_blueprint = _all_of(blueprint)
     if not of_blueprint:
         alike = [store.name for store in known if store.name.startswith(f"{text}-")]
@@ -149,23 +154,21 @@ def _all_of(blueprint: Path) -> list[DeploymentStore]:
     return [deployment for deployment in known_deployments(blueprint_state(blueprint)) if _is_of(deployment, blueprint)]
 
 
-def _beginning(text: str, known: list[DeploymentStore], every: list[DeploymentStore]) -> list[DeploymentStore]:
+def _beginning(text: str, every: list[DeploymentStore]) -> list[DeploymentStore]:
     """Those whose name begins with a text.
 
-    Args:
-        every: those whose plans cannot be read, too.
-
     Raises:
-        UsageError: there is none.
+        UsageError: there is none, or no plan of theirs can be read.
     """
-    fitting = [store for store in known if store.name.startswith(text)]
-    damaged = next((store for store in every if store.name.startswith(text)), None)
-    if not fitting and damaged:
-        raise UsageError(f"{damaged.plan_file} cannot be read", hint="deploy its blueprint again: that writes it anew")
+    fitting = [store for store in every if store.name.startswith(text)]
     if not fitting:
-        hint = nearest(text, sorted(store.name for store in known)) or "modak status lists them"
+        hint = nearest(text, sorted(store.name for store in _readable(every))) or "modak status lists them"
         raise UsageError(f"there is no deployment {text}", hint=hint)
-    return fitting
+    found = _readable(fitting)
+    if not found:
+        damaged = fitting[0]
+        raise UsageError(f"{damaged.plan_file} cannot be read", hint="deploy its blueprint again: that writes it anew")
+    return found
 
 
 def _names_blueprint(text: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from modak_ansible.model.quantities import format_seconds
 from modak_ansible.store.record import ForecastNote, JobNote, RecordData, run_of
@@ -74,17 +74,12 @@ def noted(record: RecordData, job: JobNote, when: str, forecast: Forecast | None
 
 
 def told_of(record: RecordData) -> list[Told]:
-    """The forecasts for the job of a record as it is now; of damaged ones nothing."""
-    job = record.get("job")
-    job = job if isinstance(job, dict) else {}
-    listed: Any = record.get("forecasts")
+    """The forecasts for the job of a record as it is now."""
+    job = record.get("job") or {}
     found = []
-    for each in listed if isinstance(listed, list) else ():
-        try:
-            told = Told(each["machine"], each["when"], float(each["said"]), float(each["starts"]), job.get("started"))
-        except (KeyError, TypeError, ValueError):
-            continue
-        if each.get("run") == run_of(job) and (told.began is None or told.said <= told.began + _RIGHT):
+    for each in record.get("forecasts") or ():
+        told = Told(each["machine"], each["when"], float(each["said"]), float(each["starts"]), job.get("started"))
+        if each["run"] == run_of(job) and (told.began is None or told.said <= told.began + _RIGHT):
             found.append(told)
     return found
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypedDict, cast
 
 from modak_ansible.store.deployments import known_deployments
-from modak_ansible.store.shapes import fits
+from modak_ansible.store.shapes import read_whole
 from modak_ansible.target.core.files import Lock, make_private, read_json, read_text, write_json, write_whole
 
 FOLDER = "machines"
@@ -66,8 +66,7 @@ class MachineStore:
     @property
     def note(self) -> MachineNote | None:
         """None where none was made, or it is gone."""
-        note = read_json(self._folder / "machine.json")
-        return cast(MachineNote, note) if fits(MachineNote)(note) else None
+        return read_whole(self._folder / "machine.json", MachineNote)
 
     @property
     def intent(self) -> Intent | None:

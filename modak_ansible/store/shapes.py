@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from types import UnionType
 from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints, is_typeddict
+
+from modak_ansible.target.core.files import read_json
 
 # Shapes that are of no account, and whose modules are slow to import.
 _UNSEEN = {"TargetFacts": Any, "ImageFacts": Any}
@@ -43,6 +46,12 @@ def fits(shape: Any) -> Callable[[Any], bool]:
         )
     types = (int, float) if shape in (int, float) else (shape,)
     return lambda value: type(value) in types
+
+
+def read_whole(path: Path, shape: type[T]) -> T | None:
+    """What a file holds; None where it is missing, or has not the shape that it is written with."""
+    value = read_json(path)
+    return cast(T, value) if fits(cast(Any, shape))(value) else None
 
 
 def fitted(value: Any, shape: type[T], lost: list[str], place: str = "") -> T:

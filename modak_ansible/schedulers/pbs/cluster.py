@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Dict, Iterable, Iterator, List, Tuple
 
 from ..base import Run
-from ..cluster import ClusterFacts, NodeKind, PartitionFacts, bytes_of, count_of, kinds_of
+from ..cluster import ClusterFacts, NodeKind, PartitionFacts, bytes_of, count_of, kinds_of, shared_features
 from .forecast import seconds_of
 from .torque import read_elements
 
@@ -103,7 +103,6 @@ def _whole(host: str, vnodes: List[NodeKind]) -> NodeKind:
     if len(vnodes) == 1:
         return vnodes[0]
     parts = [vnode for vnode in vnodes if vnode.cores] or vnodes  # beside them one of its own may have none
-    shared = set(parts[0].features).intersection(*(part.features for part in parts))
     gpus = sum(part.accelerator_count for part in parts)
     return replace(
         parts[0],
@@ -113,7 +112,7 @@ def _whole(host: str, vnodes: List[NodeKind]) -> NodeKind:
         processors=sum(part.processors or 0 for part in parts) or None,
         memory=sum(part.memory or 0 for part in parts) or None,
         accelerators=(("", gpus),) if gpus else (),
-        features=tuple(feature for feature in parts[0].features if feature in shared),
+        features=shared_features(parts),
     )
 
 

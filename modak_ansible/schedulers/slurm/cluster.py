@@ -10,7 +10,17 @@ import re
 from typing import Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
 
 from ..base import CommandResult, Run
-from ..cluster import ClusterFacts, NodeKind, PartitionFacts, bytes_of, count_of, expand_nodes, kinds_of, parse_walltime
+from ..cluster import (
+    ClusterFacts,
+    NodeKind,
+    PartitionFacts,
+    bytes_of,
+    count_of,
+    expand_nodes,
+    kinds_of,
+    parse_walltime,
+    written_walltime,
+)
 
 # Keys begin a word and values go on to the next key: OS, Reason and Comment hold spaces.
 _PAIR = re.compile(r"(?:^|\s)([A-Za-z][\w/:]*)=(.*?)(?=\s+[A-Za-z][\w/:]*=|\s*$)")
@@ -213,11 +223,16 @@ def _members(values: Dict[str, str], nodes: List[Tuple[Dict[str, str], NodeKind]
     return [node for said, node in nodes if said.get("NodeName") in listed]
 
 
+def _names_some(allowed: str) -> bool:
+    """Whether what a partition takes is a list of names, and not all."""
+    return allowed not in ("ALL", *_NOTHING)
+
+
 def _quality_words(values: Dict[str, str], mine: Mine) -> List[str]:
     """That a job is to name its quality of service, where the partition does not take that of a job that names none."""
     allowed = values.get("AllowQos", "ALL")
     listed = allowed.split(",")
-    if allowed in ("ALL", *_NOTHING) or not mine.own_qualities or set(listed) & set(mine.own_qualities):
+    if not _names_some(allowed) or not mine.own_qualities or set(listed) & set(mine.own_qualities):
         return []
     names = [name for name in listed if name in (mine.qualities or ())]
     return [f"its jobs name their quality of service: {' or '.join(names)}"] if names else []
@@ -233,8 +248,7 @@ def _own_limit_words(
     limit = limits[0] if len(limits) == 1 else None
     if of_partition or not limit or (walltime is not None and walltime <= limit):
         return []
-    days, rest = divmod(limit, 86400)
-    clock = f"{days}-{rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}"
+    clock = written_walltime(limit)
     return [f"jobs that name no quality of service have {clock} at most, by {mine.own_qualities[0]}"]
 
 
@@ -272,13 +286,13 @@ def _why_closed(values: Dict[str, str], groups: Iterable[str], mine: Mine) -> st
     if count_of(values.get("TotalNodes", "")) == 0:
         return "it has no nodes"
     allowed = values.get("AllowGroups", "ALL")
-    if allowed not in ("ALL", *_NOTHING) and not set(allowed.split(",")) & set(groups):
+    if _names_some(allowed) and not set(allowed.split(",")) & set(groups):
         return f"it is for the groups {allowed}"
     if mine.partitions is not None and _name(values) not in mine.partitions:
         return "the user's accounts are not for it"
     for key, what, names in (("Accounts", "accounts", mine.accounts), ("Qos", "qualities of service", mine.qualities)):
         allowed, denied = values.get(f"Allow{key}", "ALL"), values.get(f"Deny{key}", "")
-        if names is not None and allowed not in ("ALL", *_NOTHING) and not set(allowed.split(",")) & set(names):
+        if names is not None and _names_some(allowed) and not set(allowed.split(",")) & set(names):
             return f"it is for the {what} {allowed}"
         if names and denied not in _NOTHING and set(names) <= set(denied.split(",")):
             return f"it is not for the {what} {denied}"
@@ -308,8 +322,7 @@ def _version(run: Run) -> str:
 
 def _mine(run: Run, user: str, cluster: str) -> Mine:
     """By the accounting, where there is one, and it is for users to ask."""
-    here = [f"cluster={cluster}"] if cluster else []  # several may share an accounting
-    rows = _accounting(run, ["associations", f"user={user}", *here, "format=Account,QOS,DefaultQOS,Partition"])
+    rows = _associations(run, user, cluster, "format=Account,QOS,DefaultQOS,Partition")
     if rows is None:
         return Mine()
     accounts = tuple(dict.fromkeys(row[0] for row in rows if row[0]))
@@ -329,18 +342,17 @@ def _mine(run: Run, user: str, cluster: str) -> Mine:
 
 def _name_accounts_below(run: Run, user: str, cluster: str, own: Set[str], partitions: List[Dict[str, str]]) -> None:
     """Has the lists of accounts of partitions name those of the user's, too, that are below one in the list."""
-    here = [f"cluster={cluster}"] if cluster else []
 
     def below(listed: str) -> List[str]:
-        asked = [f"user={user}", f"account={listed}", *here, "withsubaccounts", "format=Account"]
-        return [row[0] for row in _accounting(run, ["associations", *asked]) or [] if row[0]]
+        rows = _associations(run, user, cluster, f"account={listed}", "withsubaccounts", "format=Account")
+        return [row[0] for row in rows or [] if row[0]]
 
     lists: Dict[str, List[Tuple[Dict[str, str], str]]] = {}
     for values in partitions:
         for key in ("AllowAccounts", "DenyAccounts"):
             listed = values.get(key, "ALL")
             lets_in = key == "AllowAccounts" and own & set(listed.split(","))
-            if listed not in ("ALL", *_NOTHING) and not lets_in:
+            if _names_some(listed) and not lets_in:
                 lists.setdefault(listed, []).append((values, key))
     if len(lists) > 1 and not below(",".join(lists)):  # some sites have hundreds, each for its owners
         return
@@ -360,6 +372,12 @@ def _qualities(run: Run) -> Dict[str, int]:
     rows = _accounting(run, ["qos", "format=Name,MaxWall"]) or []
     pairs = ((row[0], parse_walltime(row[1])) for row in rows if len(row) == 2)
     return {name: seconds for name, seconds in pairs if name and seconds}
+
+
+def _associations(run: Run, user: str, cluster: str, *words: str) -> Optional[List[List[str]]]:
+    """The user's, on this cluster alone: several may share an accounting."""
+    here = [f"cluster={cluster}"] if cluster else []
+    return _accounting(run, ["associations", f"user={user}", *here, *words])
 
 
 def _accounting(run: Run, words: List[str]) -> Optional[List[List[str]]]:

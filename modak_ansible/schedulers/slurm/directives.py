@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from ..cluster import written_walltime
 from ..directives import (
     ACCOUNT,
     PLAIN,
@@ -72,8 +73,7 @@ def _nodes(job: PlannedJob, gpu_request: str) -> Iterator[str]:
     """Which nodes, and for how long."""
     yield from _place(job)
     yield from _size(job, gpu_request)
-    days, rest = divmod(job.walltime, 86400)
-    yield f"--time={days}-{rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}"
+    yield f"--time={written_walltime(job.walltime)}"
 
 
 def _place(job: PlannedJob) -> Iterator[str]:

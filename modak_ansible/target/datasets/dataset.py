@@ -150,8 +150,8 @@ class DatasetStore:
 
     def _take_over(self, wanted: dict[str, DataFile]) -> list[str]:
         """Gives files of other datasets a second name here; it is a change of theirs, which their manifests note."""
-        keys = {name: (file["sha256"], origin_of(file)) for name, file in wanted.items()}
-        missing = {key: name for name in wanted if not (self.partial / name).exists() for key in keys[name] if key}
+        keys = {name: [key for key in (file["sha256"], origin_of(file)) if key] for name, file in wanted.items()}
+        missing = {key: name for name in wanted if not (self.partial / name).exists() for key in keys[name]}
         taken = []
         for manifest in sorted(self._workspace.datasets.glob(f"*{MANIFEST}")) if missing else []:
             folder = manifest.with_name(manifest.name[: -len(MANIFEST)])
@@ -167,7 +167,7 @@ class DatasetStore:
                         os.link(folder / file["name"], place)
                         file["stamp"] = stamp_of(place)
                         mine.append(name)
-                        for key in filter(None, keys[name]):
+                        for key in keys[name]:
                             missing.pop(key, None)
             if mine:
                 write_json(manifest, known)

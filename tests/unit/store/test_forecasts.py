@@ -16,6 +16,8 @@ from modak_ansible.store.forecasts import (
     told_of,
     words_of_start,
 )
+from modak_ansible.store.record import RecordData
+from modak_ansible.store.shapes import fitted
 
 JOB = {"job_id": "7", "state": "RUNNING", "started": 10_000.0}
 
@@ -72,7 +74,7 @@ def test_the_first_of_each_kind_counts_for_each_run():
         record["forecasts"] = noted(record, JOB, when, {"said": 0.0, "starts": starts}, PLAN)
     assert [(each.when, each.starts) for each in told_of(record)] == [(BEFORE, 9_940.0), (WAITING, 2.0)]
     for other in ({**JOB, "run": 2}, {**JOB, "attempt": 2}, {**JOB, "job_id": "8"}, None, 5):
-        assert told_of({**record, "job": other}) == []
+        assert told_of(fitted({**record, "job": other}, RecordData, [])) == []
     # one that was made after the run began was of the next one, which has no number yet
     assert told_of({**record, "job": {**JOB, "started": -100.0}}) == []
 
@@ -88,7 +90,7 @@ def test_one_that_waits_has_no_error():
 @given(st.recursive(st.none() | st.text(max_size=3) | st.floats(), lambda each: st.lists(each) | st.dictionaries(
     st.sampled_from(["machine", "when", "said", "starts", "run"]), each)))  # fmt: skip
 def test_a_damaged_record_tells_nothing(value):
-    assert told_of({"job": JOB, "forecasts": value}) == []
+    assert told_of(fitted({"job": JOB, "forecasts": value}, RecordData, [])) == []
 
 
 def test_when_something_may_begin():
