@@ -14,11 +14,11 @@ from modak_ansible.stages.jobs.applied import OURS, Report, compare, report_of, 
 from modak_ansible.stages.jobs.energy import energy_of
 from modak_ansible.stages.jobs.record import record_job
 from modak_ansible.stages.jobs.trial_records import record_trials
+from modak_ansible.stages.jobs.tuned import as_trained, read_report, trained_of
+from modak_ansible.stages.jobs.tuned import summary_pairs as summary_of_tuning
 from modak_ansible.store.forecasts import told_of
 from modak_ansible.store.logs import note_look
 from modak_ansible.store.record import STAGES, Metrics, RecordData, run_of, trains
-from modak_ansible.store.tuned import as_trained, read_report, trained_of
-from modak_ansible.store.tuned import summary_pairs as summary_of_tuning
 from modak_ansible.target.core.files import Lock, make_private, sha256_of, write_json
 from modak_ansible.target.core.plan import Choice
 from modak_ansible.target.core.staging import ATTEMPTS, RANKS, WRITTEN, is_log

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from modak_ansible.model.plan import Plan
-    from modak_ansible.store.tuned import Row
+    from modak_ansible.stages.jobs.tuned import Row
     from modak_ansible.target.core.plan import Plan as PlanJson
 
 EXAMPLES = "Example: modak tune mnist-pytorch-slurm --budget 300 --dry-run"
@@ -79,7 +79,7 @@ def _show_plan(plan: Plan, *, as_json: bool) -> None:
 
 def _show_result(plan: Plan, folder: Path, *, as_json: bool) -> None:
     from modak_ansible.commands.tables import print_table
-    from modak_ansible.store.tuned import read_report, rows_of, summary_pairs
+    from modak_ansible.stages.jobs.tuned import read_report, rows_of, summary_pairs
 
     as_planned = cast("PlanJson", plan.model_dump(mode="json"))
     report = read_report(DeploymentStore(folder).results)

@@ -26,10 +26,10 @@ from modak_ansible.model.measured.record import Load, Measure, Record, RecordedT
 from modak_ansible.model.plan import Plan
 from modak_ansible.stages.base import Stage
 from modak_ansible.stages.jobs.applied import Report, compare, report_of, switches_of
+from modak_ansible.stages.jobs.tuned import as_trained, read_report, trained_of
 from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.project import RECORDS, moved_with
 from modak_ansible.store.record import AppliedChoice, JobNote, mapping, told_by
-from modak_ansible.store.tuned import as_trained, read_report, trained_of
 from modak_ansible.target.core.files import Lock, make_private
 from modak_ansible.target.core.plan import Plan as PlanJson
 from modak_ansible.target.jobs.progress import read_metrics

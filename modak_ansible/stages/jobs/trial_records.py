@@ -9,8 +9,8 @@ from modak_ansible.model.plan import Plan
 from modak_ansible.model.tuning import TuningReport, TuningTrial
 from modak_ansible.stages.base import Stage
 from modak_ansible.stages.jobs.record import add_record, record_of
+from modak_ansible.stages.jobs.tuned import as_trained, read_report
 from modak_ansible.store.record import JobNote
-from modak_ansible.store.tuned import as_trained, read_report
 from modak_ansible.target.core.plan import Plan as PlanJson
 from modak_ansible.target.core.plan import TuningCandidate
 

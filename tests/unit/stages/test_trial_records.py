@@ -16,7 +16,7 @@ from modak_ansible.planning.tuning.tuning import tuning_alone
 from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.stages.jobs.record import record_job
 from modak_ansible.stages.jobs.trial_records import record_trials, trial_records
-from modak_ansible.store.tuned import read_report
+from modak_ansible.stages.jobs.tuned import read_report
 
 JOB = {"job_id": "7", "state": "COMPLETED", "explanation": "", "started": 1.7e9, "nodes": "n1"}
 SAID = {

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from modak_ansible.store.tuned import as_trained, ratio, read_report, rows_of, summary_pairs, trained_of
+from modak_ansible.stages.jobs.tuned import as_trained, ratio, read_report, rows_of, summary_pairs, trained_of
 
 
 def candidate(number, **values):
