@@ -132,20 +132,19 @@ class _Drafting:
         if not script.absolute().is_relative_to(folder.absolute()):
             hint = f"leave it out, or name {script.absolute().parent} or a folder above it"
             raise UsageError(f"{script} does not lie below {folder}, where its blueprint would be", hint=hint)
-        self._read(script)
+        self._read(script, words)
         self._options = options_of(script)
         self._hydra = self._of_hydra(words)
         values = [*words, *(each.default for each in self._declared if isinstance(each.default, str))]
         configuration = self._hydra.folder if self._hydra else ""
         if named := classes_named(self._code.folder, configuration, values):
-            self._read(script, named)
+            self._read(script, words, named)
         self.draft = Draft(script, folder, name_of(script), framework)
         self._frameworks(framework)
         self._requirements()
         self._words = words
         self._exact = {name for option in self._declared for name in option.names}
         self.draft.arguments, self.draft.words = arguments_of(words, self._declared)
-        replaced(self._code.trees[self._code.script], script.parent, words)
         self._constants = constants_of(self._trees)
         self._told = told_by(script.parent, self.draft.words) if library_options(self._sources) else {}
         self._outputs()
@@ -155,8 +154,9 @@ class _Drafting:
         self.draft.use = use_of(self._trees, self.draft.framework, given)
         self.draft.parallel = parallelism_in(self._code.folder, list(self._trees))
 
-    def _read(self, script: Path, named: Sequence[Named] = ()) -> None:
+    def _read(self, script: Path, words: Sequence[str], named: Sequence[Named] = ()) -> None:
         self._code = read_code(script, named)
+        replaced(self._code.trees[self._code.script], script.parent, words)  # before anybody keeps what it is made of
         self._sources = [source_of(tree) for tree in self._code.trees.values()]
         self._declared = _declared(self._sources)
         self._trees = {path.relative_to(self._code.folder).as_posix(): tree for path, tree in self._code.trees.items()}

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count, takewhile
 from pathlib import Path, PurePosixPath
 from string import Formatter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from modak_ansible.reading.blueprint.script.syntax import last_name, syntax_of
 
@@ -229,21 +229,22 @@ def replaced(tree: ast.Module, folder: Path, words: Sequence[str]) -> None:
     """
     if not any(isinstance(node, ast.Call) and last_name(node.func) == "exec" for node in ast.walk(tree)):
         return
-    said: dict[str, ast.expr] = {}
+    said: dict[str, Any] = {}
     for word in words:
         name, is_given, value = word.removeprefix("--").partition("=")
         if word.startswith("--") and is_given:
-            said[name] = ast.Constant(value)
+            said[name] = value
         elif word.endswith(".py"):
             said |= _constants(folder / word)
     for node in tree.body:
         if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
-            node.value = said.get(node.targets[0].id, node.value)
+            name = node.targets[0].id
+            node.value = ast.copy_location(ast.Constant(said[name]), node.value) if name in said else node.value
 
 
-def _constants(path: Path) -> dict[str, ast.expr]:
+def _constants(path: Path) -> dict[str, Any]:
     body = tree.body if (tree := syntax_of(path)) else []
-    return {name: value for node in body for name, value in _assigned(node) if isinstance(value, ast.Constant)}
+    return {name: value.value for node in body for name, value in _assigned(node) if isinstance(value, ast.Constant)}
 
 
 def below(text: str) -> str:
