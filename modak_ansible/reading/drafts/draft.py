@@ -20,7 +20,7 @@ from modak_ansible.reading.blueprint.script.accelerators import Use, use_of
 from modak_ansible.reading.blueprint.script.hydra import Hydra, hydra_of
 from modak_ansible.reading.blueprint.script.option import Option
 from modak_ansible.reading.blueprint.script.options import library_options, options_of
-from modak_ansible.reading.blueprint.script.parallelism import parallelism_in
+from modak_ansible.reading.blueprint.script.parallelism import parallelism_of
 from modak_ansible.reading.blueprint.script.paths import OF_OUTPUT_FOLDER
 from modak_ansible.reading.blueprint.script.source import ScriptSource, source_of
 from modak_ansible.reading.blueprint.script.starting import package_of
@@ -152,7 +152,7 @@ class _Drafting:
         self._missing()
         given = [*self.draft.arguments.items(), *(("", word) for word in self.draft.words)]
         self.draft.use = use_of(self._trees, self.draft.framework, given)
-        self.draft.parallel = parallelism_in(self._code.folder, list(self._trees))
+        self.draft.parallel = parallelism_of(self._code.folder, list(self._trees))
 
     def _read(self, script: Path, words: Sequence[str], named: Sequence[Named] = ()) -> None:
         self._code = read_code(script, named)
