@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 import pytest
+from script_files import written
 
 from modak_ansible.reading.drafts.draft import draft_of
 from modak_ansible.reading.drafts.outputs import outputs_of
@@ -21,14 +22,6 @@ def environment(tmp_path, monkeypatch):
 def project(tmp_path):
     (tmp_path / "project" / ".git").mkdir(parents=True)
     return tmp_path / "project"
-
-
-def written(folder, **files):
-    for name, text in files.items():
-        path = folder / f"{name.replace('__', '/')}.py"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    return folder
 
 
 def test_a_package_without_an_init_that_a_script_lies_in_is_asked_of_no_index(project):
