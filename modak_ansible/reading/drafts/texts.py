@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from string import Formatter
 from typing import Any, NamedTuple
 
-from modak_ansible.reading.blueprint.script.syntax import last_name, syntax_of
+from modak_ansible.reading.blueprint.script.syntax import children_of, last_name, syntax_of
 
 ANY = "*"
 FORMATTED = re.compile(r"\{[^{}]*\}")
@@ -303,7 +303,7 @@ def _alike(texts: Sequence[str]) -> int:
 
 
 def _with_places(tree: ast.AST) -> Iterator[tuple[ast.AST, _Place]]:
-    """All that a file is made of, as ast.walk gives it, and where it is."""
+    """All that a file is made of, as nodes_of gives it, and where it is."""
     waiting = deque([(tree, _Place())])
     while waiting:
         node, place = waiting.popleft()
@@ -312,7 +312,7 @@ def _with_places(tree: ast.AST) -> Iterator[tuple[ast.AST, _Place]]:
             place = _Place(node)
         elif isinstance(node, ast.For | ast.While | ast.Try) or (isinstance(node, ast.If) and not _is_of_main(node)):
             place = place._replace(is_perhaps=True)
-        waiting.extend((each, place) for each in ast.iter_child_nodes(node))
+        waiting.extend((each, place) for each in children_of(node))
 
 
 def _is_of_main(node: ast.If) -> bool:
