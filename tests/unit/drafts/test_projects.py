@@ -423,3 +423,14 @@ def test_the_folder_above_is_known_however_it_is_said(project, above):
         ("rows", "../shared/rows.csv", "../shared/rows.csv")
     ]
     assert draft.notes == ["it writes to ../runs/m.pt, outside of its folder, from where nothing comes back"]
+
+
+@pytest.mark.parametrize("module", ["_ours", "ours_", "größe"])
+def test_a_module_whose_name_no_package_can_have_is_told(project, module):
+    written(project, train=f"import torch\nimport {module}\n")
+    draft = draft_of(project / "train.py")
+    assert draft.requirements == []
+    assert draft.notes == [
+        f"{module}, which train.py:2 imports, is no package's name: left out; what is needed all the same goes into "
+        "requirements_txt"
+    ]
