@@ -27,7 +27,6 @@ from modak_ansible.reading.blueprint.forms.yaml_tree import Item
 from modak_ansible.reading.blueprint.script.accelerators import is_hidden, use_in
 from modak_ansible.reading.blueprint.script.counting import counting
 from modak_ansible.reading.blueprint.script.folder import ScriptFolders, work_of
-from modak_ansible.reading.blueprint.script.parallelism import parallelism_of
 from modak_ansible.reading.blueprint.search import read_search
 from modak_ansible.reading.blueprint.sweep import point_name, points_of, read_axes, with_point
 from modak_ansible.reading.blueprint.types.topology import Node, Topology
@@ -86,7 +85,7 @@ class TrainingReader:
             checkpoint=Checkpoint(**asked.plain()) if (asked := self._property("checkpoint")) else None,
             scale=Scale(**wanted.plain()) if (wanted := self._property("scale")) else None,
             beside=beside,
-            parallelism=parallelism_of(self._folder / application.folder, application.files),
+            parallelism=self._folders.parallelism(self._folder / application.folder, application.files),
         )
 
     def points(self, request: Request, trials: Sequence[Mapping[str, str | bool]] = ()) -> list[Request]:

@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import TypeGuard
 
 from modak_ansible.reading.blueprint.script.paths import OF_OUTPUT
-from modak_ansible.reading.blueprint.script.syntax import last_name
+from modak_ansible.reading.blueprint.script.syntax import last_name, nodes_of
 from modak_ansible.reading.drafts.texts import ANY, PLAIN_CALLS, Texts, below
 from modak_ansible.target.core.files import exists, expanded, is_folder, real_path
 
@@ -177,7 +177,7 @@ def lacking_in(
         options: the values of its options, by the names that hold them.
     """
     texts = Texts(tree, options, script.name)
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    calls = [node for node in nodes_of(tree) if isinstance(node, ast.Call)]
     if any(last_name(call.func) in _LOOKING for call in calls):
         return []
     others = [call for call in calls if not _opens(call) and last_name(call.func) not in PLAIN_CALLS]
@@ -330,7 +330,7 @@ def _nodes_of(trees: Mapping[str, ast.Module], options: Mapping[str, str]) -> It
     held = {name.replace("-", "_"): value for name, value in options.items()}
     for name, tree in trees.items():
         texts = Texts(tree, held, name)
-        yield from ((name, texts, node) for node in ast.walk(tree))
+        yield from ((name, texts, node) for node in nodes_of(tree))
 
 
 def is_much(path: Path) -> bool:

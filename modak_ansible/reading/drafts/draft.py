@@ -20,11 +20,11 @@ from modak_ansible.reading.blueprint.script.accelerators import Use, use_of
 from modak_ansible.reading.blueprint.script.hydra import Hydra, hydra_of
 from modak_ansible.reading.blueprint.script.option import Option
 from modak_ansible.reading.blueprint.script.options import library_options, options_of
-from modak_ansible.reading.blueprint.script.parallelism import parallelism_in
+from modak_ansible.reading.blueprint.script.parallelism import parallelism_of
 from modak_ansible.reading.blueprint.script.paths import OF_OUTPUT_FOLDER
 from modak_ansible.reading.blueprint.script.source import ScriptSource, source_of
 from modak_ansible.reading.blueprint.script.starting import package_of
-from modak_ansible.reading.blueprint.script.syntax import last_name
+from modak_ansible.reading.blueprint.script.syntax import last_name, nodes_of
 from modak_ansible.reading.drafts.configured import Named, classes_named, told_by
 from modak_ansible.reading.drafts.data import (
     Elsewhere,
@@ -132,20 +132,19 @@ class _Drafting:
         if not script.absolute().is_relative_to(folder.absolute()):
             hint = f"leave it out, or name {script.absolute().parent} or a folder above it"
             raise UsageError(f"{script} does not lie below {folder}, where its blueprint would be", hint=hint)
-        self._read(script)
+        self._read(script, words)
         self._options = options_of(script)
         self._hydra = self._of_hydra(words)
         values = [*words, *(each.default for each in self._declared if isinstance(each.default, str))]
         configuration = self._hydra.folder if self._hydra else ""
         if named := classes_named(self._code.folder, configuration, values):
-            self._read(script, named)
+            self._read(script, words, named)
         self.draft = Draft(script, folder, name_of(script), framework)
         self._frameworks(framework)
         self._requirements()
         self._words = words
         self._exact = {name for option in self._declared for name in option.names}
         self.draft.arguments, self.draft.words = arguments_of(words, self._declared)
-        replaced(self._code.trees[self._code.script], script.parent, words)
         self._constants = constants_of(self._trees)
         self._told = told_by(script.parent, self.draft.words) if library_options(self._sources) else {}
         self._outputs()
@@ -153,10 +152,11 @@ class _Drafting:
         self._missing()
         given = [*self.draft.arguments.items(), *(("", word) for word in self.draft.words)]
         self.draft.use = use_of(self._trees, self.draft.framework, given)
-        self.draft.parallel = parallelism_in(self._code.folder, list(self._trees))
+        self.draft.parallel = parallelism_of(self._code.folder, list(self._trees))
 
-    def _read(self, script: Path, named: Sequence[Named] = ()) -> None:
+    def _read(self, script: Path, words: Sequence[str], named: Sequence[Named] = ()) -> None:
         self._code = read_code(script, named)
+        replaced(self._code.trees[self._code.script], script.parent, words)  # before anybody keeps what it is made of
         self._sources = [source_of(tree) for tree in self._code.trees.values()]
         self._declared = _declared(self._sources)
         self._trees = {path.relative_to(self._code.folder).as_posix(): tree for path, tree in self._code.trees.items()}
@@ -164,7 +164,7 @@ class _Drafting:
     def _of_hydra(self, words: Sequence[str]) -> Hydra | None:
         """What the script tells hydra, or one of its own files that it starts."""
         own = list(self._code.trees.items())
-        nodes = list(ast.walk(own[0][1]))
+        nodes = nodes_of(own[0][1])
         defined = {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
         called = [node.func for node in nodes if isinstance(node, ast.Call)]
         others = {last_name(each) for each in called if not (isinstance(each, ast.Name) and each.id in defined)}
@@ -240,10 +240,10 @@ class _Drafting:
             outside += [output for output in self._hydra.outputs if output not in folders]
             own = [] if self._hydra.changes_folder and folders else [each for each in inside if each[0] != ANY]
             inside = [*folders, *own]
-        fetches = downloads(self._trees)
-        if inside or fetches:  # else all that it writes is brought
+        self._downloads = downloads(self._trees)
+        if inside or self._downloads:  # else all that it writes is brought
             inside += self._folders_of_options(inside)
-        if not inside and not outside and fetches:
+        if not inside and not outside and self._downloads:
             self._say("outputs", "none that its source names")
             self.draft.notes.append(_NOTHING_BACK)
         elif not inside and not outside:
@@ -297,7 +297,7 @@ class _Drafting:
         for name in data_options([longest(each) for each in self._declared]):
             if name not in known and not (root and values.get(name) == root):
                 draft.unsaid.append(name)
-                if not downloads(self._trees):
+                if not self._downloads:
                     draft.notes += absent(self._code.folder, name, values.get(name, ""))
         self._lacking(written)
 
@@ -311,7 +311,7 @@ class _Drafting:
             words = f"it fetches {listed} where it runs, and mostly the nodes of a cluster have no network"
             self.draft.notes.append(f"{words}: fetch it beforehand, beside the script here or from the front end there")
         script = self._code.script
-        opened = [] if downloads(self._trees) else lacking_in(script, self._trees[script.name], self._held(), written)
+        opened = [] if self._downloads else lacking_in(script, self._trees[script.name], self._held(), written)
         for text, line in opened:
             words = f"it opens {text} ({script.name}:{line}), which is not here"
             self.draft.notes.append(f"{words}: a job ends there, unless something makes it first")

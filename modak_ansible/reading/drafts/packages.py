@@ -99,6 +99,10 @@ def requirements_of(
         if own:
             found.notes.append(own)
             continue
+        if requirement_problem(package):
+            what = f"{imported.name}, which {imported.place} imports, is no package's name: left out"
+            found.notes.append(f"{what}; {_ALL_THE_SAME}")
+            continue
         if imported.is_late and pins and package not in pins and not _version(package, installed):
             late.append(f"{package} ({imported.place})")
             continue

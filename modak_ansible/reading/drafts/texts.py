@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count, takewhile
 from pathlib import Path, PurePosixPath
 from string import Formatter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from modak_ansible.reading.blueprint.script.syntax import last_name, syntax_of
+from modak_ansible.reading.blueprint.script.syntax import children_of, last_name, syntax_of
 
 ANY = "*"
 FORMATTED = re.compile(r"\{[^{}]*\}")
@@ -229,21 +229,22 @@ def replaced(tree: ast.Module, folder: Path, words: Sequence[str]) -> None:
     """
     if not any(isinstance(node, ast.Call) and last_name(node.func) == "exec" for node in ast.walk(tree)):
         return
-    said: dict[str, ast.expr] = {}
+    said: dict[str, Any] = {}
     for word in words:
         name, is_given, value = word.removeprefix("--").partition("=")
         if word.startswith("--") and is_given:
-            said[name] = ast.Constant(value)
+            said[name] = value
         elif word.endswith(".py"):
             said |= _constants(folder / word)
     for node in tree.body:
         if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
-            node.value = said.get(node.targets[0].id, node.value)
+            name = node.targets[0].id
+            node.value = ast.copy_location(ast.Constant(said[name]), node.value) if name in said else node.value
 
 
-def _constants(path: Path) -> dict[str, ast.expr]:
+def _constants(path: Path) -> dict[str, Any]:
     body = tree.body if (tree := syntax_of(path)) else []
-    return {name: value for node in body for name, value in _assigned(node) if isinstance(value, ast.Constant)}
+    return {name: value.value for node in body for name, value in _assigned(node) if isinstance(value, ast.Constant)}
 
 
 def below(text: str) -> str:
@@ -302,7 +303,7 @@ def _alike(texts: Sequence[str]) -> int:
 
 
 def _with_places(tree: ast.AST) -> Iterator[tuple[ast.AST, _Place]]:
-    """All that a file is made of, as ast.walk gives it, and where it is."""
+    """All that a file is made of, as nodes_of gives it, and where it is."""
     waiting = deque([(tree, _Place())])
     while waiting:
         node, place = waiting.popleft()
@@ -311,7 +312,7 @@ def _with_places(tree: ast.AST) -> Iterator[tuple[ast.AST, _Place]]:
             place = _Place(node)
         elif isinstance(node, ast.For | ast.While | ast.Try) or (isinstance(node, ast.If) and not _is_of_main(node)):
             place = place._replace(is_perhaps=True)
-        waiting.extend((each, place) for each in ast.iter_child_nodes(node))
+        waiting.extend((each, place) for each in children_of(node))
 
 
 def _is_of_main(node: ast.If) -> bool:

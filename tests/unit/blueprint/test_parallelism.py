@@ -5,15 +5,13 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from script_files import written
 
-from modak_ansible.model.application import SourceFile
 from modak_ansible.reading.blueprint.script.parallelism import parallelism_of
 
 
 def found(folder, **texts):
-    for name, text in texts.items():
-        (folder / f"{name}.py").write_text(text)
-    return parallelism_of(folder, [SourceFile(path=f"{name}.py", size=1, sha256="") for name in texts])
+    return parallelism_of(folder, written(folder, **texts))
 
 
 @pytest.mark.parametrize(
@@ -108,11 +106,11 @@ def test_its_other_files_count_and_mpi_comes_first(tmp_path):
     ranks = "import torch.distributed as dist\ndist.init_process_group()"
     assert found(tmp_path, train="import setup", setup=ranks).place == "setup.py:2"
     assert found(tmp_path, train=ranks, setup="from mpi4py import MPI\nMPI.COMM_WORLD").by == "mpi"
-    assert parallelism_of(tmp_path, [SourceFile(path="gone.py", size=1, sha256="")]) is None
+    assert parallelism_of(tmp_path, ["gone.py"]) is None
 
 
 @given(st.text(max_size=200))
 def test_any_text_is_read(tmp_path_factory, text):
     folder = tmp_path_factory.mktemp("code")
     (folder / "train.py").write_text(f"{text}\n# Trainer", encoding="utf-8", errors="ignore")
-    parallelism_of(folder, [SourceFile(path="train.py", size=1, sha256="")])
+    parallelism_of(folder, ["train.py"])

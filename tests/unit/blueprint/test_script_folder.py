@@ -196,3 +196,12 @@ def test_a_folder_is_looked_at_once(blueprint, monkeypatch):
     (blueprint.path / "train" / "new.py").write_text("")
     assert folders.files(blueprint.path / "train", None, top=blueprint.path, data={}) is first
     assert len(folders.files(blueprint.path / "train", ["*.py"], top=blueprint.path, data={})) == 2
+
+
+def test_what_makes_a_script_parallel_is_looked_for_once(blueprint):
+    folders, here = ScriptFolders(), blueprint.path / "train"
+    code = folders.files(here, None, top=blueprint.path, data={})
+    assert folders.parallelism(here, code) is None
+    (here / "train.py").write_text("import torch\ntorch.distributed.init_process_group()\n")
+    assert folders.parallelism(here, list(code)) is None
+    assert ScriptFolders().parallelism(here, code).place == "train.py:2"

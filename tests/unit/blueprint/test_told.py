@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from script_files import written
 
-from modak_ansible.model.application import SourceFile
 from modak_ansible.reading.blueprint.script.parallelism import parallelism_of
 
 BEGIN = "import os, torch.distributed as dist\n"
@@ -17,9 +17,7 @@ USE = "torch.cuda.set_device(args.local_rank)\n"
 
 
 def found(folder, **texts):
-    for name, text in texts.items():
-        (folder / f"{name}.py").write_text(text)
-    return parallelism_of(folder, [SourceFile(path=f"{name}.py", size=1, sha256="") for name in texts])
+    return parallelism_of(folder, written(folder, **texts))
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from modak_ansible.errors import InvalidBlueprint, UsageError
 from modak_ansible.planning.service import plan_blueprint
 from modak_ansible.reading.blueprint.inputs import Inputs
 from modak_ansible.reading.drafts import accelerators
+from modak_ansible.reading.drafts.draft import draft_of
 from modak_ansible.store.targets import target_file
 
 USES = 'import torch\ndevice = "cuda" if torch.cuda.is_available() else "cpu"\n'
@@ -238,3 +239,22 @@ def test_more_than_there_are_are_refused_with_what_there_is(at, tmp_path):
     at(USES, HAS)
     with pytest.raises(InvalidBlueprint, match="8 accelerators a node are asked for, and cluster has 4"):
         plan_blueprint(tmp_path / "train.py", Inputs(targets=tmp_path / "there.yaml", accelerators=8))
+
+
+@pytest.mark.parametrize(
+    ("words", "use"),
+    [
+        ([], "train.py:2 has 'cuda'"),
+        (["here.py"], "None"),
+        (["here.py", "--backend=nccl"], "train.py:3 has 'nccl'"),
+        (["there.py"], "train.py:2 has 'cuda:1'"),
+    ],
+)
+def test_settings_that_a_script_executes_say_whether_it_uses_one(tmp_path, words, use):
+    """As nanoGPT's do: a file of them, and words, go before what stands in the script."""
+    (tmp_path / "train.py").write_text(
+        "import torch\ndevice = 'cuda'\nbackend = 'gloo'\nexec(open('settings.py').read())\nm.to(device)\n"
+    )
+    (tmp_path / "here.py").write_text("device = 'cpu'\n")
+    (tmp_path / "there.py").write_text("\n\ndevice = 'cuda:1'\n")
+    assert str(draft_of(tmp_path / "train.py", words).use) == use

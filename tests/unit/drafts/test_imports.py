@@ -5,21 +5,19 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from script_files import written
 
 from modak_ansible.errors import ModakError, UsageError
 from modak_ansible.reading.drafts.imports import BrokenScript, read_code
 
 
-def written(folder, **files):
-    for name, text in files.items():
-        path = folder / f"{name.replace('__', '/')}.py"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+def script_in(folder, **files):
+    written(folder, **files)
     return folder / "train.py"
 
 
 def test_its_own_files_are_followed_and_others_are_told_with_their_place(tmp_path):
-    script = written(
+    script = script_in(
         tmp_path,
         train="import os, torch\nfrom lib import nets\nimport conf\nfrom pkg.inner.deep import x\n",
         lib__nets="import einops\nfrom . import blocks\nfrom .blocks import Block\n",
@@ -36,7 +34,7 @@ def test_its_own_files_are_followed_and_others_are_told_with_their_place(tmp_pat
 
 
 def test_what_may_be_missing_is_told_apart_and_types_are_left_out(tmp_path):
-    script = written(
+    script = script_in(
         tmp_path,
         train="""\
 from typing import TYPE_CHECKING
@@ -61,7 +59,7 @@ def late():
 
 
 def test_a_file_that_is_called_like_a_module_goes_before_it(tmp_path):
-    script = written(tmp_path, train="import yaml\nimport random\n", yaml="import json\n", random="")
+    script = script_in(tmp_path, train="import yaml\nimport random\n", yaml="import json\n", random="")
     assert read_code(script).files == ["random.py", "train.py", "yaml.py"]
     assert not read_code(script).modules
 
@@ -70,7 +68,7 @@ def test_a_file_that_is_called_like_a_module_goes_before_it(tmp_path):
     ("text", "place"), [("import torch\ndef f(:\n", ":2:7: "), ("print 'x'\n", ":1:1: "), ("x = '\0'\n", "")]
 )
 def test_what_is_no_python_is_told_with_its_place(tmp_path, text, place):
-    script = written(tmp_path, train="import broken\n", broken=text)
+    script = script_in(tmp_path, train="import broken\n", broken=text)
     with pytest.raises(BrokenScript, match="this is no Python 3") as caught:
         read_code(script)
     assert f"broken.py{place}" in str(caught.value)
@@ -135,7 +133,7 @@ def test_whatever_is_in_a_file_it_is_read_or_refused(tmp_path_factory, text):
     ],
 )
 def test_what_a_script_imports_by_a_name_of_its_own_making_is_brought(tmp_path, call, files):
-    script = written(
+    script = script_in(
         tmp_path,
         train=f"import importlib\nname = input()\nimportlib.{call}\n",
         models__small="import yaml\n",
@@ -150,7 +148,7 @@ def test_what_a_script_imports_by_a_name_of_its_own_making_is_brought(tmp_path, 
 
 @pytest.mark.parametrize("folder", ["'lib'", "os.path.join(os.path.dirname(__file__), 'lib')", "str(HERE / 'lib')"])
 def test_a_folder_that_a_script_has_python_look_in_holds_its_own(tmp_path, folder):
-    script = written(
+    script = script_in(
         tmp_path,
         train="import os, sys\nfrom pathlib import Path\nHERE = Path(__file__).parent\n"
         f"sys.path.append({folder})\nsys.path.insert(0, '..')\nimport nets\n",
@@ -163,7 +161,7 @@ def test_a_folder_that_a_script_has_python_look_in_holds_its_own(tmp_path, folde
 
 
 def test_a_package_that_imports_its_parts_by_their_names_brings_itself_alone(tmp_path):
-    script = written(tmp_path, train="import parts.some\n", parts__some="", parts__more="", other="")
+    script = script_in(tmp_path, train="import parts.some\n", parts__some="", parts__more="", other="")
     some = tmp_path / "parts" / "some.py"
     for dots, brought in ((".", ["parts/more.py"]), ("..", [])):
         some.write_text(f"import importlib\nimportlib.import_module('{dots}' + input(), __package__)\n")

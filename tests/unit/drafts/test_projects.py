@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 import pytest
+from script_files import written
 
 from modak_ansible.reading.drafts.draft import draft_of
 from modak_ansible.reading.drafts.outputs import outputs_of
@@ -21,14 +22,6 @@ def environment(tmp_path, monkeypatch):
 def project(tmp_path):
     (tmp_path / "project" / ".git").mkdir(parents=True)
     return tmp_path / "project"
-
-
-def written(folder, **files):
-    for name, text in files.items():
-        path = folder / f"{name.replace('__', '/')}.py"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    return folder
 
 
 def test_a_package_without_an_init_that_a_script_lies_in_is_asked_of_no_index(project):
@@ -430,3 +423,14 @@ def test_the_folder_above_is_known_however_it_is_said(project, above):
         ("rows", "../shared/rows.csv", "../shared/rows.csv")
     ]
     assert draft.notes == ["it writes to ../runs/m.pt, outside of its folder, from where nothing comes back"]
+
+
+@pytest.mark.parametrize("module", ["_ours", "ours_", "größe"])
+def test_a_module_whose_name_no_package_can_have_is_told(project, module):
+    written(project, train=f"import torch\nimport {module}\n")
+    draft = draft_of(project / "train.py")
+    assert draft.requirements == []
+    assert draft.notes == [
+        f"{module}, which train.py:2 imports, is no package's name: left out; what is needed all the same goes into "
+        "requirements_txt"
+    ]

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from modak_ansible.errors import nearest
 from modak_ansible.model.application import SourceFile
+from modak_ansible.model.distributed import Parallelism
 from modak_ansible.model.measured.work import Work
 from modak_ansible.model.measured.workload import Workload, WorkloadScript
 from modak_ansible.reading.blueprint import files
@@ -25,6 +26,7 @@ from modak_ansible.reading.blueprint.forms.yaml_tree import Item
 from modak_ansible.reading.blueprint.script.hydra import takes_overrides
 from modak_ansible.reading.blueprint.script.option import EPOCHS, whole
 from modak_ansible.reading.blueprint.script.options import options_of
+from modak_ansible.reading.blueprint.script.parallelism import parallelism_of
 from modak_ansible.reading.blueprint.script.syntax import nodes_of, syntax_of
 
 WORKLOAD_FILE = "workload.yaml"
@@ -43,7 +45,7 @@ class ScriptFolders:
     def __init__(self) -> None:
         self._files: dict[object, list[SourceFile]] = {}
         self._workloads: dict[Path, Workload | None] = {}
-        self._is_reached, self._options = cache(is_reached), cache(options_of)
+        self._is_reached, self._options, self._parallelism = cache(is_reached), cache(options_of), cache(parallelism_of)
         self.takes_overrides = cache(takes_overrides)
 
     def files(
@@ -70,9 +72,15 @@ class ScriptFolders:
 
     def prepares(self, folder: Path, code: Iterable[SourceFile]) -> bool:
         """Whether one of the files imports the runtime, to call prepare, or trains with a trainer that is reached."""
-        return any(
-            self._is_reached(folder / source_file.path) for source_file in code if source_file.path.endswith(".py")
-        )
+        return any(self._is_reached(folder / path) for path in _of_python(code))
+
+    def parallelism(self, folder: Path, code: Iterable[SourceFile]) -> Parallelism | None:
+        """What makes the script parallel by itself, by these files; see :func:`parallelism_of`."""
+        return self._parallelism(folder, tuple(_of_python(code)))
+
+
+def _of_python(code: Iterable[SourceFile]) -> Iterator[str]:
+    return (each.path for each in code if each.path.endswith(".py"))
 
 
 def is_reached(path: Path) -> bool:

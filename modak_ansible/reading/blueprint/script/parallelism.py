@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from modak_ansible.model.application import SourceFile
 from modak_ansible.model.distributed import Parallelism
 from modak_ansible.reading.blueprint.script.source import ScriptSource, source_of
 from modak_ansible.reading.blueprint.script.syntax import syntax_of
@@ -52,13 +51,12 @@ _WORDS = re.compile(
 _TOLD = re.compile(_WORDS.pattern + b"|" + WORDS.pattern)
 
 
-def parallelism_of(folder: Path, code: Iterable[SourceFile]) -> Parallelism | None:
-    """What one of a script's files uses for it; MPI where several things are used, for it is started otherwise."""
-    return parallelism_in(folder, [each.path for each in code if each.path.endswith(".py")])
+def parallelism_of(folder: Path, paths: Sequence[str]) -> Parallelism | None:
+    """What one of a script's files uses for it; MPI where several things are used, for it is started otherwise.
 
-
-def parallelism_in(folder: Path, paths: Sequence[str]) -> Parallelism | None:
-    """As :func:`parallelism_of`, of files of Python by their paths below a folder."""
+    Args:
+        paths: of the files of Python, below the folder.
+    """
     sources = {path: source for path in paths if (source := _read(folder / path))}
     found = [
         Parallelism(by=by, name=name, place=place).model_copy(update=_said(sources[place.partition(":")[0]], name))

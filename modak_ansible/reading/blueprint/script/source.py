@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from modak_ansible.reading.blueprint.script.libraries import absl_options, dataclass_options, parsed_classes
 from modak_ansible.reading.blueprint.script.option import Option, literal
-from modak_ansible.reading.blueprint.script.syntax import KEPT, children_of, last_name, nodes_of
+from modak_ansible.reading.blueprint.script.syntax import KEPT, children_of, last_name, parts_of
 
 _PARSER = "argparse.ArgumentParser"
 _READ_FROM_ELSEWHERE = {"parents", "prefix_chars", "fromfile_prefix_chars"}
@@ -388,7 +388,7 @@ class ScriptSource:
 
 def _gives_one_of(made: list[ast.Call], function: Function) -> bool:
     """Whether it is a function in which one of some calls is made, and which gives something back."""
-    nodes = nodes_of(function)
+    nodes = parts_of(function)
     return any(isinstance(node, ast.Return) and node.value for node in nodes) and any(node in made for node in nodes)
 
 

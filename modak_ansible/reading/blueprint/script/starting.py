@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from modak_ansible.errors import nearest
 from modak_ansible.reading.blueprint.script.option import literal
-from modak_ansible.reading.blueprint.script.syntax import last_name, nodes_of, syntax_of
+from modak_ansible.reading.blueprint.script.syntax import last_name, nodes_of, parts_of, syntax_of
 
 _SEVERAL = 2  # commands, of which one is to be named
 
@@ -149,7 +149,7 @@ def _too_few(tree: ast.Module, words: Sequence[str]) -> StartProblem | None:
         return None
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
     reached = _reached(tree.body, functions)
-    certain = [node for statement in reached for node in nodes_of(statement) if id(node) in places]
+    certain = [node for statement in reached for node in parts_of(statement) if id(node) in places]
     last = max(certain, key=lambda node: places[id(node)], default=None)
     if last is None or places[id(last)] <= len(words):
         return None
@@ -173,7 +173,7 @@ def _reached(body: Sequence[ast.stmt], functions: Mapping[str, ast.FunctionDef])
             if not (yield from _reached(inner, {name: each for name, each in functions.items() if each.body != inner})):
                 return False
         elif isinstance(statement, ast.Assign | ast.AnnAssign | ast.AugAssign | ast.Expr) and not any(
-            isinstance(node, ast.IfExp | ast.BoolOp | ast.Lambda) for node in nodes_of(statement)
+            isinstance(node, ast.IfExp | ast.BoolOp | ast.Lambda) for node in parts_of(statement)
         ):
             yield statement
         elif not isinstance(statement, ast.Import | ast.ImportFrom | ast.FunctionDef | ast.ClassDef):

@@ -36,11 +36,16 @@ def _parsed(text: bytes) -> ast.Module | None:
 
 @lru_cache(KEPT)
 def nodes_of(tree: ast.AST) -> tuple[ast.AST, ...]:
-    """All that a syntax is made of, in the order of :func:`ast.walk`, without what says how a name is used."""
-    nodes = [tree]
-    for node in nodes:
-        nodes += children_of(node)
-    return tuple(nodes)
+    """All that a file is made of, in the order of :func:`ast.walk`, without what says how a name is used."""
+    return tuple(parts_of(tree))
+
+
+def parts_of(node: ast.AST) -> list[ast.AST]:
+    """As :func:`nodes_of`, of a part of a file, which is not kept in the place of one."""
+    nodes = [node]
+    for each in nodes:
+        nodes += children_of(each)
+    return nodes
 
 
 def last_name(node: ast.AST) -> str:

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeAlias
 
 from modak_ansible.reading.blueprint.script.option import literal
 from modak_ansible.reading.blueprint.script.source import ScriptSource
-from modak_ansible.reading.blueprint.script.syntax import last_name, nodes_of
+from modak_ansible.reading.blueprint.script.syntax import last_name, nodes_of, parts_of
 
 # What may stand in a file that says something of it.
 WORDS = re.compile(
@@ -56,7 +56,8 @@ def told_of(sources: Sources) -> Told:
     calls = [each for _, source in sources.values() for each in source.calls()]
     groups = [call for name, call in calls if _GROUP.fullmatch(name)]
     gives_numbers = bool(groups) and all(_gives_number(call) for call in groups)
-    looks = _looks(sources)
+    asked = _asked_in(sources)
+    looks = _looks(sources, asked)
     has_set = {name for tree in trees for name in _set(tree)}
     starts = False
     for pattern, is_sure in ((_SPAWN, gives_numbers or "RANK" in has_set), (_PROCESS, gives_numbers)):
@@ -65,8 +66,7 @@ def told_of(sources: Sources) -> Told:
         if name and is_sure and not looks:
             return Told(name, place)
         starts = starts or bool(name)
-    option, is_first = _local_option(sources, groups, looks=looks)
-    asked = {name for tree in trees for name in _asked(tree)}
+    option, is_first = _local_option(sources, groups, asked, looks=looks)
     knows = any(map(_knows_that_it_is_alone, trees))
     needs = (
         any(_takes(tree, {*_ALONE, *(_MEETING - has_set)}) for tree in trees)
@@ -79,31 +79,29 @@ def told_of(sources: Sources) -> Told:
         needs_words=needs and not knows,
         asks_slurm=needs and knows and bool(asked & _OF_SLURM),
         asks_port=starts or "MASTER_PORT" in asked,
-        meets_at=next((f"{name} ({path}:{line})" for path, name, line in _met(sources)), ""),
+        meets_at=next((f"{name} ({path}:{line})" for path, name, line in _met(sources, asked)), ""),
     )
 
 
-def _met(sources: Sources) -> Iterator[tuple[str, str, int]]:
+def _met(sources: Sources, asked: Set[str]) -> Iterator[tuple[str, str, int]]:
     """The files, names and lines by which processes meet on their own node, whatever the job tells them."""
-    asked = {name for tree, _ in sources.values() for name in _asked(tree)}
     for path, (tree, source) in sources.items():
-        perhaps = _perhaps(tree)
         found = [value for name, call in source.calls() if _GROUP.fullmatch(name) for value in _methods(call)]
         addresses = _addresses(tree)
         if "MASTER_ADDR" not in asked and all(map(_is_loopback, addresses)):
             found += addresses
-        for value in found:
-            if value not in perhaps and _is_loopback(value):
-                yield path, str(literal(value)), value.lineno
+        loopback = [value for value in found if _is_loopback(value)]
+        perhaps = _perhaps(tree) if loopback else set()
+        yield from ((path, str(literal(value)), value.lineno) for value in loopback if value not in perhaps)
 
 
 def _perhaps(tree: ast.Module) -> set[ast.AST]:
     """What is done in a case only: below a condition, or in a function that is left under one."""
     conditions = (node for node in nodes_of(tree) if isinstance(node, ast.If))
     branches = [node for node in conditions if "__name__" not in ast.unparse(node.test)]
-    leaving = {node for node in branches if any(isinstance(inner, ast.Return) for inner in nodes_of(node))}
+    leaving = {node for node in branches if any(isinstance(inner, ast.Return) for inner in parts_of(node))}
     left = [node for node in nodes_of(tree) if isinstance(node, ast.FunctionDef) and leaving & set(node.body)]
-    return {inner for node in (*branches, *left) for inner in nodes_of(node)}
+    return {inner for node in (*branches, *left) for inner in parts_of(node)}
 
 
 def _methods(call: ast.Call) -> list[ast.expr]:
@@ -113,11 +111,11 @@ def _methods(call: ast.Call) -> list[ast.expr]:
 def _addresses(tree: ast.Module) -> list[ast.expr]:
     """What a file sets MASTER_ADDR to, wherever it does."""
     assigns = [node for node in nodes_of(tree) if isinstance(node, ast.Assign)]
-    return [node.value for node in assigns if any(_is_address(target) for target in node.targets)]
+    return [node.value for node in assigns if any(_is_variable(target, "MASTER_ADDR") for target in node.targets)]
 
 
-def _is_address(target: ast.expr) -> bool:
-    return isinstance(target, ast.Subscript) and literal(target.slice) == "MASTER_ADDR"
+def _is_variable(target: ast.expr, name: str) -> bool:
+    return isinstance(target, ast.Subscript) and literal(target.slice) == name
 
 
 def _is_loopback(value: ast.expr) -> bool:
@@ -126,19 +124,19 @@ def _is_loopback(value: ast.expr) -> bool:
 
 def sets_tf_config(sources: Sources) -> str:
     """Where a script sets TF_CONFIG without a look at what would tell its processes apart; empty where it does not."""
-    asked = {name for tree, _ in sources.values() for name in _asked(tree)}
-    if _TF_CONFIG in asked or _looks(sources):
+    asked = _asked_in(sources)
+    if _TF_CONFIG in asked or _looks(sources, asked):
         return ""
     for path, (tree, _) in sources.items():
         for target in _assigned(tree):
-            if isinstance(target, ast.Subscript) and literal(target.slice) == _TF_CONFIG:
+            if _is_variable(target, _TF_CONFIG):
                 return f"{path}:{target.lineno}"
     return ""
 
 
-def _looks(sources: Sources) -> bool:
+def _looks(sources: Sources, asked: Set[str]) -> bool:
     """Whether a script looks at what tells its processes apart: a variable of whoever starts them, or the host."""
-    if any(_NUMBERS.fullmatch(name) for tree, _ in sources.values() for name in _asked(tree)):
+    if any(map(_NUMBERS.fullmatch, asked)):
         return True
     return any(_HOST.fullmatch(name) for _, source in sources.values() for name in source.used)
 
@@ -161,6 +159,10 @@ def _looks_around(call: ast.Call, has_set: set[str]) -> bool:
     if {"store", "init_method", None} & given or method not in (None, "env://"):
         return not _gives_number(call)
     return ("MASTER_ADDR" if "rank" in given else "RANK") not in has_set
+
+
+def _asked_in(sources: Sources) -> set[str]:
+    return {name for tree, _ in sources.values() for name in _asked(tree)}
 
 
 def _asked(tree: ast.Module) -> Iterator[str]:
@@ -216,7 +218,7 @@ def _knows_that_it_is_alone(tree: ast.Module) -> bool:
             default = str(literal(node.args[1])) if len(node.args) > 1 else ""
             looks = node not in certain and default != _ALONE[name]
         elif isinstance(node, ast.Try):
-            looks = any(_takes(ast.Module([each], [])) for each in node.body)
+            looks = _takes(ast.Module(node.body, []))
         else:
             looks = last_name(node) == "is_torchelastic_launched"
         if looks:
@@ -224,7 +226,7 @@ def _knows_that_it_is_alone(tree: ast.Module) -> bool:
     return False
 
 
-def _local_option(sources: Sources, groups: list[ast.Call], *, looks: bool) -> tuple[str, bool]:
+def _local_option(sources: Sources, groups: list[ast.Call], asked: Set[str], *, looks: bool) -> tuple[str, bool]:
     """The option by which alone a process learns its number, and whether it is the first of its node without it.
 
     Those of torch.distributed.launch had ``--local_rank``, and others a ``--rank`` that each was started with.
@@ -234,7 +236,6 @@ def _local_option(sources: Sources, groups: list[ast.Call], *, looks: bool) -> t
     for name in sorted(names) if not looks else ():
         if (found := _option(sources, name))[0]:
             return found[0], False
-    asked = {name for tree, _ in sources.values() for name in _asked(tree)}
     return _option(sources, _LOCAL_RANK) if "LOCAL_RANK" not in asked else ("", False)
 
 
@@ -245,7 +246,7 @@ def _option(sources: Sources, name: str) -> tuple[str, bool]:
     """
     trees = [tree for tree, _ in sources.values()]
     choices = [node for tree in trees for node in nodes_of(tree) if isinstance(node, ast.BoolOp | ast.IfExp)]
-    chosen = {inner for node in choices for inner in nodes_of(node)}
+    chosen = {inner for node in choices for inner in parts_of(node)}
     holders = {holder for tree in trees for holder in _parsed(tree)}
     used = [
         node

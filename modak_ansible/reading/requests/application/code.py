@@ -14,7 +14,6 @@ from modak_ansible.reading.blueprint.forms import text_rules as rules
 from modak_ansible.reading.blueprint.forms.forms import FieldProblem
 from modak_ansible.reading.blueprint.script.counting import counting
 from modak_ansible.reading.blueprint.script.folder import ScriptFolders
-from modak_ansible.reading.blueprint.script.parallelism import parallelism_of
 from modak_ansible.reading.requests.application.data import Data
 from modak_ansible.reading.requests.application.program import Program, program_of, words_of
 from modak_ansible.reading.requests.checks import APPLICATION
@@ -110,7 +109,7 @@ def code_of(job: JobForm, file: Path, data: Data, notes: Notes) -> Code:
         beside=tuple(beside),
         workload=folders.workload(here, notes.mistakes) if program.script else None,
         prepares=bool(program.script) and folders.prepares(here, kept),
-        parallelism=parallelism_of(here, kept) if program.script else None,
+        parallelism=folders.parallelism(here, kept) if program.script else None,
     )
 
 
