@@ -168,12 +168,6 @@ def parse_walltime(text: str) -> Optional[int]:
     return ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds
 
 
-def written_walltime(seconds: int) -> str:
-    """A time limit as Slurm has it: ``1-00:00:00``."""
-    days, rest = divmod(seconds, 86400)
-    return f"{days}-{rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}"
-
-
 def expand_nodes(text: str) -> List[str]:
     """The names behind ``node[001-003,7],login1``, in order, each once; nothing where the list has another form."""
     names: Dict[str, None] = {}

@@ -19,8 +19,8 @@ from ..cluster import (
     expand_nodes,
     kinds_of,
     parse_walltime,
-    written_walltime,
 )
+from .directives import written_walltime
 
 # Keys begin a word and values go on to the next key: OS, Reason and Comment hold spaces.
 _PAIR = re.compile(r"(?:^|\s)([A-Za-z][\w/:]*)=(.*?)(?=\s+[A-Za-z][\w/:]*=|\s*$)")

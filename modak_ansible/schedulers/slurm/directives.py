@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ..cluster import written_walltime
 from ..directives import (
     ACCOUNT,
     PLAIN,
@@ -74,6 +73,12 @@ def _nodes(job: PlannedJob, gpu_request: str) -> Iterator[str]:
     yield from _place(job)
     yield from _size(job, gpu_request)
     yield f"--time={written_walltime(job.walltime)}"
+
+
+def written_walltime(seconds: int) -> str:
+    """A time limit as Slurm has it: ``1-00:00:00``."""
+    days, rest = divmod(seconds, 86400)
+    return f"{days}-{rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}"
 
 
 def _place(job: PlannedJob) -> Iterator[str]:
