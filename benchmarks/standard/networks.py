@@ -48,8 +48,14 @@ def _transformer(heads, width, depth):
 NETWORKS = {
     (each.name): each
     for each in (
+        Network("mlp-tiny", (64,), _mlp(256, 2), 64),
         Network("mlp-small", (256,), _mlp(512, 3), 128),
         Network("mlp-medium", (1024,), _mlp(2048, 3), 128),
+        Network("mlp-large", (512,), _mlp(1024, 6), 256),
+        Network(
+            "cnn-tiny", (1, 28, 28), _plain([(16,), (32,)], True) + [("flatten",), ("dense", 64), ("relu",),
+            ("dense", CLASSES)], 64,
+        ),
         Network(
             "cnn-small", (3, 32, 32), _plain([(32, 32), (64,)], True) + [("flatten",), ("dense", 128), ("relu",),
             ("dense", CLASSES)], 32,
@@ -59,6 +65,14 @@ NETWORKS = {
             ("relu",), ("dense", CLASSES)], 32,
         ),
         Network(
+            "cnn-large", (3, 64, 64), _plain([(64,), (128, 128), (256, 256)], True) + [("flatten",), ("dense", 256),
+            ("relu",), ("dense", CLASSES)], 16,
+        ),
+        Network(
+            "vgg-tiny", (1, 28, 28), _plain([(16,), (32,)], False) + [("flatten",), ("dense", 128), ("relu",),
+            ("dense", CLASSES)], 64,
+        ),
+        Network(
             "vgg-small", (3, 48, 48), _plain([(32,), (64,), (128, 128)], False) + [("flatten",), ("dense", 512),
             ("relu",), ("dense", CLASSES)], 16,
         ),
@@ -66,14 +80,22 @@ NETWORKS = {
             "vgg-medium", (3, 64, 64), _plain([(64,), (128,), (256, 256), (512, 512)], False) + [("flatten",),
             ("dense", 2048), ("relu",), ("dense", CLASSES)], 16,
         ),
+        Network(
+            "vgg-large", (3, 96, 96), _plain([(64,), (128,), (256, 256)], False) + [("flatten",), ("dense", 1024),
+            ("relu",), ("dense", CLASSES)], 8,
+        ),
+        Network("depthwise-tiny", (3, 32, 32), _depthwise((8, 16, 16, 32)), 64),
         Network("depthwise-small", (3, 64, 64), _depthwise((16, 32, 32, 64, 64, 128)), 32),
         Network("depthwise-medium", (3, 96, 96), _depthwise((32, 64, 64, 128, 128, 256, 256, 512)), 16),
+        Network("depthwise-large", (3, 128, 128), _depthwise((32, 64, 128, 128, 256, 256, 512, 512, 512)), 16),
+        Network("transformer-tiny", (16, 64), _transformer(2, 64, 2), 64),
         Network("transformer-small", (32, 128), _transformer(4, 128, 2), 32),
         Network("transformer-medium", (64, 256), _transformer(4, 256, 4), 16),
+        Network("transformer-large", (128, 384), _transformer(6, 384, 6), 8),
     )
 }  # fmt: skip
 MODELS = ("mlp", "cnn", "vgg", "depthwise", "transformer")
-SIZES = ("small", "medium")
+SIZES = ("tiny", "small", "medium", "large")
 
 
 def cost(network):

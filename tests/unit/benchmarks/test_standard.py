@@ -64,7 +64,7 @@ def test_workload_yaml_says_what_the_scripts_have(script):
     assert {name: tuple(known) for name, known in ast.literal_eval(values).items()} == script.switches
 
 
-@pytest.mark.parametrize("name", ["model-cpu", "model-cpu-more", "model-cpu-wider", "model-tensorflow"])
+@pytest.mark.parametrize("name", ["model-cpu", "model-cpu-more", "model-cpu-wider", "model-sizes", "model-tensorflow"])
 def test_suites_name_networks_that_there_are(name):
     for group in read_suite(find_suite(name)).groups:
         if group.workload == "standard":
