@@ -132,8 +132,12 @@ def _cores_of(values: Dict[str, str]) -> Optional[int]:
 
 
 def _memory_of(values: Dict[str, str]) -> Optional[int]:
-    """Bytes that jobs may have of a node: what Slurm keeps for itself is no part of it."""
-    whole, kept = bytes_of(values.get("RealMemory", "")), bytes_of(_value(values.get("MemSpecLimit", "")))
+    """Bytes that jobs may have of a node: what Slurm keeps for itself is no part of it.
+
+    Where slurm.conf does not say how much there is, Slurm shows its default of 1 MB, which is no node's.
+    """
+    said = values.get("RealMemory", "")
+    whole, kept = bytes_of(said) if said != "1" else None, bytes_of(_value(values.get("MemSpecLimit", "")))
     return max(0, whole - (kept or 0)) or None if whole else None
 
 
@@ -178,6 +182,8 @@ def partition_of(
     walltime = parse_walltime(values.get("MaxTime", ""))
     of_quality = longest.get(_value(values.get("QoS", "")))
     notes = ["hidden"] if values.get("Hidden") == "YES" else []
+    least = count_of(values.get("MinNodes", "")) or 1
+    notes += [f"its jobs have {least} nodes at least"] * (least > 1)
     if of_quality and (walltime is None or of_quality < walltime):
         walltime = of_quality
         notes.append(f"its quality of service {values['QoS']} limits the wall time")

@@ -155,6 +155,15 @@ def test_limits():
     assert (long.walltime, long.walltime_said, long.most_nodes) == (None, "UNLIMITED", None)
 
 
+def test_a_partition_for_large_jobs_says_so():
+    """Such as that of a site where all smaller ones have another."""
+    listed = CommandResult(
+        0, "\n".join([slurm_partition("large", MinNodes="2"), slurm_partition("small", MinNodes="1")])
+    )
+    found = partitions(partition=listed)
+    assert (found["large"].note, found["small"].note) == ("its jobs have 2 nodes at least", "")
+
+
 def test_a_quality_of_service_limits_the_wall_time():
     gpu = partitions(qos=CommandResult(0, "normal|\nshort|02:00:00\n"))["gpu"]
     assert gpu.walltime == 7200
@@ -371,6 +380,12 @@ def test_a_partition_that_no_job_can_enter_is_closed():
                                               ("MemSpecLimit=(null)", 512000)])  # fmt: skip
 def test_memory_that_slurm_keeps_for_itself_is_no_jobs(kept, memory):
     assert node_of(dict(word.split("=") for word in f"RealMemory=512000 {kept}".split())).memory == memory * 2**20
+
+
+def test_memory_that_nobody_told_slurm_is_not_known():
+    """RealMemory is 1 where slurm.conf does not have it, as on many a small cluster."""
+    assert node_of({"RealMemory": "1"}).memory is None
+    assert node_of({"RealMemory": "1024"}).memory == 2**30
 
 
 def test_qualities_of_service_and_accounts_are_those_of_this_cluster():
