@@ -144,7 +144,7 @@ class Torque(Scheduler):
             jobs += [task for task in tasks if _number(task.job_id) in wanted - shown]
         known = {_number(job.job_id): job for job in _with_nodes(run, jobs)}
         found = {job_id: known.get(_number(job_id)) for job_id in job_ids}
-        return {each: job for each, job in found.items() if job}
+        return {each: job for each, job in found.items() if job and _is_of_server(job, each)}
 
     def forecast(self, run: Run, directives: str) -> str:
         size = size_of(directives)
@@ -226,6 +226,12 @@ class Torque(Scheduler):
 def _number(job_id: str) -> str:
     """A job's id without the server's name."""
     return job_id.split(".", maxsplit=1)[0]
+
+
+def _is_of_server(job: JobRecord, job_id: str) -> bool:
+    """Whether a job of an id's number is that of the id's server, as far as both name one: a queue may be another's."""
+    servers = [each.partition(".")[2].partition(".")[0] for each in (job.job_id, job_id)]
+    return servers[0] == servers[1] or "" in servers
 
 
 def _is_ended_array(job: JobRecord) -> bool:
