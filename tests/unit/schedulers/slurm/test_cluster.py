@@ -187,6 +187,28 @@ def test_the_limit_of_a_users_own_quality_of_service_is_told(changes, own, note)
     assert found.note == note
 
 
+@pytest.mark.parametrize(
+    ("rows", "qos", "changes", "note"),
+    [
+        (["p1|normal|||2-00:00:00"], "normal|", {}, "the user's jobs have 2-00:00:00 at most, by their associations"),
+        (["p1|normal|||1-00:00:00", "p2|normal|||2-00:00:00"], "", {}, "the user's jobs have 2-00:00:00 at most, by their associations"),
+        (["p1|normal|||1-00:00:00", "p2|normal|||"], "", {}, ""),
+        (["p1|normal|||2-00:00:00"], "", {"MaxTime": "1-00:00:00"}, ""),
+        (["p1|long|||2-00:00:00"], "long|7-00:00:00", {}, "jobs that name no quality of service have 7-00:00:00 at most, by long"),
+        (["p1|a,b|||2-00:00:00"], "a|7-00:00:00\nb|", {}, ""),
+        (["p1|normal|||2-00:00:00"], "wide|7-00:00:00", {"QoS": "wide"}, "its quality of service wide limits the wall time"),
+    ],
+)  # fmt: skip
+def test_the_limit_of_a_users_associations_is_told(rows, qos, changes, note):
+    """Slurm takes the first that there is of the partition's quality of service, the job's, and the association."""
+    found = partitions(
+        partition=CommandResult(0, slurm_partition("fat", **changes)),
+        associations=CommandResult(0, "".join(f"{row}\n" for row in rows)),
+        qos=CommandResult(0, f"{qos}\n"),
+    )["fat"]
+    assert found.note == note
+
+
 def test_partitions_that_are_closed():
     known = CommandResult(0, "science\nteaching\n")
     found = partitions(associations=known, user=CommandResult(0, "science\n"))
