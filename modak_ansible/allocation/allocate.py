@@ -11,7 +11,7 @@ from modak_ansible.model.application import Resources
 from modak_ansible.model.job_options import JobComponent
 from modak_ansible.model.process_layout import ProcessLayout
 from modak_ansible.model.request import Request
-from modak_ansible.model.target import Partition, Scheduler
+from modak_ansible.model.target import Partition, Scheduler, destinations
 
 
 class JobAllocation(NamedTuple):
@@ -72,11 +72,7 @@ def _of_components(request: Request, default: Partition | None) -> tuple[Request
     known = [each for each in partitions if each]
     if len(known) < len(partitions):
         return request, None
-    least = {
-        name: min((getattr(each, name) for each in known if getattr(each, name) is not None), default=None)
-        for name in ("cores", "memory", "accelerators", "walltime")
-    }
-    return request, known[0].model_copy(update={**least, "nodes": None})
+    return request, request.target.least_of(known).model_copy(update={"nodes": None})
 
 
 def _resources_of(component: JobComponent, resources: Resources) -> Resources:
@@ -98,8 +94,9 @@ def _partition(request: Request, wanted: str | None, about: str = "resources.par
     name = wanted or target.site.partition
     if name and found is None and target.partitions:
         about = about if wanted else "host"
-        hint = nearest(name, [partition.name for partition in target.partitions])
-        raise CannotPlan(about, f"{target.name} has no partition {name}", hint)
+        known = [partition.name for partition in target.partitions]
+        lacking = next(each for each in destinations(name) if each not in known)
+        raise CannotPlan(about, f"{target.name} has no partition {lacking}", nearest(lacking, known))
     return found
 
 

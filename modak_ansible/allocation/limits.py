@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from modak_ansible.allocation.allocate import JobAllocation, allocate
 from modak_ansible.allocation.ranks import ranks_of
 from modak_ansible.errors import CannotPlan
+from modak_ansible.model.process_layout import ProcessLayout
 from modak_ansible.model.quantities import format_size, format_walltime
 from modak_ansible.model.request import Request
-from modak_ansible.model.target import Partition, Scheduler
+from modak_ansible.model.target import Partition, Scheduler, destinations
 
 
 def resource_problems(request: Request) -> list[CannotPlan]:
@@ -48,9 +49,12 @@ def _component_problems(job: JobAllocation) -> Iterator[CannotPlan]:
 
 
 def _node_problems(job: JobAllocation) -> Iterator[CannotPlan]:
-    yield from _count_problems(job)
-    yield from _accelerator_problems(job.request, job.partition)
-    yield from _limit_problems(job.request, job.partition)
+    """Of a job that is sent to several partitions, what any of them has not got."""
+    target = job.request.target
+    for partition in map(target.partition, destinations(job.partition.name)) if job.partition else [None]:
+        yield from _count_problems(job.request, job.layout, partition)
+        yield from _accelerator_problems(job.request, partition)
+        yield from _limit_problems(job.request, partition)
 
 
 def _process_problems(job: JobAllocation) -> Iterator[CannotPlan]:
@@ -88,15 +92,14 @@ def _process_problems(job: JobAllocation) -> Iterator[CannotPlan]:
         yield CannotPlan("resources", message, "give the target's site capability a launcher, such as mpirun")
 
 
-def _count_problems(job: JobAllocation) -> Iterator[CannotPlan]:
-    layout, partition = job.layout, job.partition
-    cores_about = "cores_per_process" if job.request.resources.layout.cores else "processes_per_node"
+def _count_problems(request: Request, layout: ProcessLayout, partition: Partition | None) -> Iterator[CannotPlan]:
+    cores_about = "cores_per_process" if request.resources.layout.cores else "processes_per_node"
     for about, asked, there, unit in (
         ("nodes", layout.nodes, partition.nodes if partition else None, "nodes"),
-        (cores_about, layout.cores_per_node, job.request.target.cores_in(partition), "cores a node"),
+        (cores_about, layout.cores_per_node, request.target.cores_in(partition), "cores a node"),
     ):
         if there is not None and asked > there:
-            message = f"{asked} {unit} are asked for, and {_where(job.request, partition)} has {there}"
+            message = f"{asked} {unit} are asked for, and {_where(request, partition)} has {there}"
             yield CannotPlan(f"resources.{about}", message, f"ask for at most {there}")
 
 

@@ -62,6 +62,9 @@ def _check_possible(options: JobOptions, scheduler: Scheduler, target: str) -> N
     if options.job_array:
         message = "a deployment watches one job and brings its results back, and an array is many"
         raise CannotPlan("job_options.job_array", message, "deploy once for each set of arguments")
+    if options.project and scheduler in (Scheduler.SLURM, Scheduler.TORQUE, Scheduler.LSF):
+        message = f"projects beside accounts are PBS Professional's, and {target} is no cluster of it"
+        raise CannotPlan("job_options.project", message, f"account: {options.project}")
     if scheduler is not Scheduler.NONE:
         return
     for name, option in OPTIONS.items():

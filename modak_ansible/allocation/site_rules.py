@@ -14,6 +14,7 @@ from typing import NamedTuple
 from modak_ansible.errors import CannotPlan
 from modak_ansible.model.request import Request
 from modak_ansible.model.rule import Conditions, Effects, Rule
+from modak_ansible.model.target import destinations
 
 _COMPARISON = re.compile(r"(>=|<=|>|<|=)?\s*(\d{1,9})", re.ASCII)
 _OPERATORS = {
@@ -127,7 +128,9 @@ def _checked(when: Conditions, facts: Facts) -> Iterator[tuple[bool, str]]:
     for name in ("framework", "scheduler", "partition", "accelerator"):
         wanted, there = getattr(when, name), getattr(facts, name)
         if wanted:
-            yield there in wanted, f"{name} is {there or 'none'}" + ("" if there in wanted else f", not {_or(wanted)}")
+            # a job may run in any of the partitions that it is sent to
+            holds = not set(wanted).isdisjoint(destinations(there) if name == "partition" else (there,))
+            yield holds, f"{name} is {there or 'none'}" + ("" if holds else f", not {_or(wanted)}")
     if when.app_type:
         holds = not set(when.app_type).isdisjoint(facts.app_type)
         kind = " and ".join(facts.app_type) or "none"

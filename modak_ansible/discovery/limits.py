@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from modak_ansible.allocation.limits import resource_problems
+from modak_ansible.allocation.options import settled
+from modak_ansible.allocation.site_rules import enforced
 from modak_ansible.discovery.aim import Aim
 from modak_ansible.discovery.finding import Finding, missing, ok, warning
-from modak_ansible.errors import nearest
+from modak_ansible.errors import CannotPlan, nearest
+from modak_ansible.model.application import Resources
 from modak_ansible.model.quantities import format_size, format_walltime
 from modak_ansible.model.request import Request
-from modak_ansible.model.target import Partition
+from modak_ansible.model.target import Partition, destinations
 from modak_ansible.schedulers.cluster import ClusterFacts, PartitionFacts
 
 
@@ -22,16 +25,18 @@ def limit_findings(aim: Aim, cluster: ClusterFacts) -> Iterator[Finding]:
     request = aim.request
     if request is None:
         return
-    chosen = _chosen(request, cluster)
+    agreed = _agreed(request)
+    chosen = _chosen(agreed, cluster)
     for said in aim.target.partitions:
         if said.name in known:
-            yield from _compared(said, known[said.name], is_chosen=said.name == chosen)
-        elif said.name != chosen:
+            yield from _compared(said, known[said.name], is_chosen=said.name in chosen)
+        elif said.name not in chosen:
             yield warning("partition", f"there is no {said.name}", _hint(said.name, known))
-    if chosen and chosen not in known:
-        yield missing("partition", f"there is no {chosen}, where the job would go", _hint(chosen, known))
-    elif chosen:
-        yield from _fitting(request, known[chosen])
+    absent = [name for name in chosen if name not in known]
+    for name in absent:
+        yield missing("partition", f"there is no {name}, where the job would go", _hint(name, known))
+    if chosen and not absent:
+        yield from _fitting(request, agreed.resources, [known[name] for name in chosen])
 
 
 def partition_from(found: PartitionFacts) -> Partition:
@@ -41,13 +46,14 @@ def partition_from(found: PartitionFacts) -> Partition:
     """
     cores = [kind.cores for kind in found.kinds if kind.cores]
     memories = [kind.memory for kind in found.kinds if kind.memory]
-    counts = [kind.accelerator_count for kind in found.kinds]
+    most = max((kind.accelerator_count for kind in found.kinds), default=None)
+    limits = [count for count in (most, found.accelerators) if count is not None]
     return Partition(
         name=found.name,
         nodes=_least(found.nodes, found.most_nodes),
         cores=_least(found.cores, *cores),
         memory=_least(found.memory, *memories),
-        accelerators=max(counts, default=None),
+        accelerators=None if most is None else min(limits),
         own_cores=found.own_cores,
         walltime=found.walltime,
         default=found.default,
@@ -77,14 +83,21 @@ def _listed(cluster: ClusterFacts) -> Iterator[Finding]:
         yield missing("partitions", f"none takes the user's jobs: {closed}", "ask the administrators for access")
 
 
-def _chosen(request: Request, cluster: ClusterFacts) -> str:
-    """Where the job will go, by the blueprint or else by the scheduler's own default."""
-    wanted = request.resources.partition or request.target.site.partition
-    if wanted:
-        return wanted
+def _agreed(request: Request) -> Request:
+    """The request with its job options and the site's rules in its resources."""
+    try:
+        return enforced(settled(request))
+    except CannotPlan:  # what contradicts itself is told where it is held against the limits
+        return request
+
+
+def _chosen(request: Request, cluster: ClusterFacts) -> list[str]:
+    """Where the job will go, or else the scheduler's own default."""
     described = request.target.partition(None)
     default = next((partition.name for partition in cluster.partitions if partition.default), "")
-    return described.name if described else default
+    usual = request.resources.partition or request.target.site.partition or (described.name if described else default)
+    places = [each.partition or usual for each in request.job_options.components] or [usual]
+    return list(dict.fromkeys(name for place in places if place for name in destinations(place)))
 
 
 def _compared(said: Partition, found: PartitionFacts, *, is_chosen: bool) -> Iterator[Finding]:
@@ -124,17 +137,16 @@ def _compared(said: Partition, found: PartitionFacts, *, is_chosen: bool) -> Ite
         yield ok("partition", "; ".join([f"{said.name} fits", *words]))
 
 
-def _fitting(request: Request, found: PartitionFacts) -> Iterator[Finding]:
-    real = largest_from(found).model_copy(update={"default": True})
-    target = request.target.model_copy(update={"partitions": (real,)})
-    resources = request.resources.model_copy(update={"partition": real.name})
-    problems = resource_problems(request.model_copy(update={"target": target, "resources": resources}))
+def _fitting(request: Request, asked: Resources, chosen: Sequence[PartitionFacts]) -> Iterator[Finding]:
+    real = [largest_from(found).model_copy(update={"default": found is chosen[0]}) for found in chosen]
+    target = request.target.model_copy(update={"partitions": tuple(real)})
+    problems = resource_problems(request.model_copy(update={"target": target}))
     for problem in problems:
         yield missing("limits", f"{request.training}: {problem.message}", problem.hint)
     if not problems:
-        asked = request.resources
         words = f"{asked.nodes} node{'s' if asked.nodes > 1 else ''}, {format_walltime(asked.walltime)}"
-        yield ok("limits", f"what {request.training} asks for ({words}) fits {real.name}")
+        where = " and ".join(each.name for each in real)
+        yield ok("limits", f"what {request.training} asks for ({words}) fits {where}")
 
 
 def _hint(name: str, known: dict[str, PartitionFacts]) -> str:

@@ -135,8 +135,10 @@ def _ssh(connection: Connection, command: str, options: list[str] | None = None)
 
 def _wanted(aim: Aim, wanted: Wanted) -> SurveyOptions:
     target = aim.target
-    resources = aim.request.resources if aim.request else None
-    partition = target.partition(resources.partition if resources else None)
+    described = target.partition(aim.request.resources.partition if aim.request else None)
+    partition, account = described.name if described else None, target.site.account
+    if aim.plan:
+        partition, account = aim.plan["job"]["partition"], aim.plan["job"]["account"]
     return {
         "workspace": target.workspace,
         "scheduler": wanted.scheduler or (target.scheduler.value if aim.is_described else ""),
@@ -146,8 +148,8 @@ def _wanted(aim: Aim, wanted: Wanted) -> SurveyOptions:
         "hosts": list(target.hosts),
         "site": target.site.model_dump(mode="json"),
         "node": wanted.node,
-        "partition": partition.name if partition else "",
-        "account": target.site.account or "",
+        "partition": partition or "",
+        "account": account or "",
         "patience": wanted.patience,
         "directives": directives_of(aim.plan["job"]["script"]) if aim.plan else "",
     }

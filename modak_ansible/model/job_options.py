@@ -13,8 +13,9 @@ DependencyKind = Literal["after", "afterany", "afterok", "afternotok", "singleto
 Event = Literal["abort", "begin", "end"]
 # How users write an option; blueprint/job_options.py reads each kind.
 Kind = Literal[
-    "name", "names", "account", "path", "constraint", "count", "count or none", "truth", "resources", "licenses",
-    "wall time", "size", "array", "variables", "dependencies", "events", "addresses", "moment", "components",
+    "name", "names", "destination", "account", "path", "constraint", "count", "count or none", "truth", "resources",
+    "licenses", "wall time", "size", "array", "variables", "dependencies", "events", "addresses", "moment",
+    "components",
 ]  # fmt: skip
 _UNITS = {"wall time": ("HH:MM:SS or D-HH:MM:SS", "in seconds"), "size": ("with a unit", "in bytes")}
 
@@ -102,15 +103,23 @@ class JobOptions(Model):
         Option("The account that the job is charged to", "account", "`--account`", "`-A`",
                lsf="`-P`", without_scheduler="nobody is charged"),
     ] = None  # fmt: skip
+    project: Annotated[
+        str | None,
+        Option("The project of PBS Professional, where a site wants one beside or in place of the account", "account",
+               "-", "-", "`-P`", lsf="-", without_scheduler="nobody is charged"),
+        Field(exclude_if=lambda value: value is None),
+    ] = None  # fmt: skip
     queue: Annotated[
         str | None,
-        Option("The queue; under Slurm the partition", "name", "`--partition`", "`-q`", lsf="`-q`",
+        Option("The queue, which may be another server's (workq@server); under Slurm the partition, or several "
+               "(gpu,preempt)", "destination", "`--partition`", "`-q`", lsf="`-q`",
                resource="partition", without_scheduler="there are no queues"),
     ] = None  # fmt: skip
     partition: Annotated[
         str | None,
-        Option("The partition; under Torque that of an outer scheduler", "name", "`--partition`", "`-l partition=`",
-               "`-q`", lsf="`-q`", resource="partition", is_other_under_torque=True,
+        Option("The partition, or several of which the first with room is taken (gpu,preempt); under Torque that of an "
+               "outer scheduler", "destination", "`--partition`", "`-l partition=`", "`-q`", lsf="`-q`",
+               resource="partition", is_other_under_torque=True,
                without_scheduler="there are no partitions"),
     ] = None  # fmt: skip
     qos: Annotated[

@@ -1,5 +1,6 @@
 """Where a training runs."""
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any, Literal
 
@@ -326,11 +327,37 @@ class Target(Model):
         return (partition.memory if partition else None) or self.processor.memory
 
     def partition(self, name: str | None) -> Partition | None:
-        """The partition of that name; without one the site's, the default, or the first; None when none is known."""
+        """The partition of that name; without one the site's, the default, or the first; None when none is known.
+
+        Of several (``gpu,preempt``), of which nobody knows where the job will run, it is what each of them has.
+        """
         wanted = name or self.site.partition
-        if wanted:
-            return next((partition for partition in self.partitions if partition.name == wanted), None)
-        return next(
-            (partition for partition in self.partitions if partition.default),
-            self.partitions[0] if self.partitions else None,
-        )
+        if not wanted:
+            return next(
+                (partition for partition in self.partitions if partition.default),
+                self.partitions[0] if self.partitions else None,
+            )
+        known = {partition.name: partition for partition in self.partitions}
+        names = destinations(wanted)
+        if not known.keys() >= set(names):
+            return None
+        found = self.least_of([known[each] for each in names]) if len(names) > 1 else known[names[0]]
+        return found if found.name == wanted else found.model_copy(update={"name": wanted})
+
+    def least_of(self, partitions: Sequence[Partition]) -> Partition:
+        """What a job has in every one of some partitions; what none of them says stays open."""
+        least = {}
+        # the target says these of a partition that does not
+        theirs = {"cores": self.cores_in, "memory": self.memory_in, "accelerators": self.accelerators_in}
+        for name in ("nodes", "cores", "memory", "accelerators", "walltime"):
+            values = [getattr(each, name) for each in partitions]
+            if name in theirs and any(value is not None for value in values):
+                values = [theirs[name](each) for each in partitions]
+            least[name] = min((value for value in values if value is not None), default=None)
+        own_cores = all(each.own_cores for each in partitions)
+        return partitions[0].model_copy(update={**least, "own_cores": own_cores})
+
+
+def destinations(text: str) -> list[str]:
+    """The partitions that a job is sent to by ``gpu,preempt``, or the queue by ``workq@server``."""
+    return [each.partition("@")[0] for each in text.split(",")]

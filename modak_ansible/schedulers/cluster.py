@@ -49,6 +49,7 @@ class PartitionFacts:
     # cores, memory: the most that a job may have of a node; bytes
     cores: Optional[int] = None
     memory: Optional[int] = None
+    accelerators: Optional[int] = None  # likewise; 0 where it takes no jobs that ask for any
     own_cores: bool = False  # whether no other job is on the cores that one was given: the scheduler keeps them off
     walltime: Optional[int] = None  # seconds, the longest job
     walltime_said: str = ""  # the limit in the scheduler's own words, such as UNLIMITED; empty where it says nothing

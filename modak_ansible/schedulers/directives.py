@@ -48,7 +48,7 @@ class CannotExpress(ValueError):
         self.hint = hint
 
 
-def plain(about: str, text: str, pattern: re.Pattern[str] = NAME, what: str = "") -> str:
+def plain(about: str, text: str, pattern: re.Pattern[str] = NAME, what: str = "", hint: str = "") -> str:
     """The text itself, where it is of the pattern.
 
     Raises:
@@ -56,7 +56,7 @@ def plain(about: str, text: str, pattern: re.Pattern[str] = NAME, what: str = ""
     """
     if not pattern.fullmatch(text):
         kind = f" as {what}" if what else ""
-        raise CannotExpress(about, f"{text[:60]!r} cannot stand in a directive of a job script{kind}")
+        raise CannotExpress(about, f"{text[:60]!r} cannot stand in a directive of a job script{kind}", hint)
     return text
 
 

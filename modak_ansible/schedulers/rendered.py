@@ -73,6 +73,8 @@ def _body(out: list[str], given: Given) -> None:
         out += ['"\nfor each in "${folders[@]}"; do\n    for name in metrics.json checkpoints output.log error.log; do\n        if [ -e "$each/../$name" ] && ! [ -e "$each/$name" ]; then\n            ln -sfn "../$name" "$each/$name"\n        fi\n    done\ndone\n']
     if given['checkpoint']:
         _checkpoint(out, given)
+    if given['names_no_cores']:
+        out += ['\n# Slurm gives a task more cores for the sake of its memory, in SLURM_CPUS_PER_TASK alone, and an srun that is not told\n# their number does not start where this has another one.\nunset SLURM_TRES_PER_TASK\n']
     if given['modules']:
         out += ["\n# A site's own scripts need not stand set -u.\nset +u\nif ! command -v module > /dev/null; then\n    # shellcheck source=/dev/null\n    . /etc/profile\nfi\n"]
         for module in given['modules']:
@@ -105,19 +107,19 @@ def _body(out: list[str], given: Given) -> None:
             out += ['# Nodes may have one scratch between them after all: then the folder is there already, and the user\'s own.\n# shellcheck disable=SC2016 # a dollar there is for the other shell\nif mkdir -p "', str(given['staging_path']), '" && local_copy=$(mktemp -u "', str(given['staging_path']), '/modak-$(id -u)-$job_id.XXXXXX") &&\n    ', str(given['everywhere']), 'sh -c \'mkdir -p "${1%/*}" && { mkdir -m 700 "$1" 2> /dev/null || [ -O "$1" ]; }\' sh "$local_copy" &&\n']
         else:
             out += ['if mkdir -p "', str(given['staging_path']), '" && local_copy=$(mktemp -d "', str(given['staging_path']), '/modak-$(id -u)-$job_id.XXXXXX") &&\n']
-        for loop_234, (each) in _looped(given['copied']):
+        for loop_240, (each) in _looped(given['copied']):
             if each.below:
                 out += ['    ', str(given['everywhere']), 'mkdir ', str(('-p ' if given['everywhere'] else '')), '"$local_copy', str(each.below), '" &&\n']
             if ((given['everywhere'] and (not each.packed)) and (each.staging == 'by-node')):
-                out += ['    ', str(given['everywhere']), 'bash -c "$(declare -f bring_part); bring_part \\"\\$@\\"" bash "$', str(each.shell), '" "$local_copy', str(each.below), '"', str(('; then' if loop_234.last else ' &&')), '\n']
+                out += ['    ', str(given['everywhere']), 'bash -c "$(declare -f bring_part); bring_part \\"\\$@\\"" bash "$', str(each.shell), '" "$local_copy', str(each.below), '"', str(('; then' if loop_240.last else ' &&')), '\n']
             elif (given['everywhere'] and (not each.packed)):
-                out += ['    bring_all "$', str(each.shell), '" "$local_copy', str(each.below), '"', str(('; then' if loop_234.last else ' &&')), '\n']
+                out += ['    bring_all "$', str(each.shell), '" "$local_copy', str(each.below), '"', str(('; then' if loop_240.last else ' &&')), '\n']
             elif (not each.packed):
-                out += ['    cp -R "$', str(each.shell), '/." "$local_copy', str(each.below), '/"', str(('; then' if loop_234.last else ' &&')), '\n']
+                out += ['    cp -R "$', str(each.shell), '/." "$local_copy', str(each.below), '/"', str(('; then' if loop_240.last else ' &&')), '\n']
             elif given['everywhere']:
-                out += ['    sbcast --force "$', str(each.shell), '_image" "$local_copy', str(each.below), '/data.sqsh"', str(('; then' if loop_234.last else ' &&')), '\n']
+                out += ['    sbcast --force "$', str(each.shell), '_image" "$local_copy', str(each.below), '/data.sqsh"', str(('; then' if loop_240.last else ' &&')), '\n']
             else:
-                out += ['    cp "$', str(each.shell), '_image" "$local_copy', str(each.below), '/data.sqsh"', str(('; then' if loop_234.last else ' &&')), '\n']
+                out += ['    cp "$', str(each.shell), '_image" "$local_copy', str(each.below), '/data.sqsh"', str(('; then' if loop_240.last else ' &&')), '\n']
         for each in given['copied']:
             out += ['    ', str(each.shell), str(('_image' if each.packed else '')), '=$local_copy', str(each.below), str(('/data.sqsh' if each.packed else '')), '\n']
         out += ['else\n    echo "the data could not be copied to ', str(given['staging_path']), '; it is read from $', str(given['copied'][0].shell), '"\n    [ -z "$local_copy" ] || ', str(given['everywhere']), 'rm -rf "$local_copy"\nfi\n']
@@ -129,8 +131,8 @@ def _body(out: list[str], given: Given) -> None:
                 out += ['export MODAK_DATASET=', str(value), '\n']
     for each in given['named']:
         out += ['export ', str(each.variable), '="$', str(each.shell), '"\n']
-    for loop_269, (each) in _looped(given['mounted']):
-        if loop_269.first:
+    for loop_275, (each) in _looped(given['mounted']):
+        if loop_275.first:
             out += ['\n# Where the script looks for its data; what lies there already is left alone.\nput_data() {\n    local place=code/$1\n    if [ -e "$place" ] && ! [ -L "$place" ]; then\n        echo "the data is to lie at $1, and something else lies there" >&2\n        exit 73\n    fi\n    if ! { mkdir -p "$(dirname "$place")" && ln -sfn "$2" "$place"; }; then\n        exit 73\n    fi\n}\n']
         out += ["# shellcheck disable=SC2016 # a dollar in a user's own name is only a dollar\nput_data ", str(shlex.quote(each.mount_as)), ' "$', str(each.shell), '"']
         if each.mounted_file:

@@ -208,6 +208,7 @@ def render_script(job: PlannedJob, parts: ScriptParts) -> str:
             "pods": pods,
             "patience": _PATIENCE,
             "everywhere": _everywhere(job),
+            "names_no_cores": _names_no_cores(job, parts.launch, is_brought=bool(copied)),
             "parts_of": job.nodes * job.processes_per_node if "by-node" in ways else 0,
             "brings_all": "node-local" in ways,
             "broadcast": _BROADCAST,
@@ -290,6 +291,12 @@ def _everywhere(job: PlannedJob) -> str:
     """What has a command run once on each node of a job; empty where the job has one, or nothing that does it."""
     several = job.nodes > 1 and job.scheduler.value == "slurm"
     return f"srun --ntasks={job.nodes} --ntasks-per-node=1 " if several else ""
+
+
+def _names_no_cores(job: PlannedJob, launch: Launch, *, is_brought: bool) -> bool:
+    """Whether some srun is not told the cores of a task: one that brings data, or that of a launcher as it stands."""
+    is_told = not launch.outside or any(word.startswith("--cpus-per-task") for word in launch.outside)
+    return job.scheduler.value == "slurm" and (not is_told or (is_brought and bool(_everywhere(job))))
 
 
 def _program(parts: ScriptParts) -> tuple[str, tuple[str, ...]]:

@@ -223,6 +223,47 @@ def test_more_than_there_is(asked, about, said):
     assert said in found[0].message
 
 
+def test_a_job_of_several_partitions_is_held_against_the_limits_of_all():
+    """Slurm starts it in whichever is free first."""
+    asked = request(options={"partition": "cpu,gpu", "request_gpus": 2, "node_count": 3})
+    assert [(each.about, each.message) for each in resource_problems(asked)] == [
+        ("resources.accelerators", "2 accelerators a node are asked for, and the partition cpu describes none"),
+        ("resources.nodes", "3 nodes are asked for, and the partition gpu has 2"),
+    ]
+    made = make_plan(request(options={"partition": "cpu,gpu", "node_count": 2})).job
+    assert made.partition == "cpu,gpu"
+    assert "#SBATCH --partition=cpu,gpu\n" in made.script
+    with pytest.raises(CannotPlan, match="cluster has no partition gpuu") as caught:
+        make_plan(request(options={"partition": "cpu,gpuu"}))
+    assert caught.value.hint == "did you mean gpu?"
+
+
+def test_a_job_of_several_partitions_has_what_each_of_them_has():
+    asked = request()
+    cpu, gpu = asked.target.partitions
+    more = (cpu.model_copy(update={"accelerators": None, "own_cores": True, "walltime": 60}), gpu)
+    target = asked.target.model_copy(update={"partitions": more, "site": Site(partition="gpu,cpu")})
+    found = target.partition(None)
+    assert (found.name, found.nodes, found.cores, found.own_cores, found.walltime) == ("gpu,cpu", 2, 8, False, 60)
+    assert target.accelerators_in(found) == 0  # the target says none, where the partition says nothing
+    assert target.partition("gpu,other") is None
+
+
+def test_a_queue_of_another_server_has_the_limits_of_its_name():
+    asked = request("pbspro", {"queue": "gpu@east", "node_count": 3}, site={"launcher": "mpirun"})
+    assert [each.message for each in resource_problems(asked)] == ["3 nodes are asked for, and the partition gpu has 2"]
+    made = make_plan(request("pbspro", {"queue": "gpu@east", "node_count": 1})).job
+    assert "#PBS -q gpu@east\n" in made.script
+
+
+def test_a_project_is_pbs_professionals():
+    assert "#PBS -P ab12\n" in make_plan(request("pbspro", {"project": "ab12"})).job.script
+    for scheduler in ("slurm", "torque", "lsf"):
+        with pytest.raises(CannotPlan, match="projects beside accounts") as caught:
+            settled(request(scheduler, {"project": "ab12"}))
+        assert (caught.value.about, caught.value.hint) == ("job_options.project", "account: ab12")
+
+
 def test_an_image_for_gpus_on_a_partition_without():
     asked = request(options={"queue": "cpu"})
     asked = asked.model_copy(update={"optimisation": Optimisation(entry="pytorch-2.13-cuda")})

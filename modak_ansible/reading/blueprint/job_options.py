@@ -159,6 +159,7 @@ Size = Annotated[
 # Each kind of option as it is written, and read; without Any, mypy takes them for types.
 _READ: dict[Kind, Any] = {
     "name": Name,
+    "destination": Annotated[str, text(rules.destination_problem)],
     "account": Annotated[str, text(rules.account_problem)],
     "names": Annotated[tuple[Name, ...], split(",+")],
     "resources": Annotated[tuple[Annotated[str, text(rules.resource_problem)], ...], split(",")],

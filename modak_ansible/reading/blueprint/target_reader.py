@@ -42,7 +42,7 @@ _SCHEDULERS = {
 }
 _SITE_RULES: dict[str, Callable[[str], str]] = {
     "account": rules.account_problem,
-    "partition": rules.name_problem,
+    "partition": rules.destination_problem,
     "modules": rules.module_problem,
     "binds": rules.bind_problem,
     "launcher": rules.launcher_problem,

@@ -326,7 +326,7 @@ class TrainingReader:
                 self._mistakes.add(memory.location, "out-of-range", "memory: nothing is left to run in", "leave it out")
         partition = record.get("partition") if record else None
         if partition is not None:
-            self._note(partition, rules.name_problem(str(partition.value)))
+            self._note(partition, rules.destination_problem(str(partition.value)))
         return Resources(walltime=walltime, **values) if walltime else None
 
     def _walltime(self) -> int | None:

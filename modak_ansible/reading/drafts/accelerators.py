@@ -37,7 +37,8 @@ def ask_for(draft: Draft, target: Target, count: int | None) -> None:
         return
     said = f"{count} on each node" + (f": {draft.use}" if draft.use else "")
     having = [each for each in target.partitions if target.accelerators_in(each) >= count]
-    if having and target.partition(None) not in having:
+    usual = target.partition(None)
+    if having and (usual is None or target.accelerators_in(usual) < count):
         draft.partition, *others = (each.name for each in having)
         said += f"; the partition {draft.partition} has them" + (f", as {', '.join(others)} has" if others else "")
     draft.found.append(("accelerators", said))

@@ -26,8 +26,9 @@ _FOLDER = "targets"
 _LOCAL = ("local", "localhost")
 # Options that no machine without a scheduler can do anything about.
 _SCHEDULERS = (
-    "account", "queue", "partition", "qos", "request_gpus", "request_specific_nodes", "architecture_constraint",
-    "job_array", "job_dependency", "request_event_notification", "email_address", "node_exclusive",
+    "account", "project", "queue", "partition", "qos", "request_gpus", "request_specific_nodes",
+    "architecture_constraint", "job_array", "job_dependency", "request_event_notification", "email_address",
+    "node_exclusive",
 )  # fmt: skip
 
 

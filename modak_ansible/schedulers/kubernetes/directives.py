@@ -30,6 +30,7 @@ _GRACE = 1800
 # Options that Kubernetes has nothing like, and what to do instead.
 UNKNOWN = {
     "account": "nobody is charged by name; a queue of Kueue's has quotas",
+    "project": "",
     "qos": "",
     "reservation": "",
     "licenses": "",

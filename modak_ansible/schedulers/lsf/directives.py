@@ -64,7 +64,8 @@ def _place(job: PlannedJob) -> Iterator[str]:
     if job.account:
         yield f"-P {plain('job_options.account', job.account, ACCOUNT, 'a project')}"
     if job.partition:
-        yield f"-q {plain('job_options.queue', job.partition, what='a queue')}"
+        queues = [plain("job_options.queue", queue, what="a queue") for queue in job.partition.split(",")]
+        yield f'-q "{" ".join(queues)}"' if len(queues) > 1 else f"-q {queues[0]}"
     if options.qos:
         yield f"-sla {plain('job_options.qos', options.qos, what='a service class')}"
     if options.reservation:

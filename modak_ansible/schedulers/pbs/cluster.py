@@ -23,6 +23,9 @@ _OUT = re.compile(
     r"\b(down|offline|offline_by_mom|unknown|state-unknown|stale|maintenance|unresolvable|provisioning)\b",
     re.IGNORECASE,
 )
+# What a queue may want of its jobs, in numbers and times, and what every job has.
+_COUNTED = re.compile(r"(?=.*[1-9])[\d:]+", re.ASCII)
+_OF_EVERY_JOB = ("ncpus=1", "nodect=1", "nodes=1")
 
 
 def read_torque(run: Run, user: str, groups: Iterable[str], *, scheduler: str = "torque") -> ClusterFacts:
@@ -166,6 +169,10 @@ def _queue(
     # by some in Torque's form, such as 4:ppn=8
     most_nodes = count_of(limits.get("nodect") or re.sub(r":[^+]*$", "", limits.get("nodes", "")))
     said = limits.get("walltime", "")
+    notes = [f"its nodes have {', '.join(sorted(wanted))}"] if wanted else []
+    least = [f"{key}={value}" for key, value in _limits(values, "resources_min.").items() if _COUNTED.fullmatch(value)]
+    least = [each for each in least if each not in _OF_EVERY_JOB]
+    notes += [f"its jobs ask for at least {', '.join(least)}"] if least else []
     return PartitionFacts(
         name=name,
         default=name == default,
@@ -174,15 +181,15 @@ def _queue(
         most_nodes=most_nodes,
         cores=_cores(limits, most_nodes),
         memory=bytes_of(limits.get("mem", ""), "") if most_nodes == 1 else None,
+        accelerators=count_of(limits.get("ngpus", "")),
         walltime=seconds_of(said) or None,
         walltime_said=said,
         kinds=kinds_of(members),
-        note=f"its nodes have {', '.join(sorted(wanted))}" if wanted else "",
+        note="; ".join(notes),
     )
 
 
-def _limits(values: Attributes) -> Attributes:
-    start = "resources_max."
+def _limits(values: Attributes, start: str = "resources_max.") -> Attributes:
     return {key[len(start) :]: value for key, value in values.items() if key.startswith(start)}
 
 

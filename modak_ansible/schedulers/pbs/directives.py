@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from modak_ansible.model.job_options import JobDependency, JobOptions
     from modak_ansible.model.plan import PlannedJob
 
+_QUEUE = re.compile(rf"{NAME.pattern}(@{NAME.pattern})?", re.ASCII)
 _ARRAY = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*(%\d+)?", re.ASCII)
 _PROPERTIES = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*(&[A-Za-z_][A-Za-z0-9_.-]*)*", re.ASCII)
 _NODE = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*", re.ASCII)  # a number would be a count
@@ -56,7 +57,8 @@ def _named(job: PlannedJob) -> Iterator[str]:
     if job.account:
         yield f"-A {plain('job_options.account', job.account, ACCOUNT, 'an account')}"
     if job.partition:
-        yield f"-q {plain('job_options.queue', job.partition, what='a queue')}"
+        hint = "name one queue: PBS sends a job to no other"
+        yield f"-q {plain('job_options.queue', job.partition, _QUEUE, 'a queue', hint)}"
 
 
 def _place(job: PlannedJob) -> Iterator[str]:
@@ -198,6 +200,8 @@ def _job_wide(text: str) -> str:
 
 def _chunks_place(job: PlannedJob) -> Iterator[str]:
     yield from _named(job)
+    if job.options.project:
+        yield f"-P {plain('job_options.project', job.options.project, ACCOUNT, 'a project')}"
     _check_excluded(job.options)
     if not _PBSPRO_NAME.fullmatch(job.name):
         message = (

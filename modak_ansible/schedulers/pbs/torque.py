@@ -136,7 +136,8 @@ class Torque(Scheduler):
             return {}
         # the server is asked once for all jobs: of ids that qstat is given, it would be asked for each
         wanted = {_number(job_id) for job_id in job_ids}
-        jobs = [job for job in with_positions(self.full(run, [])) if _number(job.job_id) in wanted]
+        listed = with_positions(self.full(run, []))
+        jobs = [job for job in listed if _number(job.job_id) in wanted]
         shown = {_number(job.job_id) for job in jobs}
         if any(map(_is_ended_array, jobs)) or any("[" in each for each in wanted - shown):
             tasks = self.full(run, ["-t"])
@@ -144,7 +145,12 @@ class Torque(Scheduler):
             jobs += [task for task in tasks if _number(task.job_id) in wanted - shown]
         known = {_number(job.job_id): job for job in _with_nodes(run, jobs)}
         found = {job_id: known.get(_number(job_id)) for job_id in job_ids}
-        return {each: job for each, job in found.items() if job}
+        ours = {each: job for each, job in found.items() if job and _is_of_server(job, each)}
+        # a queue may be another server's, which is asked for its jobs by their ids
+        servers = {"", *(_server(job.job_id) for job in listed)}
+        elsewhere = [each for each in job_ids if each not in ours and _server(each) not in servers]
+        theirs = self.full(run, elsewhere) if elsewhere else []
+        return {**ours, **{job.job_id: job for job in theirs if job.job_id in elsewhere}}
 
     def forecast(self, run: Run, directives: str) -> str:
         size = size_of(directives)
@@ -226,6 +232,17 @@ class Torque(Scheduler):
 def _number(job_id: str) -> str:
     """A job's id without the server's name."""
     return job_id.split(".", maxsplit=1)[0]
+
+
+def _is_of_server(job: JobRecord, job_id: str) -> bool:
+    """Whether a job of an id's number is that of the id's server, as far as both name one."""
+    servers = [_server(job.job_id), _server(job_id)]
+    return servers[0] == servers[1] or "" in servers
+
+
+def _server(job_id: str) -> str:
+    """The name of the server in a job's id, without its domain; empty where there is none."""
+    return job_id.partition(".")[2].partition(".")[0]
 
 
 def _is_ended_array(job: JobRecord) -> bool:

@@ -44,6 +44,7 @@ class Mine(NamedTuple):
     default: str = ""  # account
     own_qualities: Tuple[str, ...] = ()  # those of jobs that name none; empty where nobody says
     partitions: Optional[Tuple[str, ...]] = None  # that the accounts are for; None for all
+    longest: Optional[int] = None  # job of the user's, in seconds, by the one of their associations that allows most
 
 
 def read_slurm(run: Run, user: str, groups: Iterable[str]) -> ClusterFacts:
@@ -132,8 +133,12 @@ def _cores_of(values: Dict[str, str]) -> Optional[int]:
 
 
 def _memory_of(values: Dict[str, str]) -> Optional[int]:
-    """Bytes that jobs may have of a node: what Slurm keeps for itself is no part of it."""
-    whole, kept = bytes_of(values.get("RealMemory", "")), bytes_of(_value(values.get("MemSpecLimit", "")))
+    """Bytes that jobs may have of a node: what Slurm keeps for itself is no part of it.
+
+    Where slurm.conf does not say how much there is, Slurm shows its default of 1 MB, which is no node's.
+    """
+    said = values.get("RealMemory", "")
+    whole, kept = bytes_of(said) if said != "1" else None, bytes_of(_value(values.get("MemSpecLimit", "")))
     return max(0, whole - (kept or 0)) or None if whole else None
 
 
@@ -178,6 +183,8 @@ def partition_of(
     walltime = parse_walltime(values.get("MaxTime", ""))
     of_quality = longest.get(_value(values.get("QoS", "")))
     notes = ["hidden"] if values.get("Hidden") == "YES" else []
+    least = count_of(values.get("MinNodes", "")) or 1
+    notes += [f"its jobs have {least} nodes at least"] * (least > 1)
     if of_quality and (walltime is None or of_quality < walltime):
         walltime = of_quality
         notes.append(f"its quality of service {values['QoS']} limits the wall time")
@@ -241,15 +248,18 @@ def _quality_words(values: Dict[str, str], mine: Mine) -> List[str]:
 def _own_limit_words(
     walltime: Optional[int], of_partition: Optional[int], mine: Mine, longest: Dict[str, int]
 ) -> List[str]:
-    """That jobs which name no quality of service are shorter, by that of the user's own: that of the partition goes
-    before it, where it has a limit.
+    """That the user's jobs are shorter, by the quality of service of those that name none, or else by the user's
+    associations: that of the partition goes before both, where it has a limit.
     """
-    limits = [longest.get(name) for name in mine.own_qualities]
-    limit = limits[0] if len(limits) == 1 else None
+    names = mine.own_qualities or mine.qualities or ()
+    limits = [longest.get(name) for name in names]
+    limit, whose, by = mine.longest, "the user's jobs", "their associations"
+    if any(limits):
+        limit = limits[0] if len(mine.own_qualities) == 1 else None  # which of several it is, nobody says
+        whose, by = "jobs that name no quality of service", names[0]
     if of_partition or not limit or (walltime is not None and walltime <= limit):
         return []
-    clock = written_walltime(limit)
-    return [f"jobs that name no quality of service have {clock} at most, by {mine.own_qualities[0]}"]
+    return [f"{whose} have {written_walltime(limit)} at most, by {by}"]
 
 
 def _start_words(values: Dict[str, str], config: Dict[str, str]) -> str:
@@ -322,7 +332,7 @@ def _version(run: Run) -> str:
 
 def _mine(run: Run, user: str, cluster: str) -> Mine:
     """By the accounting, where there is one, and it is for users to ask."""
-    rows = _associations(run, user, cluster, "format=Account,QOS,DefaultQOS,Partition")
+    rows = _associations(run, user, cluster, "format=Account,QOS,DefaultQOS,Partition,MaxWall")
     if rows is None:
         return Mine()
     accounts = tuple(dict.fromkeys(row[0] for row in rows if row[0]))
@@ -331,12 +341,14 @@ def _mine(run: Run, user: str, cluster: str) -> Mine:
     told = [row for row in rows if len(row) >= 4]
     # a single one is taken, too; which of several is, the accounting's root may say
     own = [row[2] or row[1] * ("," not in row[1]) for row in told]
+    walls = [parse_walltime(row[4]) for row in told if len(row) > 4]
     return Mine(
         accounts,
         tuple(qualities) or None,
         next((row[0] for row in default if row[0]), ""),
         tuple(dict.fromkeys(own)) if all(own) else (),
         tuple(dict.fromkeys(row[3] for row in told)) if told and all(row[3] for row in told) else None,
+        max((wall or 0 for wall in walls), default=0) if all(walls) else None,
     )
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..directives import (
     ACCOUNT,
+    NAME,
     PLAIN,
     CannotExpress,
     Patterns,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from modak_ansible.model.job_options import JobDependency, JobOptions
     from modak_ansible.model.plan import PlannedJob
 
+_PARTITIONS = re.compile(rf"{NAME.pattern}(,{NAME.pattern})*", re.ASCII)
 _ARRAY = re.compile(r"\d+(-\d+(:\d+)?)?(,\d+(-\d+(:\d+)?)?)*(%\d+)?", re.ASCII)
 _FEATURE = r"[A-Za-z0-9_][A-Za-z0-9_.:=+-]*"
 _GROUP = rf"({_FEATURE}|\({_FEATURE}([&|]{_FEATURE})*\))"
@@ -86,7 +88,7 @@ def _place(job: PlannedJob) -> Iterator[str]:
     if job.account:
         yield f"--account={plain('job_options.account', job.account, ACCOUNT, 'an account')}"
     if job.partition:
-        yield f"--partition={plain('job_options.partition', job.partition, what='a partition')}"
+        yield f"--partition={plain('job_options.partition', job.partition, _PARTITIONS, 'a partition')}"
     if job.options.qos:
         yield f"--qos={plain('job_options.qos', job.options.qos, what='a quality of service')}"
     if job.options.reservation:

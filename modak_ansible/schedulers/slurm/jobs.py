@@ -74,6 +74,8 @@ _HELD = re.compile(r"JobHeld|JobHoldMaxRequeue|launch[ _]failed[ _]requeued[ _]h
 _OBSTACLES = {
     r"PartitionTimeLimit|(QOS|Assoc)MaxWallDuration\w*": "it asks for more time than it may have there",
     r"(QOS|Assoc)Max\w+Per(Job|Node)(Limit)?": "it asks for more than one job may have",
+    r"PartitionNodeLimit": "it asks for more or fewer nodes than it may have there, or than are up",
+    r"MaxMemPerLimit": "it asks for more memory than it may have there",
     r"QOSMin\w+": "it asks for less than its quality of service takes",
     r"InvalidAccount|AccountNotAllowed": "its account may not be charged for it",
     r"InvalidQOS|QOSNotAllowed": "its quality of service is not for it",
@@ -448,21 +450,26 @@ def _names(job_id: str) -> tuple[str, ...]:
 
 
 def _places(text: str) -> dict[str, dict[str, Any]]:
-    """The position of each waiting job in the queue of its partition, and when it is expected to start."""
+    """The position of each waiting job in the queue of its partition, and when it is expected to start.
+
+    A job of several partitions (gpu,preempt) waits in all of them, and its turn comes where it is next.
+    """
     counts: dict[str, int] = {}
     found: dict[str, dict[str, Any]] = {}
     for line in _lines(text):
         job_id, _, rest = line.partition("|")
-        partition, _, rest = rest.partition("|")
+        partitions, _, rest = rest.partition("|")
         reason, _, starts = rest.rpartition("|")
         if not rest or _HELD.match(reason) or reason.startswith(_NOT_IN_TURN):
             continue
         if "+" in job_id and _names(job_id)[1] in found:  # a further component of a job has no turn of its own
             continue
-        counts[partition] = counts.get(partition, 0) + 1
+        for partition in partitions.split(","):
+            counts[partition] = counts.get(partition, 0) + 1
+        position = min(counts[partition] for partition in partitions.split(","))
         starts = starts if re.fullmatch(r"[\d:T-]+", starts) else ""
         for name in _names(job_id):
-            found.setdefault(name, {"position": counts[partition], "starts": starts})
+            found.setdefault(name, {"position": position, "starts": starts})
     return found
 
 

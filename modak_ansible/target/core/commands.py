@@ -19,11 +19,16 @@ SYSTEM_PATHS = (
     "/usr/local/torque/bin",
 )  # fmt: skip
 # What a profile may have squeue leave out: such a job would seem to be unknown. And SBATCH_EXPORT=NONE, which some
-# sites set on their front ends, goes on to each srun of a job: its ranks have nothing of what the script prepares.
+# sites set on their front ends, goes on to each srun of a job: its ranks have nothing of what the script prepares. And
+# SLURM_TIME_FORMAT, by which no time is one that can be read.
 _UNWANTED = {
     "SBATCH_EXPORT",
+    "SLURM_TIME_FORMAT",
     *(f"SQUEUE_{name}" for name in ("ACCOUNT", "LICENSES", "NAMES", "PARTITION", "PRIORITY", "QOS", "USERS")),
 }
+# Where this runs in a job of Slurm itself, such as a notebook's: sbatch would hand all the words of that job on to the
+# one that it submits, and each srun there refuses those that are not its own. These are the site's or the user's.
+_OF_NO_JOB = ("SLURM_CLUSTERS", "SLURM_CONF", "SLURM_JWT", "SLURM_MPI_TYPE")
 
 
 def user_name() -> str:
@@ -48,6 +53,17 @@ def full_environment() -> dict[str, str]:
     return environment
 
 
+def _outside_of_jobs(environment: dict[str, str]) -> dict[str, str]:
+    """An environment without what Slurm has put there for the job that this process is of, if it is of one."""
+    if "SLURM_JOB_ID" not in environment:
+        return environment
+    return {
+        name: value
+        for name, value in environment.items()
+        if name in _OF_NO_JOB or not name.startswith(("SLURM_", "SRUN_"))
+    }
+
+
 def find_program(*names: str) -> str | None:
     """The path of the first of some programs that is there."""
     path = full_environment()["PATH"]
@@ -66,6 +82,7 @@ class TimedRun(Run):
         self._keep_locks = keep_locks
 
     def __call__(self, argv: list[str]) -> CommandResult:
+        environment = {**full_environment(), "LC_ALL": "C"}
         try:
             process = subprocess.Popen(
                 argv,
@@ -73,7 +90,7 @@ class TimedRun(Run):
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 cwd=self._folder,
-                env={**full_environment(), "LC_ALL": "C"},
+                env=_outside_of_jobs(environment) if argv[0] == "sbatch" else environment,
                 start_new_session=True,
                 close_fds=not self._keep_locks,
             )

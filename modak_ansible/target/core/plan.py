@@ -107,6 +107,8 @@ class JobOptions(TypedDict, total=False):
 
 class PlannedJob(TypedDict, total=False):
     scheduler: str
+    partition: Optional[str]
+    account: Optional[str]
     script: str
     threads: Optional[int]
     environment: Dict[str, str]

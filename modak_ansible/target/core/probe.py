@@ -11,6 +11,7 @@ from typing import Dict, Optional, TypedDict
 from ...errors import ModakError
 from ...schedulers.containers import CONTAINER_RUNTIMES
 from ...schedulers.known import SCHEDULERS
+from ...schedulers.pbs.pbspro import is_pbspro
 from .commands import TimedRun, find_program, user_name
 from .files import free_bytes, lack_of_room, read_text
 from .processor import cpuinfo, processor_name
@@ -21,6 +22,8 @@ NO_SCHEDULER = (
     "interactive shells"
 )
 
+PBS_FAMILY = ("torque", "pbspro")  # whose commands have the same names, which are also Grid Engine's
+RIGHT_TYPE = "check the type of the target: modak submits to Slurm, Torque, PBS Professional and LSF"
 _SMALLEST = 200 * 10**6
 _ELSEWHERE = "make room there, or give the target another workspace"
 
@@ -62,6 +65,11 @@ def probe(workspace: Workspace, scheduler: str, container_runtime: str, *, creat
             f"{titles.title} is not on {socket.gethostname()}: {', '.join(missing)} not found",
             hint=NO_SCHEDULER,
         )
+    if other := _of_another(scheduler):
+        raise ModakError(
+            f"the qsub of {socket.gethostname()} is {other}'s, and the target is said to have {titles.title}",
+            hint=RIGHT_TYPE,
+        )
     if create:
         workspace.create()
     free = free_bytes(workspace.path)
@@ -83,6 +91,27 @@ def probe(workspace: Workspace, scheduler: str, container_runtime: str, *, creat
         "scheduler": version_of("sbatch") if scheduler == "slurm" else SCHEDULERS[scheduler].title,
         "rsync": find_program("rsync") is not None,
     }
+
+
+def _of_another(scheduler: str) -> str:
+    """Whose the commands of a scheduler really are, where they say so; empty where they are its own.
+
+    Any qsub takes a script, and none reads another's directives, or tells its jobs in another's words.
+    """
+    if scheduler not in PBS_FAMILY:
+        return ""
+    if is_grid_engines():
+        return "Grid Engine"
+    version = version_of("qstat")
+    if scheduler == "torque":
+        return SCHEDULERS["pbspro"].title if is_pbspro(version) else ""
+    return SCHEDULERS["torque"].title if version.lower().startswith("version:") else ""
+
+
+def is_grid_engines() -> bool:
+    """Whether the qstat that is found is Grid Engine's, whose other programs lie beside it."""
+    own, found = find_program("qconf"), find_program("qstat")
+    return bool(own and found and Path(own).parent == Path(found).parent)
 
 
 def machine_facts() -> MachineFacts:

@@ -14,7 +14,7 @@ from ...schedulers.pbs.cluster import read_pbspro, read_torque
 from ...schedulers.pbs.pbspro import is_pbspro
 from ...schedulers.slurm.cluster import read_slurm
 from ..core.commands import TimedRun, find_program, user_name
-from ..core.probe import MachineFacts, machine_facts, version_of
+from ..core.probe import PBS_FAMILY, MachineFacts, is_grid_engines, machine_facts, version_of
 from ..core.site import read_site
 from ..core.workspace import Workspace
 from ..images.runtimes import build_folder
@@ -94,15 +94,9 @@ def survey(wanted: SurveyOptions) -> SurveyFacts:
 
 def _has(scheduler: str) -> bool:
     is_there = all(find_program(name) for name in SCHEDULERS[scheduler].commands)
-    if is_there and scheduler in ("pbspro", "torque"):  # their commands have the same names
-        return not _is_grid_engines() and is_pbspro(version_of("qstat")) == (scheduler == "pbspro")
+    if is_there and scheduler in PBS_FAMILY:
+        return not is_grid_engines() and is_pbspro(version_of("qstat")) == (scheduler == "pbspro")
     return is_there
-
-
-def _is_grid_engines() -> bool:
-    """Whether the qstat that is found is Grid Engine's, whose other programs lie beside it."""
-    own, found = find_program("qconf"), find_program("qstat")
-    return bool(own and found and Path(own).parent == Path(found).parent)
 
 
 def _cluster(scheduler: str) -> ClusterFacts:

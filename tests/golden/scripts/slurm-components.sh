@@ -111,6 +111,10 @@ queue_again() {
     fi
 }
 
+# Slurm gives a task more cores for the sake of its memory, in SLURM_CPUS_PER_TASK alone, and an srun that is not told
+# their number does not start where this has another one.
+unset SLURM_TRES_PER_TASK
+
 runtime=$(command -v apptainer || command -v singularity) || {
     echo "apptainer or singularity is not on the PATH of $(hostname)" >&2
     exit 127

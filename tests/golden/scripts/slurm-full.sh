@@ -60,6 +60,10 @@ trap 'exit 130' INT
 exec >> output.log 2>> error.log
 echo "$(date +%s) $job_id $(hostname)" > state/started
 
+# Slurm gives a task more cores for the sake of its memory, in SLURM_CPUS_PER_TASK alone, and an srun that is not told
+# their number does not start where this has another one.
+unset SLURM_TRES_PER_TASK
+
 # A site's own scripts need not stand set -u.
 set +u
 if ! command -v module > /dev/null; then

@@ -97,6 +97,10 @@ queue_again() {
         echo "the job could not be queued again; what the training has saved stays in $deployment/checkpoints" >&2
     fi
 }
+
+# Slurm gives a task more cores for the sake of its memory, in SLURM_CPUS_PER_TASK alone, and an srun that is not told
+# their number does not start where this has another one.
+unset SLURM_TRES_PER_TASK
 image="$workspace/images/abc.sqsh"
 if ! [ -e "$image" ]; then
     echo "the image $image is not there" >&2

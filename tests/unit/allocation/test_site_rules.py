@@ -71,6 +71,18 @@ def test_conditions(blueprint, when, applies):
     assert choice(made).value == ("one" if applies else "none")
 
 
+@pytest.mark.parametrize(("asked", "applies"), [("batch", False), ("long", True), ("batch,long", True)])
+def test_a_rule_of_a_partition_is_for_every_job_that_may_run_there(blueprint, asked, applies):
+    with_rules(blueprint, "{ name: one, when: { partition: [ long ] }, then: { modules: [ some/1 ] } }")
+    blueprint.replace(
+        "resources: { cores_per_process: 4 }", f'resources: {{ cores_per_process: 4, partition: "{asked}" }}'
+    )
+    made = plan(blueprint)
+    assert ("module load some/1" in made.job.script) is applies
+    said = choice(made)
+    assert f"partition is {asked}" in (said.reason + "".join(each.reason for each in said.rejected))
+
+
 def test_a_rule_gives_a_partition_to_jobs_that_name_none_and_others_see_it(blueprint):
     with_rules(
         blueprint,

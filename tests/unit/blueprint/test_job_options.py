@@ -33,6 +33,18 @@ def test_they_reach_the_job(blueprint):
         assert f"#SBATCH {directive}\n" in script
 
 
+def test_a_job_goes_to_whichever_partition_is_free_first(blueprint):
+    blueprint.replace(
+        "resources: { cores_per_process: 4 }", 'resources: { cores_per_process: 4, partition: "long,batch" }'
+    )
+    plan = plan_blueprint(blueprint.service, Inputs()).plan
+    assert plan.job.partition == "long,batch"
+    assert "#SBATCH --partition=long,batch\n" in plan.job.script
+    blueprint.replace('walltime: "00:30:00"', 'walltime: "13:00:00"')
+    with pytest.raises(InvalidBlueprint, match="is longer than the 12:00:00 of the partition batch"):
+        plan_blueprint(blueprint.service, Inputs())
+
+
 def test_an_account_of_a_kind_of_nodes_and_what_the_whole_job_needs(blueprint):
     with_options(blueprint, 'account: abc@v100, licenses: "scratch, matlab:2"')
     script = plan_blueprint(blueprint.service, Inputs()).plan.job.script
@@ -43,6 +55,11 @@ def test_an_account_of_a_kind_of_nodes_and_what_the_whole_job_needs(blueprint):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        (
+            'partition: "gpu, preempt"',
+            "job_options.partition is refused: gpu, preempt cannot be where a job is sent: such as gpu,",
+        ),
+        ("queue: workq@", "job_options.queue is refused: workq@ cannot be where a job is sent"),
         ('account: "a b"', "job_options.account is refused: a b cannot be an account"),
         ('licenses: "a;b"', "job_options.licenses is refused: a;b is no licence"),
         ("nodes: 2", "unknown-property: job_options has no property nodes (did you mean node_count?)"),

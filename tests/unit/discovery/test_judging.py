@@ -171,6 +171,13 @@ def test_a_scheduler_that_nobody_submits_to():
     assert found(bare(), surveyed(others=["HTCondor"]))["scheduler"].state == "ok", "there is Slurm beside it"
 
 
+def test_torque_where_pbs_professional_is():
+    """Whose commands have the names of Torque's, too."""
+    known = found(bare(), surveyed(cluster=None, scheduler="torque", schedulers=["pbspro"]))["scheduler"]
+    seen = "the qsub of login1 is PBS Professional's, and the target is said to have Torque"
+    assert (known.state, known.seen) == ("missing", seen)
+
+
 def test_a_silent_scheduler():
     cluster = dataclasses.replace(CLUSTER, partitions=(), unknown=("scontrol show node: timed out",))
     assert found(bare(), surveyed(cluster))["scheduler"].state == "missing"
@@ -258,6 +265,28 @@ def test_the_largest_kind_of_node_counts_for_a_wish(described):
         ("cores_per_process: 4", "cores_per_process: 64"),
     )
     assert found(aim, surveyed())["limits"].state == "ok"
+
+
+@pytest.mark.parametrize(
+    ("option", "name"),
+    [("queue: gpu", "gpu"), ("partition: gpu", "gpu"), ('partition: "batch,gpu"', "batch and gpu")],
+)
+def test_the_options_of_the_job_say_where_it_goes(described, option, name):
+    aim = described(
+        ("name: long", "name: gpu"), ("7-00:00:00", "0-12:00:00"),
+        ('walltime: "00:30:00"', f'walltime: "00:30:00"\n        job_options: {{ {option} }}'),
+    )  # fmt: skip
+    assert found(aim, surveyed())["limits"].seen == f"what training asks for (1 node, 00:30:00) fits {name}"
+
+
+def test_a_job_of_several_partitions_fits_all_of_them(described):
+    aim = described(
+        ("name: long", "name: gpu"), ("7-00:00:00", "0-12:00:00"),
+        ('walltime: "00:30:00"', 'walltime: "00:30:00"\n        job_options: { partition: "gpu,batch,fat" }'),
+    )  # fmt: skip
+    cluster = dataclasses.replace(CLUSTER, partitions=(dataclasses.replace(BATCH, walltime=600), GPU))
+    seen = [each.seen for each in findings_of(aim, surveyed(cluster)) if each.state == "missing"]
+    assert "there is no fat, where the job would go" in seen
 
 
 def test_a_partition_that_is_closed(described):

@@ -6,8 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modak_ansible.discovery.surveying import Entrance, enter, read_pythons, version_numbers
+from modak_ansible.discovery import surveying
+from modak_ansible.discovery.aim import aim_at
+from modak_ansible.discovery.surveying import Entrance, Wanted, enter, read_pythons, version_numbers
 from modak_ansible.errors import TargetUnreachable
+from modak_ansible.reading.blueprint.inputs import Inputs
 from modak_ansible.transport.ssh import Connection
 
 
@@ -55,6 +58,13 @@ def test_the_first_python_that_is_new_enough():
     found = read_pythons(text)
     assert found == (("/usr/bin/python3", "3.6.8"), ("/opt/bin/python3.11", "3.11.4"))
     assert Entrance(pythons=found).python == ("/opt/bin/python3.11", "3.11.4")
+
+
+@pytest.mark.parametrize("options", ["queue: long, account: p-7", 'partition: "batch,long", account: p-7'])
+def test_a_node_is_asked_where_the_job_will_run(blueprint, options):
+    blueprint.replace('walltime: "00:30:00"\n', f'walltime: "00:30:00"\n        job_options: {{ {options} }}\n')
+    asked = surveying._wanted(aim_at(str(blueprint.path), Inputs()), Wanted(node=True))
+    assert (asked["partition"], asked["account"]) == (options.split(", ")[0].partition(": ")[2].strip('"'), "p-7")
 
 
 @pytest.mark.parametrize(("text", "numbers"), [("3.11.2", (3, 11)), ("3.8", (3, 8)), ("3.13.0rc1", (3, 13)), ("", ())])

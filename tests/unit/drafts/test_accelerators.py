@@ -215,6 +215,13 @@ def test_of_several_partitions_that_have_them_the_first_is_named(at, said):
     assert "the partition gpu has them, as more has" in " ".join(done.output.split())
 
 
+def test_where_all_usual_partitions_have_them_none_is_named(at, said):
+    more = '\n  - { name: more, nodes: 1, cores: 16, accelerators: 4 }\nsite: { partition: "gpu,more" }\naccelerator:'
+    done = at(USES, PARTED.replace("\naccelerator:", more), "--yes")
+    assert done.exit_code == 0, done.output
+    assert said()["resources"] == {"accelerators": 1}
+
+
 def test_a_script_alone_is_planned_with_them(at, tmp_path):
     shown = json.loads(at(USES, PARTED, "--json", command="plan").stdout)
     assert (shown["job"]["accelerators"], shown["job"]["partition"]) == (1, "gpu")

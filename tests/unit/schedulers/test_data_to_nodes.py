@@ -15,6 +15,10 @@ pytestmark = pytest.mark.component
 
 # Runs a command once on each of two nodes, whose disks are two folders here.
 _SRUN = """#!/bin/bash
+if [ "${SLURM_TRES_PER_TASK:-cpu=$SLURM_CPUS_PER_TASK}" != "cpu=$SLURM_CPUS_PER_TASK" ]; then
+    echo "srun: fatal: cpus-per-task set by two different environment variables" >&2
+    exit 1
+fi
 shift 2
 code=0
 for node in 0 1; do
@@ -59,6 +63,8 @@ def nodes(tmp_path):
         text = render_script(job, parts).replace("rm -rf", "true")  # what is there is looked at afterwards
         (deployment / "job.sh").write_text(text)
         place = {"SLURM_SUBMIT_DIR": str(deployment), "SLURM_JOB_ID": "1", "SENT": str(tmp_path / "sent")}
+        # of one core with the memory of four
+        place |= {"SLURM_CPUS_PER_TASK": "4", "SLURM_TRES_PER_TASK": "cpu=1"}
         path = f"{tools}:{os.environ['PATH']}"
         done = subprocess.run(
             ["bash", "job.sh"], cwd=deployment, env={**os.environ, **place, "PATH": path}, capture_output=True, text=True,

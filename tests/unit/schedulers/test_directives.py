@@ -174,6 +174,7 @@ CASES = [
     ("pbspro", {"architecture_constraint": "ib&cpu=zen4"}, "-l select=2:ncpus=8:mpiprocs=2:ib=True:cpu=zen4"),
     ("pbspro", {"request_specific_nodes": ("a",)}, "-l select=1:ncpus=8:mpiprocs=2:host=a+1:ncpus=8:mpiprocs=2"),
     ("pbspro", {"job_array": "1-12"}, "-J 1-12"),
+    ("pbspro", {"project": "ab12"}, "-P ab12"),
     ("pbspro", {"partition": "gpu"}, "-q gpu"),
     ("torque", {"memory_limit": 2**30}, "-l mem=1024mb"),
     ("lsf", {}, "-n 16"),
@@ -208,6 +209,28 @@ CASES = [
 def test_an_account_may_have_the_kind_of_nodes_behind_its_name(scheduler, line):
     asked = job(scheduler, {}).model_copy(update={"account": "abc@v100"})
     assert f"{line}abc@v100" in RENDERERS[scheduler](asked)
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "partition", "line"),
+    [
+        ("slurm", "gpu,preempt", "--partition=gpu,preempt"),
+        ("torque", "workq@east", "-q workq@east"),
+        ("pbspro", "workq@pbs-m1.example.org", "-q workq@pbs-m1.example.org"),
+        ("lsf", "normal,short", '-q "normal short"'),
+    ],
+)
+def test_a_job_is_sent_to_several_partitions_or_another_server(scheduler, partition, line):
+    assert line in RENDERERS[scheduler](job(scheduler, partition=partition))
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "partition"),
+    [("slurm", "gpu,"), ("slurm", "gpu@east"), ("torque", "gpu,preempt"), ("pbspro", "a@b@c"), ("lsf", "gpu@east")],
+)
+def test_what_no_job_is_sent_to_is_refused(scheduler, partition):
+    with pytest.raises(CannotExpress, match="as a (partition|queue)"):
+        RENDERERS[scheduler](job(scheduler, partition=partition))
 
 
 @pytest.mark.parametrize(("scheduler", "options", "line"), CASES)

@@ -37,9 +37,29 @@ def test_schedulers_in_folders_of_their_own_are_found(folder, monkeypatch):
 def test_a_profile_hides_no_job_from_squeue_and_no_environment_from_ranks(monkeypatch):
     monkeypatch.setenv("SQUEUE_PARTITION", "gpu")
     monkeypatch.setenv("SBATCH_EXPORT", "NONE")
+    monkeypatch.setenv("SLURM_TIME_FORMAT", "relative")
     monkeypatch.setenv("SBATCH_ACCOUNT", "p1")
-    words = "echo ${SQUEUE_PARTITION:-all} ${SBATCH_EXPORT:-ALL} $SBATCH_ACCOUNT"
-    assert TimedRun()(["bash", "-c", words]).out == "all ALL p1\n"
+    words = "echo ${SQUEUE_PARTITION:-all} ${SBATCH_EXPORT:-ALL} $SBATCH_ACCOUNT ${SLURM_TIME_FORMAT:-standard}"
+    assert TimedRun()(["bash", "-c", words]).out == "all ALL p1 standard\n"
+
+
+def test_a_job_that_is_submitted_from_another_has_no_words_of_that(tmp_path, monkeypatch):
+    """As from a notebook on a node: srun takes SLURM_MEM_PER_CPU of the one and SLURM_MEM_PER_NODE of the other for two."""
+    sbatch = tmp_path / "sbatch"
+    sbatch.write_text("#!/bin/sh\necho ${SLURM_MEM_PER_CPU:-none} ${SLURM_CPUS_PER_TASK:-none} $SLURM_CONF\n")
+    sbatch.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    for name, value in (
+        ("SLURM_MEM_PER_CPU", "4000"),
+        ("SLURM_CPUS_PER_TASK", "17"),
+        ("SLURM_CONF", "/etc/slurm.conf"),
+    ):
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    assert TimedRun()(["sbatch", "job.sh"]).out == "4000 17 /etc/slurm.conf\n", "they are the user's own"
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    assert TimedRun()(["sbatch", "job.sh"]).out == "none none /etc/slurm.conf\n"
+    assert TimedRun()(["sh", "-c", "echo $SLURM_CPUS_PER_TASK"]).out == "17\n"
 
 
 def test_what_a_command_has_started_may_live_on():

@@ -42,6 +42,30 @@ def test_a_machine_without_cpuinfo_is_known_by_its_platform(tmp_path, monkeypatc
     assert facts["memory"] > 10**8
 
 
+@pytest.mark.component
+@pytest.mark.parametrize(
+    ("scheduler", "says", "others"),
+    [
+        ("torque", "exit 1", "Grid Engine"), ("pbspro", "exit 1", "Grid Engine"),
+        ("torque", "echo pbs_version = 22.05.11", "PBS Professional"), ("pbspro", "echo Version: 6.1.3 >&2", "Torque"),
+        ("torque", "echo version: 4.2.10 >&2", ""), ("pbspro", "echo pbs_version = 2025.2.0", ""), ("pbspro", "exit 1", ""),
+    ],
+)  # fmt: skip
+def test_a_qsub_of_another_scheduler_gets_no_job(tmp_path, monkeypatch, scheduler, says, others):
+    """It takes any script, and reads none of its directives."""
+    for name in ("qsub", "qstat", "qdel", *["qconf"] * (others == "Grid Engine")):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{says}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    workspace = Workspace(str(tmp_path / "workspace"))
+    if not others:
+        assert probe(workspace, scheduler, "none", create=True)
+        return
+    with pytest.raises(ModakError, match=rf"the qsub of \S+ is {others}'s, and the target is said to have "):
+        probe(workspace, scheduler, "none", create=True)
+    assert not workspace.path.exists()
+
+
 def test_a_user_whom_no_list_of_users_has_is_known_by_a_number(tmp_path, monkeypatch):
     """As in a container that was started with --user 12345."""
     monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)

@@ -10,6 +10,7 @@ from modak_ansible.reading.blueprint.forms.yaml_tree import Item
 
 _NAME = r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,62}"
 _ACCOUNT = r"[A-Za-z0-9][A-Za-z0-9_.+@-]{0,62}"
+_DESTINATION = rf"{_NAME}(,{_NAME})*(@{_NAME})?"
 _INTERFACE = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,14}"
 _OBJECT = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*"
 _ADDRESS = r"[A-Za-z0-9_][A-Za-z0-9_.:%-]{0,252}"
@@ -68,6 +69,14 @@ def name_problem(text: str) -> str:
     if _is(_NAME, text):
         return ""
     return f"{shown(text)} cannot be a name: letters, digits and _ . + - only, 63 at most, a letter or digit first"
+
+
+def destination_problem(text: str) -> str:
+    """What is wrong with where a job is sent: a partition, several (gpu,preempt), or a queue (workq@server)."""
+    if "," not in text and "@" not in text:
+        return name_problem(text)
+    good = "such as gpu, gpu,preempt for whichever of them is free first, or a queue of another server's, workq@server"
+    return "" if _is(_DESTINATION, text) else f"{shown(text)} cannot be where a job is sent: {good}"
 
 
 def account_problem(text: str) -> str:

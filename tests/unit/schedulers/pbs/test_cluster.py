@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from other_clusters import TORQUE_NODES, TORQUE_QUEUES, TORQUE_SERVER
 
+from modak_ansible.discovery.limits import partition_from
 from modak_ansible.schedulers.base import CommandResult
 from modak_ansible.schedulers.pbs.cluster import (
     attribute_blocks,
@@ -95,6 +97,35 @@ def test_queues_of_certain_nodes(others):
     assert sum(kind.unusable for kind in thin.kinds) == 1
     (fat,) = others()["fat"].kinds
     assert (fat.cores, fat.memory, fat.accelerators) == (40, 1056760 * 1024, (("Tesla K80", 2),))
+
+
+def test_a_queue_that_small_jobs_are_not_for():
+    """As those for jobs with accelerators are."""
+    texts = {"gpu": "ngpus = 1", "wide": "nodect = 4", "any": "ncpus = 1", "none": "walltime = 00:00:00"}
+    queues = "".join(
+        f"Queue: {name}\n    queue_type = Execution\n    resources_min.{least}\n    enabled = True\n    started = True\n\n"
+        for name, least in texts.items()
+    )
+    found = read_pbspro(run_of(qstat_Q=CommandResult(0, queues)), "alice", [])
+    assert {each.name: each.note for each in found.partitions} == {
+        "gpu": "its jobs ask for at least ngpus=1", "wide": "its jobs ask for at least nodect=4", "any": "", "none": "",
+    }  # fmt: skip
+
+
+def test_a_queue_limits_the_accelerators_of_its_jobs():
+    """As where a job has one of a node's eight, or none: that what the nodes have is no more than what a job gets."""
+    queues = "".join(
+        f"Queue: {name}\n    queue_type = Execution\n{limit}    enabled = True\n    started = True\n\n"
+        for name, limit in (
+            ("one", "    resources_max.ngpus = 1\n"), ("none", "    resources_max.ngpus = 0\n"), ("all", ""),
+        )
+    )  # fmt: skip
+    nodes = "h1\n     state = free\n     resources_available.ncpus = 96\n     resources_available.ngpus = 8\n"
+    run = run_of(qstat_Q=CommandResult(0, queues), pbsnodes=CommandResult(0, nodes))
+    found = read_pbspro(run, "alice", []).partitions
+    assert [(each.name, each.accelerators) for each in found] == [("one", 1), ("none", 0), ("all", None)]
+    assert [partition_from(each).accelerators for each in found] == [1, 0, 8]
+    assert [partition_from(dataclasses.replace(each, kinds=())).accelerators for each in found] == [None] * 3
 
 
 def test_a_queue_for_certain_groups(others):

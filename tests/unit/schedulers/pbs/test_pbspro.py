@@ -84,6 +84,15 @@ def test_the_history_is_asked_for_those_alone_that_have_ended():
     assert run.asked == [["qstat", "-f", "-F", "json"], *past]
 
 
+def test_a_job_of_another_server_is_asked_for_there():
+    """What was sent to workq@east has a number of that server's, which this one may have given to another's job."""
+    there = {"Jobs": {"159.east": {"job_state": "R", "Job_Name": "ours", "Hold_Types": "n"}}}
+    run = Answers("queued", CommandResult(0, json.dumps(there)))
+    found = PBS.statuses(run, ["159.east"])
+    assert (found["159.east"].name, str(found["159.east"].state)) == ("ours", "RUNNING")
+    assert run.asked == [["qstat", "-f", "-F", "json"], ["qstat", "-x", "-f", "-F", "json", "159.east"]]
+
+
 def test_a_hold_is_not_a_job_that_waits_for_another():
     assert (str(one("held").state), one("held").held_by) == ("HELD", "user")
     waits = one("waits-for-another")

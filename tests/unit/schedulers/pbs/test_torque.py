@@ -68,6 +68,23 @@ def test_both_forms_say_the_same():
         assert (xml.state, xml.name, xml.folder, xml.nodes) == (text.state, text.name, text.folder, text.nodes)
 
 
+def test_a_job_of_another_server_is_asked_for_there():
+    """As of one that was sent to batch@east: this server lists its own alone."""
+    asked = []
+
+    def run(argv):
+        asked.append(argv)
+        return answer("state-R-xml") if argv[-1] == "-x" else CommandResult(0, there)
+
+    there = RECORDED["state-W-xml"]["out"].replace(".frontend<", ".east<")
+    (waits,) = read_jobs(there)
+    found = Torque().statuses(run, ["121.frontend", waits.job_id, "7.east", "9.frontend"])
+    assert {each: str(job.state) for each, job in found.items()} == {"121.frontend": "RUNNING", waits.job_id: "QUEUED"}
+    assert [argv for argv in asked if argv[0] == "qstat"] == [
+        ["qstat", "-f", "-x"], ["qstat", "-f", "-x", waits.job_id, "7.east"],
+    ]  # fmt: skip
+
+
 def test_status_of_a_job_that_is_gone():
     assert Torque().status(run_of("gone"), "218.frontend") is None
 

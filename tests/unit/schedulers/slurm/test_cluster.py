@@ -155,6 +155,15 @@ def test_limits():
     assert (long.walltime, long.walltime_said, long.most_nodes) == (None, "UNLIMITED", None)
 
 
+def test_a_partition_for_large_jobs_says_so():
+    """Such as that of a site where all smaller ones have another."""
+    listed = CommandResult(
+        0, "\n".join([slurm_partition("large", MinNodes="2"), slurm_partition("small", MinNodes="1")])
+    )
+    found = partitions(partition=listed)
+    assert (found["large"].note, found["small"].note) == ("its jobs have 2 nodes at least", "")
+
+
 def test_a_quality_of_service_limits_the_wall_time():
     gpu = partitions(qos=CommandResult(0, "normal|\nshort|02:00:00\n"))["gpu"]
     assert gpu.walltime == 7200
@@ -174,6 +183,28 @@ def test_the_limit_of_a_users_own_quality_of_service_is_told(changes, own, note)
         partition=CommandResult(0, slurm_partition("fat", **changes)),
         associations=CommandResult(0, f"p1|{own}|\n"),
         qos=CommandResult(0, "t3|20:00:00\nt4|\nlong|3-00:00:00\n"),
+    )["fat"]
+    assert found.note == note
+
+
+@pytest.mark.parametrize(
+    ("rows", "qos", "changes", "note"),
+    [
+        (["p1|normal|||2-00:00:00"], "normal|", {}, "the user's jobs have 2-00:00:00 at most, by their associations"),
+        (["p1|normal|||1-00:00:00", "p2|normal|||2-00:00:00"], "", {}, "the user's jobs have 2-00:00:00 at most, by their associations"),
+        (["p1|normal|||1-00:00:00", "p2|normal|||"], "", {}, ""),
+        (["p1|normal|||2-00:00:00"], "", {"MaxTime": "1-00:00:00"}, ""),
+        (["p1|long|||2-00:00:00"], "long|7-00:00:00", {}, "jobs that name no quality of service have 7-00:00:00 at most, by long"),
+        (["p1|a,b|||2-00:00:00"], "a|7-00:00:00\nb|", {}, ""),
+        (["p1|normal|||2-00:00:00"], "wide|7-00:00:00", {"QoS": "wide"}, "its quality of service wide limits the wall time"),
+    ],
+)  # fmt: skip
+def test_the_limit_of_a_users_associations_is_told(rows, qos, changes, note):
+    """Slurm takes the first that there is of the partition's quality of service, the job's, and the association."""
+    found = partitions(
+        partition=CommandResult(0, slurm_partition("fat", **changes)),
+        associations=CommandResult(0, "".join(f"{row}\n" for row in rows)),
+        qos=CommandResult(0, f"{qos}\n"),
     )["fat"]
     assert found.note == note
 
@@ -371,6 +402,12 @@ def test_a_partition_that_no_job_can_enter_is_closed():
                                               ("MemSpecLimit=(null)", 512000)])  # fmt: skip
 def test_memory_that_slurm_keeps_for_itself_is_no_jobs(kept, memory):
     assert node_of(dict(word.split("=") for word in f"RealMemory=512000 {kept}".split())).memory == memory * 2**20
+
+
+def test_memory_that_nobody_told_slurm_is_not_known():
+    """RealMemory is 1 where slurm.conf does not have it, as on many a small cluster."""
+    assert node_of({"RealMemory": "1"}).memory is None
+    assert node_of({"RealMemory": "1024"}).memory == 2**30
 
 
 def test_qualities_of_service_and_accounts_are_those_of_this_cluster():

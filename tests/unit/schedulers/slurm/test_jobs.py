@@ -126,6 +126,16 @@ def test_a_job_of_components_has_one_place_in_the_queue():
     assert [(each.position, each.starts) for each in found.values()] == [(2, "2026-11-25T18:01:21"), (3, "")]
 
 
+def test_a_job_of_several_partitions_waits_in_all_of_them():
+    """As where most jobs ask for normal,owners: those before it in either are before it."""
+    places = (
+        "5|owners|Priority|N/A\n6|normal,owners|Priority|N/A\n7|normal|Priority|N/A\n8|owners,normal|Priority|N/A\n"
+    )
+    squeue = iter(["".join(f"{number}|PENDING|Priority||n|/x\n" for number in (5, 6, 7, 8)), places])
+    found = placed(lambda argv: CommandResult(0, next(squeue)), ["5", "6", "7", "8"])
+    assert {each: record.position for each, record in found.items()} == {"5": 1, "6": 1, "7": 2, "8": 3}
+
+
 def test_components_are_forecast_together_and_their_energy_is_added_up():
     asked = []
     directives = "#SBATCH --nodes=1\n#SBATCH hetjob\n#SBATCH --nodes=3\n"
@@ -401,7 +411,8 @@ def test_what_slurm_holds_itself_is_held(reason):
         ("AssocMaxNodePerJobLimit", "it asks for more than one job may have"), ("QOSMaxGRESPerNode", "it asks for more than one job may have"),
         ("QOSMinGRES", "it asks for less than its quality of service takes"), ("BadConstraints", "no node has all that it asks for"),
         ("AssocGrpBillingMinutes", "what its account or quality of service may use is used up"), ("InvalidAccount", "its account may not be charged for it"),
-        ("QOSNotAllowed", "its quality of service is not for it"),
+        ("QOSNotAllowed", "its quality of service is not for it"), ("MaxMemPerLimit", "it asks for more memory than it may have there"),
+        ("PartitionNodeLimit", "it asks for more or fewer nodes than it may have there, or than are up"),
         ("Resources", ""), ("Priority", ""), ("QOSMaxJobsPerUserLimit", ""), ("AssocGrpGRES", ""), ("AssocGrpCPURunMinutesLimit", ""),
         ("QOSMaxCpuPerUserLimit", ""), ("None", ""),
     ],
