@@ -10,7 +10,7 @@ from typing import Any, Iterable, List, Mapping, TypedDict
 from ...schedulers.known import SCHEDULERS
 from ..core.answer import answered
 from ..core.commands import TimedRun
-from ..core.files import changed_at, files_below, is_text, read_json, sha256_of
+from ..core.files import changed_at, files_below, is_file, is_text, read_json, sha256_of
 from ..core.staging import ATTEMPTS, CODE, PLAN, RANKS, SCRIPT, STATE, WRITTEN
 from ..core.workspace import Workspace
 from ..metrics.files import LARGEST, found_in
@@ -91,7 +91,7 @@ def results_of(deployment: Path, outputs: list[str]) -> Results:
     """
     written, metrics = _written(deployment), _metrics(deployment)
     found = [deployment / name for name in (*WRITTEN, SCRIPT) if (deployment / name).is_file()]
-    found += [path for name in (RANKS, ATTEMPTS) for path in sorted(files_below(deployment / name)) if path.is_file()]
+    found += [path for name in (RANKS, ATTEMPTS) for path in sorted(files_below(deployment / name)) if is_file(path)]
     found += [*metrics, *(path for relative, path in written.items() if _fits_any(relative, outputs))]
     names = {path.relative_to(deployment).as_posix(): path for path in found}
     left = [relative for relative, path in written.items() if path not in metrics and not _fits_any(relative, outputs)]
@@ -156,7 +156,7 @@ def _written(deployment: Path) -> dict[str, Path]:
     found = {}
     for path in sorted(files_below(code)):
         relative = path.relative_to(code).as_posix()
-        if not path.is_file() or top not in path.resolve().parents or _COMPILED in path.parts:
+        if not is_file(path) or top not in path.resolve().parents or _COMPILED in path.parts:
             continue
         if relative not in brought or (changed_at(path) or 0.0) > since:
             found[relative] = path
@@ -171,8 +171,8 @@ def _brought(deployment: Path) -> tuple[set[str], float]:
 
 
 def _fits(relative: str, pattern: str) -> bool:
-    pattern = pattern.rstrip("/")
-    return fnmatch(relative, pattern) or relative.startswith(f"{pattern}/")
+    pattern = os.path.normpath(pattern)  # as of ./out/
+    return pattern == os.curdir or fnmatch(relative, pattern) or relative.startswith(f"{pattern}/")
 
 
 def _fits_any(relative: str, patterns: Iterable[str]) -> bool:
