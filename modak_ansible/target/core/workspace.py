@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import subprocess
 import tempfile
 from contextlib import contextmanager
@@ -92,13 +93,13 @@ def resolved(location: str) -> Path:
     Raises:
         ModakError: the variable has no value there.
     """
-    if not location.startswith("$"):
+    found = re.match(r"\$(\w+)", location, re.ASCII)
+    if found is None:
         return expanded(location)
-    name, slash, rest = location[1:].partition("/")
-    value = os.environ.get(name) or _of_login_shell(name)
+    value = os.environ.get(found[1]) or _of_login_shell(found[1])
     if not value:
-        raise ModakError(f"${name} has no value on the target", hint="write the path itself")
-    return Path(value + slash + rest)
+        raise ModakError(f"{found[0]} has no value on the target", hint="write the path itself")
+    return Path(value + location[found.end() :])
 
 
 @lru_cache(maxsize=None)
