@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import string
 import time
 import urllib.error
 import urllib.request
@@ -11,7 +12,7 @@ from contextlib import suppress
 from http.client import HTTPException
 from pathlib import Path
 from typing import IO, Any, Callable, Iterable, Mapping, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from ...errors import ModakError, NotReached, unwrapped
 from ..core.files import NO_ROOM, open_private, read_text, write_whole
@@ -130,7 +131,8 @@ def fetch(
         NotReached: the address does not answer.
         ModakError: it cannot be read, has another version, or the disk is full.
     """
-    asked = _Asked(address, f"{address}?{query}" if query else address, headers or {}, version)
+    url = _as_sent(address)
+    asked = _Asked(address, f"{url}?{query}" if query else url, headers or {}, version)
     attempt = 0  # of those in a row that brought nothing
     while True:
         before = path.stat().st_size if path.exists() else 0
@@ -156,6 +158,13 @@ def fetch(
             time.sleep(attempt)
         else:
             return
+
+
+def _as_sent(address: str) -> str:
+    """An address as its server is asked for it: browsers show letters in it that no request may hold."""
+    scheme, _, rest = address.partition("://")
+    host, slash, path = rest.partition("/")
+    return f"{scheme}://{host}{slash}{quote(path, safe=string.punctuation)}"
 
 
 def _wait_of(error: urllib.error.HTTPError, attempt: int) -> float:
