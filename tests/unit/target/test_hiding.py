@@ -43,6 +43,11 @@ def test_a_token_may_stand_elsewhere_in_an_address(address):
     assert b"1" not in words
 
 
+def test_a_secret_is_hidden_as_the_user_has_quoted_it():
+    """Tools print addresses as they are given: %2f is no other sign than %2F, and other bytes."""
+    assert b"wo%2frd%21" in secret_words({"pip": {"index-url": "https://bob:wo%2frd%21@index.example/simple"}})
+
+
 def test_an_address_that_is_none_is_hidden_whole():
     assert b"https://[bad:planted@h/s" in secret_words({"pip": {"index-url": "https://[bad:planted@h/s"}})
 
