@@ -78,6 +78,8 @@ def keep_results(stage: Stage, listed: Results, bring: Bring) -> Outcome:
         ModakError: a file did not arrive as it left, or would lie elsewhere.
     """
     folder = stage.store.results
+    if not listed["files"]:  # not even its script: a file system has been cleared, and what is here is all there is
+        return Outcome(False, f"its folder is not on the target; what came before is in {folder}")
     wanted = wanted_files(stage, listed)
     if stage.check:
         return Outcome(bool(wanted), f"would fetch {counted(len(wanted), 'file')}")

@@ -114,6 +114,19 @@ def test_what_is_not_there_any_more_is_carried_out(deployed, gone):
     assert played == ["deploy"]
 
 
+def test_what_was_brought_stays_where_the_target_has_cleared_its_file_system(deployed):
+    """As scratch is cleared after some weeks: how the job ended, and what it left, is known here alone."""
+    planned, there, _ = deployed
+    (there.folder / "ranks" / "1").mkdir(parents=True)
+    there.write("ranks/1/error.log", "x")
+    fetch_results(planned.store)
+    shutil.rmtree(there.folder)
+    fetch_results(planned.store)
+    assert planned.store.job["state"] == "COMPLETED"
+    assert (planned.store.results / "ranks" / "1" / "error.log").exists()
+    assert planned.store.record_now()["stages"]["results"]["message"].startswith("its folder is not on the target")
+
+
 def test_in_a_limited_time_only_a_playbook_which_can_be_ended_brings_anything(deployed):
     planned, _, played = deployed
     fetch_results(planned.store)
