@@ -19,9 +19,11 @@ SYSTEM_PATHS = (
     "/usr/local/torque/bin",
 )  # fmt: skip
 # What a profile may have squeue leave out: such a job would seem to be unknown. And SBATCH_EXPORT=NONE, which some
-# sites set on their front ends, goes on to each srun of a job: its ranks have nothing of what the script prepares.
+# sites set on their front ends, goes on to each srun of a job: its ranks have nothing of what the script prepares. And
+# times in a form of the user's own, which nobody here would read.
 _UNWANTED = {
     "SBATCH_EXPORT",
+    "SLURM_TIME_FORMAT",
     *(f"SQUEUE_{name}" for name in ("ACCOUNT", "LICENSES", "NAMES", "PARTITION", "PRIORITY", "QOS", "USERS")),
 }
 

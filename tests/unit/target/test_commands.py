@@ -38,8 +38,9 @@ def test_a_profile_hides_no_job_from_squeue_and_no_environment_from_ranks(monkey
     monkeypatch.setenv("SQUEUE_PARTITION", "gpu")
     monkeypatch.setenv("SBATCH_EXPORT", "NONE")
     monkeypatch.setenv("SBATCH_ACCOUNT", "p1")
-    words = "echo ${SQUEUE_PARTITION:-all} ${SBATCH_EXPORT:-ALL} $SBATCH_ACCOUNT"
-    assert TimedRun()(["bash", "-c", words]).out == "all ALL p1\n"
+    monkeypatch.setenv("SLURM_TIME_FORMAT", "relative")  # which no forecast is read of
+    words = "echo ${SQUEUE_PARTITION:-all} ${SBATCH_EXPORT:-ALL} $SBATCH_ACCOUNT ${SLURM_TIME_FORMAT:-standard}"
+    assert TimedRun()(["bash", "-c", words]).out == "all ALL p1 standard\n"
 
 
 def test_what_a_command_has_started_may_live_on():
