@@ -273,7 +273,7 @@ def connect(
     hosts = hosts_of(state, target.address, target.machines) if state else []
     known = [host for host in hosts if host.note]
     text, key = _configuration(target, testbed, blueprint_folder, known)
-    if not path.exists() or path.read_text(encoding="utf-8") != text:
+    if read_text(path) != text.strip():
         write_whole(path, text)
     who = f"{target.username}@" if target.username else ""
     is_plain = not (target.port or target.identity_file)  # of which an address says nothing
