@@ -79,6 +79,8 @@ class ImageStore:
         secrets: needed to make what is missing.
     """
 
+    _activity = ""  # what the names of its activity's files have behind the digest
+
     def __init__(
         self,
         workspace: Workspace,
@@ -92,7 +94,7 @@ class ImageStore:
         self._secrets = secrets or Secrets()
         self._changed: dict[str, bool] = {}
         self._places = list(site.get("image_sources") or ())
-        self.activity = Activity(workspace.images, image["digest"])
+        self.activity = Activity(workspace.images, image["digest"] + self._activity)
 
     def missing(self) -> list[Layer]:
         """The layers that are not there as they were made, from the base upwards, above the highest that is."""

@@ -11,23 +11,9 @@ _MOST, _DEEPEST = 24, 3
 _LONGEST = 60
 # Parts of names that say how a script ran, not how well: they are told behind the others.
 _ASIDE = (
-    "second",
-    "time",
-    "runtime",
-    "flos",
-    "step",
-    "epoch",
-    "seed",
-    "version",
-    "sample",
-    "batch",
-    "param",
-    "lr",
-    "learning_rate",
-    "grad_norm",
-    "thread",
-    "core",
-)
+    "second", "time", "runtime", "flos", "step", "epoch", "seed", "version", "sample", "batch", "param", "lr",
+    "learning_rate", "grad_norm", "thread", "core",
+)  # fmt: skip
 
 
 def number(value: Any) -> float | None:
