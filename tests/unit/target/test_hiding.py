@@ -125,6 +125,9 @@ FAILED = "FATAL:   While making image from oci registry: error fetching image to
          "docker.io has no image docker://acme/torch:9", "its tag"),
         (FAILED + "docker://acme/torch:9: reading manifest 9 in docker.io/acme/torch: errors: denied: requested access to "
          "the resource is denied", "docker.io wants a login for docker://acme/torch:9", "apptainer registry login"),
+        (FAILED + "docker://debian:12: reading manifest 12 in docker.io/library/debian: toomanyrequests: You have reached your "
+         "unauthenticated pull rate limit. https://www.docker.com/increase-rate-limit",
+         "docker.io gives this machine's address no more images for some hours: ", "MODAK_REGISTRY=docker.io"),
         (FAILED + 'docker://r.example/a:1: pinging container registry r.example: Get "https://r.example/v2/": tls: failed '
          "to verify certificate: x509: certificate signed by unknown authority", "the certificate of r.example is not",
          "certificate_bundle"),
