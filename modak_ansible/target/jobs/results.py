@@ -172,7 +172,9 @@ def _brought(deployment: Path) -> tuple[set[str], float]:
 
 def _fits(relative: str, pattern: str) -> bool:
     pattern = os.path.normpath(pattern)  # as of ./out/
-    return pattern == os.curdir or fnmatch(relative, pattern) or relative.startswith(f"{pattern}/")
+    forms = (pattern, pattern.replace("**/", ""))  # between which there may be no folder
+    is_inside = pattern == os.curdir or relative.startswith(f"{pattern}/")
+    return is_inside or any(fnmatch(relative, form) for form in forms)
 
 
 def _fits_any(relative: str, patterns: Iterable[str]) -> bool:

@@ -44,7 +44,8 @@ def test_what_other_ranks_wrote_comes(deployment):
     ("pattern", "expected"),
     [("*.pt", ["code/model.pt"]), ("out", ["code/out/a.txt", "code/out/b.txt"]), ("out/*.txt", ["code/out/a.txt", "code/out/b.txt"]),
      ("out/a.txt", ["code/out/a.txt"]), ("none*", []), ("./*.pt", ["code/model.pt"]), ("./out//a.txt", ["code/out/a.txt"]),
-     ("./out/", ["code/out/a.txt", "code/out/b.txt"])],
+     ("./out/", ["code/out/a.txt", "code/out/b.txt"]), ("**/*.pt", ["code/model.pt"]),
+     ("out/**/*.txt", ["code/out/a.txt", "code/out/b.txt"]), ("**/a.txt", ["code/out/a.txt"])],
 )  # fmt: skip
 def test_declared_outputs(deployment, pattern, expected):
     assert paths(deployment, [pattern])[3:] == expected
