@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-from fnmatch import fnmatch
+import re
+from fnmatch import translate
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, Iterable, List, Mapping, TypedDict
+from typing import Any, Iterable, List, Mapping, Pattern, TypedDict
 
 from ...schedulers.known import SCHEDULERS
 from ..core.answer import answered
@@ -171,10 +173,16 @@ def _brought(deployment: Path) -> tuple[set[str], float]:
 
 
 def _fits(relative: str, pattern: str) -> bool:
-    pattern = os.path.normpath(pattern)  # as of ./out/
-    forms = (pattern, pattern.replace("**/", ""))  # between which there may be no folder
-    is_inside = pattern == os.curdir or relative.startswith(f"{pattern}/")
-    return is_inside or any(fnmatch(relative, form) for form in forms)
+    return _meaning(pattern).match(relative) is not None
+
+
+@lru_cache(maxsize=None)  # there may be very many files
+def _meaning(pattern: str) -> Pattern[str]:
+    """Of ``./out/`` that is out and all below it; in the place of ``**/`` there may be no folder."""
+    path = os.path.normpath(pattern)
+    if path == os.curdir:
+        return re.compile("")
+    return re.compile("|".join([translate(path), translate(path.replace("**/", "")), re.escape(f"{path}/")]))
 
 
 def _fits_any(relative: str, patterns: Iterable[str]) -> bool:
