@@ -14,7 +14,7 @@ from modak_ansible.errors import ModakError, NotReached
 from modak_ansible.model.dataset import DataFile, DataSource
 from modak_ansible.model.quantities import counted, format_size
 from modak_ansible.sources import kind_of
-from modak_ansible.stages.base import Outcome, Stage, until_ended
+from modak_ansible.stages.base import Answer, Outcome, Stage, until_ended
 from modak_ansible.target.core.files import Lock, make_private, write_whole
 from modak_ansible.target.core.plan import Plan, PlannedDataset
 from modak_ansible.target.core.staging import datasets_of
@@ -88,7 +88,7 @@ def _note(stage: Stage, dataset: PlannedDataset, known: Staged) -> None:
         stage.record.update(data=known["label"])
 
 
-def _call(stage: Stage, dataset: PlannedDataset, **arguments: Any) -> dict[str, Any]:
+def _call(stage: Stage, dataset: PlannedDataset, **arguments: Any) -> Answer:
     target = stage.plan["target"]
     return stage.call(
         "modak_dataset",
@@ -141,7 +141,7 @@ def _packed_message(dataset: PlannedDataset, known: Packed) -> str:
 class _Carrier:
     """Brings one dataset to the target; what sources bring their files with."""
 
-    def __init__(self, stage: Stage, dataset: PlannedDataset, answer: dict[str, Any]) -> None:
+    def __init__(self, stage: Stage, dataset: PlannedDataset, answer: Answer) -> None:
         self._stage, self._dataset, self._answer = stage, dataset, answer
         self._known: Staged | None = None
         self.folder = stage.blueprint_folder
