@@ -120,7 +120,8 @@ def note_jobs(deployments: Path, jobs: dict[str, QueriedJob], plan: Plan) -> Non
 
 def _is_news(folder: Path, job: QueriedJob) -> bool:
     situation, known = job["situation"], DeploymentStore(folder)
-    if situation["state"] == "DAMAGED" or (not job["there"] and known.has_ended):  # how it ended, its record alone knows
+    is_cleared = not job["there"] and known.has_ended  # how it ended, its record alone knows
+    if situation["state"] == "DAMAGED" or is_cleared:
         return False
     noted = known.job
     return bool(noted != latest(noted, situation) if noted else situation["state"] != "NONE")
