@@ -19,19 +19,33 @@ from modak_ansible.target.jobs.situation import Left
 
 @dataclass(frozen=True)
 class Results:
-    """What a deployment has left."""
+    """What a deployment has left.
 
-    deployment: str  # its name
-    training: str  # of the blueprint
-    state: str  # of its job; UNDEPLOYED, or NONE where there was none
-    folder: Path  # where the files are
-    files: tuple[ResultFile, ...]  # metrics, logs and declared outputs
-    missing: tuple[str, ...]  # declared outputs that no file fits
-    unnamed: tuple[str, ...]  # files that were left out, for their names
-    left: Left | None  # what the job wrote and no output names; None where that is nothing, or not known
-    energy: EnergyNote | None  # what its nodes used, where that is known
-    starts: tuple[str, ...]  # when the job was expected to begin and did, in words
-    is_gone: bool  # whether it was undeployed, and nothing more can come
+    Attributes:
+        deployment: its name.
+        training: of the blueprint.
+        state: of its job; UNDEPLOYED, or NONE where there was none.
+        folder: where the files are.
+        files: metrics, logs and declared outputs.
+        missing: declared outputs that no file fits.
+        unnamed: files that were left out, for their names.
+        left: what the job wrote and no output names; None where that is nothing, or not known.
+        energy: what its nodes used, where that is known.
+        starts: when the job was expected to begin and did, in words.
+        is_gone: whether it was undeployed, and nothing more can come.
+    """
+
+    deployment: str
+    training: str
+    state: str
+    folder: Path
+    files: tuple[ResultFile, ...]
+    missing: tuple[str, ...]
+    unnamed: tuple[str, ...]
+    left: Left | None
+    energy: EnergyNote | None
+    starts: tuple[str, ...]
+    is_gone: bool
 
 
 def results_of(stores: list[DeploymentStore], to: Path | None = None, also: Sequence[str] = ()) -> list[Results]:

@@ -155,7 +155,7 @@ def _from_environment(environment: Mapping[str, str]) -> Secrets:
             hint="MODAK_REGISTRY is its host, such as registry.example",
         )
     if "/" in registry:
-        raise ModakError(f"{REGISTRY[0]} is no host: {_HOST_ALONE}", hint="such as registry.example")
+        raise ModakError(f"MODAK_REGISTRY is no host: {_HOST_ALONE}", hint="such as registry.example")
     logins = (Login(registry, username, password),) if given else ()
     return Secrets(logins, {name: environment[each] for each, name in _PIP.items() if environment.get(each)})
 

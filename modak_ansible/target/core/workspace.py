@@ -96,9 +96,10 @@ def resolved(location: str) -> Path:
     found = re.match(r"\$(\w+)", location, re.ASCII)
     if found is None:
         return expanded(location)
-    value = os.environ.get(found[1]) or _of_login_shell(found[1])
+    name = found[1]
+    value = os.environ.get(name) or _of_login_shell(name)
     if not value:
-        raise ModakError(f"{found[0]} has no value on the target", hint="write the path itself")
+        raise ModakError(f"${name} has no value on the target", hint="write the path itself")
     return Path(value + location[found.end() :])
 
 

@@ -18,8 +18,8 @@ _REFUSALS = (
     (
         r"toomanyrequests|pull rate limit",
         "{registry} gives this machine's address no more images for some hours",
-        "a login has a limit of its own: MODAK_REGISTRY={registry}, MODAK_REGISTRY_USERNAME and MODAK_REGISTRY_PASSWORD "
-        "in the environment of modak; or deploy again later",
+        "a login has a limit of its own: MODAK_REGISTRY={registry}, MODAK_REGISTRY_USERNAME and "
+        "MODAK_REGISTRY_PASSWORD in the environment of modak; or deploy again later",
     ),
     (
         r"authentication required|unauthorized|denied|status code:? 40[13]|statuscode: 40[13]",

@@ -169,7 +169,7 @@ def test_columns_of_other_separators(tmp_path, between):
 
 
 @pytest.mark.parametrize(
-    "text", ["epoch, loss, \"acc\"\n1, 0.5, 0.9\n", "# epoch,loss,acc\n1,0.5,0.9\n", "epoch;loss;acc\n1;0,5;0,9\n"]
+    "text", ['epoch, loss, "acc"\n1, 0.5, 0.9\n', "# epoch,loss,acc\n1,0.5,0.9\n", "epoch;loss;acc\n1;0,5;0,9\n"]
 )
 def test_columns_as_scripts_write_them_by_hand(tmp_path, text):
     """With a space behind each comma, with names in a comment, and with the decimals of a German locale."""

@@ -196,7 +196,12 @@ def test_several_addresses_are_fetched_at_once(store, server):
 @pytest.mark.component
 def test_names_that_no_address_holds_as_they_are_are_asked_for_in_its_form(store, server):
     """As a browser shows an address, and as the checksums of a folder name its files."""
-    shown = {"name": "größe.csv", "size": None, "sha256": None, "address": f"{server.address}/daten/größe.csv?a=1&b=%20"}
+    shown = {
+        "name": "größe.csv",
+        "size": None,
+        "sha256": None,
+        "address": f"{server.address}/daten/größe.csv?a=1&b=%20",
+    }
     files = [shown, {"name": "train set #1.npz", "size": None, "sha256": None}]
     assert store.start_download(source_of(location=f"{server.address}/x/", files=files), {})
     assert wait(store)["state"] == "done"
