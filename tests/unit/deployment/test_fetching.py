@@ -13,6 +13,7 @@ import modak_ansible as modak
 from modak_ansible.deployment import run as running
 from modak_ansible.deployment.fetching import fetch_results
 from modak_ansible.deployment.playbook import Listener
+from modak_ansible.deployment.results import ResultsWarning, results_of
 from modak_ansible.errors import TargetUnreachable, TimeIsOver
 from modak_ansible.store.record import Record
 from modak_ansible.target.core.workspace import Workspace
@@ -156,6 +157,18 @@ def test_a_target_that_cannot_be_entered_is_told_once_and_nothing_is_played(depl
     with pytest.raises(TargetUnreachable, match="refuses the connection"):
         running.fetch_if_completed([planned.store], None, None)
     assert played == []
+
+
+def test_what_is_here_is_listed_while_its_target_is_away(deployed):
+    """As for a day of maintenance; where anything could be missing, the target is asked for."""
+    planned, _, _ = deployed
+    fetch_results(planned.store)
+    _is_at(planned.store, 1)
+    with pytest.warns(ResultsWarning, match="refuses the connection; what it had left is here"):
+        (found,) = results_of([planned.store])
+    assert [file.path for file in found.files] == ["output.log"]
+    with pytest.raises(TargetUnreachable):
+        results_of([planned.store], also=["*.pt"])
 
 
 def test_a_plan_that_is_damaged_hides_no_other(deployed):
