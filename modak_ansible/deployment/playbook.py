@@ -36,8 +36,8 @@ _NEEDS_NO_SECRETS = ("act", "build-log", "gc", "survey", "testbed", "undeploy")
 _ASKS_CLOUDS = ("gc", "undeploy")
 # What a user may have exported for playbooks of other projects: how hosts are entered there, and as whom all is done.
 _OF_OTHERS = (
-    "ANSIBLE_BECOME", "ANSIBLE_REMOTE_USER", "ANSIBLE_REMOTE_PORT", "ANSIBLE_PRIVATE_KEY_FILE", "ANSIBLE_STRATEGY",
-    "ANSIBLE_VERBOSITY",
+    "ANSIBLE_BECOME", "ANSIBLE_BECOME_METHOD", "ANSIBLE_BECOME_USER", "ANSIBLE_REMOTE_USER", "ANSIBLE_REMOTE_PORT",
+    "ANSIBLE_PRIVATE_KEY_FILE", "ANSIBLE_STRATEGY", "ANSIBLE_VERBOSITY",
 )  # fmt: skip
 
 

@@ -57,7 +57,7 @@ def _fetch_one(file: DataFile, location: str, folder: Path, progress: _Progress,
     fetch(
         address,
         path,
-        progress.of(path.name),
+        progress.of(path),
         is_known=bool(file["sha256"] or version),
         query=access.get("queries", {}).get(file["name"], ""),
         headers=access.get("headers"),
@@ -83,16 +83,16 @@ class _Progress:
 
     def __init__(self, note: Note) -> None:
         self._note = note
-        self._done: dict[str, float] = {}
+        self._done: dict[Path, int] = {}
         self._told = 0.0
 
-    def of(self, name: str) -> Callable[[int, int], None]:
+    def of(self, path: Path) -> Callable[[int, int], None]:
         def tell(done: int, total: int) -> None:
-            self._done[name] = done
+            self._done[path] = done
             if time.monotonic() - self._told > 1:
                 self._told = time.monotonic()
                 share = f" of {total / 1e6:.0f}" if total and len(self._done) == 1 else ""
-                what = name if len(self._done) == 1 else f"{len(self._done)} files"
+                what = path.name if len(self._done) == 1 else f"{len(self._done)} files"
                 self._note(f"fetching {what}, {sum(self._done.values()) / 1e6:.0f}{share} MB")
 
         return tell
