@@ -26,6 +26,9 @@ class Workspace:
 
     def __init__(self, path: str) -> None:
         self.path = expanded("~") / resolved(path)
+        self.images = self.path / "images"
+        self.datasets = self.path / "datasets"
+        self.deployments = self.path / "deployments"
 
     def create(self) -> None:
         """Makes the folders.
@@ -62,18 +65,6 @@ class Workspace:
         """A path of a plan: below the workspace unless it is absolute, or begins with ~ or a variable."""
         return self.path / resolved(path)
 
-    @property
-    def images(self) -> Path:
-        return self.path / "images"
-
-    @property
-    def datasets(self) -> Path:
-        return self.path / "datasets"
-
-    @property
-    def deployments(self) -> Path:
-        return self.path / "deployments"
-
     def require_space(self, needed: int, what: str) -> None:
         """
         Raises:
@@ -82,7 +73,7 @@ class Workspace:
         free = free_bytes(self.path)
         if free < needed:
             raise ModakError(
-                f"{what} needs {_megabytes(needed)} MB, and {self.path} has {_megabytes(free)} MB left",
+                f"{what} needs {needed // 10**6} MB, and {self.path} has {free // 10**6} MB left",
                 hint="make room there, or give the target another workspace",
             )
 
@@ -126,10 +117,6 @@ def _keep_private(folder: Path) -> None:
         raise ModakError(f"{folder} is another user's", hint="give the target a workspace of your own")
     if known.st_mode & 0o077:
         folder.chmod(0o700)
-
-
-def _megabytes(count: int) -> int:
-    return count // 10**6
 
 
 def _hint(error: OSError) -> str:
