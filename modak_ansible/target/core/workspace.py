@@ -73,7 +73,7 @@ class Workspace:
         free = free_bytes(self.path)
         if free < needed:
             raise ModakError(
-                f"{what} needs {needed // 10**6} MB, and {self.path} has {free // 10**6} MB left",
+                f"{what} needs {_megabytes(needed)} MB, and {self.path} has {_megabytes(free)} MB left",
                 hint="make room there, or give the target another workspace",
             )
 
@@ -117,6 +117,10 @@ def _keep_private(folder: Path) -> None:
         raise ModakError(f"{folder} is another user's", hint="give the target a workspace of your own")
     if known.st_mode & 0o077:
         folder.chmod(0o700)
+
+
+def _megabytes(count: int) -> int:
+    return count // 10**6
 
 
 def _hint(error: OSError) -> str:
