@@ -26,7 +26,7 @@ class JobTarget:
         self.situation = situation(state, job_id)
         self.is_quicker = is_quicker
         self.states = list(states)
-        self.changed = True
+        self.changed = self.there = True
         self.removed = {}
         self.actions, self.given = [], []
         self.forecast = None
@@ -40,7 +40,7 @@ class JobTarget:
         if action == "look":
             known = {
                 "situation": self.situation,
-                "there": True,
+                "there": self.there,
                 "staged": True,
                 "began": False,
                 "skipped": False,

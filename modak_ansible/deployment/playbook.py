@@ -34,6 +34,11 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _NEEDS_NO_SECRETS = ("act", "build-log", "gc", "survey", "testbed", "undeploy")
 # Of those, what may end a cloud's machine.
 _ASKS_CLOUDS = ("gc", "undeploy")
+# What a user may have exported for playbooks of other projects: how hosts are entered there, and as whom all is done.
+_OF_OTHERS = (
+    "ANSIBLE_BECOME", "ANSIBLE_BECOME_METHOD", "ANSIBLE_BECOME_USER", "ANSIBLE_REMOTE_USER", "ANSIBLE_REMOTE_PORT",
+    "ANSIBLE_PRIVATE_KEY_FILE", "ANSIBLE_STRATEGY", "ANSIBLE_VERBOSITY",
+)  # fmt: skip
 
 
 class TaskResult(TypedDict, total=False):
@@ -145,6 +150,7 @@ def run_playbook(
         own_signals(),  # whoever runs several hears of Ctrl-C between them, too
         run_folder() as private,
         _no_leftovers(private),
+        _without_settings_of_others(),
     ):
         is_ended = signal_handler()
         _end_with_the_terminal()
@@ -194,6 +200,16 @@ def _end_with_the_terminal() -> None:
     """A terminal that is closed ends what ran in it, unless that was started with nohup."""
     if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
         signal.signal(signal.SIGHUP, lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+
+
+@contextmanager
+def _without_settings_of_others() -> Iterator[None]:
+    """Keeps them from ansible-runner, which hands on all that is in the environment."""
+    others = {name: os.environ.pop(name) for name in _OF_OTHERS if name in os.environ}
+    try:
+        yield
+    finally:
+        os.environ.update(others)
 
 
 @contextmanager

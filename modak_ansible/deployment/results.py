@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import shutil
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from modak_ansible.deployment.fetching import fetch_results
-from modak_ansible.errors import ModakError, UsageError
+from modak_ansible.errors import ModakError, TargetUnreachable, UsageError
 from modak_ansible.reading.blueprint.forms.text_rules import pattern_problem
 from modak_ansible.store.deployment import DeploymentStore, ResultFile
 from modak_ansible.store.forecasts import told_of
 from modak_ansible.store.record import EnergyNote, Record
 from modak_ansible.target.core.files import sha256_of
 from modak_ansible.target.jobs.situation import Left
+
+
+class ResultsWarning(UserWarning):
+    """A target cannot be asked now, and need not be: its jobs have ended, and all that they left is here."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +62,7 @@ def results_of(stores: list[DeploymentStore], to: Path | None = None, also: Sequ
 
     Raises:
         UsageError: a pattern leads elsewhere.
-        ModakError: the target cannot be asked, or a file here is not what came from the target.
+        ModakError: the target cannot be asked, and not all is here; or a file here is not what came from the target.
     """
     for pattern in also:
         if problem := pattern_problem(pattern):
@@ -66,8 +71,13 @@ def results_of(stores: list[DeploymentStore], to: Path | None = None, also: Sequ
     for store in there if also else ():
         before = store.record_now().get("more_outputs") or []
         Record(store.folder).update(more_outputs=list(dict.fromkeys([*before, *also])))
-    if there:
-        fetch_results(*there)
+    try:
+        if there:
+            fetch_results(*there)
+    except TargetUnreachable as error:
+        if also or not all(store.is_brought for store in there):
+            raise
+        warnings.warn(f"{error.message}; what it had left is here", ResultsWarning, stacklevel=2)
     return [_results(store, to / store.name if to and len(stores) > 1 else to) for store in stores]
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from modak_ansible.deployment.searches.kept import SearchState
     from modak_ansible.stages.jobs.query import QueriedJob
     from modak_ansible.store.deployment import DeploymentStore
-    from modak_ansible.store.record import JobNote, RecordData, StageNote
+    from modak_ansible.store.record import JobNote, RecordData
     from modak_ansible.target.core.plan import Plan
     from modak_ansible.target.jobs.situation import Progress
 
@@ -62,8 +62,8 @@ def may_live(known: DeploymentStore) -> bool:
         return False
     if is_damaged(known):
         return True
-    state = _noted_job(record).get("state", "NONE")
-    stages = _noted_stages(record)
+    state = (record.get("job") or {}).get("state", "NONE")
+    stages = record.get("stages", {}).values()
     # a deploy that was killed may have submitted a job that it has not noted
     has_begun = bool(stages) and all(stage.get("state") == "done" for stage in stages)
     return state in LIVING or (state == "NONE" and has_begun)
@@ -127,7 +127,7 @@ def row_of(entry: Entry) -> StatusRow:
     """
     plan, record, answer = entry.known.plan, entry.known.record, entry.answer
     job = _job(entry)
-    is_noted = job.get("job_id") == _noted_job(record).get("job_id")
+    is_noted = job.get("job_id") == (record.get("job") or {}).get("job_id")
     said = answer["progress"] if answer else None
     progress: Progress = said or (record.get("progress") if is_noted else None) or {}
     metrics: dict[str, Any] = dict(record.get("metrics") or {})
@@ -201,7 +201,7 @@ def starts_of(entry: Entry) -> list[Told]:
 
 def _job(entry: Entry) -> JobNote:
     """What its target says of the job, or what was known last."""
-    known = _noted_job(entry.known.record)
+    known: JobNote = entry.known.record.get("job") or {}
     job = entry.answer["situation"] if entry.answer else known
     return latest(known, job) if job.get("state") == UNKNOWN else job
 
@@ -275,9 +275,9 @@ def _explanation(entry: Entry, job: JobNote) -> str:
         return pruned
     if entry.answer is None and is_damaged(entry.known):
         return "its record here cannot be read; the target was not asked"
-    if entry.answer and not entry.answer["there"] and _noted_job(entry.known.record).get("job_id"):
+    if entry.answer and not entry.answer["there"] and (entry.known.record.get("job") or {}).get("job_id"):
         return "its folder on the target is gone"
-    stages = _noted_stages(entry.known.record)
+    stages = entry.known.record.get("stages", {}).values()
     if not job.get("job_id") and job.get("state") != "DAMAGED":
         messages = [str(stage.get("message", "")) for stage in stages if stage.get("state") == "failed"]
         return messages[-1].partition("\n")[0] if messages else ""
@@ -335,11 +335,3 @@ def _share_of_data(plan: Plan, record: RecordData) -> float | None:
 def _planned_epochs(plan: Plan) -> int | None:
     work = plan["application"].get("work")
     return work.get("epochs") if work else None
-
-
-def _noted_job(record: RecordData) -> JobNote:
-    return record.get("job") or {}
-
-
-def _noted_stages(record: RecordData) -> list[StageNote]:
-    return list(record.get("stages", {}).values())

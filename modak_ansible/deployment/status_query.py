@@ -11,6 +11,7 @@ from threading import Event, Thread
 
 from modak_ansible.deployment.status import Entry, may_live
 from modak_ansible.errors import ModakError
+from modak_ansible.stages.base import words_of_disk
 from modak_ansible.stages.jobs.query import Asking, QueriedJob, ask_for_jobs
 from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.project import read_origin
@@ -123,7 +124,10 @@ def _group(entries: list[Entry], every: float, inside: str) -> _Group | None:
         except ModakError as error:
             problem = str(error)
             continue
-        except (OSError, ValueError, KeyError, TypeError):
+        except OSError as error:
+            problem = words_of_disk(error)
+            continue
+        except (ValueError, KeyError, TypeError):
             continue
         names = [each.name for each in entries]
         return _Group(tuple(entries), Asking(connection, known.plan, known.folder.parent, names, every, inside))

@@ -121,7 +121,8 @@ def results(deployment: str, *, training: str | None = None, to: Path | None = N
         to: a folder that the files are copied to, too.
 
     Raises:
-        ModakError: there is no such deployment, its target cannot be asked, or a file is not what came from there.
+        ModakError: there is no such deployment, its target cannot be asked and not all is here, or a file is not what
+            came from there.
     """
     return results_of(find_trainings(deployment, training), to)
 

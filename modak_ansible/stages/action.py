@@ -37,7 +37,8 @@ class StageAction(ActionBase):  # type: ignore[misc]
     is_noted = True  # False for what concerns the target, and no deployment
 
     def perform(self, stage: Stage) -> Outcome:
-        raise NotImplementedError
+        """Does the work for one deployment; each action has either this or ``perform_all``, or both."""
+        return self.perform_all([stage])
 
     def perform_all(self, stages: list[Stage]) -> Outcome:
         """Does the work for several deployments of one target."""

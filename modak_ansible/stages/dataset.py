@@ -1,10 +1,10 @@
-"""The datasets: there already, or brought from the first source that has them, verified before and after."""
+"""The datasets: there already, or brought from the first source that has them, verified, and packed if so planned."""
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
@@ -14,13 +14,13 @@ from modak_ansible.errors import ModakError, NotReached
 from modak_ansible.model.dataset import DataFile, DataSource
 from modak_ansible.model.quantities import counted, format_size
 from modak_ansible.sources import kind_of
-from modak_ansible.stages.base import Outcome, Stage, until_ended
-from modak_ansible.stages.pack import ensure_packed
+from modak_ansible.stages.base import Answer, Outcome, Stage, until_ended
 from modak_ansible.target.core.files import Lock, make_private, write_whole
 from modak_ansible.target.core.plan import Plan, PlannedDataset
 from modak_ansible.target.core.staging import datasets_of
 from modak_ansible.target.datasets.dataset import Staged
 from modak_ansible.target.datasets.listed import Access
+from modak_ansible.target.datasets.pack import Packed
 from modak_ansible.transport.lifeline import passing_folder
 from modak_ansible.transport.rsync import push, push_below
 
@@ -88,7 +88,7 @@ def _note(stage: Stage, dataset: PlannedDataset, known: Staged) -> None:
         stage.record.update(data=known["label"])
 
 
-def _call(stage: Stage, dataset: PlannedDataset, **arguments: Any) -> dict[str, Any]:
+def _call(stage: Stage, dataset: PlannedDataset, **arguments: Any) -> Answer:
     target = stage.plan["target"]
     return stage.call(
         "modak_dataset",
@@ -107,10 +107,41 @@ def _message(known: Staged) -> str:
     return f"{known['label']}, more than {size}: of so many, {known['sample']} were looked at"
 
 
+def ensure_packed(stage: Stage, dataset: PlannedDataset, bring: Callable[[], Outcome]) -> Outcome:
+    """Makes sure that the image of a dataset is on the target; its folder is brought where it is not.
+
+    Raises:
+        ModakError: the folder cannot be brought, or there is no mksquashfs, or no room.
+    """
+    call = partial(
+        stage.call, "modak_pack", workspace=stage.plan["target"]["workspace"], deployment=stage.deployment,
+        dataset=dataset,
+    )  # fmt: skip
+    known = call(action="look")["packed"]
+    if known:
+        return Outcome(False, _packed_message(dataset, known), {"packed": known})
+    if stage.check:
+        return Outcome(True, f"would bring {dataset['name']} and pack it")
+    brought = bring()
+    stage.say(f"packing {dataset['name']} into one image on the target")
+    answer = until_ended(stage.say, call, call(action="pack"))
+    if answer["packed"] is None:
+        status = answer["status"]
+        if status["state"] != "failed":
+            raise ModakError(f"packing {dataset['name']} was cut short", hint="deploy again: it begins anew")
+        raise ModakError(status["message"], hint=status.get("hint", ""))
+    call(action="tidy")
+    return Outcome(True, _packed_message(dataset, answer["packed"]), {**brought.data, "packed": answer["packed"]})
+
+
+def _packed_message(dataset: PlannedDataset, known: Packed) -> str:
+    return f"{dataset['name']}: {known['files']:,} files in one image of {format_size(known['packed'])}"
+
+
 class _Carrier:
     """Brings one dataset to the target; what sources bring their files with."""
 
-    def __init__(self, stage: Stage, dataset: PlannedDataset, answer: dict[str, Any]) -> None:
+    def __init__(self, stage: Stage, dataset: PlannedDataset, answer: Answer) -> None:
         self._stage, self._dataset, self._answer = stage, dataset, answer
         self._known: Staged | None = None
         self.folder = stage.blueprint_folder

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from modak_ansible.model.quantities import format_size
-from modak_ansible.stages.base import Outcome, Stage
+from modak_ansible.stages.base import Answer, Outcome, Stage
+from modak_ansible.target.garbage.garbage import GarbageItem
 
 
 def survey(stage: Stage, older_than: float) -> Outcome:
@@ -27,7 +26,7 @@ def collect(stage: Stage, older_than: float, only: list[str]) -> Outcome:
     return Outcome(bool(answer["removed"]), f"removed {_summary(answer['removed'])}", _data(answer))
 
 
-def _call(stage: Stage, action: str, older_than: float, only: list[str] | None = None) -> dict[str, Any]:
+def _call(stage: Stage, action: str, older_than: float, only: list[str] | None = None) -> Answer:
     target = stage.plan["target"]
     return stage.call(
         "modak_gc", workspace=target["workspace"], action=action, older_than=older_than, only=only or [],
@@ -35,10 +34,10 @@ def _call(stage: Stage, action: str, older_than: float, only: list[str] | None =
     )  # fmt: skip
 
 
-def _data(answer: dict[str, Any]) -> dict[str, Any]:
+def _data(answer: Answer) -> Answer:
     return {name: answer[name] for name in ("workspace", "garbage", "kept", "removed", "problems")}
 
 
-def _summary(found: list[dict[str, Any]]) -> str:
+def _summary(found: list[GarbageItem]) -> str:
     names = f"{len(found)} things" if len(found) > 1 else "".join(each["name"] for each in found)
     return f"{names}, {format_size(sum(each['size'] for each in found))}" if found else "nothing"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
@@ -78,6 +79,8 @@ def keep_results(stage: Stage, listed: Results, bring: Bring) -> Outcome:
         ModakError: a file did not arrive as it left, or would lie elsewhere.
     """
     folder = stage.store.results
+    if not listed["files"]:  # not even its script: a file system has been cleared, and what is here is all there is
+        return Outcome(False, f"its folder is not on the target; what came before is in {folder}")
     wanted = wanted_files(stage, listed)
     if stage.check:
         return Outcome(bool(wanted), f"would fetch {counted(len(wanted), 'file')}")
@@ -165,13 +168,11 @@ def _is_silent(folder: Path, files: Sequence[ResultFile]) -> bool:
 
 def _forget_what_was_set_aside(folder: Path, listed: set[str]) -> None:
     """What an earlier attempt wrote is below its number now, and must not be taken for the present one's."""
-    for name in WRITTEN:
-        kept = [path for path in listed if path.startswith(f"{ATTEMPTS}/") and path.endswith(f"/{name}")]
-        if name not in listed and any((folder / path).is_file() for path in kept):
-            (folder / name).unlink(missing_ok=True)
-    for path in [path for path in (folder / RANKS).rglob("*") if path.is_file()]:
-        if path.relative_to(folder).as_posix() not in listed:
-            path.unlink()
+    aside = re.compile(rf"{ATTEMPTS}/\d+/({'|'.join(map(re.escape, WRITTEN))}|{RANKS}/.+)", re.ASCII)
+    for path in listed:
+        found = aside.fullmatch(path)
+        if found and found[1] not in listed and (folder / path).is_file():
+            (folder / found[1]).unlink(missing_ok=True)
 
 
 def _fetch(bring: Bring, files: list[ResultFile], folder: Path, *, is_over: bool) -> None:

@@ -168,7 +168,7 @@ def _raise_transfer_error(connection: Connection, code: int, errors: str, place:
     if lack := lack_in(errors):
         hint = "make room there, and run the same command again: the transfer goes on"
         raise ModakError(f"{lack} {place}", hint=hint)
-    if "command not found" in errors:
+    if "command not found" in errors.lower():  # with a capital where it is csh's
         raise ModakError("rsync is not on the target", hint="install rsync there")
     if "is your shell clean" in errors:
         hint = "let ~/.bashrc and the like write only where there is a terminal: [ -t 1 ] && echo ..."

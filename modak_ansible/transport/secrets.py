@@ -154,6 +154,8 @@ def _from_environment(environment: Mapping[str, str]) -> Secrets:
             f"{' and '.join(given)} without {missing}: a login is for one registry alone",
             hint="MODAK_REGISTRY is its host, such as registry.example",
         )
+    if "/" in registry:
+        raise ModakError(f"MODAK_REGISTRY is no host: {_HOST_ALONE}", hint="such as registry.example")
     logins = (Login(registry, username, password),) if given else ()
     return Secrets(logins, {name: environment[each] for each, name in _PIP.items() if environment.get(each)})
 
@@ -213,15 +215,18 @@ def _decrypted(path: Path, program: str, verb: str, hint: str) -> str:
         # a password is asked for at the terminal, where there is one; an ansible.cfg of the current folder, which may
         # be a project of somebody else's, is not read from elsewhere
         result = subprocess.run(
-            [found, verb, str(path.absolute())], capture_output=True, text=True, check=False, timeout=_SECONDS, cwd="/",
+            [found, verb, str(path.absolute())], capture_output=True, check=False, timeout=_SECONDS, cwd="/",
             env=_with_whole_paths(os.environ),
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         raise ModakError(f"{program} did not decrypt {path} within {_SECONDS} s", hint=hint) from None
     if result.returncode != 0:
-        said = last_line(result.stderr, "it says nothing")
+        said = last_line(result.stderr.decode(errors="replace"), "it says nothing")
         raise ModakError(f"{program} cannot decrypt {path}: {said}", hint=hint)
-    return result.stdout
+    try:
+        return result.stdout.decode("utf-8")  # whatever the locale is
+    except UnicodeDecodeError:
+        raise ModakError(f"what {program} decrypts in {path} is not text", hint="write it anew, in UTF-8") from None
 
 
 def _with_whole_paths(environment: Mapping[str, str]) -> dict[str, str]:
@@ -243,6 +248,8 @@ def _parsed(path: Path, text: str) -> Secrets:
     for name in root.entries:
         if name not in (*_SECTIONS, "sops"):
             raise ModakError(f"{root.key_location(name)}: {name} is unknown", hint=nearest(name, _SECTIONS))
+        if name in _SECTIONS and not root.entries[name].is_map and root.entries[name].value is not None:
+            raise ModakError(f"{root.key_location(name)}: {name} holds no names with their values", hint=_FORM)
     registries, pip, webhooks = (root.get(name) for name in _SECTIONS)
     logins = [_login(name, item) for name, item in (registries.entries if registries else {}).items()]
     settings = {name: _text(item) for name, item in (pip.entries if pip else {}).items()}
@@ -254,7 +261,7 @@ def _parsed(path: Path, text: str) -> Secrets:
 
 
 _SECTIONS = ("registries", "pip", "webhooks")
-
+_HOST_ALONE = "a login is for the host of a registry, without https:// before it and a path behind it"
 _FORM = (
     "registries: { HOST: { username: NAME, password: WORD } }, pip: { index-url: ADDRESS }, "
     "and webhooks: { NAME: { kind: slack, url: ADDRESS } }"
@@ -262,6 +269,8 @@ _FORM = (
 
 
 def _login(registry: str, item: Item) -> Login:
+    if "/" in registry:
+        raise ModakError(f"{item.location}: {_HOST_ALONE}", hint=_FORM)
     unknown = [name for name in item.entries if name not in ("username", "password")]
     values = {name: _text(entry) for name, entry in item.entries.items()}
     if unknown or not values.get("username") or not values.get("password"):

@@ -145,8 +145,9 @@ class Connection:
             return
         result = self.run("true", seconds=_CONNECT_SECONDS + 15)
         if result.returncode != 0:
+            said = last_line(result.stderr.decode(errors="replace"))
             raise TargetUnreachable(
-                f"{self.address} lets the user in and runs no commands: {last_line(_text(result.stderr))}",
+                f"{self.address} lets the user in and runs no commands: {said}",
                 hint=f"try it by hand: ssh {self.address} true",
             )
 
@@ -184,7 +185,7 @@ class Connection:
         except FileNotFoundError:
             raise TargetUnreachable("ssh is not installed on this machine", hint="install openssh-client") from None
         if result.returncode == _SSH_FAILED:
-            said = _text(result.stderr)
+            said = result.stderr.decode(errors="replace")
             raise self._unreachable(said, said)
         return result
 
@@ -273,26 +274,19 @@ def connect(
     hosts = hosts_of(state, target.address, target.machines) if state else []
     known = [host for host in hosts if host.note]
     text, key = _configuration(target, testbed, blueprint_folder, known)
-    if not path.exists() or path.read_text(encoding="utf-8") != text:
+    if read_text(path) != text.strip():
         write_whole(path, text)
     who = f"{target.username}@" if target.username else ""
     is_plain = not (target.port or target.identity_file)  # of which an address says nothing
     login_name = f"{who}{target.address}" if is_plain else "TARGET (its name, or the blueprint)"
     is_absent = bool(target.machines) and not (hosts and hosts[0].note)
-    return Connection(target.address, path, _knows_testbed(testbed), key, login_name, is_absent)
-
-
-def _knows_testbed(testbed: Path) -> bool:
-    return (testbed / "ssh_config").exists() or TESTBED in _own_configuration()
+    knows_testbed = (testbed / "ssh_config").exists() or TESTBED in _own_configuration()
+    return Connection(target.address, path, knows_testbed, key, login_name, is_absent)
 
 
 def _own_configuration() -> str:
     """What the user's own file says; what that includes is not looked at."""
     return read_text(expanded("~/.ssh/config"))
-
-
-def _text(said: bytes) -> str:
-    return said.decode(errors="replace")
 
 
 def _host_lines(target: Target | Way, blueprint_folder: Path, machine: MachineStore | None) -> list[str]:

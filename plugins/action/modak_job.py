@@ -13,9 +13,6 @@ class ActionModule(StageAction):
 
     stage_name = "job"
 
-    def perform(self, stage):
-        return self.perform_all([stage])
-
     def perform_all(self, stages):
         given = self._task.args
         state = given.get("state", "present")

@@ -19,9 +19,6 @@ class ActionModule(StageAction):
         self.is_noted = self._task.args.get("state", "present") == "present"
         return super().run(tmp, task_vars)
 
-    def perform(self, stage):
-        return self.perform_all([stage])
-
     def perform_all(self, stages):
         state, all_of_it = self._task.args.get("state", "present"), machines.machines_of(stages[0])
         if state == "present":

@@ -11,8 +11,5 @@ class ActionModule(StageAction):
 
     stage_name = "report"
 
-    def perform(self, stage):
-        return report([stage])
-
     def perform_all(self, stages):
         return report(stages)

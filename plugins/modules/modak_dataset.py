@@ -89,13 +89,10 @@ def act(store, module, workspace):
     if action == "prepare":
         taken = store.prepare(module.params["size"])
     elif action in ("commit", "download"):
-        source = module.params["source"]
-        start = (
-            store.start_commit
-            if action == "commit"
-            else lambda source: store.start_download(source, module.params["site"], module.params["access"])
-        )
-        changed = start(source)
+        if action == "commit":
+            changed = store.start_commit(module.params["source"])
+        else:
+            changed = store.start_download(module.params["source"], module.params["site"], module.params["access"])
         store.activity.wait_for_news("state", "running", FIRST_SECONDS)
     elif action == "wait":
         store.activity.wait_for_news("step", module.params["seen"], module.params["seconds"])

@@ -143,6 +143,22 @@ def test_ctrl_c_is_no_deadline(monkeypatch):
         run_playbook("deploy", {}, deadline=time.monotonic() + 60)
 
 
+def test_what_is_exported_for_other_playbooks_is_not_for_these(monkeypatch):
+    """With sudo, all of a deployment would be root's; and rsync enters as the target says, not as another user."""
+    seen = []
+    for name in ("ANSIBLE_BECOME", "ANSIBLE_REMOTE_USER", "ANSIBLE_HOME"):
+        monkeypatch.setenv(name, "x")
+
+    def run(**_):
+        seen.extend(os.environ)
+        return SimpleNamespace(status="successful")
+
+    monkeypatch.setattr(ansible_runner, "run", run)
+    run_playbook("deploy", {})
+    assert ("ANSIBLE_BECOME" in seen, "ANSIBLE_REMOTE_USER" in seen, "ANSIBLE_HOME" in seen) == (False, False, True)
+    assert os.environ["ANSIBLE_BECOME"] == "x"
+
+
 def test_what_a_shell_exports_in_another_encoding_is_put_into_utf_8(monkeypatch):
     """ansible-runner writes the environment down, and could not."""
     monkeypatch.setenv("GREETING", os.fsdecode("Grüße".encode("latin-1")))

@@ -122,7 +122,12 @@ class Aws:
         return group
 
     def _let_in(self, group: str, known: list[Answer], wanted: Wanted) -> None:
-        there = {(_range(each), rule["FromPort"]) for rule in known for each in _ranges(rule) if "FromPort" in rule}
+        there = {
+            (each.get("CidrIp") or each["CidrIpv6"], rule["FromPort"])
+            for rule in known
+            for each in [*rule.get("IpRanges", ()), *rule.get("Ipv6Ranges", ())]
+            if "FromPort" in rule
+        }
         meant = {(cidr, wanted.port) for cidr in wanted.ssh_from}
         if gone := there - meant:
             rules = [_rule(*each) for each in sorted(gone)]
@@ -246,14 +251,6 @@ def _found(instance: Answer) -> Found:
 
 def _tags(kind: str, tags: dict[str, str]) -> Answer:
     return {"ResourceType": kind, "Tags": [{"Key": name, "Value": value} for name, value in tags.items()]}
-
-
-def _ranges(rule: Answer) -> list[dict[str, str]]:
-    return [*rule.get("IpRanges", ()), *rule.get("Ipv6Ranges", ())]
-
-
-def _range(given: dict[str, str]) -> str:
-    return given.get("CidrIp") or given["CidrIpv6"]
 
 
 def _rule(cidr: str, port: int) -> Answer:

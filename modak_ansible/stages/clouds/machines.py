@@ -12,8 +12,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib import import_module
-from pathlib import Path
-from typing import Any
 
 from modak_ansible.errors import ModakError, TargetUnreachable
 from modak_ansible.model.quantities import some_of
@@ -189,7 +187,8 @@ class Machine:
     def _intend(self) -> Intent:
         """What is to be asked for, kept before it is."""
         target, key = self.stage.plan["target"], new_host_key()
-        login_key = "" if self.cloud.key else login_key_of(self._identity_file(target))
+        identity_file = self.stage.blueprint_folder.resolve() / expanded(target["identity_file"] or "")
+        login_key = "" if self.cloud.key else login_key_of(identity_file)
         told = user_data(self.cloud, self.terms, target["username"] or "", key, login_key)
         wanted = self._wanted(key.public, told)
         intent = Intent(token=str(uuid.uuid4()), host_key=key.public, parameters=self.provider.prepare(wanted))
@@ -207,9 +206,6 @@ class Machine:
             host_key=host_key,
             user_data=told,
         )
-
-    def _identity_file(self, target: Any) -> Path:
-        return self.stage.blueprint_folder.resolve() / expanded(target["identity_file"])
 
     def _with_address(self) -> Found:
         deadline = time.monotonic() + _BOOTS_WITHIN

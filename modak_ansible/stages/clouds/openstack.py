@@ -215,14 +215,14 @@ class OpenStack:
             for each in self._images.images(status="active")
             if (each.architecture or system.architecture) == system.architecture
         ]
-        asked, wish = cloud.image, (system.distribution.lower(), system.version)
+        asked, wanted = cloud.image, (system.distribution.lower(), system.version)
         if not asked:
-            fitting = [each for each in images if (str(each.os_distro).lower(), each.os_version) == wish]
-            asked = " ".join(wish) + " by its properties os_distro and os_version"
+            fitting = [each for each in images if (str(each.os_distro).lower(), each.os_version) == wanted]
+            asked = " ".join(wanted) + " by its properties os_distro and os_version"
         else:
             fitting = _named(images, asked, "image")
         if not fitting:
-            hint = f"image: its name or id; {nearest(' '.join(wish), (each.name or '' for each in images))}"
+            hint = f"image: its name or id; {nearest(' '.join(wanted), (each.name or '' for each in images))}"
             raise ModakError(f"openstack has no image of {asked}", hint=hint)
         return max(fitting, key=lambda image: str(image.created_at))
 

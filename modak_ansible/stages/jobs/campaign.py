@@ -100,9 +100,11 @@ class Campaign:
         for name, each in answer["known"].items():
             self.members.note(name, Known(**{**each, "situation": Situation(**each["situation"])}))
         for member in self.members:
+            store = member.stage.store
             if member.known.state != "NONE":
                 self.record(member, undeployed=None)
-            elif member.stage.store.job:
+            elif store.job and not (alone and store.has_ended and not member.known.there):
+                # of one whose folder was cleared since, its record alone knows how it ended
                 self.record(member)
         for member in [] if alone else self.members.to_submit():
             for name, training in member.after.items():

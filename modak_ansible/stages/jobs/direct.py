@@ -12,7 +12,7 @@ from typing import Any
 
 from modak_ansible.errors import ModakError
 from modak_ansible.stages.base import Answer, module_error
-from modak_ansible.target.core.sending import READER, WORD, sent, told
+from modak_ansible.target.core.sending import READER, WORD, answer_in, sent
 from modak_ansible.transport.ssh import Connection
 
 # In the order in which Ansible looks for them.
@@ -33,7 +33,7 @@ def ask(connection: Connection, function: Callable[[Any], Any], asked: Any, *, s
         ModakError: the function fails there.
     """
     done = connection.run(_command(connection), sent(function, asked), seconds=seconds)
-    answer: Answer | None = told(done.stdout)
+    answer: Answer | None = answer_in(done.stdout)
     if answer is None and done.returncode == _NO_PYTHON:
         raise ModakError("there is no Python 3 on the target", hint="the target needs Python 3.8 or later")
     if answer is None:

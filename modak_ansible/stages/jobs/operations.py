@@ -12,7 +12,6 @@ from modak_ansible.stages.base import Outcome, Stage
 from modak_ansible.stages.jobs.campaign import Campaign
 from modak_ansible.stages.jobs.members import Member
 from modak_ansible.stages.jobs.output import Output
-from modak_ansible.target.core.plan import Plan
 from modak_ansible.target.jobs.campaign import Wanted
 from modak_ansible.target.jobs.operations import Operated, OperatedJob
 from modak_ansible.target.jobs.situation import Situation
@@ -185,7 +184,8 @@ def remove_jobs(stages: Sequence[Stage], *, remove_images: bool = False, leave: 
         there = sum(bool(each["there"]) for each in known)
         would = "would remove the deployment" if only else f"would remove {there} deployments"
         return Outcome(bool(there), would if there else "nothing is deployed")
-    images = list(dict.fromkeys(path for stage in stages for path in _images_of(stage.plan))) if remove_images else []
+    layers = [layer for stage in stages for layer in stage.plan["image"]["layers"]] if remove_images else []
+    images = list(dict.fromkeys(layer["path"] for layer in layers if layer["kind"] != "file"))
     answer = campaign.call("remove", campaign.wanted(), images=images, leave=leave)
     for name in answer["removed"]:
         campaign.members[name].stage.record.update(undeployed=time.time())
@@ -201,10 +201,6 @@ def remove_jobs(stages: Sequence[Stage], *, remove_images: bool = False, leave: 
         words += [f"{len(answer['removed'])} folders removed"] if answer["removed"] else []
     words += [_gone(answer["images"])] if images else []
     return Outcome(bool(answer["removed"] or answer["images"]), ", ".join(words) or "nothing was deployed")
-
-
-def _images_of(plan: Plan) -> list[str]:
-    return [layer["path"] for layer in plan["image"]["layers"] if layer["kind"] != "file"]
 
 
 def _gone(names: list[str]) -> str:

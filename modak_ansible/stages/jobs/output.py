@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from modak_ansible.stages.jobs.members import Member
 from modak_ansible.store.logs import note_look
+from modak_ansible.target.core.files import without_controls
 from modak_ansible.target.jobs.campaign import Wanted
 
 # What is shown of a line, in characters, of what came since the last look, in lines, and of what a job wrote before its
@@ -15,8 +15,6 @@ from modak_ansible.target.jobs.campaign import Wanted
 _LINE = 2000
 _LINES = 200
 _DRAIN = 4 << 20
-# Colours, moves of the cursor and titles (ECMA-48's CSI and OSC), as progress bars write them.
-_CONTROLS = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
 
 
 class Output:
@@ -79,5 +77,5 @@ class Output:
 
 def _shown_lines(output: str) -> list[str]:
     """The lines of a terminal: of what a carriage return writes over, only the last is left, and no colours."""
-    lines = [line.rstrip().rsplit("\r", 1)[-1].rstrip() for line in _CONTROLS.sub("", output).split("\n")]
+    lines = [line.rstrip().rsplit("\r", 1)[-1].rstrip() for line in without_controls(output).split("\n")]
     return [line for line in lines if line]

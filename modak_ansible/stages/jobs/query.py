@@ -113,15 +113,17 @@ def _look(asking: Asking, names: list[str]) -> tuple[dict[str, QueriedJob], str]
 def note_jobs(deployments: Path, jobs: dict[str, QueriedJob], plan: Plan) -> None:
     """Notes in the deployments' records what has become of their jobs, where that is news."""
     forecasts = {name: _forecasts(deployments / name, job, plan) for name, job in jobs.items()}
-    news = [name for name, job in jobs.items() if forecasts[name] or _is_news(deployments / name, job["situation"])]
+    news = [name for name, job in jobs.items() if forecasts[name] or _is_news(deployments / name, job)]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         list(pool.map(lambda name: _update(deployments / name, jobs[name], forecasts[name]), news))
 
 
-def _is_news(folder: Path, situation: JobNote) -> bool:
-    if situation["state"] == "DAMAGED":
+def _is_news(folder: Path, job: QueriedJob) -> bool:
+    situation, known = job["situation"], DeploymentStore(folder)
+    is_cleared = not job["there"] and known.has_ended  # how it ended, its record alone knows
+    if situation["state"] == "DAMAGED" or is_cleared:
         return False
-    noted = DeploymentStore(folder).job
+    noted = known.job
     return bool(noted != latest(noted, situation) if noted else situation["state"] != "NONE")
 
 

@@ -22,18 +22,17 @@ def answer(module: Any, act: Callable[[], Mapping[str, object]]) -> None:
 def answered(act: Callable[[], Mapping[str, object]]) -> Mapping[str, object]:
     """What some work gives; of an error of ours or of the system ``failed``, ``msg`` and ``hint``."""
     try:
-        return _said(act)
+        return act()
+    except SchedulerSilent as error:
+        return _failed(SchedulerAway(f"the scheduler does not answer: {error}", hint="try again when it answers"))
+    except ActionRefused as error:
+        return _failed(ModakError(f"the scheduler refuses: {error}"))
     except ModakError as error:
-        return {"failed": True, "msg": error.message, "hint": error.hint, "exit_code": error.exit_code}
+        return _failed(error)
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
         return {"failed": True, "msg": f"on the target, {place}{error.strerror or error}", "hint": mend_of(error)}
 
 
-def _said(act: Callable[[], Mapping[str, object]]) -> Mapping[str, object]:
-    try:
-        return act()
-    except SchedulerSilent as error:
-        raise SchedulerAway(f"the scheduler does not answer: {error}", hint="try again when it answers") from error
-    except ActionRefused as error:
-        raise ModakError(f"the scheduler refuses: {error}") from error
+def _failed(error: ModakError) -> Mapping[str, object]:
+    return {"failed": True, "msg": error.message, "hint": error.hint, "exit_code": error.exit_code}

@@ -25,6 +25,8 @@ _NO_INODES = "the disk has no inodes left for more files (df -i)"
 _NO_ROOM_OR_INODES = "the disk is full, or has no inodes left for more files (df -h, df -i)"
 _MAKES = re.compile(r"\b(mkstemp|mkdir|open|mknod|symlink|cannot create|failed to create)\b", re.IGNORECASE)
 _SAID = {number: re.compile(re.escape(os.strerror(number)), re.IGNORECASE) for number in NO_ROOM}
+# Colours, moves of the cursor and titles (ECMA-48's CSI and OSC), and the sets of letters that tput chooses.
+_CONTROLS = r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][0-9AB])"
 _NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL)
 _LOCAL = Path("/tmp")  # noqa: S108 - what lies there is the user's alone, or it is not taken
 
@@ -215,13 +217,18 @@ def mend_of(error: OSError) -> str:
     return "look at it there"
 
 
+def without_controls(text: str) -> str:
+    """A text for a terminal without its escape sequences."""
+    return re.sub(_CONTROLS, "", text)
+
+
 def tail(path: Path, lines: int) -> list[str]:
     """The last lines of a file, without escape sequences; empty when it cannot be read."""
     try:
         with path.open("rb") as file:
             file.seek(0, os.SEEK_END)
             file.seek(max(0, file.tell() - 65536))
-            text = file.read().decode("utf-8", errors="replace")
+            text = without_controls(file.read().decode("utf-8", errors="replace"))
     except OSError:
         return []
     found = [line.rstrip() for line in text.replace("\r", "\n").splitlines() if line.strip()]

@@ -8,7 +8,7 @@ from typing import Mapping, Set
 
 from .files import read_text
 
-_TOLD = ("model name", "cpu family", "model", "vendor_id", "flags", "CPU implementer", "CPU part", "Features")
+_FIELDS = ("model name", "cpu family", "model", "vendor_id", "flags", "CPU implementer", "CPU part", "Features")
 
 
 def processor_name() -> str:
@@ -40,4 +40,4 @@ def cpuinfo() -> dict[str, str]:
     """What the kernel says of the first core: its name, and what a microarchitecture is known by."""
     lines = read_text(Path("/proc/cpuinfo")).split("\n\n", 1)[0].splitlines()
     pairs = (line.partition(":") for line in lines)
-    return {name.strip(): value.strip() for name, _, value in pairs if name.strip() in _TOLD}
+    return {name.strip(): value.strip() for name, _, value in pairs if name.strip() in _FIELDS}

@@ -54,9 +54,9 @@ def sent(function: Callable[[Any], Any], arguments: Mapping[str, Any]) -> bytes:
     return zlib.compress(json.dumps(given).encode(), 1)
 
 
-def told(said: bytes) -> Any:
-    """What a function gave, of all that was printed; None where there is no such line, or half of one."""
-    lines = said.decode(errors="replace").splitlines()
+def answer_in(output: bytes) -> Any:
+    """What a function gave, of all that was written; None where there is no such line, or half of one."""
+    lines = output.decode(errors="replace").splitlines()
     line = next((each for each in reversed(lines) if each.startswith(_ANSWER)), "")
     try:
         return json.loads(line[len(_ANSWER) :])

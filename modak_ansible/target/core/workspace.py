@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import subprocess
 import tempfile
 from contextlib import contextmanager
@@ -25,6 +26,9 @@ class Workspace:
 
     def __init__(self, path: str) -> None:
         self.path = expanded("~") / resolved(path)
+        self.images = self.path / "images"
+        self.datasets = self.path / "datasets"
+        self.deployments = self.path / "deployments"
 
     def create(self) -> None:
         """Makes the folders.
@@ -61,18 +65,6 @@ class Workspace:
         """A path of a plan: below the workspace unless it is absolute, or begins with ~ or a variable."""
         return self.path / resolved(path)
 
-    @property
-    def images(self) -> Path:
-        return self.path / "images"
-
-    @property
-    def datasets(self) -> Path:
-        return self.path / "datasets"
-
-    @property
-    def deployments(self) -> Path:
-        return self.path / "deployments"
-
     def require_space(self, needed: int, what: str) -> None:
         """
         Raises:
@@ -92,13 +84,14 @@ def resolved(location: str) -> Path:
     Raises:
         ModakError: the variable has no value there.
     """
-    if not location.startswith("$"):
+    found = re.match(r"\$(\w+)", location, re.ASCII)
+    if found is None:
         return expanded(location)
-    name, slash, rest = location[1:].partition("/")
+    name = found[1]
     value = os.environ.get(name) or _of_login_shell(name)
     if not value:
         raise ModakError(f"${name} has no value on the target", hint="write the path itself")
-    return Path(value + slash + rest)
+    return Path(value + location[found.end() :])
 
 
 @lru_cache(maxsize=None)

@@ -17,8 +17,9 @@ import tarfile
 import zipfile
 import zlib
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import IO, Any, Callable, Iterator, NamedTuple, Sequence
+from typing import IO, Any, Callable, Iterator, NamedTuple, Sequence, cast
 
 from ...errors import ModakError
 from ..core.files import link_or_copy
@@ -227,7 +228,7 @@ def _in_tar(path: Path) -> Iterator[tuple[Member, Open]]:
                 start = os.path.dirname(name) if each.issym() else ""
                 yield Member(name, 0, _led_to(path, name, start, each.linkname)), _nothing
             elif each.isreg():
-                yield Member(_checked(path, each.name), each.size), _opener(tar, each)
+                yield Member(_checked(path, each.name), each.size), cast(Open, partial(tar.extractfile, each))
             else:
                 raise ModakError(f"{path.name} holds {each.name}, a device or a pipe", hint="pack files only")
 
@@ -277,23 +278,9 @@ def _in_zip(path: Path) -> Iterator[tuple[Member, Open]]:
                 target = os.fsdecode(archive.read(member)) if member.file_size < 4096 else "/"
                 yield Member(name, 0, _led_to(path, name, os.path.dirname(name), target)), _nothing
             elif stat.S_IFMT(mode) in (0, stat.S_IFREG):
-                yield Member(name, member.file_size), _zip_opener(archive, member)
+                yield Member(name, member.file_size), partial(archive.open, member)
             else:
                 raise ModakError(f"{path.name} holds {name}, a device or a pipe", hint="pack files only")
-
-
-def _opener(tar: tarfile.TarFile, member: tarfile.TarInfo) -> Open:
-    def opened() -> IO[bytes]:
-        source = tar.extractfile(member)
-        if source is None:
-            raise tarfile.ReadError(f"{member.name} is no file")
-        return source
-
-    return opened
-
-
-def _zip_opener(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Open:
-    return lambda: archive.open(member)
 
 
 def _nothing() -> IO[bytes]:

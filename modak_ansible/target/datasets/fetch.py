@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import string
 import time
 import urllib.error
 import urllib.request
@@ -11,7 +12,7 @@ from contextlib import suppress
 from http.client import HTTPException
 from pathlib import Path
 from typing import IO, Any, Callable, Iterable, Mapping, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from ...errors import ModakError, NotReached, unwrapped
 from ..core.files import NO_ROOM, open_private, read_text, write_whole
@@ -56,7 +57,7 @@ def _fetch_one(file: DataFile, location: str, folder: Path, progress: _Progress,
     fetch(
         address,
         path,
-        progress.of(path.name),
+        progress.of(path),
         is_known=bool(file["sha256"] or version),
         query=access.get("queries", {}).get(file["name"], ""),
         headers=access.get("headers"),
@@ -82,16 +83,16 @@ class _Progress:
 
     def __init__(self, note: Note) -> None:
         self._note = note
-        self._done: dict[str, float] = {}
+        self._done: dict[Path, int] = {}
         self._told = 0.0
 
-    def of(self, name: str) -> Callable[[int, int], None]:
+    def of(self, path: Path) -> Callable[[int, int], None]:
         def tell(done: int, total: int) -> None:
-            self._done[name] = done
+            self._done[path] = done
             if time.monotonic() - self._told > 1:
                 self._told = time.monotonic()
                 share = f" of {total / 1e6:.0f}" if total and len(self._done) == 1 else ""
-                what = name if len(self._done) == 1 else f"{len(self._done)} files"
+                what = path.name if len(self._done) == 1 else f"{len(self._done)} files"
                 self._note(f"fetching {what}, {sum(self._done.values()) / 1e6:.0f}{share} MB")
 
         return tell
@@ -130,7 +131,8 @@ def fetch(
         NotReached: the address does not answer.
         ModakError: it cannot be read, has another version, or the disk is full.
     """
-    asked = _Asked(address, f"{address}?{query}" if query else address, headers or {}, version)
+    url = _as_sent(address)
+    asked = _Asked(address, f"{url}?{query}" if query else url, headers or {}, version)
     attempt = 0  # of those in a row that brought nothing
     while True:
         before = path.stat().st_size if path.exists() else 0
@@ -156,6 +158,13 @@ def fetch(
             time.sleep(attempt)
         else:
             return
+
+
+def _as_sent(address: str) -> str:
+    """An address as its server is asked for it: browsers show letters in it that no request may hold."""
+    scheme, _, rest = address.partition("://")
+    host, slash, path = rest.partition("/")
+    return f"{scheme}://{host}{slash}{quote(path, safe=string.punctuation)}"
 
 
 def _wait_of(error: urllib.error.HTTPError, attempt: int) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Dict, Mapping, TypedDict
+from urllib.parse import quote
 
 from ...errors import ModakError
 from ..core.files import sha256_of
@@ -27,7 +28,8 @@ class Access(TypedDict, total=False):
 
 
 def address_of(file: DataFile, location: str) -> str:
-    return str(file.get("address") or f"{location.rstrip('/')}/{file['name']}")
+    """Where a file is fetched; one without an address of its own, whose name may be any, lies below the location."""
+    return str(file.get("address") or f"{location.rstrip('/')}/{quote(file['name'], safe='/%')}")
 
 
 def origin_of(file: Mapping[str, Any]) -> str:

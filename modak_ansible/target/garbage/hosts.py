@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, TypedDict
 
 from ...errors import ModakError
 from ...schedulers.base import by_ssh
-from ..core.sending import READER, WORD, sent, told
+from ..core.sending import READER, WORD, answer_in, sent
 from ..core.workspace import Workspace
 from .garbage import Garbage, GarbageItem, Needs
 from .uses import Uses
@@ -114,7 +114,7 @@ def run_there(host: str, function: Callable[[Any], Any], arguments: Mapping[str,
     if done.returncode != 0:
         said = done.stderr.decode(errors="replace").strip().rpartition("\n")[2] or f"exit code {done.returncode}"
         raise ModakError(f"the host {host} cannot be asked: {said}", hint=f"ssh -o BatchMode=yes {host} python3 -V")
-    answered = told(done.stdout)
+    answered = answer_in(done.stdout)
     if answered is None:
         raise ModakError(f"the host {host} cannot be asked: it gave no answer", hint=f"ssh {host} python3 -V")
     return answered

@@ -59,7 +59,7 @@ class Uses:
     def users(self) -> dict[Path, list[str]]:
         """The names of the deployments that use an image or a dataset, by its path."""
         found: dict[Path, list[str]] = {}
-        for name, paths in [*self._deployed(), *self._reserved()]:
+        for name, paths in [*((folder.name, _named_by(folder)) for folder in self._folders()), *self._reserved()]:
             for path in paths:
                 with suppress(ModakError):  # it lies where a variable said that has no value any more, and so not here
                     users = found.setdefault(self._workspace.place(path), [])
@@ -84,9 +84,6 @@ class Uses:
             for file in self._reservations()
             if _is_old(file) or (read_json(file) or {}).get("deployment", "") in there
         ]
-
-    def _deployed(self) -> list[tuple[str, list[str]]]:
-        return [(folder.name, _named_by(folder)) for folder in self._folders()]
 
     def _reserved(self) -> list[tuple[str, list[str]]]:
         found = [read_json(file) or {} for file in self._reservations() if not _is_old(file)]

@@ -45,7 +45,7 @@ from .probe import (
     refusal_error,
     write_refusal,
 )
-from .registry import NotTold, by_digest, digest_of_tag
+from .registry import NoDigest, by_digest, digest_of_tag
 from .runtimes import NEEDED_BYTES, Apptainer, build_folder, room_needed, runtime_of
 from .secrets import run_hiding, secret_words
 from .site_folder import write_site_folder
@@ -79,6 +79,8 @@ class ImageStore:
         secrets: needed to make what is missing.
     """
 
+    _activity = ""  # what the names of its activity's files have behind the digest
+
     def __init__(
         self,
         workspace: Workspace,
@@ -92,7 +94,7 @@ class ImageStore:
         self._secrets = secrets or Secrets()
         self._changed: dict[str, bool] = {}
         self._places = list(site.get("image_sources") or ())
-        self.activity = Activity(workspace.images, image["digest"])
+        self.activity = Activity(workspace.images, image["digest"] + self._activity)
 
     def missing(self) -> list[Layer]:
         """The layers that are not there as they were made, from the base upwards, above the highest that is."""
@@ -391,7 +393,7 @@ class ImageStore:
         try:
             digest = digest_of_tag(source, login_for(layer, self._secrets), full_environment(), bundle)
             source, known = (by_digest(source, digest), ImageFacts(oci=digest)) if digest else (source, known)
-        except NotTold as problem:  # pulling says more, or goes another way
+        except NoDigest as problem:  # pulling says more, or goes another way
             known["oci_problem"] = str(problem)
         made = runtime_of(runtime)
         environment = self._environment(made, layer, fresh.parent, bundle)

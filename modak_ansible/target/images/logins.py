@@ -16,6 +16,12 @@ _NOT_THERE = r"manifest unknown|name unknown|not found|status code:? 404|statusc
 # What the runtime says at the end of a line about an image, what that means, and what to do.
 _REFUSALS = (
     (
+        r"toomanyrequests|pull rate limit",
+        "{registry} gives this machine's address no more images for some hours",
+        "a login has a limit of its own: MODAK_REGISTRY={registry}, MODAK_REGISTRY_USERNAME and "
+        "MODAK_REGISTRY_PASSWORD in the environment of modak; or deploy again later",
+    ),
+    (
         r"authentication required|unauthorized|denied|status code:? 40[13]|statuscode: 40[13]",
         "{registry} wants a login for {address}, or refuses the one that it is shown",
         "MODAK_REGISTRY={registry}, MODAK_REGISTRY_USERNAME and MODAK_REGISTRY_PASSWORD in the environment of modak; "

@@ -5,27 +5,21 @@ from __future__ import annotations
 import shutil
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Mapping
 
 from ...errors import ModakError
 from ..core.background import Activity
 from ..core.container import check_signing_key, find_runtime, public_half, sign_image, verify_image
 from ..core.files import Lock, read_json
-from ..core.plan import Layer, PlannedImage
-from ..core.workspace import Workspace, resolved
+from ..core.plan import Layer
+from ..core.workspace import resolved
 from .image import ImageStore
-from .logins import Secrets
 from .places import check_made_from
 
 
 class PublishedImage(ImageStore):
     """An image of a workspace that others are to have; see :class:`ImageStore`."""
 
-    def __init__(
-        self, workspace: Workspace, image: PlannedImage, site: Mapping[str, Any], secrets: Secrets | None = None
-    ) -> None:
-        super().__init__(workspace, image, site, secrets)
-        self.activity = Activity(workspace.images, f"{image['digest']}.push")
+    _activity = ".push"
 
     def start_push(self, place: str, tags: list[str]) -> bool:
         """Begins to put the image where others find it; False when that is going on already.

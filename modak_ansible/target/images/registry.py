@@ -27,8 +27,8 @@ _KINDS = ", ".join((
 ))  # fmt: skip
 
 
-class NotTold(Exception):
-    """The registry does not say it; the reason is in words for people."""
+class NoDigest(Exception):
+    """The registry does not say which digest a tag has; the reason is in words for people."""
 
 
 class NoRedirect(HTTPRedirectHandler):
@@ -68,7 +68,7 @@ def digest_of_tag(
         bundle: a file of certificates to trust in place of the system's.
 
     Raises:
-        NotTold: the registry cannot be asked, or does not say.
+        NoDigest: the registry cannot be asked, or does not say.
     """
     parts = tag_of(source)
     if parts is None:
@@ -89,12 +89,12 @@ def digest_of_tag(
                 raise
             answer = _ask(opener, place, {**headers, "Authorization": shown})
     except HTTPError as error:
-        raise NotTold(f"it answers {error.code}") from error
+        raise NoDigest(f"it answers {error.code}") from error
     except (OSError, HTTPException, ValueError) as error:
-        raise NotTold(unwrapped(error)) from error
+        raise NoDigest(unwrapped(error)) from error
     digest = answer.get("Docker-Content-Digest") or ""
     if not _DIGEST.fullmatch(digest):
-        raise NotTold("it names no digest")
+        raise NoDigest("it names no digest")
     return digest
 
 

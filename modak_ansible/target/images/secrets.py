@@ -26,7 +26,7 @@ def secret_words(secrets: Secrets) -> tuple[bytes, ...]:
     for value in (secrets.get("pip") or {}).values():
         for address in value.split():
             for secret in _secrets_in(address):
-                words |= _forms(unquote(secret))
+                words |= {secret.encode(), *_forms(unquote(secret))}
     return tuple(sorted((word for word in words if len(word) >= _SHORTEST), key=len, reverse=True))
 
 

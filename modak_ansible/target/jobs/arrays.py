@@ -14,7 +14,7 @@ from ...schedulers.known import SCHEDULERS
 from ..core.commands import TimedRun
 from ..core.files import make_private, write_whole
 from ..core.workspace import Workspace
-from .intent import Intents, unreached
+from .intent import Intents, unreached, withdraw_intent, write_intent
 from .job import Deployment
 
 _ARRAY = ".array-"
@@ -66,14 +66,14 @@ class Arrays:
             ModakError: whether it was submitted is not known, or the scheduler does not answer.
         """
         with ExitStack() as locks:
-            for each in sorted(members, key=lambda member: member.path.name):  # all take them in the same order
-                locks.enter_context(each.lock)
+            for member in sorted(members, key=lambda member: member.path.name):  # all take them in the same order
+                locks.enter_context(member.lock)
             intents = Intents(self._scheduler, TimedRun())
             known = {member.path.name: member.submitted(intents) for member in members}
             new = [member for member in members if not known[member.path.name]]
             if new:
-                for each in new:
-                    each.note_waits(waited)
+                for member in new:
+                    member.note_waits(waited)
                 known.update(self._submit(new, name, script, parallel, waits))
             return {member.path.name: (known[member.path.name], member in new) for member in members}
 
@@ -81,15 +81,15 @@ class Arrays:
         self, members: Sequence[Deployment], name: str, script: str, parallel: int | None, waits: Waits
     ) -> dict[str, str]:
         folder = self._make(members, script)
-        for task, each in enumerate(members):
-            each.intend(name, folder.name, task, len(members))
+        for task, member in enumerate(members):
+            write_intent(member.state, name, array=folder.name, task=task, tasks=len(members))
         # a killed module must not give the locks away while sbatch is at work
         run = TimedRun(folder, timeout=120, keep_locks=True)
         try:
             ids = self._scheduler.submit_array(run, _SCRIPT, name, len(members), parallel, waits)
         except (SubmissionRefused, SchedulerSilent) as error:
             for member in members:
-                member.withdraw()
+                withdraw_intent(member.state)
             shutil.rmtree(folder, ignore_errors=True)
             if isinstance(error, SchedulerSilent):
                 raise unreached(self._scheduler, error) from error
@@ -97,9 +97,9 @@ class Arrays:
         except SubmissionUncertain as error:
             hint = "deploy again: the jobs are looked for before others are submitted"
             raise SchedulerAway(f"whether the jobs were submitted is not known: {error}", hint=hint) from error
-        for task, each in enumerate(members):
-            each.record(ids[task])
-        return {each.path.name: ids[task] for task, each in enumerate(members)}
+        for task, member in enumerate(members):
+            member.record(ids[task])
+        return {member.path.name: ids[task] for task, member in enumerate(members)}
 
     def _make(self, members: Sequence[Deployment], script: str) -> Path:
         folder = self._workspace.deployments / f"{_ARRAY}{uuid.uuid4().hex[:12]}"

@@ -118,10 +118,10 @@ class Deployment:
             try:
                 job_id = self.scheduler.submit(run, SCRIPT, self._job_name, waits)
             except SubmissionRefused as error:
-                self.withdraw()
+                withdraw_intent(self.state)
                 raise refused(self.scheduler, error) from error
             except SchedulerSilent as error:
-                self.withdraw()
+                withdraw_intent(self.state)
                 raise unreached(self.scheduler, error) from error
             except SubmissionUncertain as error:
                 hint = "deploy again: the job is looked for before another one is submitted"
@@ -171,14 +171,6 @@ class Deployment:
     def array_script(self) -> str:
         """The script of an array that the job may be a task of; empty where it cannot be one."""
         return self.scheduler.array_script(read_text(self.path / SCRIPT))
-
-    def intend(self, name: str, array: str, task: int, tasks: int) -> None:
-        """Notes that the job is about to be submitted as a task of an array."""
-        write_intent(self.state, name, array=array, task=task, tasks=tasks)
-
-    def withdraw(self) -> None:
-        """Notes that it was not."""
-        withdraw_intent(self.state)
 
     # --- a job that is not to begin, and another in its place
 

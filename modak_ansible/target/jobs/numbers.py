@@ -6,28 +6,14 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-_TOLD = ("seconds", "test_accuracy", "images_per_second")
+_OF_EVERY_EPOCH = ("seconds", "test_accuracy", "images_per_second")
 _MOST, _DEEPEST = 24, 3
 _LONGEST = 60
 # Parts of names that say how a script ran, not how well: they are told behind the others.
 _ASIDE = (
-    "second",
-    "time",
-    "runtime",
-    "flos",
-    "step",
-    "epoch",
-    "seed",
-    "version",
-    "sample",
-    "batch",
-    "param",
-    "lr",
-    "learning_rate",
-    "grad_norm",
-    "thread",
-    "core",
-)
+    "second", "time", "runtime", "flos", "step", "epoch", "seed", "version", "sample", "batch", "param", "lr",
+    "learning_rate", "grad_norm", "thread", "core",
+)  # fmt: skip
 
 
 def number(value: Any) -> float | None:
@@ -42,7 +28,7 @@ def number(value: Any) -> float | None:
 
 def numbers_of_epoch(epoch: dict[str, Any]) -> dict[str, float]:
     """Those of one of the epochs that a script lists, but for what is told of every epoch anyway."""
-    return numbers_of({name: value for name, value in epoch.items() if name not in _TOLD})
+    return numbers_of({name: value for name, value in epoch.items() if name not in _OF_EVERY_EPOCH})
 
 
 def numbers_of(metrics: Any) -> dict[str, float]:

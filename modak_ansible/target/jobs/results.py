@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-from fnmatch import fnmatch
+import re
+from fnmatch import translate
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, Iterable, List, Mapping, TypedDict
+from typing import Any, Iterable, List, Mapping, Pattern, TypedDict
 
 from ...schedulers.known import SCHEDULERS
 from ..core.answer import answered
 from ..core.commands import TimedRun
-from ..core.files import changed_at, files_below, is_text, read_json, sha256_of
+from ..core.files import changed_at, files_below, is_file, is_text, read_json, sha256_of
 from ..core.staging import ATTEMPTS, CODE, PLAN, RANKS, SCRIPT, STATE, WRITTEN
 from ..core.workspace import Workspace
 from ..metrics.files import LARGEST, found_in
@@ -91,7 +93,7 @@ def results_of(deployment: Path, outputs: list[str]) -> Results:
     """
     written, metrics = _written(deployment), _metrics(deployment)
     found = [deployment / name for name in (*WRITTEN, SCRIPT) if (deployment / name).is_file()]
-    found += [path for name in (RANKS, ATTEMPTS) for path in sorted(files_below(deployment / name)) if path.is_file()]
+    found += [path for name in (RANKS, ATTEMPTS) for path in sorted(files_below(deployment / name)) if is_file(path)]
     found += [*metrics, *(path for relative, path in written.items() if _fits_any(relative, outputs))]
     names = {path.relative_to(deployment).as_posix(): path for path in found}
     left = [relative for relative, path in written.items() if path not in metrics and not _fits_any(relative, outputs)]
@@ -156,7 +158,7 @@ def _written(deployment: Path) -> dict[str, Path]:
     found = {}
     for path in sorted(files_below(code)):
         relative = path.relative_to(code).as_posix()
-        if not path.is_file() or top not in path.resolve().parents or _COMPILED in path.parts:
+        if not is_file(path) or top not in path.resolve().parents or _COMPILED in path.parts:
             continue
         if relative not in brought or (changed_at(path) or 0.0) > since:
             found[relative] = path
@@ -171,8 +173,16 @@ def _brought(deployment: Path) -> tuple[set[str], float]:
 
 
 def _fits(relative: str, pattern: str) -> bool:
-    pattern = pattern.rstrip("/")
-    return fnmatch(relative, pattern) or relative.startswith(f"{pattern}/")
+    return _meaning(pattern).match(relative) is not None
+
+
+@lru_cache(maxsize=None)  # there may be very many files
+def _meaning(pattern: str) -> Pattern[str]:
+    """Of ``./out/`` that is out and all below it; in the place of ``**/`` there may be no folder."""
+    path = os.path.normpath(pattern)
+    if path == os.curdir:
+        return re.compile("")
+    return re.compile("|".join([translate(path), translate(path.replace("**/", "")), re.escape(f"{path}/")]))
 
 
 def _fits_any(relative: str, patterns: Iterable[str]) -> bool:

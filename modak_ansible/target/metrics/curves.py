@@ -20,6 +20,7 @@ _RISING = (
     "acc", "f1", "auc", "bleu", "rouge", "r2", "precision", "recall", "iou", "dice", "score", "reward", "return",
     "per_second", "throughput", "correct", "win",
 )  # fmt: skip
+_FALLING = ("loss", "error", "incorrect", "inaccura")
 _WORD = re.compile(r"[A-Z]*[a-z]+|[A-Z]+")  # of a name such as valErr_top1
 
 
@@ -83,7 +84,7 @@ def is_rising(name: str) -> bool:
     """Whether more of it is better, by its name; not of a loss or an error, whatever else is in the name."""
     lowered = name.lower()
     words = (word.lower() for word in _WORD.findall(name))
-    falls = "loss" in lowered or "error" in lowered or any(word.endswith(("err", "errs")) for word in words)
+    falls = any(word in lowered for word in _FALLING) or any(word.endswith(("err", "errs")) for word in words)
     return any(word in lowered for word in _RISING) and not falls
 
 

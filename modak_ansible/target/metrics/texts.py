@@ -50,27 +50,30 @@ def lines(file: BinaryIO, most: int, remarks: Remarks) -> Iterator[Point]:
 
 
 def columns(file: BinaryIO, most: int, remarks: Remarks) -> Iterator[Point]:
-    """The points of a CSV file whose first line has the names; arguments as of :func:`lines`."""
+    """The points of a CSV file whose first line has the names, which may be a comment; arguments as of :func:`lines`.
+
+    Where cells end with a semicolon, a comma stands before the decimals, as in much of Europe.
+    """
     heads = file.readline(_LINE)
     if not heads.endswith(b"\n"):
         return
-    head = heads.decode("utf-8", "replace").lstrip(_MARK)
+    head = heads.decode("utf-8", "replace").lstrip(f"{_MARK}# ")
     between = max(",;\t", key=head.count)
-    names = _cells(head, between, "1", remarks)
+    names = [name.strip() for name in _cells(head, between, "1", remarks)]
     for number, line in _lines(file, most, remarks, 2):
         row = _cells(line, between, number, remarks)
         if len(row) != len(names):
             if row:
                 remarks.add(f"has {len(row)} columns, and the heading {len(names)}", number)
             continue
-        point = point_of({name: _number(text) for name, text in zip(names, row)})
+        point = point_of({name: _number(text, between) for name, text in zip(names, row)})
         if point:
             yield point
 
 
 def _cells(line: str, between: str, number: str, remarks: Remarks) -> List[str]:
     try:
-        return next(csv.reader([line], delimiter=between), [])
+        return next(csv.reader([line], delimiter=between, skipinitialspace=True), [])
     except csv.Error as error:
         remarks.add(f"is no CSV: {error}", number)
         return []
@@ -151,9 +154,9 @@ def _lines(file: BinaryIO, most: int, remarks: Remarks, number: int = 1) -> Iter
         number += 1
 
 
-def _number(text: str) -> Any:
+def _number(text: str, between: str) -> Any:
     try:
-        return float(text)
+        return float(text.replace(",", ".") if between == ";" else text)
     except ValueError:
         return None
 

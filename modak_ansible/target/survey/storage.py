@@ -101,6 +101,7 @@ def mount_of(path: str, mounts: str) -> Tuple[str, str, List[str]]:
 
 def quotas(folder: Path) -> QuotaFacts:
     """Asks one of the usual commands for the user's quotas."""
+    folder = folder.resolve()  # a home folder is a link at some sites
     kind = mount_of(str(folder), _mounts())[1]
     if kind == "lustre" and find_program("lfs"):
         command = ["lfs", "quota", "-q", "-u", str(os.getuid()), str(folder)]

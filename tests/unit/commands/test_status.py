@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 import time
@@ -77,6 +78,17 @@ def job(state="RUNNING", **more):
     situation = {"state": state, "job_id": "7", "nodes": "", "explanation": "", "reason": "", "exit_code": None}
     answer = {"there": True, "elapsed": None, "position": None, "starts": "", "progress": {}, "forecast": None}
     return {**answer, "situation": situation, **more}
+
+
+def test_a_full_disk_here_is_told_and_is_no_damaged_deployment(deployed, blueprint, monkeypatch):
+    def full(path, _):
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    monkeypatch.setattr("modak_ansible.transport.ssh.write_whole", full)
+    entries = entries_of(blueprint)
+    ask_targets(entries)
+    (problem,) = {entry.problem for entry in entries}
+    assert problem.endswith("ssh_config: No space left on device\n  make room there, and run the same command again")
 
 
 def test_when_a_job_was_expected_to_begin(deployed, capsys):

@@ -13,6 +13,7 @@ import modak_ansible as modak
 from modak_ansible.deployment import run as running
 from modak_ansible.deployment.fetching import fetch_results
 from modak_ansible.deployment.playbook import Listener
+from modak_ansible.deployment.results import ResultsWarning, results_of
 from modak_ansible.errors import TargetUnreachable, TimeIsOver
 from modak_ansible.store.record import Record
 from modak_ansible.target.core.workspace import Workspace
@@ -114,6 +115,19 @@ def test_what_is_not_there_any_more_is_carried_out(deployed, gone):
     assert played == ["deploy"]
 
 
+def test_what_was_brought_stays_where_the_target_has_cleared_its_file_system(deployed):
+    """As scratch is cleared after some weeks: how the job ended, and what it left, is known here alone."""
+    planned, there, _ = deployed
+    (there.folder / "ranks" / "1").mkdir(parents=True)
+    there.write("ranks/1/error.log", "x")
+    fetch_results(planned.store)
+    shutil.rmtree(there.folder)
+    fetch_results(planned.store)
+    assert planned.store.job["state"] == "COMPLETED"
+    assert (planned.store.results / "ranks" / "1" / "error.log").exists()
+    assert planned.store.record_now()["stages"]["results"]["message"].startswith("its folder is not on the target")
+
+
 def test_in_a_limited_time_only_a_playbook_which_can_be_ended_brings_anything(deployed):
     planned, _, played = deployed
     fetch_results(planned.store)
@@ -143,6 +157,18 @@ def test_a_target_that_cannot_be_entered_is_told_once_and_nothing_is_played(depl
     with pytest.raises(TargetUnreachable, match="refuses the connection"):
         running.fetch_if_completed([planned.store], None, None)
     assert played == []
+
+
+def test_what_is_here_is_listed_while_its_target_is_away(deployed):
+    """As for a day of maintenance; where anything could be missing, the target is asked for."""
+    planned, _, _ = deployed
+    fetch_results(planned.store)
+    _is_at(planned.store, 1)
+    with pytest.warns(ResultsWarning, match="refuses the connection; what it had left is here"):
+        (found,) = results_of([planned.store])
+    assert [file.path for file in found.files] == ["output.log"]
+    with pytest.raises(TargetUnreachable):
+        results_of([planned.store], also=["*.pt"])
 
 
 def test_a_plan_that_is_damaged_hides_no_other(deployed):

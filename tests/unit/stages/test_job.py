@@ -257,6 +257,16 @@ def test_a_job_that_has_ended_is_not_resumed_while_its_scheduler_is_away(make_st
     assert "submit" not in target.actions
 
 
+@pytest.mark.parametrize(("there", "known"), [(False, "COMPLETED"), (True, "NONE")])
+def test_the_end_of_a_job_whose_folder_was_cleared_since_stays_on_record(make_stage, there, known):
+    target = JobTarget("NONE", "")
+    target.there = there
+    stage, _ = make_stage(target)
+    stage.record.update(job=situation("COMPLETED"))
+    assert query_jobs([stage]).message == "no job was submitted"
+    assert stage.record.read()["job"]["state"] == known
+
+
 def test_another_job_that_is_unknown_is_news(make_stage):
     stage, _ = make_stage(JobTarget("UNKNOWN"))
     stage.record.update(job=situation("CANCELLED", "6"))

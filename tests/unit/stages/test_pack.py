@@ -6,7 +6,7 @@ import pytest
 
 from modak_ansible.errors import ModakError
 from modak_ansible.stages.base import Outcome
-from modak_ansible.stages.pack import ensure_packed
+from modak_ansible.stages.dataset import ensure_packed
 
 DATASET = {"name": "photos", "path": "datasets/photos-0123456789ab"}
 DONE = {"files": 3000, "size": 6 * 10**7, "packed": 61 * 10**6}

@@ -261,6 +261,18 @@ def test_a_job_that_failed_is_reported_with_its_exit_code_and_last_words(make_st
 
 
 @pytest.mark.component
+def test_what_a_file_system_has_lost_since_stays_here(make_stage, remote):
+    """Scratch is cleared of what is old, file by file."""
+    (remote / "ranks" / "1").mkdir(parents=True)
+    (remote / "ranks" / "1" / "error.log").write_text("slow\n")
+    stage, _ = make_stage(listed_alone(lambda: listing(remote)))
+    fetch_results(stage)
+    (remote / "ranks" / "1" / "error.log").unlink()
+    fetch_results(stage)
+    assert (stage.store.results / "ranks" / "1" / "error.log").read_text() == "slow\n"
+
+
+@pytest.mark.component
 def test_what_an_earlier_attempt_wrote_is_not_taken_for_the_next_ones(make_stage, remote):
     """The second attempt has written no metrics yet, and those of the first are below its number."""
     (remote / "metrics.json").write_text(json.dumps({"epochs": [{"seconds": 1.0, "test_accuracy": 0.5}]}))

@@ -60,6 +60,7 @@ def test_a_target_that_stays_away_is_given_up(tmp_path, rsync):
         (("rsync: write failed: No space left on device (28)", 12), "the disk is full on the target, at folder"),
         (("rsync: write failed: Disk quota exceeded (122)", 11), "the quota is used up on the target, at folder"),
         (("bash: rsync: command not found", 12), "rsync is not on the target"),
+        (("rsync: Command not found.", 12), "rsync is not on the target"),
         (("rsync: read error: Permission denied (13)", 23), "the transfer broke off: rsync: read error"),
     ],
 )

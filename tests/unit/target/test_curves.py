@@ -168,6 +168,15 @@ def test_columns_of_other_separators(tmp_path, between):
     assert read(tmp_path, f"step{between}loss\n1{between}0.5\n", "metrics.csv").last == {"loss": 0.5}
 
 
+@pytest.mark.parametrize(
+    "text", ['epoch, loss, "acc"\n1, 0.5, 0.9\n', "# epoch,loss,acc\n1,0.5,0.9\n", "epoch;loss;acc\n1;0,5;0,9\n"]
+)
+def test_columns_as_scripts_write_them_by_hand(tmp_path, text):
+    """With a space behind each comma, with names in a comment, and with the decimals of a German locale."""
+    found = read(tmp_path, text, "metrics.csv")
+    assert (found.last, found.epoch, found.remarks) == ({"loss": 0.5, "acc": 0.9}, 1, [])
+
+
 def test_a_cell_that_is_no_csv_hides_nothing_behind_it(tmp_path):
     found = read(tmp_path, "step,loss\n1," + "9" * 200_000 + "\n2,0.5\n", "metrics.csv")
     assert (found.last, found.remarks) == (
@@ -267,6 +276,8 @@ def test_what_hugging_face_tells_twice_is_told_once(tmp_path):
         ("valErrAcc", False),
         ("top1_errs", False),
         ("f1Score", True),
+        ("incorrect", False),
+        ("test_inaccuracy", False),
     ],
 )
 def test_more_is_better_of_some(name, expected):

@@ -194,6 +194,34 @@ def test_several_addresses_are_fetched_at_once(store, server):
 
 
 @pytest.mark.component
+def test_names_that_no_address_holds_as_they_are_are_asked_for_in_its_form(store, server):
+    """As a browser shows an address, and as the checksums of a folder name its files."""
+    shown = {
+        "name": "größe.csv",
+        "size": None,
+        "sha256": None,
+        "address": f"{server.address}/daten/größe.csv?a=1&b=%20",
+    }
+    files = [shown, {"name": "train set #1.npz", "size": None, "sha256": None}]
+    assert store.start_download(source_of(location=f"{server.address}/x/", files=files), {})
+    assert wait(store)["state"] == "done"
+    assert {path for path, _ in server.asked} == {"/daten/gr%C3%B6%C3%9Fe.csv?a=1&b=%20", "/x/train%20set%20%231.npz"}
+
+
+def test_files_of_one_name_in_several_folders_are_told_as_several(tmp_path, monkeypatch):
+    def fetch(address, path, tell, **_):
+        path.write_bytes(b"1")
+        tell(3_000_000, 9_000_000)
+
+    moments, said = iter(range(0, 100, 2)), []
+    monkeypatch.setattr(fetch_module, "fetch", fetch)
+    monkeypatch.setattr(fetch_module, "time", SimpleNamespace(monotonic=lambda: next(moments)))
+    files = [{"name": f"{folder}/x.bin", "size": None, "sha256": None} for folder in ("test", "train")]
+    fetch_module.fetch_all(files, "https://x", tmp_path, said.append)
+    assert said[-1] == "fetching 2 files, 6 MB"
+
+
+@pytest.mark.component
 def test_a_download_that_is_not_there(store, server):
     store.start_download(source_of(location=f"{server.address}/none/"), {})
     status = wait(store)

@@ -94,6 +94,13 @@ def test_tail_takes_the_last_lines_and_no_carriage_returns(tmp_path):
     assert tail(tmp_path / "none", 2) == []
 
 
+def test_tail_takes_no_colours_of_loggers_and_tracebacks(tmp_path):
+    """An error would be told as \\x1b[1;31mRuntimeError\\x1b[0m."""
+    text = "\x1b[1;31mRuntimeError\x1b[0m: \x1b]8;;file://x\x1b\\train.py\x1b]8;;\x1b\\:3\n\x1b[0m\nfirst\x1b(B\x1b[m\n"
+    (tmp_path / "error.log").write_text(text)
+    assert tail(tmp_path / "error.log", 15) == ["RuntimeError: train.py:3", "first"]
+
+
 def test_space_is_known_before_a_folder_is_there(tmp_path):
     assert free_bytes(tmp_path / "not" / "yet") > 0
 

@@ -43,6 +43,11 @@ def test_a_token_may_stand_elsewhere_in_an_address(address):
     assert b"1" not in words
 
 
+def test_a_secret_is_hidden_as_the_user_has_quoted_it():
+    """Tools print addresses as they are given: %2f is no other sign than %2F, and other bytes."""
+    assert b"wo%2frd%21" in secret_words({"pip": {"index-url": "https://bob:wo%2frd%21@index.example/simple"}})
+
+
 def test_an_address_that_is_none_is_hidden_whole():
     assert b"https://[bad:planted@h/s" in secret_words({"pip": {"index-url": "https://[bad:planted@h/s"}})
 
@@ -120,6 +125,9 @@ FAILED = "FATAL:   While making image from oci registry: error fetching image to
          "docker.io has no image docker://acme/torch:9", "its tag"),
         (FAILED + "docker://acme/torch:9: reading manifest 9 in docker.io/acme/torch: errors: denied: requested access to "
          "the resource is denied", "docker.io wants a login for docker://acme/torch:9", "apptainer registry login"),
+        (FAILED + "docker://debian:12: reading manifest 12 in docker.io/library/debian: toomanyrequests: You have reached your "
+         "unauthenticated pull rate limit. https://www.docker.com/increase-rate-limit",
+         "docker.io gives this machine's address no more images for some hours: ", "MODAK_REGISTRY=docker.io"),
         (FAILED + 'docker://r.example/a:1: pinging container registry r.example: Get "https://r.example/v2/": tls: failed '
          "to verify certificate: x509: certificate signed by unknown authority", "the certificate of r.example is not",
          "certificate_bundle"),

@@ -14,7 +14,7 @@ from modak_ansible.errors import ModakError
 from modak_ansible.target.core.files import sha256_of
 from modak_ansible.target.images import image as image_module
 from modak_ansible.target.images import probe as image_probe
-from modak_ansible.target.images.registry import NotTold
+from modak_ansible.target.images.registry import NoDigest
 
 __all__ = ["runtime"]
 
@@ -138,7 +138,7 @@ def test_an_image_is_pulled_by_the_digest_of_its_tag_where_the_registry_tells_it
 @pytest.mark.component
 def test_a_registry_that_tells_no_digest_stops_no_pull(runtime, monkeypatch):
     def digest_of_tag(*_):
-        raise NotTold("it answers 500")
+        raise NoDigest("it answers 500")
 
     monkeypatch.setattr(image_module, "digest_of_tag", digest_of_tag)
     store = store_of(runtime, layer("hub", "", kind="pull", source="docker://acme/torch:1"))

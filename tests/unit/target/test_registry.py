@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from loopback import answering
 
-from modak_ansible.target.images.registry import NotTold, by_digest, digest_of_tag, tag_of
+from modak_ansible.target.images.registry import NoDigest, by_digest, digest_of_tag, tag_of
 
 DIGEST = f"sha256:{'a1' * 32}"
 PLAIN = {"APPTAINER_NOHTTPS": "1"}
@@ -89,13 +89,13 @@ def test_the_digest_of_a_tag_is_told(registry, name, login):
 def test_why_it_is_not_told(registry, name, login, said):
     """A login is shown neither in the open to another host, nor to where a registry sends on."""
     host, asked = registry
-    with pytest.raises(NotTold, match=said):
+    with pytest.raises(NoDigest, match=said):
         digest_of_tag(f"docker://{host}/team/{name}:1", login, PLAIN)
     assert not any(path.startswith("/token") for path, _ in asked)
 
 
 def test_without_a_word_for_it_nothing_is_asked_in_the_open(registry):
-    with pytest.raises(NotTold):
+    with pytest.raises(NoDigest):
         digest_of_tag(f"docker://{registry[0]}/team/open:1", None, {})
     assert not registry[1]
 

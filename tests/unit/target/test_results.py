@@ -43,7 +43,9 @@ def test_what_other_ranks_wrote_comes(deployment):
 @pytest.mark.parametrize(
     ("pattern", "expected"),
     [("*.pt", ["code/model.pt"]), ("out", ["code/out/a.txt", "code/out/b.txt"]), ("out/*.txt", ["code/out/a.txt", "code/out/b.txt"]),
-     ("out/a.txt", ["code/out/a.txt"]), ("none*", [])],
+     ("out/a.txt", ["code/out/a.txt"]), ("none*", []), ("./*.pt", ["code/model.pt"]), ("./out//a.txt", ["code/out/a.txt"]),
+     ("./out/", ["code/out/a.txt", "code/out/b.txt"]), ("**/*.pt", ["code/model.pt"]),
+     ("out/**/*.txt", ["code/out/a.txt", "code/out/b.txt"]), ("**/a.txt", ["code/out/a.txt"])],
 )  # fmt: skip
 def test_declared_outputs(deployment, pattern, expected):
     assert paths(deployment, [pattern])[3:] == expected
@@ -55,6 +57,18 @@ def test_links_do_not_lead_out(deployment, tmp_path_factory):
     secret.write_text("x")
     os.symlink(secret, deployment / "code" / "out" / "link")
     assert "code/out/link" not in paths(deployment, ["out"])
+
+
+def test_a_link_that_nobody_can_follow_keeps_nothing_back(deployment):
+    """To a name too long, and as one to a folder of somebody else's: pathlib raises at both."""
+    (deployment / "ranks").mkdir()
+    for name in ("code/out/link", "ranks/link"):
+        os.symlink("x" * 300, deployment / name)
+    assert paths(deployment, ["out"])[-2:] == ["code/out/a.txt", "code/out/b.txt"]
+
+
+def test_the_folder_of_the_code_is_all_of_it(deployment):
+    assert len(paths(deployment, ["."])) == len(paths(deployment, ["*"])) > 3
 
 
 def test_nothing_was_deployed(tmp_path):

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from modak_ansible.schedulers.base import CommandResult
 from modak_ansible.target.survey import storage as survey_storage
 from modak_ansible.target.survey.storage import folder_facts, is_network, mount_of, quotas, read_quotas
 
@@ -92,6 +93,16 @@ def test_quotas():
 @given(st.text(alphabet="/a 019*-\n", max_size=80))
 def test_no_table_of_quotas_breaks_it(text):
     assert all(quota["used"] >= 0 for quota in read_quotas(text))
+
+
+def test_the_quota_of_a_home_folder_that_is_a_link_is_asked_where_it_leads(tmp_path, monkeypatch):
+    (tmp_path / "lustre").mkdir()
+    (tmp_path / "home").symlink_to(tmp_path / "lustre")
+    monkeypatch.setattr(survey_storage, "_mounts", lambda: f"mds:/l {tmp_path}/lustre lustre rw 0 0\n")
+    monkeypatch.setattr(survey_storage, "find_program", lambda name: name)
+    monkeypatch.setattr(survey_storage, "TimedRun", lambda **_: lambda words: CommandResult(0, LFS))
+    found = quotas(tmp_path / "home")
+    assert (found["asked"], found["limits"][0]["limit"]) == ("lfs quota", 2048 * 1024)
 
 
 def test_where_no_command_tells_of_quotas(tmp_path, monkeypatch):

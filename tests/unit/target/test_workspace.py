@@ -20,6 +20,14 @@ def test_homes_and_variables(tmp_path, monkeypatch):
         resolved("$NOTHING/d")
 
 
+def test_a_variable_ends_where_a_shell_ends_its_name(monkeypatch):
+    """As in job scripts, which bash expands."""
+    monkeypatch.setenv("SCRATCH", "/scratch/alice")
+    assert str(resolved("$SCRATCH-old/d")) == "/scratch/alice-old/d"
+    assert str(resolved("$SCRATCH.d")) == "/scratch/alice.d"
+    assert str(resolved("$SCRATCH")) == "/scratch/alice"
+
+
 def test_a_workspace_may_lie_where_a_variable_says(monkeypatch):
     """As the quota of a home folder is small where there is a SCRATCH."""
     monkeypatch.setenv("HOME", "/home/alice")

@@ -73,6 +73,12 @@ def test_half_a_login():
         read_secrets({"MODAK_REGISTRY_PASSWORD": "planted-word"})
 
 
+def test_a_login_is_for_a_host():
+    """That of an address would be for no image, and nobody would be told."""
+    with pytest.raises(ModakError, match="MODAK_REGISTRY is no host"):
+        read_secrets({**LOGIN, "MODAK_REGISTRY": "https://registry.example"})
+
+
 def test_a_file_that_others_may_read(file):
     file.chmod(0o640)
     with pytest.raises(ModakError, match="others may read or write the secrets") as caught:
@@ -98,6 +104,10 @@ def test_a_file_in_a_project(file, mark):
         "registries: { r.example: { username: a, pass: planted } }",
         "pip: { planted: x }",
         "registries: !planted { a: b }",
+        "registries: [{ registry: r.example, username: a, password: planted }]",
+        "pip: planted",
+        "registries: { 'https://r.example': { username: a, password: planted } }",
+        "registries: { docker.io/team: { username: a, password: planted } }",
     ],
 )
 def test_a_file_of_another_form_is_not_repeated(file, text):
@@ -158,6 +168,9 @@ def test_sops(file, tmp_path, monkeypatch):
     program.write_text(f'#!/bin/sh\n[ "$1 $2" = "--decrypt {file}" ] && cat {plain}\n')
     program.chmod(0o755)
     assert read_secrets({"MODAK_SECRETS": str(file)}) == KEPT
+    plain.write_bytes(FILE.replace("planted-word", "geh\xe4gt").encode("latin-1"))
+    with pytest.raises(ModakError, match=r"what sops decrypts in .* is not text"):
+        read_secrets({"MODAK_SECRETS": str(file)})
 
 
 def test_only_what_is_needed_goes_to_the_target():

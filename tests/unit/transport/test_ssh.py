@@ -53,6 +53,12 @@ def test_the_configuration_says_what_the_blueprint_says(tmp_path):
     assert "testbed" not in text
 
 
+def test_a_configuration_that_is_damaged_is_written_anew(tmp_path):
+    (tmp_path / "ssh_config").write_bytes(b"\xff")
+    made = connect(target(), tmp_path / "testbed", tmp_path, tmp_path)
+    assert made.config.read_text().startswith("Host 127.0.0.1\n")
+
+
 def as_testbed(tmp_path, more=""):
     made = tmp_path / "testbed"
     made.mkdir()
