@@ -67,7 +67,7 @@ def format_size(count: int) -> str:
     """A size for people, in powers of ten: ``387 MB``."""
     size = float(count)
     for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000:
+        if size < 999.5:  # of which 1000 would be made
             return f"{size:.0f} {unit}" if unit == "B" or size >= 10 else f"{size:.1f} {unit}"
         size /= 1000
     return f"{size:.1f} TB"
