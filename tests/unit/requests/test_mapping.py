@@ -309,6 +309,9 @@ def test_a_program_with_openmp_that_is_built_first(program):
     [
         ("https://example.org/repo.git", "git"),
         ("https://example.org/group/repo", "git"),
+        ("https://github.com/ggml-org/llama.cpp", "git"),
+        ("https://github.com/ggml-org/llama.cpp/archive/b1.zip", "archive"),
+        ("https://raw.githubusercontent.com/a/b/main/llama.cpp", "file"),
         ("git@example.org:group/repo.git", "git"),
         ("https://example.org/solver-1.2.tar.gz", "archive"),
         ("https://example.org/xthi.c", "file"),
