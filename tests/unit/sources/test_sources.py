@@ -87,6 +87,11 @@ def test_a_folder_whose_name_is_a_pattern_is_a_folder(folder):
     assert one(folder, source=("set[1]",))[1].kind == "folder"
 
 
+def test_signs_of_patterns_in_the_names_of_folders_above_are_none_of_the_pattern(folder):
+    above = folder.rename(folder.with_name("run[1]*"))
+    assert names(one(above, source=("parts/*.csv",))[1]) == ["a.csv", "b.csv"]
+
+
 def test_an_archive_is_looked_through(folder):
     with zipfile.ZipFile(folder / "x.zip", "w") as made:
         for number in range(3):
@@ -99,6 +104,15 @@ def test_an_archive_is_looked_through(folder):
     with tarfile.open(folder / "shard.tar", "w") as made:
         made.add(folder / "corpus.txt", "corpus.txt")
     assert one(folder, source=("shard.tar",), format="webdataset")[1].unpack == ""
+
+
+def test_an_archive_can_be_read_where_nothing_can_be_kept(folder, tmp_path, monkeypatch):
+    (tmp_path / "full").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "full"))
+    with zipfile.ZipFile(folder / "x.zip", "w") as made:
+        made.writestr("train/cat/1.png", "123")
+    dataset, source = one(folder, source=("x.zip",))
+    assert (source.unpacked.files, dataset.samples) == (1, None)
 
 
 def test_addresses(folder):
