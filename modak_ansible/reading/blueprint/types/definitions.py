@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from modak_ansible.errors import Location, nearest
 from modak_ansible.reading.blueprint.forms.kept_tree import read_kept_yaml
@@ -134,10 +133,6 @@ def check_version(root: Item, mistakes: Mistakes) -> bool:
 
 @cache
 def _normative_tree() -> Item:
-    return item_from(_normative(), Location("TOSCA"))
-
-
-def _normative() -> Any:
     """The normative types, as tosca-parser ships them."""
     spec = importlib.util.find_spec("toscaparser")
     if spec is None or not spec.submodule_search_locations:
@@ -151,7 +146,7 @@ def _normative() -> Any:
         mistakes.raise_if_any()
         return json.dumps(tree.plain() if tree else {})
 
-    return json.loads(kept_text("tosca-types", text, plain) or "{}")
+    return item_from(json.loads(kept_text("tosca-types", text, plain) or "{}"), Location("TOSCA"))
 
 
 def _add(definitions: Definitions, root: Item) -> None:
