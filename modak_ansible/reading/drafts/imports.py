@@ -112,8 +112,9 @@ def _check(script: Path) -> None:
     Raises:
         UsageError: it is no script of Python's.
     """
-    if other := other_program(script):
-        raise UsageError(f"{script} {other.problem}", hint=other.hint)
+    problem, hint = other_program(script)
+    if problem:
+        raise UsageError(f"{script} {problem}", hint=hint)
     if not script.is_file():
         raise no_script(script)
     if problem := script_problem(PurePosixPath(script.name)):

@@ -33,8 +33,9 @@ def start_problem(script: Path, words: Sequence[str], *, has_more: bool = False)
         words: with nothing that ``arguments`` of a blueprint say.
         has_more: whether these say something, so that there are more words than those.
     """
-    if other := other_program(script):
-        return other
+    problem, hint = other_program(script)
+    if problem:
+        return StartProblem(False, problem, hint)
     tree = syntax_of(script)
     if tree is None:
         return None
@@ -46,14 +47,13 @@ def start_problem(script: Path, words: Sequence[str], *, has_more: bool = False)
     )
 
 
-def other_program(script: Path) -> StartProblem | None:
-    """What a script is, by its name, that is none of Python's; None for any other."""
+def other_program(script: Path) -> tuple[str, str]:
+    """What a script is, by its name, that is none of Python's, and what to do; empty for any other."""
     if script.suffix == ".ipynb":
-        hint = f"make a script of it first: jupyter nbconvert --to script {script.name}"
-        return StartProblem(False, "is a notebook", hint)
-    kind = _OTHERS.get(script.suffix.lower())
-    hint = "give the Python script that it starts; a training is one of Python's"
-    return StartProblem(False, f"is {kind}, by its name", hint) if kind else None
+        return "is a notebook", f"make a script of it first: jupyter nbconvert --to script {script.name}"
+    if kind := _OTHERS.get(script.suffix.lower()):
+        return f"is {kind}, by its name", "give the Python script that it starts; a training is one of Python's"
+    return "", ""
 
 
 def _relative_import(tree: ast.Module, script: Path) -> StartProblem | None:
