@@ -54,14 +54,8 @@ class Definitions:
 
     def is_derived(self, name: str, ancestor: str) -> bool:
         """Whether a node type is another, or is derived from it."""
-        seen: set[str] = set()
-        while name and name not in seen:
-            if name == ancestor:
-                return True
-            seen.add(name)
-            parent = self.types["node_types"].get(name, Item(Location(""), {})).get("derived_from")
-            name = str(parent.value) if parent else ""
-        return False
+        parents = (each.get("derived_from") for each in self.lineage("node_types", name))
+        return ancestor in (name, *(str(parent.value) for parent in parents if parent))
 
     def members(self, kind: str, name: str, section: str) -> dict[str, Item]:
         """The properties, attributes or capabilities of a type, inherited ones included."""
