@@ -21,9 +21,9 @@ _METHODS = {
     "save": 0, "save_weights": 0, "save_model": 0, "save_pretrained": 0, "savefig": 0, "imsave": 0, "imwrite": 0,
     "to_csv": 0, "to_parquet": 0, "to_json": 0, "to_pickle": 0, "to_hdf": 0, "to_excel": 0, "to_feather": 0, "savez": 0,
     "savez_compressed": 0, "savetxt": 0, "export": 0, "write_html": 0, "write_image": 0, "dump_model": 0,
-    "save_checkpoint": 0, "tofile": 0, "SummaryWriter": 0, "CSVLogger": 0, "TensorBoardLogger": 0, "ModelCheckpoint": 0,
+    "save_checkpoint": 0, "tofile": 0, "SummaryWriter": 0, "TensorBoard": 0, "CSVLogger": 0, "TensorBoardLogger": 0, "ModelCheckpoint": 0,
     "BackupAndRestore": 0, "write_csv": 0, "write_parquet": 0, "save_state": 0, "FileHandler": 0,
-    "create_file_writer": 0,
+    "create_file_writer": 0, "export_chrome_trace": 0, "tensorboard_trace_handler": 0,
 }  # fmt: skip
 _KEYWORDS = {
     "output_dir", "save_dir", "default_root_dir", "dirpath", "checkpoint_dir", "logging_dir", "log_dir", "save_path",
@@ -33,7 +33,7 @@ _KEYWORDS = {
 _ENDINGS = {"np.save": ".npy", "numpy.save": ".npy", "savez": ".npz", "savez_compressed": ".npz", "savefig": ".png"}
 _NAMED = {"basicConfig": "filename"}  # the keyword that names the file, of what takes it by no place
 # What writes somewhere where nobody says where.
-_DEFAULTS = {"SummaryWriter": "runs"}
+_DEFAULTS = {"SummaryWriter": "runs", "TensorBoard": "logs"}
 # Hugging Face's arguments of a training, trl's among them: the folder is their first, and has a name of its own.
 _OF_TRAINER = re.compile(
     r"\w*TrainingArguments|(SFT|DPO|GRPO|PPO|KTO|ORPO|CPO|Reward|RLOO|OnlineDPO|BCO|XPO|GKD)Config"
@@ -112,6 +112,9 @@ def _written(call: ast.Call, texts: Texts) -> Iterator[str]:
                 (given[each] for each in ("f", "path", "filename", "fname", "file") if each in given), None
             )
     text = texts.of(node)
+    if text is None and name.startswith("save") and len(call.args) > 1:  # behind what is saved
+        behind = texts.of(call.args[1]) or ""
+        text = behind if PurePosixPath(behind).suffix else None
     if isinstance(node, ast.Call) and last_name(node.func) == "open":
         text = None  # which is looked at by itself
     if text:

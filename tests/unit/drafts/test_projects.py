@@ -80,6 +80,36 @@ def test_what_trains_goes_before_what_brings_samples(project, imports):
     assert draft.framework == draft.frameworks[0] == "jax"
 
 
+@pytest.mark.parametrize(
+    ("call", "folder"),
+    [
+        ("TensorBoard()", "logs"),
+        ("TensorBoard('tb')", "tb"),
+        ("TensorBoard(histogram_freq=1)", "logs"),
+        ("TensorBoard(log_dir='tb')", "tb"),
+    ],
+)
+def test_what_keras_writes_for_tensorboard_comes_back(project, call, folder):
+    written(project, train=f"import keras\nm.fit(x, callbacks=[keras.callbacks.{call}])\nm.save('m.keras')\n")
+    assert draft_of(project / "train.py").outputs == sorted([folder, "m.keras"])
+
+
+@pytest.mark.parametrize(
+    ("call", "outputs"),
+    [
+        ("torch.export.save(m, 'm.pt2')", ["m.pt2"]),
+        ("save_model(m, 'out/m.safetensors')", ["out/m.safetensors"]),
+        ("save_checkpoint({'epoch': 1}, 'last.pth')", ["last.pth"]),
+        ("picture.save(buffer, 'PNG')", ["*"]),
+        ("p.export_chrome_trace('trace.json')", ["trace.json"]),
+        ("torch.profiler.tensorboard_trace_handler('traces')", ["traces"]),
+    ],
+)
+def test_what_is_saved_may_stand_before_where(project, call, outputs):
+    written(project, train=f"import torch\n{call}\n")
+    assert draft_of(project / "train.py").outputs == outputs
+
+
 def test_what_an_index_has_under_a_modules_name_need_not_be_it(project):
     """Of pyro it has remote objects, of whisper a database of Graphite's, of ffmpeg and ot other things again."""
     written(project, train="import ffmpeg, ot, pyro, whisper\n")
