@@ -91,8 +91,7 @@ def format_joules(joules: float) -> str:
     """An amount of energy for people: ``950 J``, ``12.3 kJ (3.4 Wh)``, ``5.4 MJ (1.5 kWh)``."""
     if joules < 999.5:
         return f"{three_digits(joules)} J"
-    of_scale, scale = (("MJ", 1e6), ("kWh", 3.6e6)) if joules >= 3.6e6 else (("kJ", 1e3), ("Wh", 3.6e3))
-    (unit, size), (other, hours) = of_scale, scale
+    unit, size, other, hours = ("MJ", 1e6, "kWh", 3.6e6) if joules >= 3.6e6 else ("kJ", 1e3, "Wh", 3.6e3)
     return f"{joules / size:,.1f} {unit} ({joules / hours:,.1f} {other})"
 
 

@@ -61,7 +61,7 @@ class Local(Source):
 
     def names(self, source: DataSource, folder: Path) -> list[str]:
         if source.kind == "archive":
-            return [file.name for file in _members(source)]
+            return list(read_json(_listing(source.files[0])) or ())  # as it was looked through when it was planned
         return _found(folder, source.location, source.pattern)[2]
 
     def samples(self, source: DataSource, folder: Path, form: str) -> tuple[int | None, str]:
@@ -186,12 +186,6 @@ def _listed(path: Path, archive: DataFile, said: int | None) -> list[DataFile]:
         raise SourceProblem(
             f"all files of {path.name} are empty", "0 bytes are no data: look at what made it", "archive"
         )
-    return [DataFile(name=name, size=size) for name, size in known.items()]
-
-
-def _members(source: DataSource) -> list[DataFile]:
-    """The files of an archive that was looked through when it was planned."""
-    known = read_json(_listing(source.files[0])) or {}
     return [DataFile(name=name, size=size) for name, size in known.items()]
 
 
