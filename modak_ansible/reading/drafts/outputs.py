@@ -21,9 +21,9 @@ _METHODS = {
     "save": 0, "save_weights": 0, "save_model": 0, "save_pretrained": 0, "savefig": 0, "imsave": 0, "imwrite": 0,
     "to_csv": 0, "to_parquet": 0, "to_json": 0, "to_pickle": 0, "to_hdf": 0, "to_excel": 0, "to_feather": 0, "savez": 0,
     "savez_compressed": 0, "savetxt": 0, "export": 0, "write_html": 0, "write_image": 0, "dump_model": 0,
-    "save_checkpoint": 0, "tofile": 0, "SummaryWriter": 0, "TensorBoard": 0, "CSVLogger": 0, "TensorBoardLogger": 0, "ModelCheckpoint": 0,
+    "save_checkpoint": 0, "tofile": 0, "SummaryWriter": 0, "CSVLogger": 0, "TensorBoardLogger": 0, "ModelCheckpoint": 0,
     "BackupAndRestore": 0, "write_csv": 0, "write_parquet": 0, "save_state": 0, "FileHandler": 0,
-    "create_file_writer": 0, "export_chrome_trace": 0, "tensorboard_trace_handler": 0,
+    "create_file_writer": 0, "TensorBoard": 0, "export_chrome_trace": 0, "tensorboard_trace_handler": 0,
 }  # fmt: skip
 _KEYWORDS = {
     "output_dir", "save_dir", "default_root_dir", "dirpath", "checkpoint_dir", "logging_dir", "log_dir", "save_path",
