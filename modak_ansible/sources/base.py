@@ -213,4 +213,6 @@ def read_source(asked: Asked) -> DataSource:
     Raises:
         SourceProblem: it names nothing that is there.
     """
+    if not asked.text.strip():
+        raise SourceProblem("nothing is named", "a file, folder, glob, archive or address")
     return next(each for each in _all() if each.knows(asked.text)).read(asked)

@@ -73,6 +73,8 @@ def single(path: Path, text: str) -> list[str]:
     Raises:
         SourceProblem: as :func:`below`.
     """
+    if path.exists() and not path.is_file():
+        raise SourceProblem(f"{text} is a device, a pipe or a socket", "name a file or a folder")
     return [_checked(path, path.name, text)]
 
 
