@@ -83,13 +83,8 @@ def _escaped(path: str) -> str:
 
 def downloads(trees: Mapping[str, ast.Module]) -> bool:
     """Whether a script fetches something into a folder, which is no output of it."""
-    for tree in trees.values():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and (
-                last_name(node.func) in _FETCHES or any(keyword.arg == "download" for keyword in node.keywords)
-            ):
-                return True
-    return False
+    calls = [node for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    return any(last_name(call.func) in _FETCHES or "download" in {word.arg for word in call.keywords} for call in calls)
 
 
 def _written(call: ast.Call, texts: Texts) -> Iterator[str]:

@@ -14,7 +14,7 @@ from modak_ansible.errors import Location, nearest
 from modak_ansible.reading.blueprint.forms.kept_tree import read_kept_yaml
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.forms.yaml_files import parse_yaml
-from modak_ansible.reading.blueprint.forms.yaml_tree import Item, item_from
+from modak_ansible.reading.blueprint.forms.yaml_tree import Item, entries_of, item_from
 from modak_ansible.store.cache import kept_text
 from modak_ansible.store.project import shipped
 from modak_ansible.target.core.files import exists, is_file, real_path
@@ -61,9 +61,7 @@ class Definitions:
         """The properties, attributes or capabilities of a type, inherited ones included."""
         merged: dict[str, Item] = {}
         for definition in reversed(self.lineage(kind, name)):
-            section_item = definition.get(section)
-            if section_item:
-                merged.update(section_item.entries)
+            merged.update(entries_of(definition.get(section)))
         return merged
 
     def requirements(self, node_type: str) -> dict[str, Item]:
@@ -145,9 +143,7 @@ def _normative_tree() -> Item:
 
 def _add(definitions: Definitions, root: Item) -> None:
     for kind in _KINDS:
-        section = root.get(kind)
-        if section:
-            definitions.types[kind].update(section.entries)
+        definitions.types[kind].update(entries_of(root.get(kind)))
 
 
 def built_in(name: str) -> Path | None:
