@@ -143,7 +143,7 @@ def released(version: str, pattern: Entry, catalogue: Catalogue, say: Callable[[
     message = f"the package index has no {what} for Python {' or '.join(there)}"
     if not known:
         raise UsageError(f"the package index has no {package} for Python {' or '.join(there)}")
-    hint = f"it has {', '.join(labelled[:_SHOWN])}" if labelled else f"it has {', '.join(known[:_SHOWN])}"
+    hint = f"it has {', '.join((labelled or known)[:_SHOWN])}"
     if not labelled or (version and any(satisfies(each, version) for each in known)):
         hint += f"; --like an entry that is not of +{label} takes another kind of wheel" if label else ""
     raise UsageError(message, hint=hint)

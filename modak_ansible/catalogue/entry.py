@@ -9,7 +9,7 @@ from packaging.version import InvalidVersion, Version
 from pydantic import Field
 
 from modak_ansible.errors import UsageError, nearest
-from modak_ansible.model.base import Model
+from modak_ansible.model.base import Model, left_out
 from modak_ansible.model.dataset import DataSource
 from modak_ansible.model.measured.workload import Workload, WorkloadScript
 from modak_ansible.model.plan import digest_of
@@ -48,22 +48,16 @@ class Entry(Model):
         default=(), description="what the processor must have besides, as archspec names it"
     )
     accelerator: str | None = None
-    on_processors: bool = Field(
-        default=False,
-        description="whether it serves without its accelerator, too, and was tried so; smaller builds go before it",
-        exclude_if=lambda value: not value,
+    on_processors: bool = left_out(
+        False, "whether it serves without its accelerator, too, and was tried so; smaller builds go before it"
     )
     base: str = Field(default="", description="none for an image that is there already")
     source: str = Field(
         default="", description="the image, such as docker://tensorflow/tensorflow:1.14.0-py3, or its path on a target"
     )
     python: str = Field(default="", description="the interpreter in that image")
-    address: str = Field(
-        default="", description="of the target that an image lies on", exclude_if=lambda value: not value
-    )
-    checksum: str = Field(
-        default="", description="the SHA-256 of an image that lies on a target", exclude_if=lambda value: not value
-    )
+    address: str = left_out("", "of the target that an image lies on")
+    checksum: str = left_out("", "the SHA-256 of an image that lies on a target")
     packages: tuple[str, ...] = Field(default=(), description="Debian packages besides the base's")
     links: dict[str, str] = Field(
         default={}, description="names in /opt/modak/lib that libraries of the image are looked up under besides"
@@ -72,20 +66,17 @@ class Entry(Model):
         default=(), description="what is compiled for the target's processor: names of recipes/libraries"
     )
     requirements: tuple[str, ...] = Field(default=(), description="what pip installs, pinned")
-    brings: tuple[str, ...] = Field(
-        default=(),
-        description="packages of Python among its libraries, which pip would compile in vain beside another build; "
+    brings: tuple[str, ...] = left_out(
+        (),
+        "packages of Python among its libraries, which pip would compile in vain beside another build; "
         "scripts that use them get an entry that brings them, and others none that does",
-        exclude_if=lambda value: not value,
     )
     index: str = Field(
         default="", description="the framework's own package index, asked when pip's configured ones have not got it"
     )
     allocators: tuple[str, ...] = ()
-    preloads: dict[str, str] = Field(
-        default={},
-        description="the file of an allocator, where a given image has it under another name than bases",
-        exclude_if=lambda value: not value,
+    preloads: dict[str, str] = left_out(
+        {}, "the file of an allocator, where a given image has it under another name than bases"
     )
     thread_variables: tuple[str, ...] = Field(
         default=(), description="environment variables that hold the number of threads"
@@ -96,15 +87,11 @@ class Entry(Model):
         default={}, description="why its probe failed, by archspec name of the processor; plans take another there"
     )
     untried: str = Field(default="", description="why nobody has built it yet, where that is so")
-    tools: tuple[str, ...] = Field(
-        default=(),
-        description="what compiles programs in it, such as mpicc; programs that are built get an entry that has some",
-        exclude_if=lambda value: not value,  # entries without keep the digest that they had before there were any
+    tools: tuple[str, ...] = left_out(
+        (), "what compiles programs in it, such as mpicc; programs that are built get an entry that has some"
     )
-    python_version: str = Field(
-        default="", description="of a given image's Python, as major.minor", exclude_if=lambda value: not value
-    )
-    glibc: str = Field(default="", description="of a given image", exclude_if=lambda value: not value)
+    python_version: str = left_out("", "of a given image's Python, as major.minor")
+    glibc: str = left_out("", "of a given image")
     provenance: str
     licence: str
 

@@ -125,9 +125,8 @@ def _resolved(
             folder / "asked.in",
             "--constraint",
             folder / "known.txt",
-            *more,
         ]
-        compiling += ["--quiet", "--python-version", python, "--python-platform", "x86_64-manylinux_2_36"]
+        compiling += [*more, "--quiet", "--python-version", python, "--python-platform", "x86_64-manylinux_2_36"]
         compiling += ["--only-binary", ":all:", "--output-file", folder / "pins.txt"]
         installing: list[str | Path] = [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--no-deps"]
         installing += ["--ignore-installed", "--ignore-requires-python", "--target", folder]

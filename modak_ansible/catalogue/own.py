@@ -105,10 +105,8 @@ def check_name(name: str, catalogue: Catalogue) -> None:
     """
     if not _NAME.fullmatch(name):
         raise UsageError(f"{name!r} cannot be an entry's name", hint="small letters, digits and . _ + -")
-    if name in own_entries():
-        raise UsageError(
-            f"{name} is in {own_entries()[name]} already", hint="--name gives another; --replace writes it anew"
-        )
+    if path := own_entries().get(name):
+        raise UsageError(f"{name} is in {path} already", hint="--name gives another; --replace writes it anew")
     if name in {entry.name for entry in catalogue.entries}:
         raise UsageError(f"{name} is an entry that ships", hint="--name gives another")
 

@@ -13,6 +13,7 @@ from modak_ansible.errors import InvalidBlueprint
 from modak_ansible.model.dataset import DataSource
 from modak_ansible.store.cache import kept_text
 from modak_ansible.store.configuration import own_entries
+from modak_ansible.target.core.files import changed_at
 
 _FOLDER = Path(__file__).parent
 
@@ -27,15 +28,11 @@ def load_catalogue() -> Catalogue:
     An entry of theirs takes the place of one that ships under its name; one with mistakes is left out, with a
     CatalogueWarning, and who needs it is told what they are.
     """
-    return _with_own(tuple(map(_state_of, own_entries().values())))
-
-
-def _state_of(path: Path) -> tuple[Path, int]:
-    return path, path.stat().st_mtime_ns
+    return _with_own(tuple((path, changed_at(path)) for path in own_entries().values()))
 
 
 @cache
-def _with_own(files: tuple[tuple[Path, int], ...]) -> Catalogue:
+def _with_own(files: tuple[tuple[Path, float | None], ...]) -> Catalogue:
     catalogue = shipped_catalogue()
     if not files:
         return catalogue

@@ -15,7 +15,7 @@ class Model(BaseModel):
 
 
 def left_out(default: Any, description: str, **more: Any) -> Any:
-    """A field that is left out where it is empty: plans without it keep the digest that they had before it."""
+    """A field that is left out where it is empty: plans and entries without it keep the digest that they had before."""
     return Field(default=default, description=description, exclude_if=lambda value: not value, **more)
 
 

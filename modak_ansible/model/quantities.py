@@ -67,7 +67,7 @@ def format_size(count: int) -> str:
     """A size for people, in powers of ten: ``387 MB``."""
     size = float(count)
     for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000:
+        if size < 999.5:  # of which 1000 would be made
             return f"{size:.0f} {unit}" if unit == "B" or size >= 10 else f"{size:.1f} {unit}"
         size /= 1000
     return f"{size:.1f} TB"
@@ -91,8 +91,7 @@ def format_joules(joules: float) -> str:
     """An amount of energy for people: ``950 J``, ``12.3 kJ (3.4 Wh)``, ``5.4 MJ (1.5 kWh)``."""
     if joules < 999.5:
         return f"{three_digits(joules)} J"
-    of_scale, scale = (("MJ", 1e6), ("kWh", 3.6e6)) if joules >= 3.6e6 else (("kJ", 1e3), ("Wh", 3.6e3))
-    (unit, size), (other, hours) = of_scale, scale
+    unit, size, other, hours = ("MJ", 1e6, "kWh", 3.6e6) if joules >= 3.6e6 else ("kJ", 1e3, "Wh", 3.6e3)
     return f"{joules / size:,.1f} {unit} ({joules / hours:,.1f} {other})"
 
 

@@ -13,7 +13,7 @@ from modak_ansible.model.job_options import ONE_PROCESS
 from modak_ansible.model.measured.need import Need
 from modak_ansible.model.plan import digest_of
 from modak_ansible.model.request import Request
-from modak_ansible.reading.blueprint.script.option import EPOCHS
+from modak_ansible.reading.blueprint.script.option import EPOCHS, plain_name
 from modak_ansible.store.lists.kept_list import KeptList
 from modak_ansible.target.core.files import read_json
 
@@ -105,7 +105,7 @@ def key_of(request: Request) -> str:
     """A digest of all that decides what one process of a training needs, and what a step of it takes."""
     application = request.application
     about = application.model_dump(mode="json", include={"framework", "version", "script", "files"})
-    about["arguments"] = [each for each in application.arguments if each[0].replace("-", "_") not in EPOCHS]
+    about["arguments"] = [each for each in application.arguments if plain_name(each[0]) not in EPOCHS]
     about["words"] = _without_epochs(application.words)
     there = {"accelerators": True} if request.resources.accelerators else {}  # where a script puts its tensors
     return digest_of({**about, **there, "image": request.image.source if request.image else ""})
@@ -117,7 +117,7 @@ def _without_epochs(words: Sequence[str]) -> list[str]:
     is_value = False
     for word in words:
         name, equals, _ = word.partition("=")
-        is_option = word.startswith("--") and name[2:].replace("-", "_") in EPOCHS
+        is_option = plain_name(name.removeprefix("--")) in EPOCHS and (word.startswith("--") or bool(equals))
         if not is_value and not is_option:
             found.append(word)
         is_value = is_option and not equals

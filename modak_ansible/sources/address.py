@@ -42,7 +42,7 @@ class Address(Source):
             return _source(asked, [text], listed)
         if not checksums:
             hint = "checksum: { file name: its SHA-256 }; or name the files themselves, under urls"
-            raise SourceProblem("checksum", f"{text} is the address of a folder, and has no checksums", hint)
+            raise SourceProblem(f"{text} is the address of a folder, and has no checksums", hint, "checksum")
         listed = tuple(DataFile(name=each, sha256=digest) for each, digest in sorted(checksums.items()))
         return _source(asked, [text], listed)
 
@@ -67,11 +67,9 @@ def several(addresses: Sequence[str], asked: Asked) -> DataSource:
             _check(text)
             name = _name_in(text)
             if not name or text.endswith("/"):
-                raise SourceProblem("dataset-source", f"{text} is the address of no file", "name each file")
+                raise SourceProblem(f"{text} is the address of no file", "name each file")
             if name in listed:
-                raise SourceProblem(
-                    "dataset-source", f"two addresses end in {name}", "give one of them as a dataset of its own"
-                )
+                raise SourceProblem(f"two addresses end in {name}", "give one of them as a dataset of its own")
         except SourceProblem as problem:
             problem.number = number
             raise
@@ -90,12 +88,12 @@ def _check(text: str) -> None:
     scheme, _, rest = text.partition("://")
     if scheme not in _SCHEMES or not rest or is_unsafe(text) or not is_split(text):
         hint = "or one of hf://datasets/OWNER/NAME, s3://BUCKET/FOLDER, webdavs://HOST/FOLDER and sftp://HOST/FOLDER"
-        raise SourceProblem("dataset-source", f"{text!r} is not an http, https or file address", hint)
+        raise SourceProblem(f"{text!r} is not an http, https or file address", hint)
 
 
 def _name_in(text: str) -> str:
     """The name of the file at an address; empty where there is none."""
     name = unquote(urlsplit(text).path.rpartition("/")[2])
     if problem := name_problem(name):
-        raise SourceProblem("dataset-source", problem)
+        raise SourceProblem(problem)
     return "" if name in (".", "..") else name.replace("/", "_")

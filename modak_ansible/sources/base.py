@@ -24,13 +24,11 @@ _UNSAFE = frozenset("\"'`$;\\<>| \t\r\n")
 
 
 class SourceProblem(ValueError):
-    """What is wrong with a source: the rule that it breaks, the reason, and what to write instead."""
+    """What is wrong with a source: the reason, what to write instead, and the rule that it breaks."""
 
-    def __init__(self, rule: str, reason: str, hint: str = "") -> None:
+    def __init__(self, reason: str, hint: str = "", rule: str = "dataset-source") -> None:
         super().__init__(reason)
-        self.rule = rule
-        self.reason = reason
-        self.hint = hint
+        self.reason, self.hint, self.rule = reason, hint, rule
         self.number: int | None = None  # of the address among several
 
 
@@ -215,4 +213,6 @@ def read_source(asked: Asked) -> DataSource:
     Raises:
         SourceProblem: it names nothing that is there.
     """
+    if not asked.text.strip():
+        raise SourceProblem("nothing is named", "a file, folder, glob, archive or address")
     return next(each for each in _all() if each.knows(asked.text)).read(asked)

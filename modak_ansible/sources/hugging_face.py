@@ -129,13 +129,13 @@ def _page(text: str) -> str:
 
 def _place(text: str) -> _Place:
     if page := _page(text):
-        raise SourceProblem("dataset-source", f"{text} is a page to be looked at", f"write {page}")
+        raise SourceProblem(f"{text} is a page to be looked at", f"write {page}")
     rest = text.removeprefix(_SCHEME)
     found = _PLACE.fullmatch(rest)
     if not found:
         is_model = re.fullmatch(rf"(?:models/)?{_PART}/{_PART}", rest) and not rest.startswith(("datasets/", "spaces/"))
         hint = f"write {_SCHEME}datasets/{rest}" if is_model else _FORM
-        raise SourceProblem("dataset-source", f"{text} names no dataset of the Hub", hint)
+        raise SourceProblem(f"{text} names no dataset of the Hub", hint)
     return _Place(found["name"], unquote(found["revision"] or ""), found["path"] or "")
 
 
@@ -221,27 +221,25 @@ def _problem(place: _Place, error: Exception, code: int, errors: Any) -> SourceP
     login = "hf auth login, or HF_TOKEN in the environment of modak"
     if isinstance(error, errors.GatedRepoError):
         hint = f"accept its terms at {where}/datasets/{place.name}, and {login}"
-        return SourceProblem("dataset-source", f"{place.name} is only for who has accepted its terms", hint)
+        return SourceProblem(f"{place.name} is only for who has accepted its terms", hint)
     # the client knows a missing one by the addresses of the Hub itself, not by those of each mirror
     is_missing = code == 404 or (code == 401 and not needed("huggingface_hub", "hf").get_token())
     if isinstance(error, errors.RevisionNotFoundError):
         reason = f"{place.name} has no revision {place.revision or 'main'}"
-        return SourceProblem("dataset-source", reason, nearest(place.revision, _revisions(place)))
+        return SourceProblem(reason, nearest(place.revision, _revisions(place)))
     if is_missing or isinstance(error, errors.RepositoryNotFoundError):
         reason = f"{where} has no dataset {place.name}, or it is private"
         near = _alike(place)
-        return SourceProblem("dataset-source", reason, f"did you mean {near}?" if near else f"a private one: {login}")
+        return SourceProblem(reason, f"did you mean {near}?" if near else f"a private one: {login}")
     if code in (401, 403):
-        return SourceProblem(
-            "dataset-source", f"{where} refuses the login for {place.name}", f"the token may have expired: {login}"
-        )
+        return SourceProblem(f"{where} refuses the login for {place.name}", f"the token may have expired: {login}")
     if code == 429:
-        return SourceProblem("dataset-source", f"{where} is asked too often", f"wait a while; or {login}")
+        return SourceProblem(f"{where} is asked too often", f"wait a while; or {login}")
     if code:
-        return SourceProblem("dataset-source", f"{where} answers {code} for {place.name}", "try again later")
+        return SourceProblem(f"{where} answers {code} for {place.name}", "try again later")
     why = " ".join(str(error).split())[:200] or type(error).__name__
     hint = "the network, and HTTPS_PROXY and HF_ENDPOINT of this machine; or fetch it there, and say on_target:"
-    return Unreached("dataset-source", f"{where} cannot be asked for {place.name}: {why}", hint)
+    return Unreached(f"{where} cannot be asked for {place.name}: {why}", hint)
 
 
 def _alike(place: _Place) -> str:

@@ -87,7 +87,7 @@ class Listed(Source):
 
     def read(self, asked: Asked) -> DataSource:
         if is_unsafe(asked.text):
-            raise SourceProblem("dataset-source", f"{asked.text!r} holds a sign that no address has", "write it as %20")
+            raise SourceProblem(f"{asked.text!r} holds a sign that no address has", "write it as %20")
         listing = self._listing(asked.text)
         files = _with_checksums(listing.files, asked)
         kind = next(iter(self.kinds))
@@ -125,7 +125,7 @@ class Listed(Source):
                 hint = (
                     f"{problem.hint}; it was never asked before from here, and so nobody knows its files and their size"
                 )
-                raise Unreached(problem.rule, problem.reason, hint) from problem
+                raise Unreached(problem.reason, hint, problem.rule) from problem
             listing = Listing(
                 before["location"], tuple(DataFile(**file) for file in before["files"]), before["samples"]
             )
@@ -196,7 +196,7 @@ def _with_checksums(files: Sequence[DataFile], asked: Asked) -> list[DataFile]:
         expected = asked.checksums.get(file.name)
         if expected and file.sha256 and expected != file.sha256:
             reason = f"{file.name} has the SHA-256 {file.sha256}, not {expected}"
-            raise SourceProblem("checksum", reason, "it is another file than checksum says")
+            raise SourceProblem(reason, "it is another file than checksum says", "checksum")
         found.append(file.model_copy(update={"sha256": file.sha256 or expected}))
     return found
 
@@ -217,7 +217,7 @@ def _check_names(listing: Listing) -> None:
         above = next((str(parent) for parent in path.parents if str(parent) in names), "")
         if problem or above:
             reason = problem or f"{above} is a file, and {name} would lie in it"
-            raise SourceProblem("dataset-source", f"{listing.location}: {reason}", "name the files that are meant")
+            raise SourceProblem(f"{listing.location}: {reason}", "name the files that are meant")
 
 
 def chosen(names: Iterable[str], path: str, place: str) -> dict[str, str]:
@@ -249,17 +249,17 @@ def chosen(names: Iterable[str], path: str, place: str) -> dict[str, str]:
     if not below:
         if is_glob(path):
             raise SourceProblem(
-                "file-not-found", f"nothing matches {path} in {place}", "* stays in a folder, **/ does not"
+                f"nothing matches {path} in {place}", "* stays in a folder, **/ does not", "file-not-found"
             )
         near = {str(each) for name in there for each in (PurePosixPath(name), *PurePosixPath(name).parents)} - {"."}
-        raise SourceProblem("file-not-found", f"there is no file or folder {path} in {place}", nearest(path, near))
+        raise SourceProblem(f"there is no file or folder {path} in {place}", nearest(path, near), "file-not-found")
     start = len(root) + 1 if root else 0
     return {name[start:]: name for name in below}
 
 
 def nothing_in(location: str) -> SourceProblem:
     """What is said of a folder without files."""
-    return SourceProblem("dataset-source", f"there are no files in {location}", "put the data there")
+    return SourceProblem(f"there are no files in {location}", "put the data there")
 
 
 def missing(path: str, place: str, beside: Iterable[str]) -> SourceProblem:
@@ -269,7 +269,7 @@ def missing(path: str, place: str, beside: Iterable[str]) -> SourceProblem:
         beside: the names in the folder above.
     """
     hint = nearest(PurePosixPath(path).name, beside)
-    return SourceProblem("file-not-found", f"there is no file or folder {path} in {place}", hint)
+    return SourceProblem(f"there is no file or folder {path} in {place}", hint, "file-not-found")
 
 
 def root_of(path: str) -> str:
@@ -294,7 +294,7 @@ def _pattern(path: str) -> re.Pattern[str]:
     try:
         return re.compile(f"{found}(?:/.*)?", re.DOTALL)
     except re.error as error:
-        raise SourceProblem("dataset-source", f"{path!r} is no pattern: {error.msg}", "such as **/*.parquet") from error
+        raise SourceProblem(f"{path!r} is no pattern: {error.msg}", "such as **/*.parquet") from error
 
 
 def needed(module: str, extra: str) -> ModuleType:
@@ -308,4 +308,4 @@ def needed(module: str, extra: str) -> ModuleType:
     except ImportError as error:
         hint = f'pip install "modak-ansible[{extra}]", where modak runs'
         name = module.partition(".")[0]
-        raise SourceProblem("dataset-source", f"such a source needs {name}, which is not installed", hint) from error
+        raise SourceProblem(f"such a source needs {name}, which is not installed", hint) from error

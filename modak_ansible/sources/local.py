@@ -15,7 +15,7 @@ from modak_ansible.sources.base import Asked, Carrier, Source, SourceProblem
 from modak_ansible.sources.manifest import LISTED, below, change_of, contents_of, files_of, is_glob, matching, single
 from modak_ansible.sources.published import WORDS
 from modak_ansible.store.cache import cache_folder, keep_json
-from modak_ansible.target.core.files import expanded, make_private, read_json, real_path, write_json
+from modak_ansible.target.core.files import expanded, read_json, real_path
 from modak_ansible.target.datasets.archive import is_archive, limit_of, members_of
 
 _IDX_FILES = "*-idx*-ubyte*"
@@ -32,17 +32,17 @@ class Local(Source):
 
     def read(self, asked: Asked) -> DataSource:
         pattern = _IDX_FILES if asked.format == IDX else ""
-        kind, root, names = _found(asked.folder / expanded(asked.text), asked.text, pattern)
+        kind, root, names = _found(asked.folder, asked.text, pattern)
         if not names:
             hint = "it must hold files such as train-images-idx3-ubyte.gz, or format: says what it is"
-            raise SourceProblem("dataset-source", f"the folder {asked.text} holds no IDX files", hint)
+            raise SourceProblem(f"the folder {asked.text} holds no IDX files", hint)
         try:
             files = files_of(root, names)
         except OSError as error:
-            raise SourceProblem("file-unreadable", f"{asked.text} cannot be read: {error.strerror}") from error
+            raise SourceProblem(f"{asked.text} cannot be read: {error.strerror}", rule="file-unreadable") from error
         if not any(file.size for file in files):
             what = f"{asked.text} is empty" if kind == "file" else f"all files of {asked.text} are empty"
-            raise SourceProblem("dataset-source", what, "0 bytes are no data: look at what wrote it")
+            raise SourceProblem(what, "0 bytes are no data: look at what wrote it")
         _check_sums(asked, files)
         packs = kind == "file" and is_archive(names[0])
         unpack = asked.unpacks(is_archive=packs)
@@ -61,8 +61,8 @@ class Local(Source):
 
     def names(self, source: DataSource, folder: Path) -> list[str]:
         if source.kind == "archive":
-            return [file.name for file in _members(source)]
-        return _found(folder / expanded(source.location), source.location, source.pattern)[2]
+            return list(read_json(_listing(source.files[0])) or ())  # as it was looked through when it was planned
+        return _found(folder, source.location, source.pattern)[2]
 
     def samples(self, source: DataSource, folder: Path, form: str) -> tuple[int | None, str]:
         if source.unpack or source.contents is None:
@@ -72,10 +72,10 @@ class Local(Source):
 
     def _counted(self, source: DataSource, digest: str, folder: Path, form: str) -> dict[str, Any]:
         """What was found in the files, which are read once."""
-        place = cache_folder() / "samples" / f"{digest}-{form}-3.json"
+        place = cache_folder() / "samples" / f"{digest}-{form}-4.json"
         known = read_json(place)
         if known is None:
-            _, root, names = _found(folder / expanded(source.location), source.location, source.pattern)
+            _, root, names = _found(folder, source.location, source.pattern)
             number = samples.count(root, names, form)
             known = {"samples": number, "damaged": samples.damaged(root, names, form) if number is None else ""}
             if samples.lacking(form):  # until it is installed
@@ -100,7 +100,7 @@ def local_files(source: DataSource, folder: Path) -> tuple[Path, list[DataFile]]
         ModakError: they are not there any more.
     """
     try:
-        _, root, names = _found(folder / expanded(source.location), source.location, source.pattern)
+        _, root, names = _found(folder, source.location, source.pattern)
         return root, files_of(root, names)
     except SourceProblem as problem:
         raise ModakError(problem.reason, hint=problem.hint or "plan again") from problem
@@ -122,10 +122,9 @@ def brought(datasets: Sequence[Dataset], folder: Path, here: Path) -> dict[Path,
         for source in dataset.sources:
             if source.kind not in Local.kinds:
                 continue
-            path = folder / expanded(source.location)
-            places = [path]
+            places = [folder / expanded(source.location)]
             if source.kind == "glob":
-                _, root, names = _found(path, source.location, source.pattern)
+                _, root, names = _found(folder, source.location, source.pattern)
                 places = [root / name for name in names]
             for each in map(real_path, places):
                 if not real_path(here).is_relative_to(each):
@@ -133,8 +132,10 @@ def brought(datasets: Sequence[Dataset], folder: Path, here: Path) -> dict[Path,
     return found
 
 
-def _found(path: Path, text: str, pattern: str) -> tuple[str, Path, list[str]]:
-    """What a path is, the folder that names are relative to, and the names of its files."""
+def _found(folder: Path, text: str, pattern: str) -> tuple[str, Path, list[str]]:
+    """What a path, relative to a folder, is; the folder that names are relative to, and the names of its files."""
+    here = expanded(text)
+    path = folder / here
     try:
         if path.is_dir():
             names = below(path, text)
@@ -142,16 +143,15 @@ def _found(path: Path, text: str, pattern: str) -> tuple[str, Path, list[str]]:
         if path.exists() or path.is_symlink():
             return "file", path.parent, single(path, text)
         if is_glob(text):
-            return "glob", *matching(path, text)
+            return "glob", *matching(folder, text)
     except OSError as error:
-        raise SourceProblem("file-unreadable", f"{text} cannot be read: {error.strerror}") from error
-    here = expanded(text)
+        raise SourceProblem(f"{text} cannot be read: {error.strerror}", rule="file-unreadable") from error
     hint = f"paths are relative to the file that names them; write {here.resolve()}" if here.exists() else ""
     beside: list[str] = []
     with suppress(OSError, ValueError):  # the folder above need not be there, nor be one that may be looked into
         beside = [each.name for each in path.parent.iterdir()]
     hint = hint or nearest(text, (*WORDS, *beside)) or "a path is relative to the folder of the file that names it"
-    raise SourceProblem("file-not-found", f"there is no file or folder {text}", hint)
+    raise SourceProblem(f"there is no file or folder {text}", hint, "file-not-found")
 
 
 def _check_sums(asked: Asked, files: list[DataFile]) -> None:
@@ -160,7 +160,7 @@ def _check_sums(asked: Asked, files: list[DataFile]) -> None:
         file = known.get(name)
         if file is not None and file.sha256 != expected:
             reason = f"{name} has the SHA-256 {file.sha256}, not {expected}"
-            raise SourceProblem("checksum", reason, "fetch the file again")
+            raise SourceProblem(reason, "fetch the file again", "checksum")
 
 
 def _listed(path: Path, archive: DataFile, said: int | None) -> list[DataFile]:
@@ -175,24 +175,17 @@ def _listed(path: Path, archive: DataFile, said: int | None) -> list[DataFile]:
         if known is None:
             members = members_of(path, limit_of(archive.size or 0, said))
             known = {member.name: member.size for member in members}
-            make_private(place.parent)
-            write_json(place, known)
+            keep_json(place, known)
     except ModakError as error:
-        raise SourceProblem("archive", error.message, error.hint) from error
+        raise SourceProblem(error.message, error.hint, "archive") from error
     except OSError as error:
-        raise SourceProblem("file-unreadable", f"{path} cannot be read: {error.strerror}") from error
+        raise SourceProblem(f"{path} cannot be read: {error.strerror}", rule="file-unreadable") from error
     if not known:
-        raise SourceProblem("archive", f"{path.name} holds no files", "pack the data into it")
+        raise SourceProblem(f"{path.name} holds no files", "pack the data into it", "archive")
     if not any(known.values()):
         raise SourceProblem(
-            "archive", f"all files of {path.name} are empty", "0 bytes are no data: look at what made it"
+            f"all files of {path.name} are empty", "0 bytes are no data: look at what made it", "archive"
         )
-    return [DataFile(name=name, size=size) for name, size in known.items()]
-
-
-def _members(source: DataSource) -> list[DataFile]:
-    """The files of an archive that was looked through when it was planned."""
-    known = read_json(_listing(source.files[0])) or {}
     return [DataFile(name=name, size=size) for name, size in known.items()]
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from modak_ansible.model.dataset import Contents, DataFile, DataSource
 from modak_ansible.sources.base import SourceProblem
 from modak_ansible.store.cache import cache_folder, keep_json
-from modak_ansible.target.core.files import read_json, sha256_of
+from modak_ansible.target.core.files import expanded, read_json, sha256_of
 from modak_ansible.target.core.seal import stamp_of
 from modak_ansible.target.datasets.archive import name_problem
 from modak_ansible.target.datasets.listed import origin_of
@@ -38,19 +38,23 @@ def below(root: Path, text: str) -> list[str]:
     """
     found = sorted(_walk(root, "", (), text))
     if not found:
-        raise SourceProblem("dataset-source", f"there are no files in the folder {text}", "put the data into it")
+        raise SourceProblem(f"there are no files in the folder {text}", "put the data into it")
     return found
 
 
-def matching(pattern: Path, text: str) -> tuple[Path, list[str]]:
+def matching(folder: Path, text: str) -> tuple[Path, list[str]]:
     """The folder above a pattern's signs, and the files that it matches with those below folders that it matches.
+
+    Args:
+        folder: that the pattern is relative to; signs in its own name are none of the pattern's.
 
     Raises:
         SourceProblem: nothing matches, or as :func:`below`.
     """
+    pattern = expanded(text)
     parts = pattern.parts
     first = next(number for number, part in enumerate(parts) if is_glob(part))
-    root = Path(*parts[:first]) if first else Path()
+    root = folder.joinpath(*parts[:first])
     names: set[str] = set()
     for name in glob.iglob(str(Path(*parts[first:])), root_dir=root, recursive=True):  # noqa: PTH207 - of names
         path = root / name
@@ -59,7 +63,7 @@ def matching(pattern: Path, text: str) -> tuple[Path, list[str]]:
         elif not path.is_dir():
             names.add(_checked(path, name, text))
     if not names:
-        raise SourceProblem("file-not-found", f"nothing matches {text}", f"look at what is in {root.absolute()}")
+        raise SourceProblem(f"nothing matches {text}", f"look at what is in {root.absolute()}", "file-not-found")
     return root, sorted(names)
 
 
@@ -69,6 +73,8 @@ def single(path: Path, text: str) -> list[str]:
     Raises:
         SourceProblem: as :func:`below`.
     """
+    if path.exists() and not path.is_file():
+        raise SourceProblem(f"{text} is a device, a pipe or a socket", "name a file or a folder")
     return [_checked(path, path.name, text)]
 
 
@@ -81,9 +87,7 @@ def _walk(folder: Path, prefix: str, above: tuple[tuple[int, int], ...], text: s
         raise _unreadable(error, prefix or text) from error
     here = (known.st_dev, known.st_ino)
     if here in above:
-        raise SourceProblem(
-            "dataset-source", f"{text}: {prefix} is a link that leads back to a folder it lies in", "remove that link"
-        )
+        raise SourceProblem(f"{text}: {prefix} is a link that leads back to a folder it lies in", "remove that link")
     for entry in entries:
         name = f"{prefix}/{entry.name}" if prefix else entry.name
         # of a link the entry's own raises where links lead round in a circle
@@ -102,26 +106,24 @@ def _checked(path: Path, name: str, text: str) -> str:
     try:
         is_file = path.is_file()
         if not is_file and not path.exists():
-            raise SourceProblem(
-                "dataset-source", f"{text}: {name} is a link to {path.readlink()}, which is not there", "remove it"
-            )
+            raise SourceProblem(f"{text}: {name} is a link to {path.readlink()}, which is not there", "remove it")
     except OSError as error:
         raise _unreadable(error, name) from error
     if not is_file:
-        raise SourceProblem("dataset-source", f"{text}: {name} is a device, a pipe or a socket", "remove it")
+        raise SourceProblem(f"{text}: {name} is a device, a pipe or a socket", "remove it")
     if not os.access(path, os.R_OK):
-        raise SourceProblem("file-unreadable", f"{text}: {name} may not be read", "chmod u+r it, or leave it out")
+        raise SourceProblem(f"{text}: {name} may not be read", "chmod u+r it, or leave it out", "file-unreadable")
     return name
 
 
 def _check_name(name: str, text: str) -> None:
     if problem := name_problem(name):
-        raise SourceProblem("dataset-source", f"{text}: {problem}", "rename it")
+        raise SourceProblem(f"{text}: {problem}", "rename it")
 
 
 def _unreadable(error: OSError, name: str) -> SourceProblem:
     reason = "a link that leads round in a circle" if error.errno == 40 else error.strerror
-    return SourceProblem("file-unreadable", f"{name} cannot be read: {reason}")
+    return SourceProblem(f"{name} cannot be read: {reason}", rule="file-unreadable")
 
 
 # --- what is in them

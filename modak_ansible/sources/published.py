@@ -40,7 +40,7 @@ class Digits(Source):
         known = [dataset.name for dataset in load_catalogue().datasets.values() if dataset.is_drawn]
         if asked.name not in known:
             hint = nearest(asked.name, known) or f"name: {known[0]}, or give the data's own source"
-            raise SourceProblem("dataset-source", f"digits are drawn in place of {known[0]}, not of {asked.name}", hint)
+            raise SourceProblem(f"digits are drawn in place of {known[0]}, not of {asked.name}", hint)
         return DataSource(kind="digits", unpack=asked.unpacks(is_archive=False))
 
     def bring(self, source: DataSource, carrier: Carrier) -> None:

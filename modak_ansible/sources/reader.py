@@ -55,13 +55,13 @@ def read_dataset(said: Said, folder: Path, refuse: Refuse) -> Dataset | None:
     given = [name for name in _WHERE if getattr(said, name)]
     if len(given) > 1:
         reason = f"{given[1]} and {given[0]} both say where the data is"
-        no(given[1], None, SourceProblem("contradiction", reason, "leave one of them out"))
+        no(given[1], None, SourceProblem(reason, "leave one of them out", "contradiction"))
     if not given and known is None:
         hint = "source: [ a file, folder, glob, archive or address ], urls or on_target"
-        no("source", None, SourceProblem("dataset-source", "nothing says where the data is", hint))
+        no("source", None, SourceProblem("nothing says where the data is", hint))
     if problem := mount_problem(said.mount_as):
         hint = "a path such as data/MNIST/raw, relative to the script's folder"
-        no("mount_as", None, SourceProblem("unsafe-value", problem, hint))
+        no("mount_as", None, SourceProblem(problem, hint, "unsafe-value"))
     if refused:
         return None
     sources = _sources(said, form, folder, no)
@@ -112,14 +112,14 @@ def _why_no_shards(source: DataSource, form: str, names: list[str]) -> SourcePro
     """Why a dataset cannot become shards; of names that are not known here the target has the last word."""
     if form != "webdataset":
         hint = "format: webdataset, where the script reads tar files; pack: squashfs leaves it the files as they are"
-        return SourceProblem("pack", "shards serve scripts that read webdataset's form alone", hint)
+        return SourceProblem("shards serve scripts that read webdataset's form alone", hint, "pack")
     if source.kind == OnTarget.kinds[0]:
-        return SourceProblem("pack", "the data is the target's own, and is read where it lies", "leave pack out")
+        return SourceProblem("the data is the target's own, and is read where it lies", "leave pack out", "pack")
     if names and all(name.endswith(ENDING) for name in names):
-        return SourceProblem("pack", "its files are shards already", "leave pack out")
+        return SourceProblem("its files are shards already", "leave pack out", "pack")
     if nameless := next((name for name in names if not key_of(name)), ""):
         reason = f"{nameless} has no ending, and readers of webdataset's form leave such files out"
-        return SourceProblem("pack", reason, "rename it or leave it out; pack: squashfs keeps files as they are")
+        return SourceProblem(reason, "rename it or leave it out; pack: squashfs keeps files as they are", "pack")
     return None
 
 

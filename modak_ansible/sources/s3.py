@@ -61,7 +61,7 @@ class S3(Listed):
             size, etag, kind = own[key]
             if kind in _FROZEN:
                 reason = f"{where}/{key} lies in the archive {kind}"
-                raise SourceProblem("dataset-source", reason, "have it restored, or name the files that are meant")
+                raise SourceProblem(reason, "have it restored, or name the files that are meant")
             files.append(DataFile(name=name, size=size, version=etag_of(etag), address=base + quote(key, safe="/~")))
         return Listing(text, tuple(files))
 
@@ -80,16 +80,16 @@ def _place(text: str) -> _Place:
     found = _PLACE.fullmatch(text.removeprefix(_SCHEME))
     settings = dict(parse_qsl(found["query"] or "", keep_blank_values=True)) if found else {}
     if not found:
-        raise SourceProblem("dataset-source", f"{text} names no bucket", _FORM)
+        raise SourceProblem(f"{text} names no bucket", _FORM)
     for name, value in settings.items():
         if name not in _SETTINGS:
             near = close_to(name, _SETTINGS)
             hint = f"did you mean {near}?" if near else "; ".join(_SETTINGS)
-            raise SourceProblem("dataset-source", f"{text}: {name} is no setting of such a source", hint)
+            raise SourceProblem(f"{text}: {name} is no setting of such a source", hint)
         if name == "endpoint_url" and (
             not is_split(value) or urlsplit(value).scheme not in ("http", "https") or not urlsplit(value).netloc
         ):
-            raise SourceProblem("dataset-source", f"{text}: {value} is no address of a server", "https://HOST:PORT")
+            raise SourceProblem(f"{text}: {value} is no address of a server", "https://HOST:PORT")
     return _Place(found["bucket"], found["path"] or "", settings)
 
 
@@ -166,7 +166,7 @@ def _asked(place: _Place, ask: Callable[[], _Answer]) -> _Answer:
         reason = f"{_SCHEME}{place.bucket} cannot be asked: {why}"
         is_login = "credential" in why.lower() or "profile" in why.lower() or "sso" in why.lower()
         hint = _LOGIN if is_login else "the network of this machine, and endpoint_url; or fetch it, and give its path"
-        raise (SourceProblem if is_login else Unreached)("dataset-source", reason, hint) from error
+        raise (SourceProblem if is_login else Unreached)(reason, hint) from error
 
 
 def _refused(place: _Place, code: str, status: int) -> SourceProblem:
@@ -174,12 +174,12 @@ def _refused(place: _Place, code: str, status: int) -> SourceProblem:
     if code in ("NoSuchBucket", "404"):
         near = close_to(place.bucket, _buckets(place))
         hint = f"did you mean {near}?" if near else "its name; and endpoint_url, where it is not Amazon's"
-        return SourceProblem("dataset-source", f"there is no bucket {place.bucket}", hint)
+        return SourceProblem(f"there is no bucket {place.bucket}", hint)
     if code.startswith("Expired") or code in ("TokenRefreshRequired", "RequestExpired"):
-        return SourceProblem("dataset-source", f"the login for {bucket} has expired", f"log in again: {_LOGIN}")
+        return SourceProblem(f"the login for {bucket} has expired", f"log in again: {_LOGIN}")
     if status in (401, 403):
-        return SourceProblem("dataset-source", f"{bucket} may not be read with this login: {code}", _LOGIN)
-    return SourceProblem("dataset-source", f"{bucket} answers {code or status}", "try again later")
+        return SourceProblem(f"{bucket} may not be read with this login: {code}", _LOGIN)
+    return SourceProblem(f"{bucket} answers {code or status}", "try again later")
 
 
 def _buckets(place: _Place) -> list[str]:

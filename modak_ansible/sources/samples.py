@@ -152,11 +152,12 @@ def _rows_of_csv(root: Path, names: Sequence[str]) -> int | None:
 
 
 def _lines(path: Path) -> int:
-    """Lines of a table; a line break between quotes is part of a value."""
+    """Lines of a table; a line break between quotes is part of a value, but in TSV, which has no quotes."""
     found, last, quoted = 0, b"\n", 0
+    has_quotes = path.suffix.lower() != ".tsv"
     with path.open("rb") as file:
         for block in iter(lambda: file.read(1 << 20), b""):
-            parts = block.split(b'"')
+            parts = block.split(b'"') if has_quotes else [block]
             found += sum(part.count(b"\n") for part in parts[quoted::2])
             quoted = (quoted + len(parts) - 1) % 2
             last = block[-1:]

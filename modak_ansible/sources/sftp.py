@@ -116,10 +116,10 @@ def _place(text: str) -> _Place:
     if not found:
         # what may be a password is not repeated
         reason = "the address holds a password" if re.search(":.*@", place_text) else f"{text} names no host"
-        raise SourceProblem("dataset-source", reason, _FORM)
+        raise SourceProblem(reason, _FORM)
     path = unquote(found["path"] or "/")
     if ".." in path.split("/") or "\0" in path:
-        raise SourceProblem("dataset-source", f"{text} leads out of its folder", _FORM)
+        raise SourceProblem(f"{text} leads out of its folder", _FORM)
     user = f"{found['user']}@" if found["user"] else ""
     return _Place(user + found["host"].strip("[]"), found["port"] or "", path)
 
@@ -141,7 +141,7 @@ def _below(session: Session, path: str, place: _Place, depth: int = 0) -> Iterat
     if not stat.S_ISDIR(known.mode):
         return
     if depth > _DEEPEST:
-        raise SourceProblem("dataset-source", f"{place.server}{path} is a link that leads round", "remove that link")
+        raise SourceProblem(f"{place.server}{path} is a link that leads round", "remove that link")
     for name, entry in session.entries(path):
         below = f"{path.rstrip('/')}/{name}"
         if stat.S_ISREG(entry.mode):
@@ -158,7 +158,7 @@ def _fetch(session: Session, place: _Place, file: DataFile, carrier: Carrier) ->
     known = session.about(there)
     if known is None or (known.size, known.version) != (file.size, file.version):
         reason = f"{file.address} has changed since the plan was made"
-        raise SourceProblem("dataset-source", reason, "deploy again: it is planned anew")
+        raise SourceProblem(reason, "deploy again: it is planned anew")
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with open_private(path, os.O_APPEND if begin else os.O_TRUNC) as out:
         session.read(there, begin, known.size, out.write)
@@ -204,19 +204,19 @@ def _ended(place: _Place, said: str) -> SourceProblem:
         forget = re.search(r"ssh-keygen .*-R .*", said)
         reason = f"another host key than the one in {known[1] if known else 'known_hosts'}: it may be another machine"
         hint = f"if the change is expected: {forget[0].strip() if forget else 'remove that line'}; then {by_hand}"
-        return SourceProblem("dataset-source", f"{place.server} has {reason}", hint)
+        return SourceProblem(f"{place.server} has {reason}", hint)
     if "host key" in said.lower():
         hint = f"enter it once by hand, and compare the key: {by_hand}"
-        return SourceProblem("dataset-source", f"{place.server} has a host key that is not known here", hint)
+        return SourceProblem(f"{place.server} has a host key that is not known here", hint)
     if denied := re.search(r"(\S+): Permission denied \(([\w,.@-]+)\)|Too many authentication failures", said):
         reason, hint = _denied(place, denied[1] or place.destination, denied[2] or "publickey")
         unread = [f"{found[0]}; " for found in _UNREAD.finditer(said)]
-        return SourceProblem("dataset-source", reason, f"{''.join(unread)}{hint}: {by_hand}")
+        return SourceProblem(reason, f"{''.join(unread)}{hint}: {by_hand}")
     if "kex_exchange_identification" in said:
         hint = f"after logins that failed, an sshd does so for a while: try again in a minute, by hand: {by_hand}"
-        return Unreached("dataset-source", f"{place.server} closes connections before the login", hint)
+        return Unreached(f"{place.server} closes connections before the login", hint)
     hint = f"the address, and the network of this machine; try it by hand: {by_hand}"
-    return Unreached("dataset-source", f"{place.server}: {last_line(said, 'the connection ended')}", hint)
+    return Unreached(f"{place.server}: {last_line(said, 'the connection ended')}", hint)
 
 
 # Of a key that ssh was to offer, why it could not.
@@ -327,7 +327,7 @@ class Session:
             return
         why = {_NOT_THERE: "it is not there", _DENIED: "permission denied"}.get(code, f"the server answers {code}")
         hint = "its rights there, and the user's name" if code == _DENIED else "look at it with sftp"
-        raise SourceProblem("dataset-source", f"{self._place.server}{path}: {why}", hint)
+        raise SourceProblem(f"{self._place.server}{path}: {why}", hint)
 
     def _ask(self, kind: int, body: bytes) -> tuple[int, bytes]:
         return self._answer(self._request(kind, body))

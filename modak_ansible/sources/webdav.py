@@ -85,10 +85,12 @@ def _place(text: str) -> tuple[str, str]:
     """The server's address, and the path there without its first stroke, both as they are meant."""
     found = _PLACE.fullmatch(text)
     if not found:
-        raise SourceProblem("dataset-source", f"{text} names no server", _FORM)
+        if re.search("://[^/]*@", text):  # what may be a password is not repeated
+            raise SourceProblem("the address holds a login", "machine HOST login NAME password WORD, in ~/.netrc")
+        raise SourceProblem(f"{text} names no server", _FORM)
     path = unquote((found["path"] or "").strip("/"))
     if ".." in path.split("/"):
-        raise SourceProblem("dataset-source", f"{text} leads out of its folder", _FORM)
+        raise SourceProblem(f"{text} leads out of its folder", _FORM)
     return f"{_SCHEMES[found['scheme']]}://{found['host']}", path
 
 
@@ -108,13 +110,13 @@ def _login(server: str) -> dict[str, str]:
         line = getattr(error, "lineno", None)
         where = f"{path}:{line}" if line else str(path)
         raise SourceProblem(
-            "dataset-source", f"the logins in {where} cannot be read", f"machine {host} login NAME password WORD"
+            f"the logins in {where} cannot be read", f"machine {host} login NAME password WORD"
         ) from None
     if not known:
         return {}
     if server.startswith("http:") and host not in _HERE:
         reason = f"the login for {host} is not sent to webdav://, where anybody on the way could read it"
-        raise SourceProblem("dataset-source", reason, "webdavs://")
+        raise SourceProblem(reason, "webdavs://")
     word = base64.b64encode(f"{known[0]}:{known[2]}".encode()).decode()
     return {"Authorization": f"Basic {word}"}
 
@@ -137,7 +139,7 @@ def _entries(server: str, folder: str, text: str) -> list[_Entry]:
     try:
         root = Xml.fromstring(answer)  # noqa: S314 - expat bounds what entities grow to
     except Xml.ParseError as error:
-        raise SourceProblem("dataset-source", f"{url} answers what is no WebDAV", _FORM) from error
+        raise SourceProblem(f"{url} answers what is no WebDAV", _FORM) from error
     found = []
     for response in root.iter("{DAV:}response"):
         href = urlsplit(urljoin(url, response.findtext("{DAV:}href") or ""))
@@ -152,7 +154,7 @@ def _entries(server: str, folder: str, text: str) -> list[_Entry]:
         properties = {child.tag: child.text or "" for prop in props for child in prop if child.text}
         size = properties.get("{DAV:}getcontentlength", "")
         if not size.isdigit():
-            raise SourceProblem("dataset-source", f"{server} does not say how large {path} is", "fetch it yourself")
+            raise SourceProblem(f"{server} does not say how large {path} is", "fetch it yourself")
         version = etag_of(properties.get("{DAV:}getetag", "")) or properties.get("{DAV:}getlastmodified", "")
         found.append(_Entry(path, int(size), version))
     return found
@@ -171,7 +173,7 @@ def _propfind(server: str, url: str, text: str) -> bytes | None:
     try:
         with build_opener(Redirects).open(request, timeout=_SECONDS) as answer:
             if answer.status != 207:
-                raise SourceProblem("dataset-source", f"{url} speaks no WebDAV", "an https:// address fetches files")
+                raise SourceProblem(f"{url} speaks no WebDAV", "an https:// address fetches files")
             return bytes(answer.read())
     except HTTPError as error:
         if error.code == 404:
@@ -179,7 +181,7 @@ def _propfind(server: str, url: str, text: str) -> bytes | None:
         raise _refused(server, url, error) from error
     except OSError as error:
         hint = "the name of the host, and the network of this machine; or fetch it, and give its path"
-        raise Unreached("dataset-source", f"{text} cannot be asked: {unwrapped(error)}", hint) from error
+        raise Unreached(f"{text} cannot be asked: {unwrapped(error)}", hint) from error
 
 
 def _refused(server: str, url: str, error: HTTPError) -> SourceProblem:
@@ -188,10 +190,10 @@ def _refused(server: str, url: str, error: HTTPError) -> SourceProblem:
         where = os.environ.get("NETRC") or "~/.netrc"
         hint = f"machine {host} login NAME password WORD, there; chmod 600"
         if _login(server):
-            return SourceProblem("dataset-source", f"{url} refuses the login in {where}", hint)
-        return SourceProblem("dataset-source", f"{url} wants a login, and there is none in {where}", hint)
+            return SourceProblem(f"{url} refuses the login in {where}", hint)
+        return SourceProblem(f"{url} wants a login, and there is none in {where}", hint)
     if error.code in (301, 302, 307, 308):
-        return SourceProblem("dataset-source", f"{url} leads to {error.headers.get('Location')}", "write that place")
+        return SourceProblem(f"{url} leads to {error.headers.get('Location')}", "write that place")
     if error.code in (405, 501):
-        return SourceProblem("dataset-source", f"{url} speaks no WebDAV", "an https:// address fetches files")
-    return SourceProblem("dataset-source", f"{url}: {error.code} {error.reason}", "try again later")
+        return SourceProblem(f"{url} speaks no WebDAV", "an https:// address fetches files")
+    return SourceProblem(f"{url}: {error.code} {error.reason}", "try again later")

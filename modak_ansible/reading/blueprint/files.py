@@ -10,11 +10,13 @@ from types import MappingProxyType
 
 from modak_ansible.model.application import SourceFile
 from modak_ansible.store.project import project_root, shipped
-from modak_ansible.target.core.files import real_path, sha256_of
+from modak_ansible.target.core.files import is_text, real_path, sha256_of
 
 # Files of these kinds are never the training's own.
 _LEFT_OUT_FOLDERS = ("__pycache__", "node_modules")
 _LEFT_OUT_FILES = ("*.pyc", "*.sif", "*.egg-info")
+# Hidden files that do travel: empty ones that scripts find their project's folder by (rootutils, pyprojroot).
+_MARKERS = (".project-root", ".here")
 # What only an environment of packages has in it, whatever it is called: it is of this machine.
 _OF_ENVIRONMENT = ("pyvenv.cfg", "conda-meta")
 # What is said of runs is written beside the script, even while one is being planned; it travels where it is named.
@@ -48,12 +50,14 @@ def code_files(
     Raises:
         ValueError: the files are larger than 200 MB together, or more than 50,000, which looks like a dataset; or a
             link leads nowhere, in a circle, or to what nobody can have meant to send: what is hidden, or outside of
-            the project.
+            the project; or a name is not in UTF-8, in which plans are written.
         OSError: a file cannot be read.
     """
     found: list[SourceFile] = []
     total = 0
     for relative, path in _Walk(folder, patterns, top, data, is_blueprint=is_blueprint).files():
+        if not is_text(relative):
+            raise ValueError(f"the name {relative!a} is not in UTF-8: rename it")
         size = path.stat().st_size
         total += size
         if total > MAX_BYTES:
@@ -93,7 +97,7 @@ class _Walk:
         # looked at where it really is: the kernel follows forty links at most, and at times fewer
         for path in sorted(above[-1].iterdir()):
             relative = (folder / path.name).relative_to(self._folder).as_posix()
-            if path.name.startswith(".") or any(fnmatch(path.name, pattern) for pattern in _LEFT_OUT_FILES):
+            if is_hidden(path.name) or any(fnmatch(path.name, pattern) for pattern in _LEFT_OUT_FILES):
                 continue
             lies_there = self._data.get(real_path(path)) if self._data else None
             if lies_there:
@@ -144,6 +148,11 @@ class _Walk:
             raise ValueError(f"{name} is a link to {real}, in the hidden {hidden[0]}")
 
 
+def is_hidden(name: str) -> bool:
+    """Whether a file does not travel, by a name that begins with a dot."""
+    return name.startswith(".") and name not in _MARKERS
+
+
 def travels(path: Path, *, is_of_blueprint: bool) -> bool:
     """Whether something that lies in a script's folder travels where it is named, or a file of a folder does.
 
@@ -151,8 +160,8 @@ def travels(path: Path, *, is_of_blueprint: bool) -> bool:
         is_of_blueprint: whether it lies in the blueprint's own folder, and not in one below.
     """
     if not path.is_dir():
-        left_out = (".*", *_LEFT_OUT_FILES, *(_BLUEPRINT_FILES if is_of_blueprint else ()))
-        return not any(fnmatch(path.name, pattern) for pattern in left_out)
+        left_out = (*_LEFT_OUT_FILES, *(_BLUEPRINT_FILES if is_of_blueprint else ()))
+        return not (is_hidden(path.name) or any(fnmatch(path.name, pattern) for pattern in left_out))
     for here, folders, names in os.walk(path):
         folders[:] = [each for each in folders if not each.startswith(".") and each not in _LEFT_OUT_FOLDERS]
         links = (each for each in folders if Path(here, each).is_symlink())  # to folders, which are not looked into
@@ -167,5 +176,6 @@ def is_of_pattern(relative: str, pattern: str) -> bool:
     return (
         fnmatch(relative, pattern)
         or relative.startswith(f"{pattern}/")
+        or fnmatch(relative, f"{pattern}/*")
         or (pattern.startswith("**/") and fnmatch(relative, pattern[3:]))
     )

@@ -123,8 +123,8 @@ def placed_on(
             machine, is of this target and goes before the file, too.
         mistakes: collects words that are unknown, or say nothing of which of several targets.
     """
-    templates = root.get("topology_template", "node_templates") or Item(root.location, {})
-    targets = [name for name, entry in templates.entries.items() if _is_target(entry, definitions)]
+    templates = entries_of(root.get("topology_template", "node_templates"))
+    targets = [name for name, entry in templates.items() if _is_target(entry, definitions)]
     if describes_machine(words) and not targets:  # which is told where the template should have one
         return root, given
     if not describes_machine(words) or len(targets) != 1:  # several, which it tells apart by their names
@@ -136,9 +136,9 @@ def placed_on(
             mistakes.add(words.key_location(others[0]), "several-targets", message, hint)
         left = {name: entry for name, entry in words.entries.items() if not targets or name not in others}
         return root, Item(given.location, {**left, **given.entries}, keys={**words.keys, **given.keys})
-    node = templates.entries[targets[0]]
-    declared = root.get("topology_template", "inputs") or Item(root.location, {})
-    inputs = _used_inputs(root) & set(declared.entries)
+    node = templates[targets[0]]
+    declared = entries_of(root.get("topology_template", "inputs"))
+    inputs = _used_inputs(root) & set(declared)
     own = {name: entry for name, entry in given.entries.items() if name in WORDS and name not in inputs}
     said = {**{name: entry for name, entry in words.entries.items() if name not in given.entries}, **own}
     keys = {**words.keys, **given.keys}
@@ -155,7 +155,7 @@ def placed_on(
     # what the template used of its target elsewhere, too, is the new one's there
     for name in _used_inputs(node) & _used_inputs(root) & inputs - set(left):
         value = words.get(name)
-        if value is not None and not (value.is_map and _is_text(declared.entries[name])):
+        if value is not None and not (value.is_map and _is_text(declared[name])):
             left[name] = value
     return root, Item(given.location, left, keys=keys)
 
@@ -169,15 +169,14 @@ def with_targets(root: Item, given: Item, definitions: Definitions, mistakes: Mi
     Args:
         mistakes: collects words that are unknown, or say nothing of which of several targets.
     """
-    topology = root.get("topology_template") or Item(root.location, {})
-    declared = topology.get("inputs")
-    templates = topology.get("node_templates") or Item(root.location, {})
-    targets = [name for name, entry in templates.entries.items() if _is_target(entry, definitions)]
-    used = _used_inputs(root) & set(declared.entries if declared else {})
+    declared = entries_of(root.get("topology_template", "inputs"))
+    templates = entries_of(root.get("topology_template", "node_templates"))
+    targets = [name for name, entry in templates.items() if _is_target(entry, definitions)]
+    used = _used_inputs(root) & set(declared)
     left, alone = dict(given.entries), {}
     named: dict[str, Item] = {}
     for name, value in given.entries.items():
-        is_text = name in used and declared is not None and _is_text(declared.entries[name])
+        is_text = name in used and _is_text(declared[name])
         if name in used and not (value.is_map and is_text):  # a mapping says more than that input can
             continue
         if name in WORDS and targets:
@@ -186,7 +185,7 @@ def with_targets(root: Item, given: Item, definitions: Definitions, mistakes: Mi
             named[name] = value
         else:
             continue
-        if not declared or name not in declared.entries or (value.is_map and is_text):
+        if name not in declared or (value.is_map and is_text):
             del left[name]
     if alone and len(targets) > 1:
         first = next(iter(alone))
@@ -196,7 +195,7 @@ def with_targets(root: Item, given: Item, definitions: Definitions, mistakes: Mi
     elif alone:
         named[targets[0]] = Item(given.location, {**alone, **entries_of(named.get(targets[0]))}, keys=given.keys)
     for name, words in named.items():
-        node = templates.entries[name]
+        node = templates[name]
         root = replaced(root, ("topology_template", "node_templates", name), described(node, words, mistakes))
     return root, Item(given.location, left, keys=given.keys)
 

@@ -54,6 +54,8 @@ class TrainingReader:
         self._folder = folder
         self._mistakes, self._warnings = mistakes, warnings
         self._folders = folders
+        # the script's own files, as far as it tells them: whatever else travels says nothing of it
+        self._own_code: Sequence[SourceFile] = ()
 
     def read(self, blueprint_name: str, target: Target | None) -> Request | None:
         """The request, or None when it is too broken to be planned."""
@@ -85,7 +87,7 @@ class TrainingReader:
             checkpoint=Checkpoint(**asked.plain()) if (asked := self._property("checkpoint")) else None,
             scale=Scale(**wanted.plain()) if (wanted := self._property("scale")) else None,
             beside=beside,
-            parallelism=self._folders.parallelism(self._folder / application.folder, application.files),
+            parallelism=self._folders.parallelism(self._folder / application.folder, self._own_code),
         )
 
     def points(self, request: Request, trials: Sequence[Mapping[str, str | bool]] = ()) -> list[Request]:
@@ -131,7 +133,7 @@ class TrainingReader:
         if is_hidden(application.environment):
             return
         given = [*application.arguments, *(("", word) for word in application.words)]
-        use = use_in(self._folder / application.folder, application.files, application.framework, given)
+        use = use_in(self._folder / application.folder, self._own_code, application.framework, given)
         if use:
             words = f"{use}, and the job asks for no accelerator of {target.name}'s"
             hint = "resources: { accelerators: 1 }, or 0 where none is wanted"
@@ -188,10 +190,12 @@ class TrainingReader:
         here = self._folder / folder
         before, after = (self._texts(name, rules.line_problem) for name in ("pre_execution", "post_execution"))
         name_of_script = PurePosixPath(str(self._node.properties["script"].value)).name
-        beside: list[SourceFile] = []
-        if self._property("files") is None and framework.value != "any":  # which has a script for each framework
+        own, beside = code, list[SourceFile]()
+        if framework.value != "any":  # which has a script for each framework
             given = [str(value) for _, value in (*arguments, *environment)] + words
-            code, beside = counting(here, name_of_script, code, [*given, *self._swept(), *before, *after])
+            own, beside = counting(here, name_of_script, code, [*given, *self._swept(), *before, *after])
+        self._own_code = own
+        code, beside = (code, []) if self._property("files") else (own, beside)  # all that is named is asked for
         workload = self._folders.workload(here, self._mistakes)
         work, names_of = self._property("work"), partial(self._folders.names_of, here / name_of_script)
         application = Application(
@@ -212,7 +216,7 @@ class TrainingReader:
             workload=workload,
             distributed_training=bool((said := self._property("distributed_training")) and said.value),
             distributed=self._distributed(),
-            prepares=self._folders.prepares(here, code),
+            prepares=self._folders.prepares(here, own),
         )
         return application, tuple(beside)
 
@@ -373,7 +377,7 @@ class TrainingReader:
         before = len(self._mistakes)
         section, on_target, size = properties.get("source"), properties.get("on_target"), properties.get("size")
         if section and not section.elements:
-            refuse("source", None, SourceProblem("dataset-source", "no source is given", "[ published, digits ]"))
+            refuse("source", None, SourceProblem("no source is given", "[ published, digits ]"))
         if on_target:
             self._note(on_target, rules.path_problem(str(on_target.value)))
         checksums = self._checksums(node)

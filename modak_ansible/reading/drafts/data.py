@@ -15,6 +15,7 @@ from glob import escape
 from pathlib import Path, PurePosixPath
 from typing import TypeGuard
 
+from modak_ansible.reading.blueprint.files import is_hidden
 from modak_ansible.reading.blueprint.script.paths import OF_OUTPUT
 from modak_ansible.reading.blueprint.script.syntax import last_name, nodes_of
 from modak_ansible.reading.drafts.texts import ANY, PLAIN_CALLS, Texts, below
@@ -368,9 +369,7 @@ def is_output(inside: str, outputs: Sequence[str]) -> bool:
 
 def _is_code(path: Path, folder: Path, trees: Mapping[str, ast.Module]) -> bool:
     """Whether it is the script's folder, or one that holds nothing but code."""
-    if path.resolve() == folder.resolve() or path.name.startswith("."):
-        return True
-    if folder.resolve().is_relative_to(path.resolve()):
+    if is_hidden(path.name) or folder.resolve().is_relative_to(path.resolve()):
         return True
     relative = PurePosixPath(os.path.relpath(path, folder)).as_posix()
     return path.is_dir() and any(name.startswith(f"{relative}/") for name in trees)

@@ -470,10 +470,8 @@ def name_of(script: Path) -> str:
 def _declared(sources: Sequence[ScriptSource]) -> list[Option]:
     """The options of a script's files, whatever else there may be."""
     found: dict[str, Option] = {}
-    for source in sources:
-        for option in (*source.options, *(source.command or ())):
-            found.setdefault(longest(option), option)
-    for option in library_options(sources):
+    own = (option for source in sources for option in (*source.options, *(source.command or ())))
+    for option in (*own, *library_options(sources)):
         found.setdefault(longest(option), option)
     return list(found.values())
 

@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 
 from modak_ansible.errors import INVALID_BLUEPRINT, Location, ModakError, UsageError
 from modak_ansible.reading.blueprint.forms.text_rules import script_problem
+from modak_ansible.reading.blueprint.script.starting import other_program
 from modak_ansible.reading.blueprint.script.syntax import last_name, syntax_of
 from modak_ansible.reading.drafts.configured import Named
 from modak_ansible.reading.drafts.texts import ANY, Texts, below
@@ -27,12 +28,6 @@ _MOST_LISTED = 4  # files of one folder that are named one by one
 _MOST_BYTES = 4 * 2**20
 _BINARY = "this is no Python 3: it has null bytes, as UTF-16 and programs have"
 _UTF8 = "save it as UTF-8"
-# what Python might even read without a mistake, and not as it is meant
-_OTHERS = {
-    ".r": "a script of R", ".sh": "a script of the shell", ".bash": "a script of the shell", ".jl": "a script of Julia",
-    ".m": "a script of MATLAB", ".pyc": "compiled Python", ".yaml": "a file of YAML", ".yml": "a file of YAML",
-    ".json": "a file of JSON", ".toml": "a file of TOML", ".txt": "a text",
-}  # fmt: skip
 
 
 class BrokenScript(ModakError):
@@ -117,12 +112,9 @@ def _check(script: Path) -> None:
     Raises:
         UsageError: it is no script of Python's.
     """
-    if script.suffix == ".ipynb":
-        hint = f"make a script of it first: jupyter nbconvert --to script {script.name}"
-        raise UsageError(f"{script} is a notebook", hint=hint)
-    if kind := _OTHERS.get(script.suffix.lower()):
-        hint = "give the Python script that it starts; a training is one of Python's"
-        raise UsageError(f"{script} is {kind}, by its name", hint=hint)
+    problem, hint = other_program(script)
+    if problem:
+        raise UsageError(f"{script} {problem}", hint=hint)
     if not script.is_file():
         raise no_script(script)
     if problem := script_problem(PurePosixPath(script.name)):

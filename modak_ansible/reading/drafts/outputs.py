@@ -23,7 +23,7 @@ _METHODS = {
     "savez_compressed": 0, "savetxt": 0, "export": 0, "write_html": 0, "write_image": 0, "dump_model": 0,
     "save_checkpoint": 0, "tofile": 0, "SummaryWriter": 0, "CSVLogger": 0, "TensorBoardLogger": 0, "ModelCheckpoint": 0,
     "BackupAndRestore": 0, "write_csv": 0, "write_parquet": 0, "save_state": 0, "FileHandler": 0,
-    "create_file_writer": 0,
+    "create_file_writer": 0, "TensorBoard": 0, "export_chrome_trace": 0, "tensorboard_trace_handler": 0,
 }  # fmt: skip
 _KEYWORDS = {
     "output_dir", "save_dir", "default_root_dir", "dirpath", "checkpoint_dir", "logging_dir", "log_dir", "save_path",
@@ -33,7 +33,7 @@ _KEYWORDS = {
 _ENDINGS = {"np.save": ".npy", "numpy.save": ".npy", "savez": ".npz", "savez_compressed": ".npz", "savefig": ".png"}
 _NAMED = {"basicConfig": "filename"}  # the keyword that names the file, of what takes it by no place
 # What writes somewhere where nobody says where.
-_DEFAULTS = {"SummaryWriter": "runs"}
+_DEFAULTS = {"SummaryWriter": "runs", "TensorBoard": "logs"}
 # Hugging Face's arguments of a training, trl's among them: the folder is their first, and has a name of its own.
 _OF_TRAINER = re.compile(
     r"\w*TrainingArguments|(SFT|DPO|GRPO|PPO|KTO|ORPO|CPO|Reward|RLOO|OnlineDPO|BCO|XPO|GKD)Config"
@@ -83,13 +83,8 @@ def _escaped(path: str) -> str:
 
 def downloads(trees: Mapping[str, ast.Module]) -> bool:
     """Whether a script fetches something into a folder, which is no output of it."""
-    for tree in trees.values():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and (
-                last_name(node.func) in _FETCHES or any(keyword.arg == "download" for keyword in node.keywords)
-            ):
-                return True
-    return False
+    calls = [node for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    return any(last_name(call.func) in _FETCHES or "download" in {word.arg for word in call.keywords} for call in calls)
 
 
 def _written(call: ast.Call, texts: Texts) -> Iterator[str]:
@@ -112,6 +107,9 @@ def _written(call: ast.Call, texts: Texts) -> Iterator[str]:
                 (given[each] for each in ("f", "path", "filename", "fname", "file") if each in given), None
             )
     text = texts.of(node)
+    if text is None and name.startswith("save") and len(call.args) > 1:  # behind what is saved
+        behind = texts.of(call.args[1]) or ""
+        text = behind if PurePosixPath(behind).suffix else None
     if isinstance(node, ast.Call) and last_name(node.func) == "open":
         text = None  # which is looked at by itself
     if text:

@@ -269,25 +269,16 @@ def _line(package: str, imported: Imported, pins: dict[str, Pin], installed: Ins
 
 def _add(line: str, reason: str, entry: Entry | None, found: Requirements) -> None:
     """Notes a requirement, without its version where that does not go with the image."""
-    if requirement_problem(line):
-        found.notes.append(f"{line} is left out: {requirement_problem(line)}")
-        return
-    if entry is None:
-        found.lines.append(line)
-        found.reasons.append(reason)
-        return
-    python = load_catalogue().bases[entry.base].python if entry.base else ""
-    against = collision(entry, line, python)
-    bare = Requirement(line).name
-    if against and collision(entry, bare, python) is None:
-        line, reason, against = bare, f"in the release that goes with {entry.name}", None
-    made = {
-        plain(Requirement(constraint)).partition("==")[0] for constraint in constraints_of(entry) if "==" in constraint
-    }
-    if line == bare and bare in made:
-        reason = f"in the release that goes with {entry.name}"
-    if against:
-        found.notes.append(f"{line} is left out: {against.message}")
+    problem = requirement_problem(line)
+    if entry and not problem:
+        python = load_catalogue().bases[entry.base].python if entry.base else ""
+        against, bare = collision(entry, line, python), Requirement(line).name
+        is_bare = bool(against) and collision(entry, bare, python) is None
+        if is_bare or (line == bare and any(each.startswith(f"{bare}==") for each in constraints_of(entry))):
+            line, reason = bare, f"in the release that goes with {entry.name}"
+        problem = against.message if against and not is_bare else ""
+    if problem:
+        found.notes.append(f"{line} is left out: {problem}")
         return
     found.lines.append(line)
     found.reasons.append(reason)

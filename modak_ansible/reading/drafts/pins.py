@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -148,7 +148,8 @@ def _first(folders: list[Path], names: tuple[str, ...]) -> Path | None:
 def _name_of(folder: Path) -> str:
     """What the project in a folder calls itself; empty where it does not say it."""
     try:
-        project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8")).get("project", {})
+        data = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))
+        project = data["project"] if "name" in data.get("project", {}) else data["tool"]["poetry"]
         return canonicalize_name(str(project["name"]))
     except (OSError, ValueError, KeyError, AttributeError, TypeError):
         return ""
@@ -226,7 +227,12 @@ def _decoded(content: bytes) -> str:
 
 def _requirements(path: Path, pins: Pins, depth: int = 0) -> Iterator[str]:
     text = re.sub(r"\\\r?\n", " ", _decoded(path.read_bytes()))
-    for raw in text.splitlines():
+    return _required(text.splitlines(), path, pins, depth)
+
+
+def _required(lines: Iterable[str], path: Path, pins: Pins, depth: int = 0) -> Iterator[str]:
+    """The lines of requirements.txt, or of pip's among those of conda, with those of the files that they name."""
+    for raw in lines:
         line = re.split(r"(?:^|\s)#", raw, maxsplit=1)[0].strip()
         if include := re.match(r"(?:-r|--requirement|-c|--constraint)[\s=]*(\S+)", line):
             other = path.parent / include.group(1)
@@ -238,10 +244,10 @@ def _requirements(path: Path, pins: Pins, depth: int = 0) -> Iterator[str]:
             yield line if line.startswith("-") else re.split(r"\s--\w", line, maxsplit=1)[0].strip()
 
 
-def _conda(path: Path, _: Pins) -> Iterator[str]:
+def _conda(path: Path, pins: Pins) -> Iterator[str]:
     for dependency in _listed(yaml.safe_load(path.read_text(encoding="utf-8"))["dependencies"]):
         if isinstance(dependency, dict):
-            yield from map(str, _listed(dependency.get("pip") or []))
+            yield from _required(map(str, _listed(dependency.get("pip") or [])), path, pins)
             continue
         matched = _CONDA.fullmatch(str(dependency).strip())
         if not matched:

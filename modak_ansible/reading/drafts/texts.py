@@ -8,7 +8,7 @@ import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count, takewhile
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from string import Formatter
 from typing import Any, NamedTuple
 
@@ -251,15 +251,8 @@ def below(text: str) -> str:
     """A path below the script's folder, as short as it can be; empty where it is none, or the folder itself."""
     if not text or text.startswith(("/", "~", "-")) or not text.isprintable() or "://" in text or len(text) > 200:
         return ""
-    parts: list[str] = []
-    for part in PurePosixPath(text).parts:
-        if part == "..":
-            if not parts:
-                return ""
-            parts.pop()
-        elif part != ".":
-            parts.append(part)
-    return "/".join(parts)
+    path = posixpath.normpath(text)
+    return "" if path == "." or path.partition("/")[0] == ".." else path
 
 
 def _joined(parts: list[str | None]) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from modak_ansible.catalogue import load_catalogue
@@ -14,7 +15,7 @@ from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.forms.reader import FormReader
 from modak_ansible.reading.blueprint.forms.secret_rules import note_secrets
 from modak_ansible.reading.blueprint.forms.yaml_files import parse_yaml, read_text
-from modak_ansible.reading.blueprint.forms.yaml_tree import Item
+from modak_ansible.reading.blueprint.forms.yaml_tree import Item, entries_of
 from modak_ansible.reading.blueprint.reader import Blueprint, Inputs
 from modak_ansible.reading.requests.checks import APPLICATION, FRAMEWORKS, HPC, OPTIMISATION, OPTIONS, TRAINING, check
 from modak_ansible.reading.requests.containers import Read, read_container
@@ -195,13 +196,11 @@ def _paths(tree: Item) -> dict[str, FieldPath]:
 
 def _of_datasets(tree: Item) -> dict[str, FieldPath]:
     """The fields of each dataset of a training, by what a planner calls them."""
-    more = tree.get(*TRAINING, "more_data")
     owners: list[FieldPath] = [(*TRAINING, "data")] if tree.get(*TRAINING, "data") else []
-    owners += [(*TRAINING, "more_data", name) for name in (more.entries if more else ())]
+    owners += [(*TRAINING, "more_data", name) for name in entries_of(tree.get(*TRAINING, "more_data"))]
     found: dict[str, FieldPath] = {}
     for number, owner in enumerate(owners):
-        section = tree.get(*owner)
-        given = section.entries if section else {}
+        given = entries_of(tree.get(*owner))
         where = next((name for name in ("source", "location", "urls", "on_target") if name in given), "basedata")
         found[field_of(number)] = owner
         found |= {f"{field_of(number)}.{name}": (*owner, name) for name in ("name", "mount_as", "pack")}
@@ -214,6 +213,5 @@ def _given(tree: Item, name: str, other: str) -> str:
     return name if name in _options(tree) else other
 
 
-def _options(tree: Item, *path: str) -> dict[str, Item]:
-    section = tree.get(*OPTIONS, *path)
-    return section.entries if section else {}
+def _options(tree: Item, *path: str) -> Mapping[str, Item]:
+    return entries_of(tree.get(*OPTIONS, *path))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from modak_ansible.planning.service import plan_all, plan_blueprint
+from modak_ansible.planning.service import plan_all, plan_blueprint, request_of
 from modak_ansible.reading.blueprint.files import code_files
 from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.reading.blueprint.script.counting import counting
@@ -119,6 +119,18 @@ def test_files_that_are_named_all_count(blueprint):
     plan = plan_blueprint(blueprint.service, Inputs()).plan
     assert [file.path for file in plan.application.files] == ["evaluate.py", "train.py"]
     assert plan.beside == ()
+
+
+def test_files_that_are_named_and_not_the_scripts_own_tell_nothing_of_it(blueprint):
+    """A folder has the scripts of several trainings, of which one is parallel by itself."""
+    text = "import torch, modak_runtime\ntorch.distributed.init_process_group()\n"
+    (blueprint.path / "train" / "parallel.py").write_text(text)
+    blueprint.replace("script: train/train.py", "script: train/train.py\n        files: [ '*.py' ]")
+    request = request_of(blueprint.service, Inputs())
+    assert (request.parallelism, request.application.prepares) == (None, False)
+    (blueprint.path / "train" / "train.py").write_text("import parallel\n")
+    request = request_of(blueprint.service, Inputs())
+    assert (request.parallelism.by, request.application.prepares) == ("ranks", True)
 
 
 def test_a_script_is_not_parsed_again_while_its_files_are_the_same(of, monkeypatch):

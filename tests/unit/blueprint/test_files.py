@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import tarfile
 import zipfile
+from glob import escape
 
 import pytest
 
@@ -45,12 +47,39 @@ def test_a_log_beside_the_script_travels_where_it_is_named_alone(project):
     assert travelling(project, "train.py", "*.log") == ["deploy.log", "train.py"]
 
 
+def test_of_hidden_files_the_marker_travels_that_scripts_find_their_project_by(project):
+    for name in (".project-root", ".env", ".gitignore"):
+        (project / "src" / name).touch()
+    assert travelling(project) == [".project-root", "train.py"]
+    assert travelling(project, "train.py") == ["train.py"]
+    assert [travels(project / "src" / name, is_of_blueprint=False) for name in (".project-root", ".env")] == [
+        True,
+        False,
+    ]
+
+
+def test_a_name_that_no_plan_can_hold_is_refused(project):
+    (project / "src" / os.fsdecode(b"caf\xe9.txt")).touch()
+    (project / "src" / "café.txt").touch()
+    with pytest.raises(ValueError, match=r"the name 'caf.udce9\.txt' is not in UTF-8: rename it"):
+        travelling(project)
+    assert travelling(project, "*.py", "café.txt") == ["café.txt", "train.py"]
+
+
 def test_an_environment_beside_the_script_stays_whatever_it_is_called(project):
     for name, mark in (("venv", "pyvenv.cfg"), ("py311", "conda-meta/history")):
         (project / "src" / name / mark).parent.mkdir(parents=True)
         (project / "src" / name / mark).write_text("")
         (project / "src" / name / "python").symlink_to("/usr/bin/env")  # outside of the project
     assert travelling(project) == ["train.py"]
+
+
+def test_the_name_of_a_folder_stands_for_all_below_it_whatever_signs_it_has(project):
+    (project / "src" / "part[1]" / "deep").mkdir(parents=True)
+    (project / "src" / "part[1]" / "deep" / "x.csv").touch()
+    assert [travelling(project, pattern) for pattern in ("part[1]", escape("part[1]"), "part?1?", "part[1]x")] == [
+        ["part[1]/deep/x.csv"], ["part[1]/deep/x.csv"], ["part[1]/deep/x.csv"], [],
+    ]  # fmt: skip
 
 
 def test_a_link_to_a_folder_of_the_project_is_followed(project):

@@ -71,6 +71,21 @@ def test_a_file_that_changed_is_read_again(tmp_path):
     assert "of.B" in next(iter(bad)).message
 
 
+@pytest.mark.parametrize(
+    "named", ["types/modak.yaml", "{ file: types/modak.yaml }", "modak: { file: types/modak.yaml }"]
+)
+def test_types_of_ones_own_may_import_those_that_are_built_in(tmp_path, named):
+    service = tmp_path / "service.yaml"
+    head = "tosca_definitions_version: tosca_simple_yaml_1_3\nimports: [ lib/mine.yaml ]\n"
+    service.write_text(f"{head}topology_template:\n  node_templates:\n    one:\n      type: of.Mine\n")
+    (tmp_path / "lib").mkdir()
+    own = TYPES.format(imports=f"imports: [ {named} ]", name="of.Mine", parent="modak.nodes.Local")
+    (tmp_path / "lib" / "mine.yaml").write_text(own)
+    mistakes = Mistakes()
+    check_with_tosca_parser(service, {}, mistakes)
+    assert list(map(str, mistakes)) == []
+
+
 @pytest.fixture
 def asked(monkeypatch, tmp_path):
     """The templates that tosca-parser is asked about; nothing is kept of other tests."""

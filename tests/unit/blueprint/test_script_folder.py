@@ -64,6 +64,18 @@ def test_epochs_are_known_from_words_as_from_arguments(blueprint, words):
     assert (work.epochs, work.batch_size) == (50, 128)
 
 
+@pytest.mark.parametrize(
+    ("words", "epochs"),
+    [
+        (("epochs=50",), 50), (("+trainer.max_epochs=50", "train.batch-size=8"), 50), (("training.num-epochs=5",), 5),
+        (("epochs=5,50",), None), (("warmup.epochs=5",), None), (("pretrain.epochs=5", "epochs"), None),
+    ],
+)  # fmt: skip
+def test_epochs_are_known_from_words_of_hydra(words, epochs):
+    assert work_of({}, None, (), words).epochs == epochs
+    assert work_of({}, None, [(word.partition("=")[0], word.partition("=")[2]) for word in words]).epochs == epochs
+
+
 def test_workload_yaml_tells_more(blueprint):
     (blueprint.path / "train" / "workload.yaml").write_text(WORKLOAD)
     made = application(blueprint)

@@ -180,3 +180,19 @@ def test_a_blueprint_says_it_at_the_words(script, tmp_path):
     check_blueprint(tmp_path / "mine" / "service.yaml", Inputs(), mistakes)
     [found] = [str(mistake) for mistake in mistakes]
     assert "service.yaml:11:16: script: train.py has no command fti (did you mean fit?)" in found
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("train.ipynb", "is a notebook"),
+        ("run.sh", "is a script of the shell, by its name"),
+        ("train.R", "is a script of R, by its name"),
+    ],
+)
+def test_what_is_no_script_of_python_by_its_name_is_told(blueprint, name, said):
+    (blueprint.path / "train" / name).write_text("{}\n")
+    blueprint.replace("train/train.py", f"train/{name}")
+    mistakes = Mistakes()
+    check_blueprint(blueprint.service, Inputs(), mistakes)
+    assert [each.message for each in mistakes] == [f"{name} {said}"]

@@ -17,6 +17,7 @@ SECRETS = [
     ("aws_secret_access_key", "planted"),
     ("apikey", "planted"),
     ("DB_PASSWD", "planted"),
+    ("credentials", "planted"),
 ]
 HARMLESS = [
     ("TOKENIZERS_PARALLELISM", "false"),
@@ -29,6 +30,7 @@ HARMLESS = [
     ("HF_TOKEN", "$HF_TOKEN"),
     ("monkey", "banana"),
     ("secretary", "alice"),
+    ("GOOGLE_APPLICATION_CREDENTIALS", "/work/alice/key.json"),
     ("password", ""),
 ]
 TEXTS = [
@@ -43,6 +45,8 @@ TEXTS = [
     "ghp_0123456789abcdefghijABCDEFGHIJ012345",
     "-----BEGIN OPENSSH PRIVATE KEY-----",
     "hf_abcdefghijklmnopqrstuvwxyzABCDEF",
+    "sk-abcdefghijklmnopqrstuvwxyzABCDEF",
+    "sk-proj-abc_d-EFGhijklmnopqrstuvwxyzABCDEF0-123",
 ]
 HARMLESS_TEXTS = [
     "docker://registry.example:5000/team/image:1@sha256:" + "a" * 64,
@@ -55,6 +59,7 @@ HARMLESS_TEXTS = [
     "the token that ends a sentence, and the secret of success",
     "train.py --tokenizer bert --max-tokens 100",
     "http://127.0.0.1:8080/a@b",
+    "sk-resnet50-imagenet-baseline-v2",
 ]
 
 

@@ -70,6 +70,13 @@ def test_one_of_the_machine_is_known_to_all_and_a_user_s_own_comes_before_it(con
         remove_entry("pytorch-2.99-cpu")
 
 
+def test_a_link_to_nothing_among_them_is_left_out(config):
+    config.mkdir(parents=True)
+    (config / "gone.yaml").symlink_to(config / "elsewhere.yaml")
+    with pytest.warns(CatalogueWarning, match=r"gone\.yaml: .*cannot be read: No such file or directory"):
+        assert load_catalogue().broken.keys() == {"gone"}
+
+
 def test_an_entry_is_known_whole_or_not_at_all(config, monkeypatch):
     writing = own.write_whole
 

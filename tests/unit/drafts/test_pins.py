@@ -20,6 +20,18 @@ def lines(folder):
     return {name: (plain(pin.requirement), pin.source) for name, pin in pins_of([folder]).asked.items()}
 
 
+def test_files_that_conda_hands_on_to_pip_are_read(tmp_path):
+    (tmp_path / "pip").mkdir()
+    (tmp_path / "pip" / "gpu.txt").write_text("einops==0.7\n-r more.txt\n")
+    (tmp_path / "pip" / "more.txt").write_text("tqdm  # shown\n")
+    (tmp_path / "environment.yml").write_text(
+        "dependencies: [ python=3.11, { pip: [ -r pip/gpu.txt, -r gone.txt ] } ]\n"
+    )
+    source = "environment.yml"
+    assert lines(tmp_path) == {"einops": ("einops==0.7", source), "tqdm": ("tqdm", source)}
+    assert pins_of([tmp_path]).notes == ["environment.yml names gone.txt, which is not there"]
+
+
 def test_requirements_txt(tmp_path):
     (tmp_path / "more.txt").write_text("tqdm>=4\n-r requirements.txt\n")
     (tmp_path / "requirements.txt").write_text(
@@ -83,6 +95,15 @@ def test_pyproject_and_locks_of_which_the_lock_goes_first(tmp_path):
     assert found["torch"] == ("torch==2.5.1", "uv.lock")
     assert "mine" not in found
     assert found["rich"] == ("rich", "pyproject.toml")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['[project]\nname = "My_Own"\n', '[tool.poetry]\nname = "My_Own"\n', '[project]\n[tool.poetry]\nname = "my-own"'],
+)
+def test_a_project_itself_is_asked_of_no_index(tmp_path, text):
+    (tmp_path / "pyproject.toml").write_text(text)
+    assert pins_of([tmp_path]).elsewhere["my-own"].is_here
 
 
 def test_a_damaged_file_asks_for_nothing(tmp_path):

@@ -38,6 +38,15 @@ def test_a_package_without_an_init_that_a_script_lies_in_is_asked_of_no_index(pr
     assert note.endswith("lies beside samples/ and starts it: from samples.vision.train import main; main()")
 
 
+def test_the_marker_of_a_project_travels_where_a_script_names_it(project):
+    written(
+        project, train='import rootutils, torch\nrootutils.setup_root(__file__, indicator=[".project-root", ".env"])\n'
+    )
+    for name in (".project-root", ".env"):
+        (project / name).touch()
+    assert sorted(draft_of(project / "train.py").files) == [".project-root", "train.py"]
+
+
 def test_a_folder_of_other_scripts_is_no_package_of_a_known_name(project):
     written(
         project,
@@ -69,6 +78,51 @@ def test_what_trains_goes_before_what_brings_samples(project, imports):
     written(project, train=f"{imports}\n")
     draft = draft_of(project / "train.py")
     assert draft.framework == draft.frameworks[0] == "jax"
+
+
+@pytest.mark.parametrize(
+    ("call", "folder"),
+    [
+        ("TensorBoard()", "logs"),
+        ("TensorBoard('tb')", "tb"),
+        ("TensorBoard(histogram_freq=1)", "logs"),
+        ("TensorBoard(log_dir='tb')", "tb"),
+    ],
+)
+def test_what_keras_writes_for_tensorboard_comes_back(project, call, folder):
+    written(project, train=f"import keras\nm.fit(x, callbacks=[keras.callbacks.{call}])\nm.save('m.keras')\n")
+    assert draft_of(project / "train.py").outputs == sorted([folder, "m.keras"])
+
+
+@pytest.mark.parametrize(
+    ("call", "outputs"),
+    [
+        ("torch.export.save(m, 'm.pt2')", ["m.pt2"]),
+        ("save_model(m, 'out/m.safetensors')", ["out/m.safetensors"]),
+        ("save_checkpoint({'epoch': 1}, 'last.pth')", ["last.pth"]),
+        ("picture.save(buffer, 'PNG')", ["*"]),
+        ("p.export_chrome_trace('trace.json')", ["trace.json"]),
+        ("torch.profiler.tensorboard_trace_handler('traces')", ["traces"]),
+    ],
+)
+def test_what_is_saved_may_stand_before_where(project, call, outputs):
+    written(project, train=f"import torch\n{call}\n")
+    assert draft_of(project / "train.py").outputs == outputs
+
+
+def test_what_an_index_has_under_a_modules_name_need_not_be_it(project):
+    """Of pyro it has remote objects, of whisper a database of Graphite's, of ffmpeg and ot other things again."""
+    written(project, train="import ffmpeg, ot, pyro, whisper\n")
+    draft = draft_of(project / "train.py")
+    assert draft.framework == "pytorch"
+    assert draft.requirements == ["ffmpeg-python", "pot", "pyro-ppl", "openai-whisper"]
+
+
+def test_a_package_may_be_called_as_a_file_of_yaml(project):
+    (project / "requirements.txt").write_text("ruamel.yaml\n")
+    written(project, train="import torch\nfrom ruamel.yaml import YAML\n")
+    draft = draft_of(project / "train.py")
+    assert (draft.requirements, draft.notes) == (["ruamel.yaml"], [])
 
 
 def test_what_a_project_does_not_ask_for_and_a_function_of_another_file_imports_is_left_out(project):

@@ -62,6 +62,7 @@ def test_other_sizes_are_refused(text):
 
 def test_quantities_for_people():
     assert [format_size(count) for count in (7, 1500, 387_129_344, 2 * 10**12)] == ["7 B", "1.5 kB", "387 MB", "2.0 TB"]
+    assert [format_size(count) for count in (999, 999_499, 999_500)] == ["999 B", "999 kB", "1.0 MB"]
     assert [format_seconds(each) for each in (0.44, 42.4, 250, 3600, 7500)] == [
         "0.4 s", "42 s", "4 min 10 s", "1 h", "2 h 5 min",
     ]  # fmt: skip

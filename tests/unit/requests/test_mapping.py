@@ -309,6 +309,9 @@ def test_a_program_with_openmp_that_is_built_first(program):
     [
         ("https://example.org/repo.git", "git"),
         ("https://example.org/group/repo", "git"),
+        ("https://github.com/ggml-org/llama.cpp", "git"),
+        ("https://github.com/ggml-org/llama.cpp/archive/b1.zip", "archive"),
+        ("https://raw.githubusercontent.com/a/b/main/llama.cpp", "file"),
         ("git@example.org:group/repo.git", "git"),
         ("https://example.org/solver-1.2.tar.gz", "archive"),
         ("https://example.org/xthi.c", "file"),
@@ -332,6 +335,27 @@ def test_a_file_that_a_program_reads_travels_with_it(program):
     assert [file.path for file in program.request.application.files] == ["mesh.dat"]
     program.set(f"{P}/data", {"location": "other.dat"})
     assert [file.path for file in program.request.application.files] == ["mesh.dat", "other.dat"]
+
+
+EVERYTHING = ["mesh.dat", "pkg/solve.py", "pkg/tools.py", "run.sh", "train/train.py"]
+
+
+@pytest.mark.parametrize(
+    ("executable", "files"),
+    [
+        ("python -m pkg.solve mesh.dat", EVERYTHING),
+        ("bash ./run.sh", EVERYTHING),
+        ("torchrun --nproc_per_node=2 pkg/solve.py", EVERYTHING),
+        ("python -m json.tool mesh.dat", ["mesh.dat"]),
+    ],
+)
+def test_what_a_command_starts_of_ones_own_travels_with_all_beside_it(program, executable, files):
+    (program.path / "pkg").mkdir()
+    for name in ("pkg/solve.py", "pkg/tools.py", "run.sh", "mesh.dat"):
+        (program.path / name).write_text("1")
+    program.set("application/executable", executable).set("application/container_runtime", "none")
+    program.set(f"{P}/parallelisation-mpi", None)
+    assert [file.path for file in program.request.application.files] == files
 
 
 def test_variables_of_the_node_are_replaced_there(program):

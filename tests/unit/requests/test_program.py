@@ -57,6 +57,11 @@ def test_a_variable_is_not_replaced_where_no_shell_reads(tmp_path):
         program_of("train.py", "--data $HOME/x", everything_is_there)
 
 
+def test_a_variable_is_not_set_where_no_shell_reads():
+    with pytest.raises(FieldProblem, match="OMP_NUM_THREADS=4 sets a variable, and no shell reads this"):
+        program_of("OMP_NUM_THREADS=4 ./solver", None, everything_is_there)
+
+
 @given(
     st.lists(st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1, max_size=12), max_size=6)
 )

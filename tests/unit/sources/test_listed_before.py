@@ -23,7 +23,7 @@ class Far(Listed):
 
     def listing(self, text):
         if self._answer is None:
-            raise Unreached("dataset-source", f"{text} cannot be asked: no network", "the network of this machine")
+            raise Unreached(f"{text} cannot be asked: no network", "the network of this machine")
         return Listing(text, self._answer, 12)
 
 

@@ -94,6 +94,13 @@ def test_what_their_own_libraries_wrote_is_counted(name, form, count):
     assert samples.count(RECORDED, [name], form) == count
 
 
+def test_of_tsv_quotes_are_letters_like_any_other(tmp_path):
+    """As pairs of questions have them: one that is left open is no damage."""
+    (tmp_path / "train.tsv").write_text('a\tb\n5" or less\tx\n"so"\ty\n')
+    assert samples.count(tmp_path, ["train.tsv"], "csv") == 2
+    assert samples.damaged(tmp_path, ["train.tsv"], "csv") == ""
+
+
 def test_hdf5_is_counted_where_its_library_is():
     """The file is h5py's own, 3.16."""
     count = 41 if importlib.util.find_spec("h5py") else None

@@ -87,6 +87,16 @@ def test_a_folder_whose_name_is_a_pattern_is_a_folder(folder):
     assert one(folder, source=("set[1]",))[1].kind == "folder"
 
 
+def test_signs_of_patterns_in_the_names_of_folders_above_are_none_of_the_pattern(folder):
+    above = folder.rename(folder.with_name("run[1]*"))
+    assert names(one(above, source=("parts/*.csv",))[1]) == ["a.csv", "b.csv"]
+
+
+def test_nobody_is_told_to_remove_a_device(folder):
+    _, ((_, _, problem),) = read(folder, source=("/dev/null",))
+    assert (problem.reason, problem.hint) == ("/dev/null is a device, a pipe or a socket", "name a file or a folder")
+
+
 def test_an_archive_is_looked_through(folder):
     with zipfile.ZipFile(folder / "x.zip", "w") as made:
         for number in range(3):
@@ -99,6 +109,15 @@ def test_an_archive_is_looked_through(folder):
     with tarfile.open(folder / "shard.tar", "w") as made:
         made.add(folder / "corpus.txt", "corpus.txt")
     assert one(folder, source=("shard.tar",), format="webdataset")[1].unpack == ""
+
+
+def test_an_archive_can_be_read_where_nothing_can_be_kept(folder, tmp_path, monkeypatch):
+    (tmp_path / "full").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "full"))
+    with zipfile.ZipFile(folder / "x.zip", "w") as made:
+        made.writestr("train/cat/1.png", "123")
+    dataset, source = one(folder, source=("x.zip",))
+    assert (source.unpacked.files, dataset.samples) == (1, None)
 
 
 def test_addresses(folder):
@@ -140,6 +159,7 @@ def socket_at(path):
         ({}, ("source", None, "nothing says where the data is")),
         ({"source": ("corpus.txt",), "urls": ("https://x/y",)}, ("urls", None, "urls and source both say where the data is")),
         ({"source": ("nowhere",)}, ("source", 0, "there is no file or folder nowhere")),
+        ({"source": ("corpus.txt", " ")}, ("source", 1, "nothing is named")),
         ({"source": ("corpus.txt", "*.none")}, ("source", 1, "nothing matches *.none")),
         ({"source": ("empty",)}, ("source", 0, "there are no files in the folder empty")),
         ({"source": ("none.bin",)}, ("source", 0, "none.bin is empty")),

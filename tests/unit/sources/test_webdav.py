@@ -99,6 +99,14 @@ def test_a_login_goes_nowhere_in_the_clear(dav, sources, tmp_path):
     assert "sesame" not in found.reason
 
 
+def test_a_login_within_an_address_is_not_repeated(sources):
+    found = sources.problem("webdavs://alice:sesame@dav.example/data")
+    assert (found.reason, found.hint) == (
+        "the address holds a login",
+        "machine HOST login NAME password WORD, in ~/.netrc",
+    )
+
+
 def test_what_changed_since_the_plan_is_said(dav, sources, tmp_path):
     _, source = sources.one(f"{dav[1]}/data")
     (dav[0] / "open" / "data" / "deep" / "b.csv").write_text("y\n22\n")

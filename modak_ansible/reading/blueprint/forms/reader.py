@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 
 from pydantic import ValidationError
 
-from modak_ansible.errors import Location, nearest
+from modak_ansible.errors import NEAR, Location, nearest
 from modak_ansible.reading.blueprint.forms.forms import (
     CANNOT_BE_DONE,
     NOT_PLANNED,
@@ -287,7 +287,7 @@ _TYPES = {
 def _choices_hint(value: Any, words: list[str]) -> str:
     hint = nearest(value, words) if isinstance(value, str) and value else ""
     valid = f"valid: {', '.join(words)}"
-    return f"{hint} {valid}" if hint.startswith("did you mean") else valid
+    return f"{hint} {valid}" if hint.startswith(NEAR) else valid
 
 
 def _quoted(expected: str) -> list[str]:

@@ -31,7 +31,7 @@ _USER = r"https?://[^\s/@:]+@"
 _QUERY = r"[?&][\w-]*(token|key|secret|signature|password)=[^&\s]+"
 _FORMS = re.compile(
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----|\bgh[pousr]_[A-Za-z0-9]{20,}|\bgithub_pat_\w{20,}|\bglpat-[\w-]{16,}"
-    r"|\bhf_[A-Za-z0-9]{20,}|\bAKIA[A-Z0-9]{16}\b|\bpypi-[\w-]{40,}|\bxox[abpr]-[\w-]{10,}|\bsk-[A-Za-z0-9_-]{20,}",
+    r"|\bhf_[A-Za-z0-9]{20,}|\bAKIA[A-Z0-9]{16}\b|\bpypi-[\w-]{40,}|\bxox[abpr]-[\w-]{10,}|\bsk-[\w-]*\w{20}",
     re.ASCII,
 )
 _SHORTEST = 4
@@ -74,6 +74,8 @@ def _is_secret(name: str, value: str) -> bool:
     """Words that mark places in texts, and numbers, are the tokens of a language model."""
     if not _NAME.fullmatch(name) or len(value) < _SHORTEST or value.startswith("$"):
         return False
+    if name.lower().endswith(("credential", "credentials")) and value.startswith(("/", "~/")):
+        return False  # the path of a file with them, as GOOGLE_APPLICATION_CREDENTIALS has it
     is_number = value.isdigit() and "pass" not in name.lower()
     return not (is_number or value.lower() in ("true", "false", "none", "null") or value[0] in "<[{")
 

@@ -37,8 +37,8 @@ _SHA256 = r"(sha256:)?[0-9a-fA-F]{64}"
 _HASH = r"sha256:[0-9a-f]{64}"
 # an address is told apart behind it
 _REQUIREMENT = r"[A-Za-z0-9][A-Za-z0-9 _.,<>=!~;:@/\"()\[\]'*+-]*"
-# what somebody takes for a requirement who means the file with them; packages of such names are no friend's
-_FILE = r"\.(txt|toml|lock|cfg|ya?ml)$"
+# what somebody takes for a requirement who means the file with them; packages of such names are no friend's but one
+_FILE = r"(?<!\bruamel)\.(txt|toml|lock|cfg|ya?ml)$"
 
 LAUNCHER_NUMBERS = ("ranks", "ranks_per_node", "nodes", "threads", "hosts")
 

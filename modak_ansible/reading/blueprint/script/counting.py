@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import json
+import posixpath
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -113,7 +114,9 @@ class _Counted:
         parts = dotted.split(".") if dotted else []
         for start in (only,) if only is not None else (PurePosixPath(), here):
             for length in range(len(parts) + 1):
-                place = _plain(start.joinpath(*parts[:length]))
+                place = posixpath.normpath(f"/{start.joinpath(*parts[:length])}")[
+                    1:
+                ]  # steps above the folder lead to it
                 yield from self._paths & {f"{place}.py", f"{place}/__init__.py" if place else "__init__.py"}
 
     def _named(self, text: str) -> Iterator[str]:
@@ -129,17 +132,6 @@ class _Counted:
             yield from (path for path in self._paths if fnmatch(path, name) or fnmatch(path, f"*/{name}"))
         if "." in name and "/" not in name:
             yield from self._paths & {f"{name.replace('.', '/')}.py"}
-
-
-def _plain(path: PurePosixPath) -> str:
-    """A path without steps upwards."""
-    parts: list[str] = []
-    for part in path.parts:
-        if part == ".." and parts:
-            parts.pop()
-        elif part != "..":
-            parts.append(part)
-    return "/".join(parts)
 
 
 def _is_dynamic(tree: ast.AST) -> bool:

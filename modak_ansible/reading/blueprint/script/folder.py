@@ -24,7 +24,7 @@ from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.forms.text_rules import version_problem
 from modak_ansible.reading.blueprint.forms.yaml_tree import Item
 from modak_ansible.reading.blueprint.script.hydra import takes_overrides
-from modak_ansible.reading.blueprint.script.option import EPOCHS, whole
+from modak_ansible.reading.blueprint.script.option import EPOCHS, plain_name, whole
 from modak_ansible.reading.blueprint.script.options import options_of
 from modak_ansible.reading.blueprint.script.parallelism import parallelism_of
 from modak_ansible.reading.blueprint.script.syntax import nodes_of, syntax_of
@@ -152,8 +152,8 @@ def _numbers_in(words: Sequence[str]) -> Iterator[tuple[str, str]]:
             found = name[2:], value if equals else following
         elif word.startswith("-"):
             found = word[1:2], word[2:] or following
-        else:
-            continue
+        else:  # as hydra has them
+            found = name if equals else "", value
         if found[0] and whole(found[1]):
             yield found
 
@@ -177,7 +177,7 @@ def work_of(
         }
     said: dict[str, str | bool] = {}
     for name, value in (*arguments, *_numbers_in(words)):
-        plain = name.replace("-", "_")
+        plain = plain_name(name)
         said |= dict.fromkeys((plain,) if plain in _KNOWN else (plain, *names_of(name)), value)
     for fact, options in _ARGUMENTS.items():
         values = [said[option] for option in options if option in said]

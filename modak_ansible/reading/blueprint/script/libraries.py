@@ -61,7 +61,7 @@ def parsed_classes(calls: Iterable[ast.Call], name_of: Namer) -> set[str]:
 
 
 def dataclass_options(node: ast.ClassDef) -> list[Option]:
-    lines = [line for line in node.body if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name)]
+    lines = (line for line in node.body if isinstance(line, ast.AnnAssign))
     return [_of_field(line, line.target.id) for line in lines if isinstance(line.target, ast.Name)]
 
 

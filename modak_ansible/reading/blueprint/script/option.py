@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 # Those by which scripts are told how many epochs they train, with _ for -.
 EPOCHS = ("epochs", "num_epochs", "n_epochs", "max_epochs", "num_train_epochs")
+# Sections in which files of configuration have such options, as hydra's and Lightning's do.
+_SECTION = re.compile(r"^(trainer|train|training)\.")
 
 
 class Option(NamedTuple):
@@ -34,6 +36,12 @@ def literal(node: ast.expr | None) -> Any:
         return ast.literal_eval(node) if node is not None else None
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return None
+
+
+def plain_name(name: str) -> str:
+    """An option's name as scripts have it, of whatever section of a configuration that says how they train: with _ for
+    -, and without what has hydra add it."""
+    return _SECTION.sub("", name.lstrip("+").replace("-", "_"))
 
 
 def whole(value: object) -> int | None:

@@ -131,11 +131,7 @@ def options_of(script: Path, switches: Iterable[str] | None = None) -> Options |
     if not any(script_source.makes_parsers for script_source in found.values()):
         return None
     named = [Option((f"--{switch.replace('_', '-')}",)) for switch in (switches or ())] if makes_names else []
-    declared = (
-        *_taken([*found.values()]),
-        *named,
-        Option(("-h", "--help"), False),
-    )
+    declared = (*_taken([*found.values()]), *named, Option(("-h", "--help"), False))
     certain = is_alone and not makes_names and first.makes_parsers == 1 and first.parses and not first.is_doubtful
     abbreviates = all(script_source.abbreviates for script_source in found.values())
     has_commands = any(script_source.has_commands for script_source in found.values())

@@ -11,7 +11,7 @@ from typing import Literal
 from modak_ansible.model.distributed import Parallelism
 from modak_ansible.reading.blueprint.script.source import ScriptSource, source_of
 from modak_ansible.reading.blueprint.script.syntax import syntax_of
-from modak_ansible.reading.blueprint.script.told import WORDS, sets_tf_config, told_of
+from modak_ansible.reading.blueprint.script.told import WORDS, places_of, sets_tf_config, told_of
 
 # Full names of what runs the loop of a training, or places its parts, whatever machine it is on.
 TRAINERS = (
@@ -103,10 +103,7 @@ def _source(tree: ast.Module) -> ScriptSource | None:
 
 def _used(sources: Mapping[str, ScriptSource], pattern: re.Pattern[str]) -> Iterator[tuple[str, str]]:
     """What is used of a pattern's names, and where, in the order of files and lines."""
-    for path, source in sources.items():
-        for name, line in sorted(source.used.items(), key=lambda each: each[1]):
-            if pattern.fullmatch(name):
-                yield name, f"{path}:{line}"
+    return (each for path, source in sources.items() for each in places_of(path, source, pattern))
 
 
 def _said(source: ScriptSource, name: str) -> dict[str, int]:

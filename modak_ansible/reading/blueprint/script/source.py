@@ -366,9 +366,7 @@ class ScriptSource:
         is_flag = kind == "bool" or (not kind and isinstance(literal(default), bool))
         names = own or ((plain, f"--no-{plain[2:]}") if is_flag else (plain,))
         takes_value = False if is_flag else True if kind in ("int", "float", "str") else None
-        known = (
-            _text_of(default if default not in info else next(iter(info[0].args), None)) if info else _text_of(default)
-        )
+        known = _text_of(default if default not in info else next(iter(info[0].args), None))
         kind = kind if kind in ("int", "float") and not is_flag else ""
         yield Option(names, takes_value, kind, default=known, held_by=argument.arg)
 

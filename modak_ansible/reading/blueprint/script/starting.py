@@ -11,6 +11,12 @@ from modak_ansible.errors import nearest
 from modak_ansible.reading.blueprint.script.option import literal
 from modak_ansible.reading.blueprint.script.syntax import last_name, nodes_of, parts_of, syntax_of
 
+# What Python might even read without a mistake, and not as it is meant.
+_OTHERS = {
+    ".r": "a script of R", ".sh": "a script of the shell", ".bash": "a script of the shell", ".jl": "a script of Julia",
+    ".m": "a script of MATLAB", ".pyc": "compiled Python", ".yaml": "a file of YAML", ".yml": "a file of YAML",
+    ".json": "a file of JSON", ".toml": "a file of TOML", ".txt": "a text",
+}  # fmt: skip
 _SEVERAL = 2  # commands, of which one is to be named
 
 
@@ -27,6 +33,9 @@ def start_problem(script: Path, words: Sequence[str], *, has_more: bool = False)
         words: with nothing that ``arguments`` of a blueprint say.
         has_more: whether these say something, so that there are more words than those.
     """
+    problem, hint = other_program(script)
+    if problem:
+        return StartProblem(False, problem, hint)
     tree = syntax_of(script)
     if tree is None:
         return None
@@ -36,6 +45,15 @@ def start_problem(script: Path, words: Sequence[str], *, has_more: bool = False)
         or _group(tree, words)
         or (None if has_more else _too_few(tree, words))
     )
+
+
+def other_program(script: Path) -> tuple[str, str]:
+    """What a script is, by its name, that is none of Python's, and what to do; empty for any other."""
+    if script.suffix == ".ipynb":
+        return "is a notebook", f"make a script of it first: jupyter nbconvert --to script {script.name}"
+    if kind := _OTHERS.get(script.suffix.lower()):
+        return f"is {kind}, by its name", "give the Python script that it starts; a training is one of Python's"
+    return "", ""
 
 
 def _relative_import(tree: ast.Module, script: Path) -> StartProblem | None:

@@ -61,7 +61,7 @@ def told_of(sources: Sources) -> Told:
     has_set = {name for tree in trees for name in _set(tree)}
     starts = False
     for pattern, is_sure in ((_SPAWN, gives_numbers or "RANK" in has_set), (_PROCESS, gives_numbers)):
-        used = (each for path, (_, source) in sources.items() for each in _places(path, source, pattern))
+        used = (each for path, (_, source) in sources.items() for each in places_of(path, source, pattern))
         name, place = next(used, ("", ""))
         if name and is_sure and not looks:
             return Told(name, place)
@@ -141,7 +141,8 @@ def _looks(sources: Sources, asked: Set[str]) -> bool:
     return any(_HOST.fullmatch(name) for _, source in sources.values() for name in source.used)
 
 
-def _places(path: str, source: ScriptSource, pattern: re.Pattern[str]) -> Iterator[tuple[str, str]]:
+def places_of(path: str, source: ScriptSource, pattern: re.Pattern[str]) -> Iterator[tuple[str, str]]:
+    """What a file uses of a pattern's names, and where, in the order of lines."""
     for name, line in sorted(source.used.items(), key=lambda each: each[1]):
         if pattern.fullmatch(name):
             yield name, f"{path}:{line}"

@@ -9,13 +9,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from modak_ansible.errors import Location, nearest
 from modak_ansible.reading.blueprint.forms.kept_tree import read_kept_yaml
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.forms.yaml_files import parse_yaml
-from modak_ansible.reading.blueprint.forms.yaml_tree import Item, item_from
+from modak_ansible.reading.blueprint.forms.yaml_tree import Item, entries_of, item_from
 from modak_ansible.store.cache import kept_text
 from modak_ansible.store.project import shipped
 from modak_ansible.target.core.files import exists, is_file, real_path
@@ -55,22 +54,14 @@ class Definitions:
 
     def is_derived(self, name: str, ancestor: str) -> bool:
         """Whether a node type is another, or is derived from it."""
-        seen: set[str] = set()
-        while name and name not in seen:
-            if name == ancestor:
-                return True
-            seen.add(name)
-            parent = self.types["node_types"].get(name, Item(Location(""), {})).get("derived_from")
-            name = str(parent.value) if parent else ""
-        return False
+        parents = (each.get("derived_from") for each in self.lineage("node_types", name))
+        return ancestor in (name, *(str(parent.value) for parent in parents if parent))
 
     def members(self, kind: str, name: str, section: str) -> dict[str, Item]:
         """The properties, attributes or capabilities of a type, inherited ones included."""
         merged: dict[str, Item] = {}
         for definition in reversed(self.lineage(kind, name)):
-            section_item = definition.get(section)
-            if section_item:
-                merged.update(section_item.entries)
+            merged.update(entries_of(definition.get(section)))
         return merged
 
     def requirements(self, node_type: str) -> dict[str, Item]:
@@ -134,10 +125,6 @@ def check_version(root: Item, mistakes: Mistakes) -> bool:
 
 @cache
 def _normative_tree() -> Item:
-    return item_from(_normative(), Location("TOSCA"))
-
-
-def _normative() -> Any:
     """The normative types, as tosca-parser ships them."""
     spec = importlib.util.find_spec("toscaparser")
     if spec is None or not spec.submodule_search_locations:
@@ -151,14 +138,12 @@ def _normative() -> Any:
         mistakes.raise_if_any()
         return json.dumps(tree.plain() if tree else {})
 
-    return json.loads(kept_text("tosca-types", text, plain) or "{}")
+    return item_from(json.loads(kept_text("tosca-types", text, plain) or "{}"), Location("TOSCA"))
 
 
 def _add(definitions: Definitions, root: Item) -> None:
     for kind in _KINDS:
-        section = root.get(kind)
-        if section:
-            definitions.types[kind].update(section.entries)
+        definitions.types[kind].update(entries_of(root.get(kind)))
 
 
 def built_in(name: str) -> Path | None:

@@ -164,7 +164,7 @@ def _each_file_once() -> Iterator[None]:
             kept[path] = read(path, a_file)
         copy = _copied(kept[path])  # tosca-parser adds to what it has read
         if isinstance(copy, dict) and isinstance(copy.get("imports"), list):
-            copy["imports"] = _OwnImports(copy["imports"])
+            copy["imports"] = _OwnImports(_led_to_built_in(each, Path(path).parent) for each in copy["imports"])
         return copy
 
     imports.YAML_LOADER = copy_of
@@ -172,6 +172,14 @@ def _each_file_once() -> Iterator[None]:
         yield
     finally:
         imports.YAML_LOADER = read
+
+
+def _led_to_built_in(named: Any, folder: Path) -> Any:
+    """An import of types, in any of its notations, with the full path where it means some that are built in."""
+    if isinstance(named, dict):
+        return {name: _led_to_built_in(each, folder) for name, each in named.items()}
+    path = built_in(named) if isinstance(named, str) and not is_file(folder / named) else None
+    return str(path.absolute()) if path else named
 
 
 def _copied(value: Any) -> Any:

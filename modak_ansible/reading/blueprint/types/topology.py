@@ -65,7 +65,7 @@ class Topology:
 
 
 def read_topology(
-    root: Item, definitions: Definitions, given_inputs: Item | None, mistakes: Mistakes, *, is_of_targets: bool = False
+    root: Item, definitions: Definitions, given_inputs: Item, mistakes: Mistakes, *, is_of_targets: bool = False
 ) -> Topology:
     return _Reader(root, definitions, mistakes, is_of_targets).read(given_inputs)
 
@@ -116,7 +116,7 @@ class _Reader:
         self._templates = self._nodes_item.entries
         self._optional: set[str] = set()  # inputs that need no value, and have none
 
-    def read(self, given_inputs: Item | None) -> Topology:
+    def read(self, given_inputs: Item) -> Topology:
         self._check_keys(self._root, _SECTIONS, "a service template")
         self._check_keys(self._topology_item, _TOPOLOGY_SECTIONS, "topology_template")
         given = self._topology_item.get("node_templates")
@@ -154,25 +154,24 @@ class _Reader:
 
     # --- inputs
 
-    def _read_inputs(self, given: Item | None) -> dict[str, Item]:
+    def _read_inputs(self, given: Item) -> dict[str, Item]:
         section = self._topology_item.get("inputs")
         if section and not _is_mapping(section):
             form = "inputs: { NAME: { type: ... } }"
             self._mistakes.add(section.location, "wrong-type", "the inputs must be a mapping", form)
             return {}
-        declared = section.entries if section else {}
+        declared = entries_of(section)
         values: dict[str, Item] = {}
-        for name, item in given.entries.items() if given else ():
+        words = "the description of targets" if self._is_of_targets else "the blueprint"
+        for name in given.entries:
             if name not in declared:
-                place = given.key_location(name) if given else item.location
-                blueprint = f"the blueprint has no input {name}"
-                problem = f"the description of targets has no input {name}" if self._is_of_targets else blueprint
-                self._mistakes.add(place, "unknown-input", problem, nearest(name, declared))
+                problem = f"{words} has no input {name}"
+                self._mistakes.add(given.key_location(name), "unknown-input", problem, nearest(name, declared))
         for name, schema in declared.items():
             if not schema.is_map:
                 self._mistakes.add(schema.location, "wrong-type", f"the input {name} must be a mapping with a type")
                 continue
-            value = (given.get(name) if given else None) or schema.get("default")
+            value = given.get(name) or schema.get("default")
             kind = schema.get("type")
             if kind is None:
                 self._mistakes.add(schema.location, "missing-property", f"the input {name} has no type")
@@ -245,9 +244,10 @@ class _Reader:
         if given is not None and not given.is_map:
             self._mistakes.add(given.location, "wrong-type", f"the values of {owner} must be a mapping")
             given = None
-        for key, value in given.entries.items() if given else ():
+        given = given or Item(node.item.location, {})
+        for key, value in given.entries.items():
             if key not in members:
-                place = given.key_location(key) if given else value.location
+                place = given.key_location(key)
                 self._mistakes.add(place, "unknown-property", f"{owner} has no property {key}", nearest(key, members))
                 continue
             before, resolved = evaluator.left_out, evaluator.resolve(value, node.name)
@@ -262,8 +262,8 @@ class _Reader:
             if default is not None and function_name(default) is None:
                 values[key] = self._with_defaults(default, schema)
             elif required and is_required(schema) and f"{prefix}{key}" not in node.refused:
-                place = given.location if given else node.item.location
-                self._mistakes.add(place, "missing-property", f"{owner} needs the property {key}", describe(schema))
+                problem = f"{owner} needs the property {key}"
+                self._mistakes.add(given.location, "missing-property", problem, describe(schema))
         return values
 
     def _with_defaults(self, value: Item, schema: Item) -> Item:
@@ -281,17 +281,14 @@ class _Reader:
 
     def _read_capabilities(self, item: Item, node: Node, evaluator: Evaluator) -> None:
         definitions = self._definitions.members("node_types", node.type, "capabilities")
-        given = item.get("capabilities")
-        for key in given.entries if given else ():
-            place = given.key_location(key) if given else item.location
+        given = item.get("capabilities") or Item(item.location, {})
+        for key in given.entries:
             if key not in definitions:
-                self._mistakes.add(
-                    place, "unknown-capability", f"{node.name} has no capability {key}", nearest(key, definitions)
-                )
+                problem = f"{node.name} has no capability {key}"
+                self._mistakes.add(given.key_location(key), "unknown-capability", problem, nearest(key, definitions))
         for key in definitions:
             members = self._definitions.of_capability(node.type, key)
-            assigned = given.get(key, "properties") if given else None
-            if assigned is not None:
+            if (assigned := given.get(key, "properties")) is not None:
                 node.capabilities[key] = self._resolve(assigned, members, node, evaluator, f"{node.name}.{key}", True)
 
     def _read_requirements(self, item: Item, node: Node) -> None:

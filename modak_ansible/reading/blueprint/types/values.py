@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from modak_ansible.errors import nearest
+from modak_ansible.errors import NEAR, nearest
 from modak_ansible.model.quantities import parse_size
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.forms.yaml_tree import Item
@@ -42,16 +42,19 @@ def _is_any(limit: Any) -> bool:
 
 # What TOSCA lets a value be limited by: what each is given, as a test and in words.
 _LIMITS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "equal": (_is_any, "a value"),
-    **dict.fromkeys(("greater_than", "greater_or_equal", "less_than", "less_or_equal"), (_is_any, "a value")),
+    **dict.fromkeys(("equal", "greater_than", "greater_or_equal", "less_than", "less_or_equal"), (_is_any, "a value")),
     "in_range": (_is_range, "two numbers, or UNBOUNDED: [ 1, 10 ]"),
     "valid_values": (lambda limit: isinstance(limit, list), "a list"),
     **dict.fromkeys(("length", "min_length", "max_length"), (_is_number, "a number")),
     "pattern": (_is_pattern, "a regular expression"),
     "schema": (_is_any, "a value"),
 }
-_LENGTHS: dict[str, tuple[Callable[[int, int], bool], str]] = {
+_LENGTHS: dict[str, tuple[Callable[[Any, Any], bool], str]] = {
     "length": (operator.eq, ""), "min_length": (operator.ge, "at least "), "max_length": (operator.le, "at most "),
+}  # fmt: skip
+_COMPARISONS: dict[str, tuple[Callable[[Any, Any], bool], str]] = {
+    "greater_or_equal": (operator.ge, "at least"), "greater_than": (operator.gt, "more than"),
+    "less_or_equal": (operator.le, "at most"), "less_than": (operator.lt, "less than"),
 }  # fmt: skip
 
 
@@ -195,36 +198,28 @@ def _size_problem(item: Item) -> str:
 
 def _constraint_problem(kind: str, value: Any, limit: Any) -> tuple[str, str]:
     """What a constraint says against a value, and a hint; empty when it is met or does not apply."""
-    if kind == "valid_values":
-        good = value in limit
-        return (
-            ("", "") if good else (f"cannot be {value}", nearest(str(value), map(str, limit)) + _all_of(value, limit))
-        )
-    if kind == "pattern":
-        good = re.fullmatch(str(limit), str(value)) is not None
-        return ("", "") if good else (f"does not look as it must: {value!r}", f"it must match {limit}")
-    if kind == "equal":
-        return ("", "") if value == limit else (f"must be {limit}, not {value}", "")
+    if kind == "valid_values" and value not in limit:
+        return f"cannot be {value}", _all_of(value, limit)
+    if kind == "pattern" and not re.fullmatch(str(limit), str(value)):
+        return f"does not look as it must: {value!r}", f"it must match {limit}"
+    if kind == "equal" and value != limit:
+        return f"must be {limit}, not {value}", ""
     if kind in _LENGTHS and isinstance(value, str | list | dict):
         compares, words = _LENGTHS[kind]
-        good = compares(len(value), limit)
-        return ("", "") if good else (f"must have {words}{limit} members or letters, not {len(value)}", "")
-    if not isinstance(value, int | float):
-        return "", ""
-    if kind == "in_range":
+        if not compares(len(value), limit):
+            return f"must have {words}{limit} members or letters, not {len(value)}", ""
+    if kind == "in_range" and isinstance(value, int | float):
         low, high = limit
-        good = (not _is_number(low) or value >= low) and (not _is_number(high) or value <= high)
-        return ("", "") if good else (f"must lie between {low} and {high}, not {value}", "")
-    comparisons = {
-        "greater_or_equal": (value >= limit, "at least"),
-        "greater_than": (value > limit, "more than"),
-        "less_or_equal": (value <= limit, "at most"),
-        "less_than": (value < limit, "less than"),
-    } if isinstance(limit, int | float) else {}  # fmt: skip
-    good, words = comparisons.get(kind, (True, ""))
-    return ("", "") if good else (f"must be {words} {limit}, not {value}", "")
+        if (_is_number(low) and not value >= low) or (_is_number(high) and not value <= high):
+            return f"must lie between {low} and {high}, not {value}", ""
+    if kind in _COMPARISONS and isinstance(value, int | float) and isinstance(limit, int | float):
+        compares, words = _COMPARISONS[kind]
+        if not compares(value, limit):
+            return f"must be {words} {limit}, not {value}", ""
+    return "", ""
 
 
 def _all_of(value: Any, limit: list[Any]) -> str:
+    """The nearest of the valid values, and all of them."""
     hint = nearest(str(value), map(str, limit))
-    return f" Valid: {', '.join(map(str, limit))}" if hint.startswith("did you mean") else ""
+    return f"{hint} Valid: {', '.join(map(str, limit))}" if hint.startswith(NEAR) else hint

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path, PurePosixPath
 
 from modak_ansible.errors import close_to
@@ -156,6 +157,14 @@ def _texts(program: Program) -> tuple[str, ...]:
     return (*program.command, *program.words, *(value for _, value in program.arguments if isinstance(value, str)))
 
 
+def _starts_own(command: tuple[str, ...], folder: Path) -> bool:
+    """Whether a command starts a program, a script or a module of the user's, which may use what lies beside it."""
+    modules = [word.replace(".", "/") for before, word in pairwise(command) if before == "-m"]
+    scripts = [word for word in command[1:] if word.endswith((".py", ".sh"))]
+    named = (command[0], *scripts, *(f"{module}{end}" for module in modules for end in (".py", "/__main__.py")))
+    return any(not each.startswith("/") and is_file(folder / each) for each in named)
+
+
 def _travelling(program: Program, job: JobForm, folder: Path, data: Data) -> list[SourceFile]:
     """The files beside a script or a program of the user's; of one that is on the target, those that it names."""
     if program.script:
@@ -164,8 +173,7 @@ def _travelling(program: Program, job: JobForm, folder: Path, data: Data) -> lis
         theirs = brought(data.datasets, folder, here)
         return files.code_files(here, None, top=folder, is_blueprint=len(path.parts) == 1, data=theirs)
     build = job.runs.build
-    first = program.command[0].removeprefix("./")
-    if (build and build.src is None) or (not first.startswith("/") and is_file(folder / first)):
+    if (build and build.src is None) or _starts_own(program.command, folder):
         return files.code_files(folder, None, top=folder, is_blueprint=True)
     given = (*program.command, *program.words)
     named = [word.removeprefix("./") for word in given if word and not word.startswith(("/", "-", "~", "$"))]

@@ -34,7 +34,7 @@ def training_data(form: DataForm, folder: Path, refuse: Refuse, name: str = "") 
         name: the dataset's, where its place gives it one.
     """
     if name and not form.name and (problem := rules.name_problem(name)):
-        refuse("name", None, SourceProblem("unsafe-value", problem))
+        refuse("name", None, SourceProblem(problem, rule="unsafe-value"))
         return Data()
     location = form.location or ""
     given = {each: getattr(form, each) for each in ("source", "urls", "on_target")}
@@ -44,10 +44,10 @@ def training_data(form: DataForm, folder: Path, refuse: Refuse, name: str = "") 
     is_theirs = location.startswith(("~", "$")) or (location.startswith("/") and not exists(Path(location)))
     if location and any(given.values()):
         other = next(each for each, value in given.items() if value)
-        refuse("location", None, SourceProblem("contradiction", f"{other} says where the data is", "leave it out"))
+        refuse("location", None, SourceProblem(f"{other} says where the data is", "leave it out", "contradiction"))
         return Data()
     if is_theirs and rules.path_problem(location):
-        refuse("location", None, SourceProblem("unsafe-value", rules.path_problem(location)))
+        refuse("location", None, SourceProblem(rules.path_problem(location), rule="unsafe-value"))
         return Data()
     said = Said(
         name=name,

@@ -20,6 +20,8 @@ Library = Literal["", "mpich", "openmpi", "mvapich"]
 # Libraries whose programs another one's can stand in for.
 _KIN: dict[str, Library] = {"mvapich": "mpich"}
 _ARCHIVE = re.compile(r"\.(tar(\.\w+)?|t[gbx]z2?|tzst|zip)$")
+# Repositories, which may be called as a file is: llama.cpp.
+_OF_FORGE = re.compile(r"https?://(www\.)?(github\.com|gitlab\.com|bitbucket\.org|codeberg\.org)/[^/?]+/[^/?]+/?")
 _PARALLELISM = "{{BUILD_PARALLELISM}}"
 
 
@@ -95,6 +97,6 @@ def _kind(source: str) -> Literal["", "git", "archive", "file"]:
         return ""
     last = source.partition("?")[0].rstrip("/").rsplit("/", 1)[-1]
     is_web = source.startswith(("http://", "https://", "file://"))
-    if not is_web or "." not in last or last.endswith(".git"):
+    if not is_web or "." not in last or last.endswith(".git") or _OF_FORGE.fullmatch(source):
         return "git"
     return "archive" if _ARCHIVE.search(last) else "file"

@@ -47,6 +47,9 @@ def program_of(
     first = words_of(executable)
     if not first:
         raise FieldProblem("missing-field", "nothing is named")
+    if re.match(r"[A-Za-z_]\w*=", first[0]):
+        reason = f"{rules.shown(first[0])} sets a variable, and no shell reads this"
+        raise FieldProblem("shell", reason, "pre-execution: export ...")
     rest = words_of(arguments) if isinstance(arguments, str) else _plain(arguments or ())
     python, words = ("python3", first)
     if _PYTHON.fullmatch(first[0]) and len(first) > 1 and first[1].endswith(".py"):
