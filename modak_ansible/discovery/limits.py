@@ -8,7 +8,7 @@ from modak_ansible.allocation.limits import resource_problems
 from modak_ansible.discovery.aim import Aim
 from modak_ansible.discovery.finding import Finding, missing, ok, warning
 from modak_ansible.errors import nearest
-from modak_ansible.model.quantities import format_size, format_walltime
+from modak_ansible.model.quantities import counted, format_size, format_walltime
 from modak_ansible.model.request import Request
 from modak_ansible.model.target import Partition
 from modak_ansible.schedulers.cluster import ClusterFacts, PartitionFacts
@@ -133,7 +133,7 @@ def _fitting(request: Request, found: PartitionFacts) -> Iterator[Finding]:
         yield missing("limits", f"{request.training}: {problem.message}", problem.hint)
     if not problems:
         asked = request.resources
-        words = f"{asked.nodes} node{'s' if asked.nodes > 1 else ''}, {format_walltime(asked.walltime)}"
+        words = f"{counted(asked.nodes, 'node')}, {format_walltime(asked.walltime)}"
         yield ok("limits", f"what {request.training} asks for ({words}) fits {real.name}")
 
 
