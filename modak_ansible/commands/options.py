@@ -18,6 +18,7 @@ from modak_ansible.commands import completion as completing
 from modak_ansible.errors import Mistake, UsageError
 from modak_ansible.reading.blueprint.forms.mistakes import NOT_KEPT
 from modak_ansible.reading.blueprint.inputs import Inputs
+from modak_ansible.target.core.files import is_folder
 
 _TO_UTF8 = "set the terminal to UTF-8, and its locale: export LC_ALL=C.UTF-8"
 
@@ -91,6 +92,27 @@ def group(name: str, about: str, *, no_args_is_help: bool = False) -> typer.Type
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
+
+
+def check_file(option: str, file: Path | None, usual: str) -> None:
+    """
+    Args:
+        usual: a name for such a file.
+
+    Raises:
+        UsageError: a folder is where the file is to be.
+    """
+    if file and is_folder(file):
+        raise UsageError(f"{option} {file} is a folder", hint=f"give a file, such as {file}/{usual}")
+
+
+def check_place(context: typer.Context) -> None:
+    """
+    Raises:
+        UsageError: options of a group stand before a command of it, which would not get them.
+    """
+    if (command := context.invoked_subcommand) and any(context.params.values()):
+        raise UsageError(f"options go behind {command}", hint=f"{context.command_path} {command} --help")
 
 
 def seconds_in(option: str, text: str) -> float:

@@ -13,7 +13,7 @@ from modak_ansible.discovery.limits import partition_from
 from modak_ansible.discovery.node import place_words
 from modak_ansible.discovery.surveying import Survey
 from modak_ansible.errors import ModakError
-from modak_ansible.model.quantities import format_size
+from modak_ansible.model.quantities import counted, format_size
 from modak_ansible.model.target import Partition
 from modak_ansible.planning.this_machine import TELLING
 from modak_ansible.reading.blueprint.forms import text_rules as rules
@@ -155,17 +155,17 @@ def partition_words(found: PartitionFacts) -> str:
 
 def kind_words(kind: NodeKind) -> str:
     """Nodes that are alike, in a few words."""
-    cores = f"{kind.cores} core{'s' if kind.cores > 1 else ''}" if kind.cores else "cores not told"
+    cores = counted(kind.cores, "core") if kind.cores else "cores not told"
     if kind.layout:
         cores += " = {} x {} x {}".format(*kind.layout)
     if kind.processors and kind.cores and kind.processors != kind.cores:
         cores += f" on {kind.processors} processors"
     memory = format_size(kind.memory) if kind.memory else "memory not told"
-    gpus = ", ".join(f"{count} GPU{'s' if count > 1 else ''} {name}".rstrip() for name, count in kind.accelerators)
+    gpus = ", ".join(f"{counted(count, 'GPU')} {name}".rstrip() for name, count in kind.accelerators)
     down = f"{kind.unusable} of them down or drained" if kind.unusable else ""
     off = f"{kind.off} of them off until a job needs them" if kind.off else ""
-    count = f"{kind.count} node{'s' if kind.count > 1 else ''}"
-    return ", ".join(part for part in (f"{count}: {cores}", memory, gpus, down, off) if part)
+    parts = (f"{counted(kind.count, 'node')}: {cores}", memory, gpus, down, off)
+    return ", ".join(filter(None, parts))
 
 
 # --- the other values

@@ -11,7 +11,7 @@ from modak_ansible.discovery.aim import Aim
 from modak_ansible.discovery.finding import Finding, missing, ok, warning
 from modak_ansible.errors import CannotPlan, nearest
 from modak_ansible.model.application import Resources
-from modak_ansible.model.quantities import format_size, format_walltime
+from modak_ansible.model.quantities import counted, format_size, format_walltime
 from modak_ansible.model.request import Request
 from modak_ansible.model.target import Partition, destinations
 from modak_ansible.schedulers.cluster import ClusterFacts, PartitionFacts
@@ -144,7 +144,7 @@ def _fitting(request: Request, asked: Resources, chosen: Sequence[PartitionFacts
     for problem in problems:
         yield missing("limits", f"{request.training}: {problem.message}", problem.hint)
     if not problems:
-        words = f"{asked.nodes} node{'s' if asked.nodes > 1 else ''}, {format_walltime(asked.walltime)}"
+        words = f"{counted(asked.nodes, 'node')}, {format_walltime(asked.walltime)}"
         where = " and ".join(each.name for each in real)
         yield ok("limits", f"what {request.training} asks for ({words}) fits {where}")
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
 import zipfile
+from pathlib import Path
 
 import pytest
 import yaml
 from example_blueprint import ROOT
 
 from modak_ansible.commands.plan import packaging
+from modak_ansible.commands.plan.package import command
 from modak_ansible.commands.plan.packaging import package
 from modak_ansible.errors import InvalidBlueprint, ModakError, UsageError
 from modak_ansible.planning.service import plan_blueprint
@@ -213,3 +216,46 @@ def test_a_name_that_nothing_unpacks_is_told_when_it_is_packed(blueprint, name):
     with_implementation(blueprint, "own")
     with pytest.raises(ModakError, match="is no name for a file of a package"):
         package(blueprint.service, Inputs(), "modak")
+
+
+@pytest.mark.parametrize("name", ["mine.txt", "mine", "mine.CSAR"])
+def test_a_name_that_is_no_archives_is_refused(blueprint, tmp_path, name):
+    """As modak deploy would not know the file for one."""
+    place = tmp_path / name
+    with pytest.raises(UsageError) as told:
+        command(blueprint=str(blueprint.path), output=str(place))
+    assert str(told.value) == f"{place} is no archive's name\n  {place}.csar; or for a folder: {place}/"
+    assert not place.exists()
+
+
+def test_what_is_said_of_an_archive_may_be_typed_as_it_stands(blueprint, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for name, opera in (
+        ("my own.zip", "opera deploy 'my own.zip'"),
+        ("my own/", "in 'my own/': opera deploy service.yaml"),
+    ):
+        command(blueprint=str(blueprint.path), output=name)
+        last = capsys.readouterr().out.splitlines()[-1]
+        assert last == f"to deploy it elsewhere: modak deploy '{name}', or {opera}"
+
+
+def test_a_folder_that_cannot_be_finished_is_not_begun(blueprint, tmp_path, monkeypatch):
+    """Or the same command would find it there, and not empty."""
+    write, written = Path.write_bytes, []
+
+    def full(path, content):
+        written.append(path)
+        if len(written) == 3:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(path, content)
+
+    found, _ = packaging.contents(blueprint.service, Inputs())
+    monkeypatch.setattr(Path, "write_bytes", full)
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(OSError, match="No space left"):
+        packaging.lay_out(found, tmp_path / "out")
+    assert sorted(tmp_path.iterdir()) == before
+    packaging.lay_out(found, tmp_path / "out")
+    assert {str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").rglob("*") if path.is_file()} == {
+        *found
+    }

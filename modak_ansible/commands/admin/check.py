@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -88,7 +88,7 @@ def known_scheduler(name: str) -> str:
     return name
 
 
-def _unreachable(target: str | None, error: Any) -> Finding:
+def _unreachable(target: str | None, error: TargetUnreachable) -> Finding:
     """The one finding of a target that nobody gets into; a name may have been meant for a blueprint's."""
     from modak_ansible.discovery.aim import likely_blueprint
     from modak_ansible.discovery.finding import missing

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from modak_ansible.discovery.aim import target_of_file
 from modak_ansible.errors import ModakError, UsageError, nearest
 from modak_ansible.model.target import Target
 from modak_ansible.planning.service import plan_trainings, planned_from_file
@@ -31,10 +32,16 @@ class KnownTarget:
     address: str
     workspace: str
     plan_file: Path
-    entered: tuple[str, ...] = ()  # as whom, and where: what tells it from others that are called alike
+    username: str = ""  # as whom it is entered; empty where ssh knows
+    port: str = ""
     garbage: list[GarbageItem] = field(default_factory=list)  # what nobody uses there
     kept: list[GarbageItem] = field(default_factory=list)  # images and datasets that stay, with the reason
     removed: list[GarbageItem] = field(default_factory=list)  # what is gone
+
+    @property
+    def entered(self) -> tuple[str, ...]:
+        """As whom, and where: what tells it from others that are called alike."""
+        return self.address, self.username, self.port, self.workspace
 
     def run(self, **variables: Any) -> None:
         """Looks, and removes where the state is not ``queried``.
@@ -80,11 +87,16 @@ class Collection:
         """The targets that are meant, of the project that a folder belongs to.
 
         Raises:
-            UsageError: a name is neither a target of the project nor a blueprint.
+            UsageError: a name is neither a target of the project nor a blueprint, or inputs are given without one.
         """
         state = state_folder(folder)
         known = known_targets(state)
-        found = [each for name in names for each in _meant(name, known, inputs)] if names else known
+        if names:
+            found = [each for name in names for each in _meant(name, known, inputs)]
+        elif inputs.file or inputs.values:
+            raise UsageError("inputs are a blueprint's", hint="name the blueprint: -i goes with it")
+        else:
+            found = _of_file(inputs.targets, known) if inputs.targets else known
         unique = {each.entered: each for each in found}
         return cls(state, list(unique.values()), older_than, here)
 
@@ -135,8 +147,8 @@ def known_targets(state: Path) -> list[KnownTarget]:
 
 
 def _known(target: Target, plan_file: Path) -> KnownTarget:
-    entered = (target.address, target.username or "", str(target.port or ""), target.workspace)
-    return KnownTarget(target.name, target.address, target.workspace, plan_file, entered)
+    username, port = target.username or "", str(target.port or "")
+    return KnownTarget(target.name, target.address, target.workspace, plan_file, username, port)
 
 
 def _meant(name: str, known: list[KnownTarget], inputs: Inputs) -> list[KnownTarget]:
@@ -154,6 +166,16 @@ def _meant(name: str, known: list[KnownTarget], inputs: Inputs) -> list[KnownTar
         target = planned.plan.target
         file = DeploymentStore(planned.save(planned.state / BUILDS)).plan_file
         found.append(_known(target, file))
+    return found
+
+
+def _of_file(path: Path, known: list[KnownTarget]) -> list[KnownTarget]:
+    """Those of the project that a target file is of, in whichever workspace."""
+    meant = target_of_file(path)
+    found = [each for each in known if each.address == meant.address and meant.username in (None, each.username)]
+    if not found:
+        hint = f"modak gc BLUEPRINT --on {path} looks there all the same"
+        raise UsageError(f"this project has not deployed to {meant.address}", hint=hint)
     return found
 
 

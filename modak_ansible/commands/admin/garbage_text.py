@@ -34,7 +34,8 @@ def print_found(console: Console, collection: Collection) -> None:
         console.print(Text(f"here: {collection.state}", style="bold"), soft_wrap=True)
         _print_table(console, collection.local)
     if not collection.targets and not collection.problems:
-        console.print("this project has no deployments, and so no targets; name a blueprint to look at its target")
+        words = "this project has no deployments, and so no targets; name a blueprint to look at its target"
+        console.print(words, soft_wrap=True)
     if collection.garbage:
         console.print(f"{format_size(_size(collection.garbage))} would be removed")
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, TypedDict
 import typer
 
 from modak_ansible.commands import completion as completing
-from modak_ansible.commands.options import Json, group, print_json
+from modak_ansible.commands.options import Json, check_place, group, print_json
 from modak_ansible.errors import ModakError, UsageError, harmless, nearest
 from modak_ansible.store.project import known_testbed, state_folder
 
@@ -42,6 +42,7 @@ class Named(TypedDict):
 @app.callback(invoke_without_command=True)
 def root(context: typer.Context, as_json: Json = False) -> None:
     """Targets under names, which --on takes; without a command they are listed."""
+    check_place(context)
     if context.invoked_subcommand is None:
         listed(as_json)
 

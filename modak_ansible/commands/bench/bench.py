@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from modak_ansible.commands.bench import report as bench_report
-from modak_ansible.commands.options import NOTHING_ASKED, Json, PlanOptions, group, print_json, takes
+from modak_ansible.commands.options import NOTHING_ASKED, Json, PlanOptions, check_file, group, print_json, takes
 from modak_ansible.errors import UsageError, nearest
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ def run(
     from modak_ansible.commands.bench.run import Benching
     from modak_ansible.measuring.suites.reader import find_suite
 
+    check_file("--records", records, f"{Path(suite).stem}.jsonl")
     benching = Benching(find_suite(suite), asked.given, tuple(group or ()), rounds)
     if dry_run:
         benching.show_plan(as_json=as_json)

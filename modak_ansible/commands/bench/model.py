@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from modak_ansible.commands.options import NOTHING_ASKED, Json, PlanOptions, group, print_json, takes
+from modak_ansible.commands.options import NOTHING_ASKED, Json, PlanOptions, check_file, group, print_json, takes
 from modak_ansible.errors import UsageError, nearest
 from modak_ansible.store.project import MODEL, state_folder
+
+if TYPE_CHECKING:
+    from modak_ansible.performance import PerformanceModel
 
 app = group(
     "model", "The performance model: fits it to records, shows it, explains and checks its predictions.",
@@ -44,6 +47,9 @@ def fit(
     from modak_ansible.model.quantities import counted
     from modak_ansible.performance.stored import write_stored
 
+    if records and shipped:
+        raise UsageError("--records and --shipped both say which records", hint="leave one of them out")
+    check_file("--output", output, "model.json")
     state = state_folder(Path.cwd())
     files = records or files_of_records(None if shipped else state)
     stored = fit_files(files)
@@ -100,12 +106,11 @@ def explain(
     Of a blueprint it is the configuration that its plan takes.
     """
     from modak_ansible.commands.bench.model_text import print_explanation
-    from modak_ansible.commands.bench.prediction_request import planned_question, read_question
+    from modak_ansible.commands.bench.prediction_request import is_question, planned_question, read_question
     from modak_ansible.performance.explaining import explain as explained
 
     known = _model(model)
-    path = Path(subject)
-    if path.suffix == ".json" and path.is_file():
+    if is_question(path := Path(subject)):
         question, need = read_question(path), None
     else:
         question, need = planned_question(subject, asked.given, asked.training, known)
@@ -141,6 +146,7 @@ def validate(
     """
     from modak_ansible.commands.bench.model_text import print_validation
     from modak_ansible.measuring.refitting import files_of_records, read_all, works
+    from modak_ansible.model.quantities import counted
     from modak_ansible.performance.fit.plots import write_plots
     from modak_ansible.performance.fit.validation import TITLES
     from modak_ansible.performance.fit.validation import validate as validated
@@ -158,10 +164,10 @@ def validate(
         return
     print_validation(found, TITLES)
     if drawn:
-        typer.echo(f"{len(drawn)} figures in {plots}")
+        typer.echo(f"{counted(len(drawn), 'figure')} in {plots}")
 
 
-def _model(path: Path | None) -> Any:
+def _model(path: Path | None) -> PerformanceModel:
     from modak_ansible.performance import load_model
     from modak_ansible.planning.service import model_of
 

@@ -2,34 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from modak_ansible.commands.tables import print_table, whole_lines
+from modak_ansible.model.quantities import counted
+
+if TYPE_CHECKING:
+    from modak_ansible.model.measured.prediction import Interval
+    from modak_ansible.performance.explaining import Coefficient, Explanation, OperatorTime
+    from modak_ansible.performance.fit.validation import Learned, Regret, Validation
 
 
-def factor(interval: Any) -> str:
+def factor(interval: Interval) -> str:
     return f"{interval.middle:.3g} ({interval.low:.3g} to {interval.high:.3g})"
 
 
-def seconds(interval: Any) -> str:
+def seconds(interval: Interval) -> str:
     return f"{interval.middle:.4g} s ({interval.low:.4g} to {interval.high:.4g})"
 
 
-def print_coefficients(rows: Iterable[Any], title: str) -> None:
+def print_coefficients(rows: Iterable[Coefficient], title: str) -> None:
     titles = (title, "Factor on seconds (90 %)", "Runs")
     print_table(titles, ((row.name, factor(row.factor), str(row.records)) for row in rows), wraps=range(3))
 
 
-def print_explanation(found: Any) -> None:
+def print_explanation(found: Explanation) -> None:
     console = Console(soft_wrap=True, highlight=False)
     prediction = found.prediction
     console.print(f"predicted: {seconds(prediction.seconds) if prediction.known else 'not known'}")
-    for name, part in prediction.parts.items() if prediction.known else ():
-        console.print(f"  {name:<11} {seconds(part)}")
-    if found.step and found.ideal:
+    for name, interval in prediction.parts.items() if prediction.known else ():
+        console.print(f"  {name:<11} {seconds(interval)}")
+    if found.step and found.ideal and found.peak:
         console.print(
             f"a step: {found.step:.4g} s; at the peak of {found.peak:.4g} GFLOP/s it would take {found.ideal:.4g} s"
         )
@@ -37,20 +43,15 @@ def print_explanation(found: Any) -> None:
         console.print(f"\n{_HEADS.get(part, part)}")
         for contribution in found.contributions:
             if contribution.part == part:
-                runs = (
-                    ""
-                    if contribution.records is None
-                    else f", {contribution.records} runs"
-                    if contribution.records
-                    else ", no record"
-                )
+                known = contribution.records
+                runs = "" if known is None else f", {counted(known, 'run')}" if known else ", no record"
                 console.print(f"  x {factor(contribution.factor):<28} {contribution.name}{runs}", markup=False)
     _print_operators(console, found.operators)
     for doubt in prediction.doubts:
         console.print(f"doubt: {doubt}", markup=False)
 
 
-def _print_operators(console: Console, operators: Any) -> None:
+def _print_operators(console: Console, operators: Sequence[OperatorTime]) -> None:
     whole = sum(operator.seconds for operator in operators)
     if not whole:
         return
@@ -75,20 +76,20 @@ _HEADS = {
 REGRETS = {"workload": "with the table's workload left out", "": "in-sample, with the table's own runs in the fit"}
 
 
-def print_validation(found: Any, titles: Mapping[str, str]) -> None:
+def print_validation(found: Validation, titles: Mapping[str, str]) -> None:
     console = whole_lines()
     for kind, title in titles.items():
-        error = found.error(kind)
+        error, covered = found.error(kind), found.coverage(kind)
         rows = [each for each in found.predicted if each.left_out == kind]
         if not rows:
             continue
         unknown = sum(not row.known for row in rows)
-        if error is None:
+        if error is None or covered is None:
             console.print(f"{title}: all {len(rows)} are said to be unknown")
             continue
         console.print(
             f"{title}: mean error {100 * error:.1f} % of {len(rows) - unknown} configurations, "
-            f"{100 * found.coverage(kind):.0f} % of them in their 90 % interval; {unknown} said to be unknown"
+            f"{100 * covered:.0f} % of them in their 90 % interval; {unknown} said to be unknown"
         )
     _print_learned(console, found.learned)
     for text in found.skipped:
@@ -104,7 +105,7 @@ def print_validation(found: Any, titles: Mapping[str, str]) -> None:
     _print_regrets(console, found.regrets)
 
 
-def _print_learned(console: Console, rows: Any) -> None:
+def _print_learned(console: Console, rows: Iterable[Learned]) -> None:
     titles = (
         "Machine left out",
         "Runs given back",
@@ -121,7 +122,7 @@ def _print_learned(console: Console, rows: Any) -> None:
         print_table(titles, cells, wraps=range(5), console=console)
 
 
-def _print_regrets(console: Console, regrets: Any) -> None:
+def _print_regrets(console: Console, regrets: Iterable[Regret]) -> None:
     titles = ("Table", "Numerics", "Left out", "Variants", "Taken", "Best", "Regret", "Over stock", "Noise")
     rows = [
         (

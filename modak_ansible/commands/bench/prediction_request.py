@@ -17,6 +17,14 @@ from modak_ansible.planning.service import request_of
 from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.store.lists.refusals import known_refusals
 from modak_ansible.store.project import blueprint_state, find_blueprint
+from modak_ansible.target.core.files import is_file, read_json
+
+
+def is_question(path: Path) -> bool:
+    """Whether a file is a question: JSON that is no request, which says other things."""
+    if path.suffix != ".json" or not is_file(path):
+        return False
+    return {"job", "optimisation", "optimization"}.isdisjoint(read_json(path) or ())
 
 
 def read_question(path: Path) -> Question:

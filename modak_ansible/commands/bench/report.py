@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from modak_ansible.commands.options import Json, print_json
+from modak_ansible.commands.options import Json, check_file, print_json
 
 EXAMPLES = "Example: modak bench report benchmarks/records/*.jsonl --output report.html --figures figures"
 
@@ -26,12 +26,13 @@ def command(
     from modak_ansible.measuring.report.making import make_report
     from modak_ansible.model.quantities import counted
 
+    check_file("--output", output, "report.html")
     written = make_report(files or files_of_records(None), output, figures)
     if as_json:
         figures_as_json = [str(figure) for figure in written.figures]
         print_json({"page": str(output), "records": written.records, "figures": figures_as_json})
     else:
-        drawn = f", and {len(written.figures)} figures in {figures}" if written.figures else ""
+        drawn = f", and {counted(len(written.figures), 'figure')} in {figures}" if written.figures else ""
         typer.echo(f"{output}: {counted(written.records, 'record')}{drawn}")
     if open_it:
         typer.launch(str(output.resolve()))

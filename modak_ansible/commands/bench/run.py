@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import typer
 from rich.console import Console
@@ -22,10 +21,12 @@ from modak_ansible.measuring.runner import Runner
 from modak_ansible.measuring.suites.reader import find_target, known_here, read_suite
 from modak_ansible.measuring.suites.variants import Variant, blocks_of
 from modak_ansible.model.measured.record import Record
+from modak_ansible.model.quantities import counted
 from modak_ansible.planning.plan import CannotPlan
 from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.store.project import RECORDS, state_folder
 from modak_ansible.transport.lifeline import signals_as_interrupts
+from modak_ansible.transport.rsync import Say
 
 
 @dataclass(frozen=True)
@@ -70,10 +71,14 @@ class Benching:
             print_json([asdict(row) for row in rows])
             return
         runs = sum(row.rounds for row in rows)
-        lines = [f"{self._suite.name}: {self._suite.title}", f"{runs} runs of {len(rows)} variants", ""]
+        lines = [
+            f"{self._suite.name}: {self._suite.title}",
+            f"{counted(runs, 'run')} of {counted(len(rows), 'variant')}",
+            "",
+        ]
         for row in rows:
             detail = row.problem or f"{row.image[:12]}  {' '.join(row.command)}"
-            lines.append(f"  {row.group}  {row.variant}  {row.rounds} rounds  {detail}")
+            lines.append(f"  {row.group}  {row.variant}  {counted(row.rounds, 'round')}  {detail}")
         typer.echo("\n".join(lines))
 
     def run(self, records: Path | None, *, again: bool, patience: int, attempts: int, is_quiet: bool) -> None:
@@ -111,7 +116,7 @@ class Benching:
         say(f"records: {file.path}")
         self.measured = list(history)
 
-    def _history(self, file: RecordFile, again: bool, say: Any) -> History:
+    def _history(self, file: RecordFile, again: bool, say: Say) -> History:
         if again and (aside := file.set_aside()):
             say(f"the records so far are in {aside} now")
         known, mended = file.open()

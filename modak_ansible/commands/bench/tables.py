@@ -26,7 +26,8 @@ def print_tables(*files: Iterable[Record]) -> None:
         for line in table.lines:
             if line.left_out:
                 counts = ", ".join(f"{number} {name}" for name, number in line.left_out.items())
-                console.print(f"  {line.variant}: {counts}: {line.reason.splitlines()[0]}", markup=False)
+                reason = line.reason.partition("\n")[0]
+                console.print(f"  {line.variant}: {counts}{f': {reason}' if reason else ''}", markup=False)
 
 
 def _trainings(table: Table, console: Console) -> None:

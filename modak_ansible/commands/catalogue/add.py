@@ -26,6 +26,7 @@ from modak_ansible.commands.catalogue.build import Builder, Result, request_for_
 from modak_ansible.commands.options import PlanOptions
 from modak_ansible.errors import ModakError, UsageError
 from modak_ansible.model.measured.seen_image import SeenImage
+from modak_ansible.model.quantities import counted
 from modak_ansible.model.request import GivenImage
 from modak_ansible.planning.plan import make_plan
 from modak_ansible.planning.service import request_of
@@ -71,7 +72,7 @@ class Added:
         if self.file is None:
             return text_of_entry(self.entry).rstrip("\n")
         entry = self.entry
-        locked = f", {self.packages} packages with hashes" if self.packages else ""
+        locked = f", {counted(self.packages, 'package')} with hashes" if self.packages else ""
         lines = [f"added {entry.name}: {entry.framework} {entry.version}{locked}", f"  in {self.file}"]
         if self.built:
             reason = f": {self.built.reason}" if self.built.reason else ""

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from rich.console import Console
 from rich.text import Text
@@ -26,6 +26,9 @@ from modak_ansible.store.deployment import BUILDS, DeploymentStore
 from modak_ansible.store.lists.refusals import forget_refusals, known_refusals
 from modak_ansible.store.project import blueprint_state, known_testbed
 from modak_ansible.target.images.image import ImageFacts
+
+if TYPE_CHECKING:
+    from modak_ansible.deployment.playbook import TaskResult
 
 _STYLES = {"built": "green", "there": "dim", "refused": "yellow", "failed": "red", "not tried": "dim"}
 
@@ -114,7 +117,7 @@ class Builder:
         return why_refused(entry, self._request.target, known_refusals(self._state))
 
 
-def run_image_role(plan: Plan, blueprint: Path, console: Console, **variables: object) -> Any:
+def run_image_role(plan: Plan, blueprint: Path, console: Console, **variables: object) -> TaskResult:
     """What the image role does for a plan that is no deployment's, and answers.
 
     Raises:
@@ -187,8 +190,7 @@ def print_summary(console: Console, results: Sequence[Result]) -> None:
         line.append(f"  {reason}" if reason else "")
         console.print(Text(line.plain.rstrip(), spans=line.spans), soft_wrap=True)
     if any(result.outcome == "refused" for result in results):
-        console.print(
-            "\nRefused: built, and its probe does not work on the target's processor. --again tries once more."
-        )
+        words = "\nRefused: built, and its probe does not work on the target's processor. --again tries once more."
+        console.print(words, soft_wrap=True)
     if any(result.outcome == "not tried" for result in results):
         console.print("\nA build that had begun on the target goes on there; the same command joins it.")

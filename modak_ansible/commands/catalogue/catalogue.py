@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from modak_ansible.commands import completion as completing
-from modak_ansible.commands.options import NOTHING_ASKED, Json, On, PlanOptions, group, print_json, takes
+from modak_ansible.commands.options import NOTHING_ASKED, Json, On, PlanOptions, check_place, group, print_json, takes
 from modak_ansible.errors import FAILED, UsageError, nearest
 from modak_ansible.store.project import find_blueprint, state_folder
 
@@ -43,13 +43,9 @@ _LIKE = "mnist-pytorch-slurm"
 @app.callback(invoke_without_command=True)
 def _root(context: typer.Context, framework: Framework = None, as_json: Json = False) -> None:
     """The builds of frameworks that the planner knows; without a command, the list of them."""
+    check_place(context)
     if context.invoked_subcommand is None:
         list_entries(framework, as_json)
-    elif framework or as_json:
-        raise UsageError(
-            f"options go behind {context.invoked_subcommand}",
-            hint=f"modak catalogue {context.invoked_subcommand} --help",
-        )
 
 
 @app.command("list", epilog="Example: modak catalogue list --framework pytorch")

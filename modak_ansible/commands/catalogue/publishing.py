@@ -16,6 +16,7 @@ from modak_ansible.planning.plan import make_plan
 from modak_ansible.planning.service import request_of
 from modak_ansible.reading.blueprint.forms.text_rules import path_problem, place_problem
 from modak_ansible.store.project import find_blueprint
+from modak_ansible.target.images.image import ImageFacts
 
 _NO_KEY = "name one on the target with --key, or give its site a signing_key"
 
@@ -96,7 +97,7 @@ class Publisher:
     def _carry_out(self, state: str, request: Request, **variables: object) -> Published:
         plan = make_plan(request_for(self._entry, request, packages=self._packages))
         answer = run_image_role(plan, self._blueprint, self._console, image_state=state, **variables)
-        image = answer.get("image") or {}
+        image = answer.get("image") or ImageFacts()
         return {
             "entry": self._entry.name, "digest": plan.image.digest, "target": request.target.name,
             "changed": bool(answer.get("changed")), "message": answer.get("msg", ""),

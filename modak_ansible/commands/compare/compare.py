@@ -54,6 +54,10 @@ def command(
 
     if as_json and as_csv:
         raise UsageError("--json does not go with --csv", hint="leave one of them out")
+    if plot:  # before results are fetched, which may take long
+        from modak_ansible.commands.compare.picture import check_name
+
+        check_name(plot)
     found = find_all(deployments, training)
     comparison = compare(found, by, rising=highest, fetch=None if offline else fetch_results)
     if plot:

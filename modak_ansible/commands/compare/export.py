@@ -34,6 +34,7 @@ def command(
     from modak_ansible.deployment.comparison import fetched
     from modak_ansible.deployment.exporting.exported import export
     from modak_ansible.deployment.fetching import fetch_results
+    from modak_ansible.model.quantities import counted
     from modak_ansible.store.deployments import find_all
 
     places = {"mlflow": mlflow, "tensorboard": tensorboard, "wandb": wandb}
@@ -52,6 +53,6 @@ def command(
             raise UsageError("none of these trainings has written a number", hint=hint)
         if not as_json:
             rest = f"; {len(found) - count} without a number left out" if count < len(found) else ""
-            typer.echo(f"{tool}: {count} runs in {place}, {changed} of them new or changed{rest}")
+            typer.echo(f"{tool}: {counted(count, 'run')} in {place}, {changed} of them new or changed{rest}")
     if as_json:
         print_json(rows)

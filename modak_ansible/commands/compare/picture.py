@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,31 +26,46 @@ def draw(comparison: Comparison, file: Path) -> None:
         UsageError: the file's name does not end as a picture's.
         ModakError: it cannot be written.
     """
-    if file.suffix.lower() not in _ENDINGS:
-        raise UsageError(f"{file} is no picture that is drawn", hint=f"its name ends in {', '.join(_ENDINGS)}")
+    check_name(file)
     import matplotlib
 
     figure = _figure(comparison, _DPI)
-    try:
-        with matplotlib.rc_context({"svg.hashsalt": "modak"}):
-            save(figure, file, metadata={"Date": None} if file.suffix.lower() == ".svg" else None)
-    except OSError as error:
-        raise ModakError(f"{file} cannot be written: {error.strerror}", hint="give a folder that is there") from error
+    with matplotlib.rc_context({"svg.hashsalt": "modak"}):
+        save(figure, file, metadata={"Date": None} if file.suffix.lower() == ".svg" else None)
+
+
+def check_name(file: Path) -> None:
+    """
+    Raises:
+        UsageError: the file's name does not end as a picture's.
+    """
+    if file.suffix.lower() not in _ENDINGS:
+        raise _no_picture(file)
+
+
+def _no_picture(file: Path) -> UsageError:
+    return UsageError(f"{file} is no picture that is drawn", hint=f"its name ends in {', '.join(_ENDINGS)}")
 
 
 def save(figure: Figure, file: Path, **options: Any) -> None:
     """Writes a picture whole or not at all, in the format that the file's name ends with.
 
     Raises:
-        OSError: it cannot be written.
-        ValueError: there is no such format.
+        UsageError: there is no such format.
+        ModakError: it cannot be written.
     """
-    part = file.with_name(f".{file.stem}.part{file.suffix}")
+    part = file.parent / f".{file.stem}.part{file.suffix}"
     try:
         figure.savefig(part, **options)
         part.replace(file)
+    except ValueError as error:  # of matplotlib, which knows more formats than are named here
+        raise _no_picture(file) from error
+    except OSError as error:
+        hint = "give a folder that is there" if error.errno == errno.ENOENT else ""
+        raise ModakError(f"{file} cannot be written: {error.strerror}", hint=hint) from error
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):
+            part.unlink()
 
 
 def shown(comparison: Comparison, width: int) -> Image:

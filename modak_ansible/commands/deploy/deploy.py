@@ -132,9 +132,9 @@ def _carry_out(
 ) -> None:
     from rich.console import Console
 
-    from modak_ansible.commands.deploy.again import lines_again
     from modak_ansible.commands.deploy.outcome import carry_out
     from modak_ansible.commands.deploy.progress import whose_testbed
+    from modak_ansible.commands.plan.differences import lines_again
     from modak_ansible.deployment.searches.searching import deploy_all, trials_of
 
     again = f"modak deploy {asked.restated}"

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from modak_ansible.commands.deploy.junit import junit_xml
+from modak_ansible.commands.options import check_file
 from modak_ansible.errors import JOB_FAILED, TIME_OVER, ModakError, UsageError
 from modak_ansible.model.plan import Plan
 from modak_ansible.store.deployment import DeploymentStore
@@ -40,8 +41,7 @@ class Ending:
 
     def __post_init__(self) -> None:
         self._command = split_command(self.notify)
-        if self.junit and self.junit.is_dir():
-            raise UsageError(f"--junit {self.junit} is a folder", hint=f"give a file, such as {self.junit}/modak.xml")
+        check_file("--junit", self.junit, "modak.xml")
         self._webhook: Webhook | None = None
         if self.webhook:
             from modak_ansible.commands.deploy.webhook import webhook_of

@@ -12,7 +12,7 @@ from modak_ansible.commands.jobs.log_start import Since
 from modak_ansible.deployment.playbook import Listener, run_playbook
 from modak_ansible.errors import UsageError
 from modak_ansible.store.deployment import DeploymentStore
-from modak_ansible.store.logs import read_stage_log, size_before
+from modak_ansible.store.logs import Entry, read_stage_log, size_before
 from modak_ansible.target.core.staging import RANKS
 from modak_ansible.target.jobs.situation import UNKNOWN
 
@@ -158,7 +158,7 @@ def _bytes_before(path: Path, since: Since) -> int:
     return len(whole) - sum(map(len, since.last(whole.splitlines(keepends=True))))
 
 
-def _entry_lines(entry: Any) -> list[str]:
+def _entry_lines(entry: Entry) -> list[str]:
     moment = datetime.fromtimestamp(entry.time).isoformat(sep=" ", timespec="seconds")
     first, *rest = entry.text.splitlines() or [""]
     return [f"{moment}  {entry.stage:<8} {first}", *(f"{'':<28} {line}" for line in rest)]

@@ -37,8 +37,6 @@ def act(deployment: str, state: str, training: str | None, *, as_json: bool) -> 
     Raises:
         ModakError: there is no such deployment, none of their jobs permits it, or the scheduler refuses.
     """
-    from rich.console import Console
-
     from modak_ansible.store.deployments import find_trainings
 
     found = find_trainings(deployment, training)
@@ -49,8 +47,7 @@ def act(deployment: str, state: str, training: str | None, *, as_json: bool) -> 
     elif len(found) > 1:
         width = max(len(row["training"]) for row in rows)
         for row in rows:
-            line = f"{row['training']:<{width}}  {row['message']}"
-            Console(highlight=False).print(line, markup=False, soft_wrap=True)
+            typer.echo(f"{row['training']:<{width}}  {row['message']}")
 
 
 def run_for(found: Sequence[DeploymentStore], playbook: str, *, as_json: bool, **variables: object) -> PlaybookRun:

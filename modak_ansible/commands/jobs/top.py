@@ -23,7 +23,7 @@ EXAMPLES = "Example: modak top mnist-pytorch-slurm; modak top mnist-pytorch-slur
 _TITLES = ("node", "rank", "cpu", "cores", "memory", "of", "processes", "reads", "writes", "gpu", "gpu memory", "power")
 # By the job's state, what to do; of one that has ended there is more to see than what it uses.
 _HINTS = {
-    "NONE": "modak deploy {name} submits it",
+    "NONE": "modak resume {name} submits it",
     "QUEUED": "modak status {name} says when it starts; modak top {name} shows it when it runs",
     "HELD": "modak release {name} lets it start",
     "SUSPENDED": "it uses no processor until it goes on; modak status {name} says when it does",

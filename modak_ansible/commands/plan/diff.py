@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 import typer
 
 from modak_ansible.commands.options import Json, PlanOptions, print_json, show_warnings, takes, without_collecting
-from modak_ansible.commands.plan.differences import Differences, beside_lines, difference_lines, differences
+from modak_ansible.commands.plan.differences import (
+    Differences,
+    beside_lines,
+    difference_lines,
+    differences,
+    lines_again,
+)
 from modak_ansible.store.project import find_blueprint
 
 if TYPE_CHECKING:
@@ -50,7 +56,6 @@ def command(
 
 def _several(every: list[Planned], *, as_json: bool) -> None:
     """What deploying several trainings would run again and why, and how many are as they were deployed."""
-    from modak_ansible.commands.deploy.again import lines_again
     from modak_ansible.store.deployments import deployments_of
 
     known = {

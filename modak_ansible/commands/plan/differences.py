@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
-from typing import Any, TypedDict, cast
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
-from modak_ansible.model.quantities import some_of
+from modak_ansible.model.quantities import counted, some_of
+
+if TYPE_CHECKING:
+    from modak_ansible.planning.service import Planned
 
 Plan = Mapping[str, Any]
+_OTHERS = ("target", "application", "runtime", "candidates", "tuning")
+_WORDS = {"changed": "changed", "added": "came along", "removed": "is gone"}
+_SHOWN = 3  # names in a sentence
 
 
 class Pair(TypedDict):
@@ -60,12 +66,35 @@ def difference_lines(found: Differences) -> Iterator[str]:
     for word, names in found.get("files", {}).items():
         yield from (f"  file {word}: {name}" for name in names)
     if "other" in found:
-        yield f"  what else is told of: {', '.join(found['other'])}"
+        yield f"  changed, too: {', '.join(found['other'])}"
     if "script" in found:
         yield from ("", *(f"  {line}".rstrip() for line in found["script"].splitlines()))
 
 
-def why_again(before: Plan, after: Plan) -> str:
+def lines_again(planned: Sequence[Planned]) -> list[str]:
+    """A line for each reason for which trainings run again; none for those that are new, or that run no more.
+
+    Args:
+        planned: what is to be deployed, before it is saved.
+    """
+    from modak_ansible.store.deployments import deployments_of
+
+    new = [each for each in planned if not each.store.is_there]
+    known = deployments_of(new[0].blueprint) if new else []
+    before = {each.plan.get("training"): each.plan for each in known if each.record.get("job")}  # the newest of each
+    reasons: dict[str, list[str]] = {}
+    for each in new:
+        if each.plan.training in before:
+            reason = _why_again(before[each.plan.training], each.plan.model_dump(mode="json"))
+            reasons.setdefault(reason, []).append(each.plan.training)
+    return [f"{_who_runs(names)} again, because {reason}" for reason, names in reasons.items()]
+
+
+def _who_runs(names: list[str]) -> str:
+    return f"{names[0]} runs" if len(names) == 1 else f"{counted(len(names), 'training')} run"
+
+
+def _why_again(before: Plan, after: Plan) -> str:
     """Why a training runs again that ran before: what of it is another, in a few words."""
     found = differences(before, after)
     files = found.get("files", {})
@@ -81,10 +110,6 @@ def why_again(before: Plan, after: Plan) -> str:
     return " and ".join(parts) or "what modak brings along changed"
 
 
-_WORDS = {"changed": "changed", "added": "came along", "removed": "is gone"}
-_SHOWN = 3  # names in a sentence
-
-
 def beside_lines(before: Plan, after: Plan) -> list[str]:
     """What changed beside a script that does not depend on it, for people."""
     old, new = ({file["path"]: file["sha256"] for file in plan.get("beside", ())} for plan in (before, after))
@@ -93,9 +118,6 @@ def beside_lines(before: Plan, after: Plan) -> list[str]:
     return [
         f"  {some_of(changed, _SHOWN)} changed beside {script}, which does not depend on it: nothing runs again"
     ] * bool(changed)
-
-
-_OTHERS = ("target", "application", "runtime", "candidates", "tuning")
 
 
 def _pair(before: str, after: str) -> Pair | None:

@@ -23,7 +23,7 @@ from modak_ansible.commands.options import (
     print_json,
     show_warnings,
 )
-from modak_ansible.errors import INVALID_BLUEPRINT, UsageError
+from modak_ansible.errors import INVALID_BLUEPRINT, UsageError, nearest
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.inputs import Inputs
 from modak_ansible.store.testbeds import running
@@ -79,9 +79,12 @@ def command(
     from modak_ansible.reading.drafts.draft import draft_of
     from modak_ansible.reading.drafts.text import text_of
     from modak_ansible.reading.drafts.words import given_as
+    from modak_ansible.reading.requests.checks import FRAMEWORKS
 
     if on and target:
         raise UsageError("--on and --target both say where it runs", hint="leave one of them out")
+    if framework and framework not in ("any", *FRAMEWORKS):  # before a blueprint says it
+        raise UsageError(f"--framework {framework}: there is no such framework", hint=nearest(framework, FRAMEWORKS))
     check_text(words)
     path = expanded(script)
     folder = output or path.parent
@@ -132,24 +135,36 @@ class _Answers:
         self._missing: list[str] = []
 
     def text(self, question: str, proposed: str, option: str) -> str:
-        return self._answer(question, proposed, option, lambda answer: bool(answer) or not option)
+        return self._answer(question, proposed, option, lambda answer: "" if answer or not option else "it needs one")
 
     def walltime(self, question: str, proposed: str, option: str) -> str:
-        return self._answer(question, proposed, option, lambda each: not _what_is_wrong(each))
+        return self._answer(question, proposed, option, _what_is_wrong)
 
     def number(self, question: str, proposed: int, option: str) -> int:
-        return int(self._answer(question, str(proposed), option, lambda each: each.isascii() and each.isdigit()))
+        def wrong(answer: str) -> str:
+            return "" if answer.isascii() and answer.isdigit() else f"{answer} is no whole number"
+
+        return int(self._answer(question, str(proposed), option, wrong))
 
     def choice(self, question: str, proposed: list[str], option: str) -> str:
         """One of some names, of which the first is proposed."""
-        return self._answer(f"{question} ({', '.join(proposed)})", proposed[0], option, lambda each: each in proposed)
 
-    def _answer(self, question: str, proposed: str, option: str, is_good: Callable[[str], bool]) -> str:
+        def wrong(answer: str) -> str:
+            return "" if answer in proposed else f"{answer} is none of them"
+
+        return self._answer(f"{question} ({', '.join(proposed)})", proposed[0], option, wrong)
+
+    def _answer(self, question: str, proposed: str, option: str, wrong: Callable[[str], str]) -> str:
+        """
+        Args:
+            wrong: tells what is wrong with an answer; empty where it is good.
+        """
         if self.asks:
             while True:
                 answer = str(typer.prompt(question, default=proposed, err=True)).strip()
-                if is_good(answer):
+                if not (problem := wrong(answer)):
                     return answer
+                typer.echo(problem, err=True)
         if not (self._takes and proposed):
             self._missing.append(f"{option}, for: {question}" + (f"; {proposed} is proposed" if proposed else ""))
         return proposed

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,22 +34,33 @@ def write_output(plan: Plan, folder: Path) -> list[Path]:
         if {path.name: _read(path) for path in folder.iterdir()} == texts:
             return paths
         raise UsageError(f"{folder} holds other files, which are left alone", hint="give a new folder")
+    with filling(folder) as part:
+        for name, text in texts.items():
+            (part / name).write_text(text, encoding="utf-8")
+        (part / "job.sh").chmod(0o755)
+    return paths
+
+
+@contextmanager
+def filling(folder: Path) -> Iterator[Path]:
+    """A folder to write into, whose files are in that one, which is new or empty, at the end: all of them or none.
+
+    Raises:
+        OSError: it cannot be written.
+    """
     is_there = is_folder(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     part = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder if is_there else folder.parent))
     try:
-        for name, text in texts.items():
-            (part / name).write_text(text, encoding="utf-8")
-        (part / "job.sh").chmod(0o755)
+        yield part
         if is_there:  # it may be a link, the current folder, or where a disk is mounted
-            for path in paths:
-                (part / path.name).replace(path)
+            for path in part.iterdir():
+                path.replace(folder / path.name)
         else:
             part.chmod(0o777 & ~_umask())
             part.rename(folder)
     finally:
         shutil.rmtree(part, ignore_errors=True)
-    return paths
 
 
 def output_files(plan: Plan) -> dict[str, str]:

@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 
 from modak_ansible.commands.options import NOTHING_ASKED, Blueprint, Json, PlanOptions, Words, print_json, takes
+from modak_ansible.errors import UsageError
+from modak_ansible.store.csar import SUFFIXES
 from modak_ansible.store.project import find_blueprint
 from modak_ansible.target.core.files import write_whole
 
@@ -24,7 +26,8 @@ def command(
             "--output",
             "-o",
             metavar="FILE|FOLDER/",
-            help="The archive, or with a slash at its end a new folder; the blueprint's name.csar else.",
+            help="The archive, a .csar or a .zip, or with a slash at its end a new folder; the blueprint's name.csar "
+            "else.",
         ),
     ] = None,
     asked: PlanOptions = NOTHING_ASKED,
@@ -36,14 +39,19 @@ def command(
     the defaults of its inputs. The same files give the same bytes.
     """
     import hashlib
+    import shlex
     from importlib.metadata import version
 
     from modak_ansible.commands.plan.packaging import contents, lay_out, package
     from modak_ansible.model.quantities import format_size
 
+    output = output or ""
+    is_folder = output.endswith("/")
+    if output and not is_folder and Path(output).suffix not in SUFFIXES:  # by which modak deploy knows one
+        raise UsageError(f"{output} is no archive's name", hint=f"{output}.csar; or for a folder: {output}/")
     path = find_blueprint(blueprint)
     given = asked._replace(words=words).given
-    if output and output.endswith("/"):
+    if is_folder:
         found, left_behind = contents(path, given)
         names, size, digest = sorted(found), sum(len(content) for content, _ in found.values()), ""
         lay_out(found, Path(output))
@@ -59,5 +67,6 @@ def command(
     typer.echo(f"{output}: {len(names)} files, {format_size(size)}")
     for each in left_behind:
         typer.echo(f"warning: {each} stays here", err=True)
-    opera = f"in {output}: opera deploy service.yaml" if output.endswith("/") else f"opera deploy {output}"
-    typer.echo(f"to deploy it elsewhere: modak deploy {output}, or {opera}")
+    typed = shlex.quote(output)
+    opera = f"in {typed}: opera deploy service.yaml" if is_folder else f"opera deploy {typed}"
+    typer.echo(f"to deploy it elsewhere: modak deploy {typed}, or {opera}")

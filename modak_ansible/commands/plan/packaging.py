@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from modak_ansible.commands.plan.output import filling
 from modak_ansible.errors import Location, ModakError, UsageError
 from modak_ansible.model.dataset import DataSource
 from modak_ansible.model.plan import Plan
@@ -55,19 +56,20 @@ def package(path: Path, inputs: Inputs, creator: str) -> tuple[bytes, list[str],
 
 
 def lay_out(found: Files, folder: Path) -> None:
-    """Writes what an archive would hold into a new folder, in which opera deploys service.yaml.
+    """Writes what an archive would hold into a new folder, all of it or nothing; there opera deploys service.yaml.
 
     Raises:
         UsageError: something is in that folder.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(f"{folder} is there already, and not empty", hint="name another folder")
-    for name, (content, is_executable) in found.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-        if is_executable:
-            path.chmod(path.stat().st_mode | 0o111)
+    with filling(folder) as part:
+        for name, (content, is_executable) in found.items():
+            path = part / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+            if is_executable:
+                path.chmod(path.stat().st_mode | 0o111)
 
 
 def contents(path: Path, inputs: Inputs) -> tuple[Files, list[str]]:

@@ -23,14 +23,12 @@ def draw(plan: Plan, state: Path, file: Path) -> list[str]:
         state: the state folder of its project, where every finished job leaves a record.
 
     Raises:
+        UsageError: the file's name does not end as a picture's.
         ModakError: no job of the plan has ended, nothing was predicted of it, or the file cannot be written.
     """
     record = _record(plan, state)
     rows, note = compared(plan, record), _of_other_samples(plan, record)
-    try:
-        _write(plan, rows, note, file)
-    except (OSError, ValueError) as error:
-        raise ModakError(f"{file} cannot be written: {error}", hint="its name ends in .png, .svg or .pdf") from error
+    _write(plan, rows, note, file)
     lines = [
         f"{name}: {measured:.3g} s measured, {_interval(predicted)} predicted" for name, predicted, measured in rows
     ]

@@ -9,6 +9,8 @@ from typing import Annotated
 
 import typer
 
+from modak_ansible.commands.options import check_file
+
 EXAMPLES = "Example: modak schema request --output request.schema.json"
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -25,6 +27,7 @@ def command(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write it there, not to the terminal.")] = None,
 ) -> None:
     """Print the JSON schema of a request, a plan or a record (draft 2020-12)."""
+    check_file("--output", output, f"{document}.schema.json")
     text = json.dumps(schema_of(document), indent=2) + "\n"
     if output is None:
         typer.echo(text, nl=False)

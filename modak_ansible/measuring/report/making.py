@@ -21,6 +21,7 @@ from modak_ansible.measuring.report.sections import Section, sections
 from modak_ansible.measuring.report.trainings import ratio_text
 from modak_ansible.measuring.suites.workloads import load_workloads
 from modak_ansible.store.project import shipped
+from modak_ansible.target.core.files import write_whole
 
 _MARKS = {"holds": "✓", "does not hold": "✗", "cannot be said": "?", "": "•"}
 
@@ -33,7 +34,7 @@ class Made:
 
 
 def make_report(files: Sequence[Path], page: Path, figures: Path | None = None) -> Made:
-    """Writes the page and, where a folder for them is given, the figures.
+    """Writes the page and, where a folder for them is given, the figures; each is written whole or not at all.
 
     Raises:
         ModakError: a file of records is damaged, with its line, or a file cannot be written.
@@ -42,18 +43,15 @@ def make_report(files: Sequence[Path], page: Path, figures: Path | None = None) 
     parts = sections(runs, comparisons(runs), work_of_workloads(), titles_of_groups())
     drawn = {figure.name: drawing(figure) for part in parts for figure in part.figures}
     text = render(runs, parts, drawn)
-    written: list[Path] = []
+    texts = {page: text, **({figures / f"{name}.svg": svg for name, svg in drawn.items()} if figures else {})}
     try:
-        page.parent.mkdir(parents=True, exist_ok=True)
-        page.write_text(text, encoding="utf-8")
-        if figures:
-            figures.mkdir(parents=True, exist_ok=True)
-            for name, svg in drawn.items():
-                written.append(figures / f"{name}.svg")
-                written[-1].write_text(svg, encoding="utf-8")
+        for path, content in texts.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(path, content)
+            path.chmod(0o644)  # a page is for others
     except OSError as error:
         raise ModakError(f"{error.filename or page} cannot be written: {error.strerror}") from error
-    return Made(len(runs), page, tuple(written))
+    return Made(len(runs), page, tuple(texts)[1:])
 
 
 def render(runs: Sequence[Run], parts: Sequence[Section], drawn: Mapping[str, str]) -> str:

@@ -146,13 +146,14 @@ def _native_charts(found: Iterable[Comparison]) -> list[Chart]:
     charts = []
     for comparison in (comparison.native_pairs for comparison in found if comparison.is_timed):
         if comparison.variants:
-            charts += [
-                speed_chart(comparison, f"{comparison.workload}: steady epochs", with_paper=False),
+            starts = (
                 _start_chart(comparison, "process start to framework imported", _imports),
                 _start_chart(
                     comparison, "process start to first step", lambda training: training.seconds.to_first_step
                 ),
-            ]
+            )
+            charts.append(speed_chart(comparison, f"{comparison.workload}: steady epochs", with_paper=False))
+            charts += [chart for chart in starts if chart.bars]  # not every script says when it had its framework
     return charts
 
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from modak_ansible.catalogue import adding, load_catalogue
 from modak_ansible.catalogue.locking import File
 from modak_ansible.commands.catalogue import build as catalogue_build
-from modak_ansible.commands.catalogue.build import Builder, print_summary
+from modak_ansible.commands.catalogue.build import Builder, Result, print_summary
 from modak_ansible.commands.catalogue.catalogue import app
 from modak_ansible.deployment import playbook as deployment
 from modak_ansible.deployment.playbook import PlaybookError, PlaybookRun
@@ -148,6 +148,13 @@ def build(blueprint, *names, again=False):
     finally:
         print_summary(console, builder.results)
     return builder.results, text.getvalue()
+
+
+def test_what_may_be_done_is_a_line_where_there_is_no_terminal():
+    text = io.StringIO()
+    print_summary(Console(file=text, width=80), [Result("mxnet-1.6-pip", "refused", "it crashed")])
+    words = "Refused: built, and its probe does not work on the target's processor. --again tries once more."
+    assert words in text.getvalue().splitlines()
 
 
 def outcomes(results):

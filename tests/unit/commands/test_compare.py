@@ -7,6 +7,7 @@ import io
 import json
 import re
 import shutil
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -204,6 +205,12 @@ def test_a_picture(sweep, tmp_path, name):
     assert len(first) > 5000
     with pytest.raises(UsageError, match="its name ends in .svg, .png, .pdf"):
         draw(compare(sweep), tmp_path / "curves.doc")
+
+
+def test_a_name_that_is_no_pictures_is_told_before_anything_is_fetched(monkeypatch):
+    monkeypatch.setattr("modak_ansible.store.deployments.find_all", lambda *_: pytest.fail("they are looked for"))
+    with pytest.raises(UsageError, match="curves.doc is no picture"):
+        compare_command.command(["mine"], plot=Path("curves.doc"))
 
 
 def test_a_terminal_that_shows_sixels_gets_the_picture(sweep, monkeypatch, capsys):

@@ -9,8 +9,8 @@ import zipfile
 import pytest
 from planned_once import planned_once
 
-from modak_ansible.commands.deploy.again import lines_again
 from modak_ansible.commands.plan import diff
+from modak_ansible.commands.plan.differences import lines_again
 from modak_ansible.commands.plan.packaging import package
 from modak_ansible.commands.status import status
 from modak_ansible.errors import UsageError

@@ -7,9 +7,8 @@ import json
 import pytest
 import typer
 
-from modak_ansible.commands.deploy.again import lines_again
 from modak_ansible.commands.plan.diff import command
-from modak_ansible.commands.plan.differences import difference_lines, differences
+from modak_ansible.commands.plan.differences import difference_lines, differences, lines_again
 from modak_ansible.planning.service import plan_all, plan_blueprint
 from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.store.record import Record
@@ -58,6 +57,12 @@ def test_another_wish_another_file_and_their_script(deployed, capsys):
     assert "--- job.sh as deployed" in shown
     assert "-    OMP_NUM_THREADS=4" in shown
     assert "+    OMP_NUM_THREADS=2" in shown
+
+
+def test_parts_that_nobody_looks_at_are_named():
+    assert list(difference_lines(differences({"target": {"name": "a"}}, {"target": {"name": "b"}}))) == [
+        "  changed, too: target"
+    ]
 
 
 def test_what_changes_beside_a_script_runs_nothing_again(deployed, capsys):

@@ -76,6 +76,18 @@ def test_two_accounts_of_a_host_are_two_targets(project, target):
     assert len(found.targets) == 2
 
 
+def test_of_several_targets_the_one_that_is_named_by_its_file_is_meant(project, target, tmp_path):
+    """Or something would be removed where nobody asked for it."""
+    planned_once(project.service).save()
+    planned_once(project.replace("frontend.example", "other.example").service).save()
+    (tmp_path / "hpc.yaml").write_text("scheduler: slurm\nfrontend: frontend.example\n")
+    done = gc("--on", str(tmp_path / "hpc.yaml"), "--yes")
+    assert done.exit_code == 0, done.output
+    assert "other.example" not in done.output
+    (meant,) = (each for each in known_targets(project.path / ".modak") if each.address == "frontend.example")
+    assert [variables["modak_plan"] for _, variables in target] == [str(meant.plan_file)] * 2
+
+
 def test_only_what_was_shown_is_removed(deployed, target):
     done = gc("--yes", "--older-than", "7d", "--json")
     assert done.exit_code == 0, done.output
@@ -128,6 +140,12 @@ def test_a_host_that_is_not_entered_is_told_of_once_and_keeps_nothing_else_from_
     assert "modak check cluster" in problem
 
 
+def test_what_is_said_is_a_line_where_there_is_no_terminal(project):
+    assert gc("--dry-run").output.splitlines() == [
+        "this project has no deployments, and so no targets; name a blueprint to look at its target"
+    ]
+
+
 def test_a_blueprint_names_its_target_before_anything_was_deployed(project, target):
     done = gc(str(project.path), "--dry-run")
     assert "cluster (frontend.example)" in done.output
@@ -140,6 +158,8 @@ def test_a_blueprint_names_its_target_before_anything_was_deployed(project, targ
         (["clutser", "--dry-run"], "there is no target clutser"),
         (["--older-than", "soon", "--dry-run"], "--older-than: 'soon' is not a duration"),
         (["--dry-run", "--yes"], "--dry-run does not go with --yes"),
+        (["--on", "local", "--dry-run"], "this project has not deployed to localhost"),
+        (["-i", "site.yaml", "--dry-run"], "inputs are a blueprint's"),
     ],
 )
 def test_mistakes(deployed, target, arguments, words):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -92,6 +93,13 @@ def test_a_blueprint_is_explained(modak):
     assert "doubt: the peak of the target is not known" in shown.stdout
 
 
+def test_a_request_is_explained_as_a_blueprint_is(modak):
+    """It is JSON as a question is, and says what is asked for."""
+    shown = modak("model", "explain", Path(__file__).resolve().parents[3] / "docs" / "example" / "request.json")
+    assert shown.returncode == 0, shown.stderr
+    assert "predicted: " in shown.stdout
+
+
 def test_what_was_left_out_is_predicted(modak, few, tmp_path):
     shown = modak("model", "validate", "--records", few, "--plots", tmp_path / "figures")
     assert shown.returncode == 0, shown.stderr
@@ -111,6 +119,7 @@ def test_what_was_left_out_is_predicted(modak, few, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
+        (["fit", "--records", "few.jsonl", "--shipped"], 2, "--records and --shipped both say which records"),
         (["fit", "--records", "none.jsonl"], 1, "none.jsonl cannot be read"),
         (["fit", "--records", "bad.jsonl"], 1, "bad.jsonl:2:1: no record"),
         (["fit", "--records", "empty.jsonl"], 1, "there is nothing to fit"),

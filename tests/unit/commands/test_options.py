@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
+from modak_ansible.commands.main import application
 from modak_ansible.commands.options import PlanOptions
 from modak_ansible.errors import UsageError
 
@@ -55,3 +57,20 @@ def test_letters_are_read_as_the_locale_has_them_or_refused_with_its_name(monkey
     with pytest.raises(UsageError, match=problem) as caught:
         asked.given  # noqa: B018
     assert "LC_ALL=C.UTF-8" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["schema", "plan", "--output"],
+        ["model", "fit", "--output"],
+        ["bench", "report", "--output"],
+        ["bench", "run", "smoke", "--dry-run", "--records"],
+    ],
+)
+def test_a_folder_where_a_file_is_to_be_is_told(tmp_path, monkeypatch, words):
+    """The current one has no name at all."""
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(application(), [*words, "."], standalone_mode=False)
+    assert isinstance(done.exception, UsageError)
+    assert done.exception.message == f"{words[-1]} . is a folder"

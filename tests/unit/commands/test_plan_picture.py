@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from measured import Measured
 
 from modak_ansible.commands.plan.picture import RECORDS, compared, draw
-from modak_ansible.errors import ModakError
+from modak_ansible.errors import ModakError, UsageError
 from modak_ansible.model.measured.record import Record, RecordedTarget, Steps
 from modak_ansible.planning.plan import make_plan
 from modak_ansible.planning.service import request_of
@@ -90,8 +90,25 @@ def test_a_name_that_is_no_picture(plan, tmp_path):
     path = tmp_path / RECORDS
     path.parent.mkdir()
     path.write_text(record(plan).model_dump_json(by_alias=True) + "\n")
-    with pytest.raises(ModakError, match="cannot be written"):
-        draw(plan, tmp_path, tmp_path / "picture.text")
+    for name in ("picture.text", "picture", "."):
+        with pytest.raises(
+            UsageError, match=f"{name} is no picture that is drawn\n  its name ends in .svg, .png, .pdf"
+        ):
+            draw(plan, tmp_path, tmp_path / name)
+
+
+def test_a_folder_that_is_not_there_is_told_as_such(plan, tmp_path):
+    """And not a name of ours, nor an ending that is good."""
+    path = tmp_path / RECORDS
+    path.parent.mkdir()
+    path.write_text(record(plan).model_dump_json(by_alias=True) + "\n")
+    place = tmp_path / "missing" / "picture.png"
+    with pytest.raises(ModakError) as told:
+        draw(plan, tmp_path, place)
+    assert str(told.value) == f"{place} cannot be written: No such file or directory\n  give a folder that is there"
+    (tmp_path / "missing").touch()
+    with pytest.raises(ModakError, match="Not a directory"):
+        draw(plan, tmp_path, place)
 
 
 def test_a_picture_that_cannot_be_finished_leaves_the_one_before(plan, tmp_path, monkeypatch):

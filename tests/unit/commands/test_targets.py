@@ -54,6 +54,11 @@ def test_one_is_shown_and_removed():
         run("remove", "testbed")
 
 
+def test_an_option_before_a_command_is_refused_as_it_would_be_lost():
+    with pytest.raises(UsageError, match="options go behind show"):
+        run("--json", "show", "testbed")
+
+
 def test_the_shell_offers_their_names(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     saved("hpc", "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 
 import pytest
@@ -91,6 +92,9 @@ def test_a_job_that_does_not_run(top, state, words, hint, once):
 def test_what_is_known_here_needs_no_target(top):
     code, _, err = top(job={"state": "COMPLETED"})
     assert (code, "job 7 is completed" in err, "modak results" in err) == (1, True, True)
+    code, _, err = top(job={"state": "NONE", "job_id": ""})  # modak deploy takes a blueprint, and no such name
+    assert (code, "no job was submitted" in err) == (1, True)
+    assert re.search(r"modak resume example-\w+ submits it", err)
     code, _, err = top(undeployed="2026-01-01T00:00:00Z")
     assert (code, "was undeployed" in err) == (1, True)
     code, _, err = top("--training", "other")

@@ -376,6 +376,14 @@ def test_init_writes_nothing_with_a_walltime_that_is_none(project, monkeypatch):
     assert not (project / "service.yaml").exists()
 
 
+def test_a_framework_that_there_is_not_is_told_before_it_is_written(project, monkeypatch):
+    monkeypatch.chdir(project)
+    wrong = run("init", "plain.py", "--framework", "pytorhc", "--on", "local", "--yes").exception
+    assert isinstance(wrong, UsageError)
+    assert str(wrong) == "--framework pytorhc: there is no such framework\n  did you mean pytorch?"
+    assert not (project / "service.yaml").exists()
+
+
 def test_init_asks_what_a_script_does_not_tell(project, monkeypatch):
     monkeypatch.chdir(project)
     without = run("init", "train.py")
@@ -388,8 +396,10 @@ def test_init_asks_what_a_script_does_not_tell(project, monkeypatch):
     assert isinstance(run("init", "train.py", "--yes").exception, UsageError)  # of --name there is no proposal
     monkeypatch.setattr("modak_ansible.commands.plan.init._can_ask", lambda: True)
     app = main.application(["init"])
-    asked = CliRunner().invoke(app, ["init", "train.py"], input="nowhere\ntestbed\n02:00:00\n\nmine\n")
+    asked = CliRunner().invoke(app, ["init", "train.py"], input="nowhere\ntestbed\n2h\n02:00:00\n\nmine\n")
     assert asked.exit_code == 0, asked.output
+    for words in ("nowhere is none of them", "'2h' is not a wall time; write it quoted, as", "it needs one"):
+        assert words in asked.output
     said = (project / "service.yaml").read_text()
     assert "name: mine" in said
     assert "02:00:00" in said

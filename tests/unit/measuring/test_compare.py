@@ -49,6 +49,12 @@ def test_joules_are_of_the_runs_that_something_counted_them_for(record, capsys):
     assert "  joules: by RAPL (package)\n" in shown
 
 
+def test_a_run_that_failed_without_a_word_is_counted(record, capsys):
+    """As a job may have that its scheduler told nothing of."""
+    print_tables([record(variant="stock").model_copy(update={"outcome": "failed"})])
+    assert "  stock: 1 failed\n" in capsys.readouterr().out
+
+
 def test_the_first_variant_of_the_suite_is_the_baseline_whatever_ran_first(record):
     later = [record(variant="fast", round=2, position=1), record(variant="stock", round=2, position=2)]
     first = [record(variant="stock", round=1, position=1), record(variant="fast", round=1, position=2)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 
 import pytest
 import typer
@@ -72,6 +73,20 @@ def test_a_page_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ModakError, match="cannot be written"):
         make_report([], tmp_path / "file" / "report.html")
+
+
+def test_a_page_that_cannot_be_finished_leaves_the_one_before(tmp_path):
+    page = tmp_path / "report.html"
+    page.write_text("before")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+    try:
+        with pytest.raises(ModakError, match=r"report.html cannot be written: File too large"):
+            make_report([], page)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert page.read_text() == "before"
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
 
 
 def test_the_command_says_what_it_wrote(tmp_path):

@@ -71,6 +71,18 @@ def page():
     return page_of(ALL)
 
 
+def test_a_script_that_does_not_say_when_it_had_its_framework_has_no_chart_of_that():
+    seconds = {"import": 0.0, "load_data": 0.2, "to_first_step": 2.4, "first_step": 0.4, "compile": 0.0, "total": 20.0}
+    records = [
+        each
+        for settings in ({}, {"container": "native"})
+        for each in rounds("pytorch-2.13-cpu", 100, "native", settings=settings, trained={"seconds": seconds})
+    ]
+    shown = page_of(records)
+    assert "process start to first step" in shown
+    assert "process start to framework imported" not in shown
+
+
 def test_every_part_is_there(page):
     for name in (
         "stock-images",
