@@ -134,10 +134,10 @@ def check_version(root: Item, mistakes: Mistakes) -> bool:
 
 @cache
 def _normative_tree() -> Item:
-    return item_from(_normative(), Location("TOSCA"))
+    return item_from(normative_types(), Location("TOSCA"))
 
 
-def _normative() -> Any:
+def normative_types() -> Any:
     """The normative types, as tosca-parser ships them."""
     spec = importlib.util.find_spec("toscaparser")
     if spec is None or not spec.submodule_search_locations:
@@ -167,6 +167,12 @@ def built_in(name: str) -> Path | None:
     folder, _, file = name.rpartition("/")
     path = shipped("tosca") / TYPES / file
     return path if folder == TYPES and is_file(path) else None
+
+
+def built_in_file(path: Path) -> Path | None:
+    """The project's own file of types that a path leads to, through whatever links; None where it is another."""
+    real = real_path(path)
+    return real if real.parent == real_path(shipped("tosca") / TYPES) and is_file(real) else None
 
 
 def _load_imports(
