@@ -2,13 +2,16 @@
 
 import atexit
 import gc
+import importlib
 import os
 import sys
+from types import ModuleType
 
 
 def run() -> None:
     gc.disable()  # what is imported stays: looking for what could be freed of it takes longer
     try:
+        _skip_metadata()
         from modak_ansible.commands.main import run as run_all  # noqa: PLC0415
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")
@@ -20,6 +23,21 @@ def run() -> None:
     except SystemExit as end:
         _leave(end.code)
         raise
+
+
+def _skip_metadata() -> None:
+    """Imports what looks for plugins of pydantic without what reads packages' metadata, which comes when asked."""
+    name = "importlib.metadata"
+    if name in sys.modules or "pydantic" in sys.modules:
+        return
+    stand_in = sys.modules[name] = ModuleType(name)
+    vars(stand_in)["entry_points"] = lambda **about: importlib.import_module(name).entry_points(**about)
+    try:
+        importlib.import_module("pydantic.plugin._loader")
+    except ImportError:  # another version has it elsewhere
+        pass
+    finally:
+        del sys.modules[name]
 
 
 def _leave(code: object) -> None:

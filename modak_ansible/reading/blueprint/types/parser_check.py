@@ -157,17 +157,15 @@ def _stand_ins() -> dict[str, ModuleType]:
     """For what tosca-parser imports, and what is asked of it here needs seldom or never; it takes longer than the rest.
 
     What fetches archives of the network and what reads dates is imported when it is used. stevedore looks through all
-    that is installed for other versions of TOSCA, which are refused before, and pbr for the number of tosca-parser's own.
+    that is installed for other versions of TOSCA, which are refused before, and pbr for tosca-parser's own.
     """
     nothing = SimpleNamespace(extensions=())
     number = SimpleNamespace(version_string=str)
-    found = {"requests": _WhenUsed("requests"), "dateutil.parser": _WhenUsed("dateutil.parser")}
+    found: dict[str, ModuleType] = {"requests": _WhenUsed("requests"), "dateutil.parser": _WhenUsed("dateutil.parser")}
     found["dateutil"] = _with(ModuleType("dateutil"), parser=found["dateutil.parser"])
     found["pbr.version"] = _with(ModuleType("pbr.version"), VersionInfo=lambda _: number)
     found["pbr"] = _with(ModuleType("pbr"), version=found["pbr.version"])
-    found["stevedore"] = _with(
-        ModuleType("stevedore"), extension=SimpleNamespace(ExtensionManager=lambda **_: nothing)
-    )
+    found["stevedore"] = _with(ModuleType("stevedore"), extension=SimpleNamespace(ExtensionManager=lambda **_: nothing))
     return {name: each for name, each in found.items() if name.partition(".")[0] not in sys.modules}
 
 
@@ -185,7 +183,7 @@ class _OwnImports(list[Any]):
 
 @contextlib.contextmanager
 def _each_file_once() -> Iterator[None]:
-    """tosca-parser reads a file of types again for every other that imports it; those built in are kept as they were."""
+    """tosca-parser reads a file of types again for every other that imports it; ours are kept."""
     from toscaparser import imports  # noqa: PLC0415 - slow to import
 
     read: Callable[..., Any] = imports.YAML_LOADER
