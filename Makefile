@@ -27,7 +27,7 @@ LOCKED = pip install -q --no-build-isolation --require-hashes -r
 OWN = pip install -q --no-build-isolation --no-deps -e .
 WITHOUT_LOCATIONS = 2> >(grep -v "^WARNING: Location" >&2)
 
-.PHONY: setup demo test unit component integration thorough lint docs generate audit lock clean
+.PHONY: setup demo test unit component integration thorough lint lint-types lint-style lint-rooms lint-roles docs generate audit lock clean
 .DELETE_ON_ERROR:
 
 setup: $(READY) $(OPERA_READY)
@@ -74,11 +74,21 @@ demo: $(READY)
 
 test: lint unit component integration
 
+# Two at a time: what checks the types takes as long as all others together.
 lint: $(READY)
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint-types lint-style lint-rooms lint-roles
+
+lint-types:
+	.venv/bin/mypy
+
+lint-style:
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
-	.venv/bin/mypy
+
+lint-rooms:
 	.venv/bin/lint-imports
+
+lint-roles:
 	.venv/bin/ansible-lint --offline -q
 
 # One folder that is read from the disk as from a server; a link to nowhere, or a page outside of the navigation, fails.

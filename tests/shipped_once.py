@@ -5,7 +5,6 @@ So is what is installed beside them, which every draft asks for.
 
 from __future__ import annotations
 
-import pickle
 import sys
 from functools import cache
 from pathlib import Path
@@ -28,23 +27,10 @@ _TYPES = ROOT / "tosca" / "types"
 
 
 def share(patch: pytest.MonkeyPatch) -> None:
-    """Has our reader and tosca-parser take the shipped types, and the planner the shipped model, as read before.
+    """Has our reader take the shipped types, and the planner the shipped model, as read before.
 
     Any other file is read as ever. Places in the shipped types are those of the checkout, whatever link leads there.
     """
-    from toscaparser import imports
-
-    load_yaml = imports.YAML_LOADER
-
-    @cache
-    def pickled(path: Path) -> bytes:
-        return pickle.dumps(load_yaml(str(path)))
-
-    def types_for_tosca_parser(path: str, a_file: bool = True) -> object:
-        real = _shipped_type(Path(path)) if a_file else None
-        return pickle.loads(pickled(real)) if real else load_yaml(path, a_file)
-
-    patch.setattr(imports, "YAML_LOADER", types_for_tosca_parser)
     patch.setattr(definitions, "read_kept_yaml", _read_yaml)
     patch.setattr(reader, "read_kept_yaml", read_yaml)  # each test has a blueprint of its own
     patch.setattr(model, "read_stored", _read_stored)

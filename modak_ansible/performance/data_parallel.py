@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import ceil, exp, log2, sqrt
-from statistics import NormalDist
 from typing import Literal, NamedTuple
 
 Algorithm = Literal["ring", "rabenseifner"]
@@ -143,4 +142,6 @@ def straggler(ranks: int, jitter: float) -> float:
     """
     if ranks == 1:
         return 1.0
+    from statistics import NormalDist  # noqa: PLC0415 - few plans are of several ranks, and it is slow to import
+
     return exp(jitter * NormalDist().inv_cdf((ranks - 0.375) / (ranks + 0.25)))

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from itertools import combinations
 from math import inf, isfinite, log2
-from statistics import median
 from typing import Literal, NamedTuple, Protocol
 
 from modak_ansible.model.scaled import Scale, Shape
@@ -191,6 +190,8 @@ def _least(runs: Sequence[Run], form: Form, wanted: int) -> tuple[float, tuple[f
             if left < best - 1e-15:
                 best, found = left, (values[0], values[1], values[2])
     if not any(found):  # times so far apart that squares of their ratios tell nothing
+        from statistics import median  # noqa: PLC0415 - slow to import
+
         found = (median(run.seconds for run in runs), 0.0, 0.0)
     return best, found
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from _pytest.runner import runtestprotocol
 from example_blueprint import ROOT
 from shipped_once import share
 
@@ -29,6 +30,7 @@ _STARTS = frozenset({"subprocess.Popen", "os.system", "os.fork", "os.forkpty", "
 _OWN = os.getpid()
 _pure: list[str] = []  # the test that runs, where it may start no process
 _folders = itertools.count()
+_SLOW = 0.2  # seconds of a fixture that are worth a line among the slowest durations
 
 
 def _refuse(event: str, arguments: tuple[object, ...]) -> None:
@@ -59,6 +61,17 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         return (yield)
     finally:
         _pure.clear()
+
+
+@pytest.hookimpl(specname="pytest_runtest_protocol")
+def report_what_there_is_to_say(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """A worker tells the others' process of each test once: six messages a test keep that busy, beside the workers."""
+    if not hasattr(item.config, "workerinput"):
+        return None
+    for report in runtestprotocol(item, log=False, nextitem=nextitem):
+        if report.when == "call" or not report.passed or report.duration > _SLOW:
+            item.ihook.pytest_runtest_logreport(report=report)
+    return True
 
 
 @pytest.fixture(scope="session", autouse=True)

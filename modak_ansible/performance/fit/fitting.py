@@ -243,29 +243,33 @@ class _Design:
 def most_probable(design: _Design, answers: Any, frameworks: Sequence[str]) -> Spreads:
     """The standard deviations that explain the measured times best, with the usual ones as their prior."""
     import numpy as np  # noqa: PLC0415
+    from scipy.linalg.blas import dsymv  # noqa: PLC0415
     from scipy.linalg.lapack import dpotrf, dpotri  # noqa: PLC0415
     from scipy.optimize import minimize  # noqa: PLC0415
+    from scipy.sparse import csr_array  # noqa: PLC0415
 
     groups = [group for group in sorted(set(design.groups)) if group not in _FIXED]
     runners = sorted(set(frameworks))
     noises = np.array([[float(framework == runner) for framework in frameworks] for runner in runners])
-    kernels = np.array([_kernel(design, group) for group in groups]).reshape(len(groups), len(answers), len(answers))
-    fixed = sum((USUAL[each] ** 2 * _kernel(design, each) for each in _FIXED), np.zeros(()))
-    diagonal = np.diag_indices(len(answers))
+    triangle = _Triangle(len(answers))
+    kernels = csr_array(np.array([triangle.of(_kernel(design, group)) for group in groups]))
+    fixed = triangle.of(sum((USUAL[each] ** 2 * _kernel(design, each) for each in _FIXED), triangle.matrix))
     usual = np.log([*(USUAL[usual_group(group)] for group in groups), *(USUAL["noise"] for _ in runners)])
 
     def loss(logarithms: Any) -> tuple[float, Any]:
         variances = np.exp(2 * logarithms)
-        covariance = fixed + np.tensordot(variances[: len(groups)], kernels, 1)
-        covariance[diagonal] += variances[len(groups) :] @ noises
-        factor, _ = dpotrf(covariance, lower=1)  # Cholesky's: of it come the inverse and the determinant
-        half = np.tril(dpotri(factor, lower=1)[0])
-        inverse = half + np.tril(half, -1).T
-        weighted = inverse @ answers
+        covariance = fixed + variances[: len(groups)] @ kernels
+        covariance[triangle.diagonal] += variances[len(groups) :] @ noises
+        factor, _ = dpotrf(
+            triangle.filled(covariance), lower=1, overwrite_a=1
+        )  # of Cholesky's come inverse and determinant
+        determinant = np.log(np.diag(factor)).sum()
+        inverse, _ = dpotri(factor, lower=1, overwrite_c=1)
+        weighted = dsymv(1.0, inverse, answers, lower=1)
         away = (logarithms - usual) / _BREADTH
-        value = 0.5 * answers @ weighted + np.log(np.diag(factor)).sum() + 0.5 * away @ away
-        steep = inverse - np.outer(weighted, weighted)
-        slope = variances * np.concatenate([np.tensordot(kernels, steep, 2), noises @ steep[diagonal]])
+        value = 0.5 * answers @ weighted + determinant + 0.5 * away @ away
+        steep = triangle.of(inverse) - weighted[triangle.rows] * weighted[triangle.columns]
+        slope = variances * np.concatenate([kernels @ (triangle.times * steep), noises @ steep[triangle.diagonal]])
         return float(value), slope + away / _BREADTH
 
     bounds = [(each - _FARTHEST, each + _FARTHEST) for each in usual]
@@ -273,6 +277,32 @@ def most_probable(design: _Design, answers: Any, frameworks: Sequence[str]) -> S
     best = minimize(loss, usual, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
     values = [float(f"{each:.3g}") for each in np.exp(best)]
     return Spreads(dict(zip(groups, values, strict=False)), dict(zip(runners, values[len(groups) :], strict=True)))
+
+
+class _Triangle:
+    """The lower triangle of symmetric matrices, column by column: the half of each is all that LAPACK reads.
+
+    Attributes:
+        rows, columns, diagonal: of a triangle's elements, and which of them are of the diagonal.
+        times: how often each stands in the matrix.
+        matrix: one of noughts, which is filled again and again.
+    """
+
+    def __init__(self, size: int) -> None:
+        import numpy as np  # noqa: PLC0415
+
+        self.columns, self.rows = np.triu_indices(size)
+        self._places = self.columns * size + self.rows
+        self.diagonal = np.flatnonzero(self.rows == self.columns)
+        self.times = np.where(self.rows == self.columns, 1.0, 2.0)
+        self.matrix = np.zeros((size, size), order="F")
+
+    def of(self, matrix: Any) -> Any:
+        return matrix.T.ravel()[self._places]
+
+    def filled(self, triangle: Any) -> Any:
+        self.matrix.T.ravel()[self._places] = triangle
+        return self.matrix
 
 
 def _kernel(design: _Design, group: str) -> Any:

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from collections import Counter
 
 import pytest
+from example_blueprint import ROOT
 
 from modak_ansible.planning.service import check_blueprint
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.inputs import Inputs
 from modak_ansible.reading.blueprint.types import parser_check
+from modak_ansible.reading.blueprint.types.definitions import normative_types
 from modak_ansible.reading.blueprint.types.parser_check import _import_tosca_parser, check_with_tosca_parser
 from modak_ansible.store.project import find_blueprint
 
 _import_tosca_parser()
 from toscaparser import imports  # noqa: E402 - as the project imports it
+from toscaparser.elements.entity_type import EntityType  # noqa: E402
+from toscaparser.utils.yamlparser import load_yaml  # noqa: E402
 
+TYPES_FOLDER = ROOT / "tosca" / "types"
 TYPES = """tosca_definitions_version: tosca_simple_yaml_1_3
 {imports}
 node_types:
@@ -35,14 +42,36 @@ def counted(monkeypatch):
     return count, load
 
 
-def test_a_file_of_types_is_read_once_however_many_import_it(monkeypatch):
+def test_a_file_of_types_is_read_once_however_many_import_it(monkeypatch, blueprint):
+    """Those that are built in, in a copy: as a user has types of their own."""
+    (blueprint.path / "types").unlink()
+    shutil.copytree(TYPES_FOLDER, blueprint.path / "types")
     count, load = counted(monkeypatch)
     mistakes = Mistakes()
-    check_with_tosca_parser(find_blueprint("mnist-pytorch-slurm"), {}, mistakes)
+    check_with_tosca_parser(blueprint.service, {}, mistakes)
     assert not mistakes
     assert len(count) > 1
     assert set(count.values()) == {1}
     assert imports.YAML_LOADER is load  # it is tosca-parser's own again
+
+
+def test_the_types_that_are_built_in_are_what_tosca_parser_would_read(monkeypatch):
+    files = {path: load_yaml(str(path)) for path in TYPES_FOLDER.glob("*.yaml")}
+    assert {path: parser_check._built_in_types(path) for path in files} == files
+    assert normative_types() == load_yaml(EntityType.TOSCA_DEF_FILE)
+    count, _ = counted(monkeypatch)
+    mistakes = Mistakes()
+    check_with_tosca_parser(find_blueprint("mnist-pytorch-slurm"), {}, mistakes)
+    assert not mistakes
+    assert not count
+
+
+def test_what_tosca_parser_seldom_needs_is_imported_when_it_does(monkeypatch):
+    for name in [name for name in sys.modules if name.partition(".")[0] == "dateutil"]:
+        monkeypatch.delitem(sys.modules, name)
+    made = parser_check._stand_ins()
+    assert made["dateutil"].parser.parse("2026-11-27").year == 2026
+    assert not {"dateutil", "dateutil.parser"} & set(parser_check._stand_ins())
 
 
 @pytest.mark.parametrize(("value", "problems"), [("900", 0), ("-3", 1), ("0.5", 0), ("lots", 1)])

@@ -11,6 +11,8 @@ import amazon_files
 import pytest
 from example_blueprint import BlueprintFolder
 from moto import mock_aws
+from openstack import fields
+from openstack.resource import Resource
 from openstack_cloud import OpenStackCloud
 from os_service_types import ServiceTypes
 from planned_once import planned_once
@@ -67,6 +69,19 @@ def types_of(known):
     return service_types(known)
 
 
+_attributes = Resource._attributes_iterator.__func__
+
+
+@cache
+def attributes_of(kind, components):
+    """The attributes of a kind of resource, for which its client looks through the whole class whenever it makes one."""
+    return tuple(_attributes(kind, components))
+
+
+def attributes(kind, components=(fields.Body, fields.Header)):
+    return attributes_of(kind, components)
+
+
 @pytest.fixture
 def amazon(monkeypatch):
     """moto's cloud within this process, without the thousand newest images of each region, which it makes two times."""
@@ -84,6 +99,7 @@ def openstack(monkeypatch, tmp_path):
     """What stands for a cloud, to which the environment leads; it was asked, and answered, as its schemas say."""
     cloud = OpenStackCloud()
     monkeypatch.setattr(ServiceTypes, "all_types_by_service_type", property(types_of))
+    monkeypatch.setattr(Resource, "_attributes_iterator", classmethod(attributes))
     for name in [name for name in os.environ if name.startswith("OS_")]:
         monkeypatch.delenv(name)
     login = {"USERNAME": "alice", "PASSWORD": cloud.password, "PROJECT_NAME": "training", "REGION_NAME": "RegionOne"}

@@ -30,13 +30,19 @@ def modak(monkeypatch, capsys, tmp_path):
     return run
 
 
-@pytest.fixture
-def few(tmp_path):
-    """A file with the runs of two groups of the shipped records, and the peak."""
-    lines = [line for file in files_of_records(tmp_path) for line in file.read_text().splitlines()]
-    path = tmp_path / "few.jsonl"
+@pytest.fixture(scope="module")
+def some():
+    """The runs of two groups of the shipped records, and the peak."""
+    lines = [line for file in files_of_records(None) for line in file.read_text().splitlines()]
     wanted = ("pytorch", "peak", "resnet50")
-    path.write_text("".join(f"{line}\n" for line in lines if json.loads(line)["group"] in wanted))
+    return "".join(f"{line}\n" for line in lines if json.loads(line)["group"] in wanted)
+
+
+@pytest.fixture
+def few(tmp_path, some):
+    """A file with these."""
+    path = tmp_path / "few.jsonl"
+    path.write_text(some)
     return path
 
 

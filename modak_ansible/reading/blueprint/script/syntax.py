@@ -9,6 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 
 KEPT = 32  # files
+_ALONE = (ast.Name, ast.Constant)  # half of all nodes, with nothing below them
 
 
 def syntax_of(path: Path, words: re.Pattern[bytes] | None = None) -> ast.Module | None:
@@ -55,9 +56,11 @@ def last_name(node: ast.AST) -> str:
 
 def children_of(node: ast.AST) -> list[ast.AST]:
     """As :func:`ast.iter_child_nodes`, without a name's context, in a third of its time."""
+    if type(node) in _ALONE:
+        return []
     children: list[ast.AST] = []
     for name in node._fields:
-        if name == "ctx":  # two fifths of all nodes, of which a name itself tells
+        if name == "ctx":  # of which a name itself tells
             continue
         value = getattr(node, name, None)
         if isinstance(value, ast.AST):

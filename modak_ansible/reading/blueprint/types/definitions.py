@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from modak_ansible.errors import Location, nearest
 from modak_ansible.reading.blueprint.forms.kept_tree import read_kept_yaml
@@ -125,6 +126,10 @@ def check_version(root: Item, mistakes: Mistakes) -> bool:
 
 @cache
 def _normative_tree() -> Item:
+    return item_from(normative_types(), Location("TOSCA"))
+
+
+def normative_types() -> Any:
     """The normative types, as tosca-parser ships them."""
     spec = importlib.util.find_spec("toscaparser")
     if spec is None or not spec.submodule_search_locations:
@@ -138,7 +143,7 @@ def _normative_tree() -> Item:
         mistakes.raise_if_any()
         return json.dumps(tree.plain() if tree else {})
 
-    return item_from(json.loads(kept_text("tosca-types", text, plain) or "{}"), Location("TOSCA"))
+    return json.loads(kept_text("tosca-types", text, plain) or "{}")
 
 
 def _add(definitions: Definitions, root: Item) -> None:
@@ -152,6 +157,12 @@ def built_in(name: str) -> Path | None:
     folder, _, file = name.rpartition("/")
     path = shipped("tosca") / TYPES / file
     return path if folder == TYPES and is_file(path) else None
+
+
+def built_in_file(path: Path) -> Path | None:
+    """The project's own file of types that a path leads to, through whatever links; None where it is another."""
+    real = real_path(path)
+    return real if real.parent == real_path(shipped("tosca") / TYPES) and is_file(real) else None
 
 
 def _load_imports(

@@ -9,15 +9,17 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from modak_ansible.errors import Location
+from modak_ansible.reading.blueprint.forms.kept_tree import read_kept_yaml
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.forms.yaml_files import read_yaml
 from modak_ansible.reading.blueprint.forms.yaml_tree import Item
-from modak_ansible.reading.blueprint.types.definitions import built_in, file_of
+from modak_ansible.reading.blueprint.types.definitions import built_in, built_in_file, file_of, normative_types
 from modak_ansible.store.cache import kept_text, version_of
 from modak_ansible.target.core.files import is_file
 
@@ -77,9 +79,9 @@ def check_with_tosca_parser(
 
     Args:
         written: the template, where it is in no file.
-        used: what is asked instead where it breaks over the file.
+        used: what is asked instead where it breaks over the file; it imports the same.
     """
-    given = _with_found_imports(written or _tree(path), path.parent, is_in_file=written is None)
+    given = _with_found_imports(path, written, used)
     ExceptionCollector, TOSCAException, ToscaTemplate = _import_tosca_parser()  # noqa: N806
     try:
         with contextlib.redirect_stdout(io.StringIO()), _each_file_once():
@@ -99,19 +101,19 @@ def check_with_tosca_parser(
         mistakes.add((written or _tree(path)).location, RULE, f"{type(error).__name__}: {' '.join(str(error).split())}")
 
 
-def _with_found_imports(tree: Item, folder: Path, *, is_in_file: bool) -> dict[str, Any] | None:
+def _with_found_imports(path: Path, written: Item | None, used: Item | None) -> dict[str, Any] | None:
     """The template with the full paths of what it imports, as tosca-parser wants them of one that is in no file.
 
     None where it is in one, beside which all that it imports lies: tosca-parser reads that itself.
     """
-    section = tree.get("imports")
-    files = [str(file_of(element).value) for element in section.elements] if section else []
+    folder, imports = path.parent, (written or used or _tree(path)).get("imports")
+    files = [str(file_of(element).value) for element in imports.elements] if imports else []
     found = [built_in(name) if not is_file(folder / name) else folder / name for name in files]
-    if is_in_file and not any(
+    if written is None and not any(
         path and path.parent != (folder / name).parent for name, path in zip(files, found, strict=True)
     ):
         return None
-    plain: dict[str, Any] = tree.plain()
+    plain: dict[str, Any] = (written or _tree(path)).plain()
     plain["imports"] = [str(path.absolute()) if path else name for name, path in zip(files, found, strict=True)]
     return plain
 
@@ -125,23 +127,51 @@ class _WhenUsed(ModuleType):
         return getattr(importlib.import_module(self.__name__), name)
 
 
+@cache
 def _import_tosca_parser() -> tuple[Any, Any, Any]:
-    """The names that are used of tosca-parser; requests, which it needs for archives of the network only, can wait."""
+    """The names that are used of tosca-parser."""
     import logging  # noqa: PLC0415 - slow to import, and only tosca-parser's is silenced
 
     logging.getLogger("tosca").setLevel(logging.CRITICAL)
-    waits = "requests" not in sys.modules
-    if waits:
-        sys.modules["requests"] = _WhenUsed("requests")
+    stand_ins = _stand_ins()
+    sys.modules.update(stand_ins)
     try:
-        from toscaparser.common.exception import ExceptionCollector, TOSCAException  # noqa: PLC0415 - slow to import
+        from toscaparser.utils import yamlparser  # noqa: PLC0415 - slow to import
+
+        load, yamlparser.load_yaml = yamlparser.load_yaml, lambda _: normative_types()
+        try:
+            from toscaparser.elements import entity_type  # noqa: PLC0415, F401 - which parses the normative types
+        finally:
+            yamlparser.load_yaml = load
+        from toscaparser.common.exception import ExceptionCollector, TOSCAException  # noqa: PLC0415
         from toscaparser.tosca_template import ToscaTemplate  # noqa: PLC0415
         from toscaparser.tpl_relationship_graph import ToscaGraph  # noqa: PLC0415
     finally:
-        if waits:
-            del sys.modules["requests"]
+        for name in stand_ins:
+            del sys.modules[name]
     ToscaGraph._create = _create_graph
     return ExceptionCollector, TOSCAException, ToscaTemplate
+
+
+def _stand_ins() -> dict[str, ModuleType]:
+    """For what tosca-parser imports, and what is asked of it here needs seldom or never; it takes longer than the rest.
+
+    What fetches archives of the network and what reads dates is imported when it is used. stevedore looks through all
+    that is installed for other versions of TOSCA, which are refused before, and pbr for tosca-parser's own.
+    """
+    nothing = SimpleNamespace(extensions=())
+    number = SimpleNamespace(version_string=str)
+    found: dict[str, ModuleType] = {"requests": _WhenUsed("requests"), "dateutil.parser": _WhenUsed("dateutil.parser")}
+    found["dateutil"] = _with(ModuleType("dateutil"), parser=found["dateutil.parser"])
+    found["pbr.version"] = _with(ModuleType("pbr.version"), VersionInfo=lambda _: number)
+    found["pbr"] = _with(ModuleType("pbr"), version=found["pbr.version"])
+    found["stevedore"] = _with(ModuleType("stevedore"), extension=SimpleNamespace(ExtensionManager=lambda **_: nothing))
+    return {name: each for name, each in found.items() if name.partition(".")[0] not in sys.modules}
+
+
+def _with(module: ModuleType, **held: Any) -> ModuleType:
+    vars(module).update(held)
+    return module
 
 
 class _OwnImports(list[Any]):
@@ -153,7 +183,7 @@ class _OwnImports(list[Any]):
 
 @contextlib.contextmanager
 def _each_file_once() -> Iterator[None]:
-    """tosca-parser reads a file of types again for every other that imports it."""
+    """tosca-parser reads a file of types again for every other that imports it; ours are kept."""
     from toscaparser import imports  # noqa: PLC0415 - slow to import
 
     read: Callable[..., Any] = imports.YAML_LOADER
@@ -161,7 +191,8 @@ def _each_file_once() -> Iterator[None]:
 
     def copy_of(path: str, a_file: bool = True) -> Any:
         if path not in kept:
-            kept[path] = read(path, a_file)
+            own = built_in_file(Path(path))
+            kept[path] = _built_in_types(own) if own else read(path, a_file)
         copy = _copied(kept[path])  # tosca-parser adds to what it has read
         if isinstance(copy, dict) and isinstance(copy.get("imports"), list):
             copy["imports"] = _OwnImports(_led_to_built_in(each, Path(path).parent) for each in copy["imports"])
@@ -180,6 +211,14 @@ def _led_to_built_in(named: Any, folder: Path) -> Any:
         return {name: _led_to_built_in(each, folder) for name, each in named.items()}
     path = built_in(named) if isinstance(named, str) and not is_file(folder / named) else None
     return str(path.absolute()) if path else named
+
+
+@cache
+def _built_in_types(path: Path) -> Any:
+    mistakes = Mistakes()
+    tree = read_kept_yaml(path, mistakes)
+    mistakes.raise_if_any()
+    return tree.plain() if tree else None
 
 
 def _copied(value: Any) -> Any:
