@@ -232,7 +232,7 @@ class _Next:
         """Says where a loop has learned nothing: its script evaluates, or keeps batches, which then count alike."""
         ranks, turn = self._loader._modak_ranks, self.turn
         turn.is_over = True
-        if turn.arrivals == ranks.arrivals and not ranks.has_parts:
+        if turn.arrivals == ranks.arrivals:
             ranks.part = 1, ranks.samples.size
             ranks.say_once(_NOTHING_LEARNED)
 
