@@ -215,7 +215,6 @@ DRIFT = "is no longer the same in ranks 0 and 1"
         ("lbfgs", ("LBFGS looks at losses, which ranks have of their parts alone: give it to prepare",)),
         *thorough(
             ("noise", (f"0.weight {DRIFT}",)),
-            ("within", (f"0.weight {DRIFT}",)),
             ("late", ("SGD steps parameters that its model had not when prepare was called",)),
             ("twice", ("a gradient of a gradient through BatchNorm is not known in several processes",)),
         ),

@@ -39,9 +39,6 @@ if how == "late":
 if how == "other":
     more = nn.Linear(3, 3)
     steps = torch.optim.SGD(more.parameters(), lr=0.1)
-if how == "within":
-    for each in model.parameters():
-        each.register_post_accumulate_grad_hook(lambda each: each.data.sub_(0.1 * each.grad))
 for _ in range(2):
     for x, y in loader:
         x.requires_grad_(how == "twice")
