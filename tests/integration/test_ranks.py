@@ -194,6 +194,59 @@ def test_other_sums_that_learn_the_same(pytorch_python, choices):
         assert expected == pytest.approx(alone[case], rel=1e-3, abs=2e-5), case
 
 
+# --- what no sum of gradients passes
+
+
+def test_gradients_that_no_backward_pass_leaves_have_a_mean(pytorch_python):
+    alone = results(pytorch_python, "by_hand", world=1)[0]
+    for together in results(pytorch_python, "by_hand", world=2):
+        for case, expected in alone.items():
+            assert together[case] == pytest.approx(expected, rel=1e-3, abs=2e-5), case
+
+
+DRIFT = "is no longer the same in ranks 0 and 1"
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ("grad", ("torch.autograd.grad gives a rank the gradients of its part", f"0.weight {DRIFT}")),
+        ("order", ("ranks 0 and 1 draw other batches of one loader",)),
+        ("lbfgs", ("LBFGS looks at losses, which ranks have of their parts alone: give it to prepare",)),
+        *thorough(
+            ("noise", (f"0.weight {DRIFT}",)),
+            ("late", ("SGD steps parameters that its model had not when prepare was called",)),
+            ("twice", ("a gradient of a gradient through BatchNorm is not known in several processes",)),
+        ),
+    ],
+)
+def test_ranks_that_would_drift_are_ended(pytorch_python, how, words):
+    first, other = run(pytorch_python, HERE / "drifting.py", how)
+    assert (first.code, other.code) == (1, 1), first.errors
+    for each in words:
+        assert each in first.errors
+    assert "Traceback" not in first.errors
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ("buffer", "the buffer seen is not the same in all ranks"),
+        ("hook", "a hook on a parameter is given the gradient of a rank's part"),
+        ("other", "SGD steps parameters that prepare was not given"),
+        ("evaluates", "made no backward pass"),
+        ("none", ""),
+    ],
+)
+def test_what_ranks_have_apart_is_said(pytorch_python, how, words):
+    first, other = run(pytorch_python, HERE / "drifting.py", how)
+    assert (first.code, other.code) == (0, 0), first.errors
+    assert first.errors.count(words) == 1 if words else "modak:" not in first.errors
+    assert first.output == other.output
+    assert "modak:" not in other.errors
+
+
 # --- batches that grow with the ranks
 
 

@@ -24,6 +24,17 @@ class Net(nn.Module):
         return self.last(x + self.sometimes(x) if more else x)
 
 
+class Rectified(nn.BatchNorm1d):
+    """What a library adds to the means: it learns no bias, and gives what is above 0."""
+
+    def __init__(self, many):
+        super().__init__(many)
+        self.bias = None
+
+    def forward(self, x):
+        return functional.relu(super().forward(x))
+
+
 class Images(nn.Sequential):
     def __init__(self):
         super().__init__(nn.Conv2d(1, 4, 2), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(8, 3))
@@ -53,6 +64,11 @@ def loader(many=37, batch=10, **options):
     return torch.utils.data.DataLoader(Samples(many), batch_size=batch, shuffle=True, **options)
 
 
+def rectified(model):
+    model.norm = Rectified(8)
+    return model
+
+
 def numbers(*tensors):
     """What they hold, as a script would read it that knows of one process only."""
     return [value for each in tensors for value in each.detach().numpy().astype(float).ravel().tolist()]
@@ -61,6 +77,7 @@ def numbers(*tensors):
 def train(data, model=None, optimizer=None, passes=1, clip=None, epochs=2, schedule=False, more=lambda step: False):
     """The losses of all steps, and what came out; a plain loop with the line in it."""
     model = model or Net()
+    names = list(model.state_dict())
     optimizer = optimizer or torch.optim.SGD(
         [
             {"params": [model.first.weight, model.last.weight], "lr": 0.2, "weight_decay": 0.1},
@@ -92,11 +109,7 @@ def train(data, model=None, optimizer=None, passes=1, clip=None, epochs=2, sched
             seen = [(functional.cross_entropy(model(x), y, reduction="sum").item(), len(y)) for x, y in data]
         losses.append(sum(each for each, _ in seen) / sum(count for _, count in seen))
         assert sum(count for _, count in seen) in (37, 30, 41, 39), seen
-    assert (
-        isinstance(model, Net)
-        and type(model).__name__ == "Net"
-        and list(model.state_dict()) == list(Net(isinstance(model.norm, nn.BatchNorm1d)).state_dict())
-    )
+    assert isinstance(model, Net) and type(model).__name__ == "Net" and list(model.state_dict()) == names
     assert model.unused.weight.grad is None
     weights = numbers(*model.state_dict().values())
     return losses + weights
@@ -180,9 +193,65 @@ def side_by_side():
     return [len(multiprocessing.active_children()), *numbers(*model.parameters())]
 
 
-def own_draws():
+def beside(data, given=True):
+    """A loader that trains and one that validates, of which the line is given one alone."""
+    model = Net(normalises=True)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    checks = loader(many=23, batch=7)
+    modak_runtime.prepare(model, optimizer, data if given else checks)
+    found = []
+    for _ in range(3):
+        model.train()
+        for x, y in data:
+            functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        model.eval()
+        with torch.no_grad():
+            found += [functional.cross_entropy(model(x), y).item() for x, y in checks]
+    return found + numbers(*model.state_dict().values())
+
+
+def one_after_another():
+    """Two trainings, the first of which leaves its model in train(), and loops that validate with gradients enabled."""
+    found = []
+    for number in range(2):
+        torch.manual_seed(number)
+        model, checks = Net(), loader(many=23, batch=7)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        model, optimizer, data, checks = modak_runtime.prepare(model, optimizer, loader(), checks)
+        model.eval()
+        found += [functional.cross_entropy(model(x), y).item() for x, y in checks]
+        model.train()
+        for x, y in data:
+            functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    return found[4:]
+
+
+def estimated():
+    """Running means of a network that learns nothing just then: within a loop that trains, and of all of the data."""
+    model, teacher, data = Net(normalises=True), Net(normalises=True), loader(many=39)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model, teacher, optimizer, data = modak_runtime.prepare(model, teacher, optimizer, data)
+    for x, y in data:
+        with torch.no_grad():
+            wanted = teacher(x)
+        (functional.cross_entropy(model(x), y) + (model(x) - wanted).square().mean()).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    model.norm.reset_running_stats()
+    model.norm.momentum = None
+    with torch.no_grad():
+        for x, _ in data:
+            model(x)
+    return numbers(*model.state_dict().values(), *teacher.state_dict().values())
+
+
+def own_draws(model=None):
     """Batches that the script draws itself, without a loader, and dropout."""
-    model, samples = Net(), Samples(37)
+    model, samples = model or Net(), Samples(37)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     model, optimizer = modak_runtime.prepare(model, optimizer)
     for _ in range(4):
@@ -190,7 +259,47 @@ def own_draws():
         functional.cross_entropy(functional.dropout(model(samples.x[drawn]), 0.2), samples.y[drawn]).backward()
         optimizer.step()
         optimizer.zero_grad()
+    return numbers(*model.state_dict().values())
+
+
+def again():
+    """Two models that two calls of the line prepare, with one loader."""
+    data, trained = loader(), []
+    for _ in range(2):
+        model = Net()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        trained.append(modak_runtime.prepare(model, optimizer, data)[:2])
+    for x, y in data:
+        for model, optimizer in trained:
+            functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    return numbers(*(each for model, _ in trained for each in model.parameters()))
+
+
+def kept():
+    """Batches that are read once, and learned from twice."""
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model, optimizer, data = modak_runtime.prepare(model, optimizer, loader(many=31))
+    for x, y in 2 * list(data):
+        functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+        optimizer.zero_grad()
     return numbers(*model.parameters())
+
+
+def by_hand():
+    """Gradients that no backward pass leaves, with their mean over all ranks."""
+    model, data = Net(), loader()
+    model, data = modak_runtime.prepare(model, data)
+    used = [*model.first.parameters(), *model.last.parameters()]
+    for x, y in data:
+        found = torch.autograd.grad(functional.cross_entropy(model(x), y), used)
+        with torch.no_grad():
+            for each, gradient in zip(used, found, strict=True):
+                each.sub_(0.1 * modak_runtime.mean(gradient))
+    return numbers(*used)
 
 
 def apart():
@@ -263,6 +372,14 @@ CASES = {
     "midway_of_a_stream": lambda: midway(torch.utils.data.DataLoader(Stream(37), batch_size=10)),
     "workers_side_by_side": lambda: side_by_side() if torch.initial_seed() == 0 else [],
     "own_draws": own_draws,
+    "own_draws_normalised": lambda: own_draws(Net(normalises=True)),
+    "rectified": lambda: train(loader(many=39), rectified(Net(normalises=True))),
+    "trains_beside": lambda: beside(loader(many=39)),
+    "validates_beside": lambda: beside(loader(many=39), given=False),
+    "estimated": estimated,
+    "one_after_another": one_after_another,
+    "again": again,
+    "kept": kept,
     "twice": twice,
     "adversaries": adversaries,
     "images": images,
@@ -274,5 +391,5 @@ if __name__ == "__main__":
     for name in sys.argv[1:] or CASES:
         for seed in SEEDS:
             torch.manual_seed(seed)
-            found[f"{name}/{seed}"] = {**CASES, "apart": apart, "lasting": lasting}[name]()
+            found[f"{name}/{seed}"] = {**CASES, "apart": apart, "lasting": lasting, "by_hand": by_hand}[name]()
     print(json.dumps(found))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import itertools
 import sys
 import weakref
 from collections import deque
@@ -115,12 +116,24 @@ class Ranks:
 
     def __init__(self):
         self.samples, self.part, self.trains = SimpleNamespace(number=1, size=2), (1, 2), True
-        self.in_common, self.meet, self.shares_batches = contextlib.nullcontext, lambda: None, lambda: None
-        self.said = []
+        self.in_common, self.meet, self.apart = contextlib.nullcontext, lambda: None, 0
+        self.said, self.turn, self.has_parts, self.torch = [], None, True, TORCH
+        self._arrivals = itertools.count()
         self.rank = SimpleNamespace(say=self.said.append)
 
     def is_training(self):
         return self.trains
+
+    @property
+    def arrivals(self):
+        """Its loops learn something."""
+        return next(self._arrivals)
+
+    def shares_batches(self):
+        self.apart += 1
+
+    def say_once(self, words):
+        self.said.append(words)
 
 
 def shared(kind=Loader, many=2):
@@ -190,3 +203,62 @@ def test_batches_of_fewer_samples_than_ranks_are_told_once_of_a_loader_that_trai
     ranks, loader = shared()
     list(loader)
     assert ranks.said == []
+
+
+def test_ranks_draw_apart_from_the_first_loop_on_that_trains():
+    """Before it, and where it is a validation alone that prepare is given, what a script draws is one process's."""
+    ranks, loader = shared()
+    ranks.trains = False
+    assert list(loader) == [[0, 1], [2, 3], [4, 5], [6]]
+    assert ranks.apart == 0
+    ranks.trains = True
+    assert next(iter(loader)) == [1]
+    assert ranks.apart == 1
+
+
+def test_a_loader_that_two_calls_are_given_is_shared_out_once():
+    ranks, loader = shared()
+    shares.share(TORCH, ranks, loader)
+    assert list(loader) == [[1], [3], [5], [6]]
+
+
+def test_what_a_loop_was_given_is_known_until_the_next_batch():
+    ranks, loader = shared()
+    turns = []
+    for number, _ in enumerate(loader):
+        turns.append(ranks.turn)
+        if number == 1:
+            ranks.trains = False
+            for _ in loader:
+                assert not ranks.turn.shares
+            assert ranks.turn is turns[0]
+            for _ in loader:  # one that is left
+                break
+            assert ranks.turn is turns[0]
+            ranks.trains = True
+    assert turns == [turns[0]] * 4
+    assert ranks.turn is turns[0]  # a script may learn from the last batch when it has no other
+
+
+class Unprepared(Loader):
+    """A loader of a class whose loops begin in a function of its own."""
+
+    def __iter__(self):
+        return super().__iter__()
+
+
+@pytest.mark.parametrize("kind", [Loader, Unprepared])
+def test_a_loader_that_prepare_is_not_given_draws_alike_and_gives_all(monkeypatch, kind):
+    monkeypatch.setattr(TORCH.utils.data, "DataLoader", Loader, raising=False)
+    monkeypatch.setattr(Loader, "__iter__", Loader.__iter__)
+    ranks = Ranks()
+    shares.share_no_others(TORCH, ranks)
+    loader, drawn = kind(), []
+    ranks.in_common = lambda: drawn.append(True) or contextlib.nullcontext()
+    for _ in range(2):
+        ranks.part = 0, 1
+        assert list(loader) == [[0, 1], [2, 3], [4, 5], [6]]
+        assert (ranks.part, ranks.apart, ranks.turn.shares) == ((1, 2), 0, False)
+    assert len(drawn) == 2 * (2 + 5)
+    shares.share(TORCH, ranks, loader)
+    assert list(loader) == [[1], [3], [5], [6]]

@@ -107,11 +107,15 @@ class Ranks(Alone):
             self._ranks.load_own([each["sums"] for each in own], self._ranks.number if is_same else None)
 
     def restore(self, state, name):
+        own = state.get("ranks") or []
+        is_same = self._is_same(own) and self._ranks.samples.size > 1
+        mine = own[self._ranks.number][name] if is_same else state[name]
+        if mine["torch"] != state[name]["torch"]:  # they drew apart
+            self._ranks.shares_batches()
         with self._ranks.in_common():
             streams.restore({key: value for key, value in state[name].items() if key != "cuda"})
-        own = state.get("ranks") or []
-        if self._is_same(own) and self._ranks.samples.size > 1:
-            streams.restore(own[self._ranks.number][name])
+        if is_same:
+            streams.restore(mine)
             self._ranks.takes_streams()
         else:  # what such a rank would have drawn nobody knows: it draws what none has drawn
             self._ranks.draws_apart(1 + state["epoch"] * 1000 + state["step"])

@@ -51,6 +51,7 @@ class Gradients:
         parameter.requires_grad_(needs)
 
     def _arrived(self, parameter, bucket):
+        self._ranks.arrivals += 1
         if self._apart and self._apart.now:
             if not self._ranks.part[0]:
                 parameter.grad.zero_()

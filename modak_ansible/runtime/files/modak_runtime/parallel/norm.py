@@ -6,44 +6,73 @@ from modak_runtime.pytorch.model import replace_forward
 
 
 def share(torch, ranks, model):
-    """Has every BatchNorm of a model take its means over all ranks while it learns; a SyncBatchNorm does so itself."""
+    """Has every BatchNorm of a model take its means over all ranks that are given parts of a batch.
+
+    Whatever a class of the script's or a library's computes beside it stays; a SyncBatchNorm shares by itself.
+    """
     kinds = torch.nn.modules.batchnorm
     for module in model.modules():
         is_plain = not hasattr(module.forward, "__func__")  # a function that the script put there itself
         if isinstance(module, kinds._BatchNorm) and not (is_plain or isinstance(module, kinds.SyncBatchNorm)):
-            replace_forward(module, functools.partial(_shared, torch, ranks))
+            replace_forward(module, functools.partial(_sharing, torch, ranks))
 
 
-def _shared(torch, ranks, inner):
-    function = _function(torch, ranks)
+def _sharing(torch, ranks, inner):
+    """A forward in which PyTorch's own function for batch norms, which all of them call, is that of all ranks."""
+    functional, of_all = torch.nn.functional, _of_all(torch, ranks)
 
-    def forward(self, values):
-        if not (self.training and torch.is_grad_enabled()) or ranks.is_apart():
-            return inner(self, values)
-        self._check_input_dim(values)
-        return _learn(torch, function, self, values)
+    def forward(self, *arguments, **options):
+        if not ranks.has_part() or ranks.is_apart():
+            return inner(self, *arguments, **options)
+        before, functional.batch_norm = functional.batch_norm, of_all
+        try:
+            return inner(self, *arguments, **options)
+        finally:
+            functional.batch_norm = before
 
     compiler = getattr(torch, "compiler", None)
     # compiled code cannot wait for others
     return compiler.disable(forward) if hasattr(compiler, "disable") else forward
 
 
-def _learn(torch, function, module, values):
-    """What the module gives for values, with its running means brought up."""
-    outputs, mean, variance, count = function.apply(values, module.weight, module.bias, module.eps)
-    if module.track_running_stats and module.running_mean is not None:
-        with torch.no_grad():
-            module.num_batches_tracked.add_(1)
-            momentum = 1.0 / float(module.num_batches_tracked) if module.momentum is None else module.momentum
-            unbiased = variance * (count / (count - 1))
-            for running, found in ((module.running_mean, mean), (module.running_var, unbiased)):
-                running.mul_(1 - momentum).add_(found.to(running.dtype), alpha=momentum)
-    return outputs
-
-
 @functools.lru_cache(maxsize=None)
+def _of_all(torch, ranks):
+    plain, function = torch.nn.functional.batch_norm, _function(torch, ranks)
+
+    @functools.wraps(plain)
+    def batch_norm(input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):  # noqa: A002
+        given = input, running_mean, running_var, weight, bias
+        if not training:
+            return plain(*given, training, momentum, eps)
+        if torch.overrides.has_torch_function(given):  # of tensors that ranks have parts of
+            return torch.overrides.handle_torch_function(batch_norm, given, *given, training, momentum, eps)
+        outputs, mean, variance, count = function.apply(input, weight, bias, eps)
+        if running_mean is not None:
+            with torch.no_grad():
+                unbiased = variance * (count / (count - 1))
+                for running, found in ((running_mean, mean), (running_var, unbiased)):
+                    running.mul_(1 - momentum).add_(found.to(running.dtype), alpha=momentum)
+        return outputs
+
+    return batch_norm
+
+
 def _function(torch, ranks):
     inverse = torch.ops.aten.native_batch_norm_backward
+
+    class Once(torch.autograd.Function):
+        """Gives gradients that cannot be differentiated again."""
+
+        @staticmethod
+        def forward(_ctx, found, *_of):
+            return found.view_as(found)
+
+        @staticmethod
+        def backward(_ctx, *_given):
+            ranks.rank.end(
+                "a gradient of a gradient through BatchNorm is not known in several processes: "
+                "GroupNorm, LayerNorm and InstanceNorm have one"
+            )
 
     class Normalise(torch.autograd.Function):
         """Of a loss that is the mean of the ranks' own, each as much of it as its part of the samples.
@@ -55,7 +84,11 @@ def _function(torch, ranks):
         @staticmethod
         def forward(ctx, values, weight, bias, eps):
             own, whole = ranks.part
-            ctx.share, ctx.eps, ctx.kind = own / whole, eps, None if weight is None else weight.dtype
+            ctx.share, ctx.eps, ctx.kinds = (
+                own / whole,
+                eps,
+                [each if each is None else each.dtype for each in (weight, bias)],
+            )
             wide = values.float() if values.dtype in (torch.float16, torch.bfloat16) else values
             mean, variance, ctx.count = _moments(torch, ranks, wide, bool(own))
             if ctx.count <= 1:
@@ -70,21 +103,25 @@ def _function(torch, ranks):
         @staticmethod
         def backward(ctx, given, *_others):
             values, weight, mean, variance = ctx.saved_tensors
-            wide = given.to(values.dtype)
-            asked = wide, values, weight, mean, variance, None, None, False, ctx.eps, [False, True, True]
-            _, of_weight, of_bias = inverse(*asked)
-            sums = torch.stack([of_bias, of_weight])
-            shared = sums * ctx.share if ctx.share else torch.zeros_like(sums)
-            ranks.guarded(torch.distributed.all_reduce, shared, group=ranks.samples.group)
-            if ctx.share:  # what is found here counts as this rank's share, and the others' part of it must not
-                means, scale = shared / (ctx.count * ctx.share), torch.rsqrt(variance + ctx.eps)
-                inner = scale * weight
-                found = (values - _beside(values, mean)).mul_(_beside(values, -scale * means[1] * inner))
-                found = found.addcmul_(wide, _beside(values, inner)).sub_(_beside(values, means[0] * inner))
-            else:
-                found = torch.zeros_like(wide)
-            learned = (None, None) if ctx.kind is None else (of_weight.to(ctx.kind), of_bias.to(ctx.kind))
-            return (found.to(given.dtype), *learned, None)
+            with torch.no_grad():
+                wide = given.to(values.dtype)
+                asked = wide, values, weight, mean, variance, None, None, False, ctx.eps, [False, True, True]
+                _, of_weight, of_bias = inverse(*asked)
+                sums = torch.stack([of_bias, of_weight])
+                shared = sums * ctx.share if ctx.share else torch.zeros_like(sums)
+                ranks.guarded(torch.distributed.all_reduce, shared, group=ranks.samples.group)
+                if ctx.share:  # what is found here counts as this rank's share, and the others' part of it must not
+                    means, scale = shared / (ctx.count * ctx.share), torch.rsqrt(variance + ctx.eps)
+                    inner = scale * weight
+                    found = (values - _beside(values, mean)).mul_(_beside(values, -scale * means[1] * inner))
+                    found = found.addcmul_(wide, _beside(values, inner)).sub_(_beside(values, means[0] * inner))
+                else:
+                    found = torch.zeros_like(wide)
+            kinds = given.dtype, *ctx.kinds
+            learned = [kind and each.to(kind) for each, kind in zip((found, of_weight, of_bias), kinds)]
+            if torch.is_grad_enabled():
+                learned = [each if each is None else Once.apply(each, given, values, weight) for each in learned]
+            return (*learned, None)
 
     return Normalise
 

@@ -10,8 +10,9 @@ import hashlib
 import random
 import sys
 import time
+import weakref
 
-from modak_runtime.parallel import norm, sharded, split, stages, whole
+from modak_runtime.parallel import alike, norm, sharded, shares, split, stages, whole
 from modak_runtime.parallel.alive import Pace, watched
 from modak_runtime.parallel.group import Axis, Mesh, first_line, meet
 from modak_runtime.parallel.room import room_of
@@ -53,6 +54,8 @@ class Ranks:
         samples: the ranks that share out each batch: all, or ``data``.
         part: samples of this rank, and of all, in the batch that its training loop was given last.
         shares: whether loops that train read this rank's part only.
+        turn: the loop whose batch ranks were given last; None before the first.
+        arrivals: gradients that backward passes have left in parameters.
         has_parts: whether it keeps a part of each parameter only.
         is_alike: whether ranks with parts of one copy are given the same samples, and draw the same numbers.
     """
@@ -66,16 +69,21 @@ class Ranks:
         self.samples = self.data if self.is_alike else Axis(range(rank.world), rank.number)
         self.part, self.shares = (1, self.samples.size), self.samples.size > 1
         self.models, self.gradients, self.learns, self.trace = [], [], False, []
+        self.optimizers, self.turn, self.arrivals = weakref.WeakSet(), None, 0
+        self.has_looked, self._said, self._since = False, set(), (0, 0, 0)
         self.is_compared = False  # whether ranks that split layers have once made the same step
         self.pipe = None  # of ranks with stages
         self.apart, self._kept_sums = [], []  # the latter of a checkpoint, for gradients that are not there yet
         self.pace = Pace()
         self._is_common = self._is_apart = False  # in what is drawn: for a while, and from the first shared batch on
-        self._seed, self._common = None, self.from_first(streams(torch))
+        self._seed, self._more, self._common = None, 0, self.from_first(streams(torch))
         restore(torch, self._common)
         self._room = room_of() if self.has_parts else None
         _average_what_schedules_see(self)
         whole.save_whole_files(self)
+        if self.samples.size > 1:
+            shares.share_no_others(torch, self)
+            alike.follow_steps(torch, self)
         atexit.register(self._leave)
         watched.note_the_end()
 
@@ -136,8 +144,7 @@ class Ranks:
             yield
             return
         torch = self.torch
-        if torch.initial_seed() != self._seed:  # the script has seeded it since, and means the order that follows
-            self._common = (torch.get_rng_state(), *self._common[1:])
+        if self._take_seed():
             self.draws_apart()
         own = streams(torch)
         restore(torch, self._common)
@@ -149,24 +156,41 @@ class Ranks:
             self._common = streams(torch)
             restore(torch, own)
 
+    def _take_seed(self):
+        """Whether the script has seeded PyTorch's stream since, and means what all ranks draw from here on."""
+        is_seeded = self.torch.initial_seed() != self._seed
+        if is_seeded:
+            self._common = (self.torch.get_rng_state(), *self._common[1:])
+        return is_seeded
+
+    def _draws_alike(self):
+        """Has ranks draw what one process would, until a loop begins whose batches are shared out."""
+        self.turn, self.part = None, (1, self.samples.size)
+        if self._is_apart:
+            self._take_seed()
+            restore(self.torch, self.from_first(self._common))
+            self._is_apart = False
+
     def takes_streams(self):
         """Takes that this rank's own streams were put where they once stood."""
         self._seed = self.torch.initial_seed()
 
     def shares_batches(self):
-        """Takes that a loader's batches are shared out.
+        """Takes that a loop begins whose batches are shared out.
 
-        Ranks without such a loader go on drawing alike, lest each make batches of its own.
+        Before the first one, and without any, ranks draw alike, lest each make batches of its own.
         """
         if not self._is_apart:
             self._is_apart, self._common = True, self.from_first(streams(self.torch))
             self.draws_apart()
 
-    def draws_apart(self, more=0):
-        """Gives each rank streams of its own, for dropout and augmentations; others for another number."""
+    def draws_apart(self, more=None):
+        """Gives each rank streams of its own, for dropout and augmentations; others from here on for another number."""
+        self._more = self._more if more is None else more
         if not self._is_apart:
             return
-        self._seed = (self.torch.initial_seed() + 1000003 * (self.samples.number + 1) + 1000000007 * more) % 2**63
+        own = 1000003 * (self.samples.number + 1) + 1000000007 * self._more
+        self._seed = (self.torch.initial_seed() + own) % 2**63
         self.torch.manual_seed(self._seed)
         random.seed(self._seed)
         if "numpy" in sys.modules:
@@ -176,16 +200,20 @@ class Ranks:
 
     def prepare(self, report, objects):
         """Makes models alike, has their gradients averaged, and shares out the batches of loaders."""
-        from modak_runtime.parallel import large_batch, local_steps, shares
+        from modak_runtime.parallel import large_batch, local_steps
 
         torch = self.torch
         models = [each for each in objects if isinstance(each, torch.nn.Module)]
         loaders = [each for each in objects if isinstance(each, torch.utils.data.DataLoader)]
         optimizers = [each for each in objects if isinstance(each, torch.optim.Optimizer)]
         self._compare(models, loaders)
+        if report.steps_made > self._since[0] and not all(any(each is one for one in self.models) for each in models):
+            self._since = report.steps_made, len(self.models), len(self.gradients)
+            self._draws_alike()
         self._look_at(optimizers)
+        self.optimizers.update(optimizers)
         parallel = torch.nn.parallel.DistributedDataParallel
-        taken = {id(each) for gradients in self.gradients for each in gradients.parameters}
+        taken, before = self.known(), len(self.models)
         for model in models:
             if any(isinstance(module, parallel) for module in model.modules()):  # the script does it itself
                 taken.update(map(id, model.parameters()))
@@ -208,7 +236,7 @@ class Ranks:
             mine = [each for each in group if id(each) not in taken and (each.is_floating_point() or each.is_complex())]
             taken.update(map(id, mine))
             if mine:
-                if number >= len(models):
+                if number >= len(models) or any(models[number] is each for each in self.models[:before]):
                     self._make_alike(mine)
                 self._sum(report, mine)
                 self.learns = True
@@ -235,6 +263,7 @@ class Ranks:
             self.rank.end("LBFGS needs all parameters in one place: ddp can train with it, not %s" % self.strategy)
         if lbfgs:
             self.shares = False
+            self._draws_alike()
             self.rank.say(
                 "LBFGS looks at losses, which ranks have of their parts alone: each learns from the whole batch"
             )
@@ -263,8 +292,27 @@ class Ranks:
             self.shares
             and self.learns
             and self.torch.is_grad_enabled()
-            and (not self.models or any(model.training for model in self.models))
+            and (not self.models or any(model.training for model in self.present()[0]))
         )
+
+    def has_part(self):
+        """Whether the batch that a loop was given last is this rank's part of one."""
+        return self.shares and self.turn is not None and self.turn.shares
+
+    def present(self):
+        """The models and the sums of the training that goes on: behind its steps a script may begin one of others."""
+        _, models, gradients = self._since
+        return self.models[models:], self.gradients[gradients:]
+
+    def known(self):
+        """The ids of all parameters whose gradients ranks sum."""
+        return {id(each) for gradients in self.gradients for each in gradients.parameters}
+
+    def say_once(self, words):
+        """Has the first rank say something, however often it is seen."""
+        if words not in self._said:
+            self._said.add(words)
+            self.rank.say(words)
 
     # --- steps of its own, and what is left from one sum to the next
 

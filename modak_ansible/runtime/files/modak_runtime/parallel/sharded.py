@@ -208,6 +208,7 @@ def _travel(torch, ranks, fsdp, model):
     class Shared(Gathered):
         def __call__(self, output_tensor, input_tensor, group, op, async_op=False):
             ranks.trace.append(2 * self._number + 1)
+            ranks.arrivals += 1
             own, whole = ranks.part
             input_tensor.mul_(own / whole) if own else input_tensor.zero_()  # of nothing, even what is not finite
             return ranks.guarded(scatter, output_tensor, input_tensor, op=op, group=group, async_op=async_op)

@@ -2,35 +2,78 @@
 
 A loop that trains gets this rank's samples of every batch; one that evaluates gets all of them in every rank, so that
 what it counts is right as it stands. The order is drawn from streams that are the same in all ranks: one process's own.
+Loaders that prepare is not given draw from these, too, and give each rank the whole batch.
 """
 
+import contextlib
+import functools
+import operator
 import random
 import sys
+import threading
 import weakref
+import zlib
+
+from modak_runtime.parallel import alike
+
+_OWN, _WHOLE = "own", "whole"  # of a loader that the script shares out itself, and of one that prepare was not given
+
+_NOTHING_LEARNED = (
+    "a loop that began with gradients enabled and a model in train() made no backward pass: each rank was given its "
+    "part of the batches; within torch.no_grad(), or after eval(), it is given all of them"
+)
 
 
 def share(torch, ranks, loader):
-    """Lets a loader give this rank its part; one that the script shares out itself stays as it is."""
-    data = torch.utils.data
-    ranks.shares_batches()
+    """Lets a loader give this rank its part; one that the script shares out itself gives what it has."""
+    many = ranks.samples.size
+    if getattr(loader, "_modak_way", _WHOLE) != _WHOLE:  # prepared before
+        return
     if is_shared(torch, loader):
         ranks.rank.say("a loader has a DistributedSampler: it is left to the script")
+        _follow(ranks, loader, _OWN, _is_stream(torch, loader))
         return
-    is_stream = isinstance(loader.dataset, data.IterableDataset)
-    kept, many = loader.__dict__, ranks.samples.size
-    kept["_modak_ranks"], kept["_modak_turn"], kept["_modak_words"] = ranks, _Turn(False), ""
+    is_stream = _is_stream(torch, loader)
+    if is_stream:
+        way = "stream" if loader.batch_size is not None else "slices"
+    else:
+        way = "samples" if loader._auto_collation else "slices"
+    _follow(ranks, loader, way, way != "samples")
     if 0 < (loader.batch_size or 0) < many:
         words = "a loader's batches have %d samples for %d ranks, some of which compute what counts for nothing"
-        kept["_modak_words"] = words % (loader.batch_size, many)
-    if is_stream:
-        kept["_modak_way"] = "stream" if loader.batch_size is not None else "slices"
-    else:
-        kept["_modak_way"] = "samples" if loader._auto_collation else "slices"
-    if kept["_modak_way"] == "stream":
-        loader.collate_fn = _Part(loader.collate_fn, ranks.samples.number, ranks.samples.size)
+        loader._modak_words = words % (loader.batch_size, many)
+    if way == "stream":
+        loader.collate_fn = _Part(loader.collate_fn, ranks.samples.number, many)
     elif not is_stream:
         loader.worker_init_fn = _Seed(loader.worker_init_fn, ranks.samples.number)
-    loader.__class__ = _shared_class(type(loader))
+
+
+def share_no_others(torch, ranks):
+    """Has loaders that prepare is not given draw alike in all ranks, each of which gets the whole of a batch."""
+    kind = torch.utils.data.DataLoader
+    plain = kind.__iter__
+
+    @functools.wraps(plain)
+    def __iter__(self):
+        if hasattr(self, "_modak_way"):
+            return plain(self)
+        _follow(ranks, self, _OWN if is_shared(torch, self) else _WHOLE, _is_stream(torch, self))
+        return _loop(self, plain)
+
+    kind.__iter__ = __iter__
+
+
+def _follow(ranks, loader, way, reads_alike):
+    """Has a loader go one of the ways; reads_alike: whether what it draws as it reads, it draws alike in all ranks."""
+    is_new = not hasattr(loader, "_modak_way")
+    loader._modak_ranks, loader._modak_way, loader._modak_reads_alike = ranks, way, reads_alike
+    loader._modak_turn, loader._modak_words = None, ""
+    if is_new:
+        loader.__class__ = _shared_class(type(loader))
+
+
+def _is_stream(torch, loader):
+    return isinstance(loader.dataset, torch.utils.data.IterableDataset)
 
 
 def is_shared(torch, loader):
@@ -53,38 +96,56 @@ class _Turn:
     """One loop over a loader, beside which there may be others, such as of a validation in its midst.
 
     Attributes:
-        shares: whether it is given this rank's part of each batch.
+        trains: whether it is taken for one that trains.
+        shares: whether what it is given is this rank's part of each batch.
         parts: of the batches that are on their way, how many samples count here, and how many there are.
+        given: batches so far; drawn: a digest of the numbers of the first one's samples, where they have any.
+        arrivals: gradients before it began.
+        is_over: whether it has had all batches.
+        before: the loop whose batch ranks were given last when this one began, if that one trains.
     """
 
-    def __init__(self, shares):
-        self.shares, self.parts = shares, []
+    def __init__(self, ranks, way):
+        self.trains = ranks.is_training()
+        self.shares, self.parts, self.given, self.drawn = self.trains and way != _WHOLE, [], 0, None
+        self.arrivals, self.is_over = ranks.arrivals, False
+        self.before = ranks.turn if ranks.turn is None or ranks.turn.trains else ranks.turn.before
+
+
+def _loop(loader, iterate):
+    """An iterator over a loader, as ``iterate`` makes it, for a loop that begins now."""
+    ranks, way = loader._modak_ranks, loader._modak_way
+    turn = loader._modak_turn = _Turn(ranks, way)
+    if turn.shares:
+        ranks.shares_batches()
+        if loader._modak_words:  # of a loader that trains, and once
+            ranks.rank.say(loader._modak_words)
+            loader._modak_words = ""
+    elif way != _WHOLE:
+        ranks.meet()
+    elif turn.trains:
+        ranks.say_once("a loader that prepare was not given gives every rank all of a batch: where it trains, slowly")
+    if isinstance(loader.collate_fn, _Part) and loader.collate_fn.acts is not turn.shares:
+        loader.collate_fn = loader.collate_fn.for_loop(turn.shares)
+        loader._iterator = None  # its processes, where they persist, have the other one
+    with ranks.in_common():
+        iterator = iterate(loader)
+    taken = getattr(_inner(iterator), "_next_data", None)
+    if isinstance(taken, _Next):  # one that persists begins anew
+        taken.turn = turn
+    return iterator
 
 
 def _shared_class(base):
-    """A DataLoader of the same kind that gives this rank's part."""
+    """A DataLoader of the same kind that gives what this rank is to have."""
 
     class Shared(base):
         def __iter__(self):
-            ranks = self._modak_ranks
-            turn = self._modak_turn = _Turn(ranks.is_training())
-            if not turn.shares:
-                ranks.meet()
-            elif self._modak_words:  # of a loader that trains, and once
-                ranks.rank.say(self._modak_words)
-                self._modak_words = ""
-            if isinstance(self.collate_fn, _Part) and self.collate_fn.acts is not turn.shares:
-                self.collate_fn = self.collate_fn.for_loop(turn.shares)
-                self._iterator = None  # its processes, where they persist, have the other one
-            with ranks.in_common():
-                iterator = base.__iter__(self)
-            taken = getattr(_inner(iterator), "_next_data", None)
-            if isinstance(taken, _Next):  # one that persists begins anew
-                taken.turn = turn
-            return iterator
+            return _loop(self, base.__iter__)
 
         def _get_iterator(self):
-            iterator = base._get_iterator(self)
+            with self._modak_ranks.in_common():  # also where a class of the script's begins its loops later
+                iterator = base._get_iterator(self)
             inner = _inner(iterator)
             inner._next_data = _Next(self, inner._next_data)
             return iterator
@@ -135,6 +196,9 @@ class _Sampler(_Common):
         samples = self._loader._modak_ranks.samples
         for indices in _Common.__iter__(self):
             if turn.shares:
+                if turn.drawn is None:
+                    numbers = [operator.index(each) for each in indices if hasattr(each, "__index__")]
+                    turn.drawn = zlib.crc32(repr(numbers).encode())
                 mine, count = part_of(list(indices), samples.number, samples.size)
                 turn.parts.append((count, len(indices)))
                 yield mine
@@ -151,29 +215,49 @@ class _Next:
         self._original = weakref.WeakMethod(original)
 
     def __call__(self):
+        ranks, turn = self._loader._modak_ranks, self.turn
+        if turn.shares and turn.given == 1 and threading.current_thread() is threading.main_thread():
+            alike.look(ranks, turn.drawn)  # behind the first step
+        turn.given += 1
         try:
             return self._next()
         except StopIteration:
-            if self.turn.shares:
-                self._loader._modak_ranks.meet()
+            if turn.shares:
+                ranks.meet()
+                self._look_back()
+            self._ends()
             raise
 
+    def _look_back(self):
+        """Says where a loop has learned nothing: its script evaluates, or keeps batches, which then count alike."""
+        ranks, turn = self._loader._modak_ranks, self.turn
+        turn.is_over = True
+        if turn.arrivals == ranks.arrivals:
+            ranks.part = 1, ranks.samples.size
+            ranks.say_once(_NOTHING_LEARNED)
+
+    def _ends(self):
+        """Takes that a loop is over, or left: behind one that evaluates it is another's batch again."""
+        ranks, turn = self._loader._modak_ranks, self.turn
+        if ranks.turn is turn and not turn.trains:
+            ranks.turn = turn.before
+
+    __del__ = _ends
+
     def _next(self):
-        ranks, way = self._loader._modak_ranks, self._loader._modak_way
-        if way == "samples":
+        loader, turn = self._loader, self.turn
+        ranks, way, part = loader._modak_ranks, loader._modak_way, (1, loader._modak_ranks.samples.size)
+        with ranks.in_common() if loader._modak_reads_alike else contextlib.nullcontext():
             batch = self._original()()
-            if self.turn.shares:
-                ranks.part = self.turn.parts.pop(0)
-            return batch
-        with ranks.in_common():  # a stream shuffles as it is read
-            batch = self._original()()
-        if not self.turn.shares:
-            return batch
-        if way == "stream":
-            count, whole, batch = batch
-        else:
-            count, whole, batch = _sliced(ranks, batch)
-        ranks.part = int(count), int(whole)
+        if turn.shares and way == "samples":
+            part = turn.parts.pop(0)
+        elif turn.shares and way == "stream":
+            *part, batch = batch
+        elif turn.shares and way == "slices":
+            *part, batch = _sliced(ranks, batch)
+        ranks.turn = turn
+        if turn.trains:
+            ranks.part = int(part[0]), int(part[1])
         return batch
 
 

@@ -10,7 +10,7 @@ import weakref
 
 from modak_runtime.pytorch import fused
 from modak_runtime.pytorch.model import prepare as prepare_model
-from modak_runtime.ranks import seed_alike
+from modak_runtime.ranks import is_parallel, seed_alike
 from modak_runtime.steps import length_of
 
 MATMUL_ERROR = 1e-5  # relative; float32's own is below 1e-6, bfloat16's above 1e-3
@@ -25,6 +25,10 @@ def imported(torch, report, steps):
         trace.imported(torch, report, steps)
         return
     _count_steps(torch, report, steps)
+    if is_parallel():
+        from modak_runtime.parallel import alike
+
+        alike.imported(torch)
     if os.environ.get("MODAK_RENDEZVOUS_TIMEOUT"):  # one of several ranks
         from modak_runtime.parallel.alive import watched
 

@@ -1,0 +1,76 @@
+"""Whether ranks are still alike, by what they say of themselves; nothing of it needs PyTorch."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from modak_ansible.runtime import FILES
+
+sys.path.insert(0, str(FILES))
+
+from modak_runtime.parallel import alike
+
+PARAMETER = SimpleNamespace(_backward_hooks=None, _post_accumulate_grad_hooks={0: "ours"})
+
+
+class Ranks:
+    """The first of two, the other of which says what it is told to."""
+
+    def __init__(self, theirs, parameter=PARAMETER):
+        model = SimpleNamespace(named_parameters=lambda: [("weight", parameter)], named_buffers=lambda: [])
+        self.models = [model]
+        self.present = lambda: ([model], [SimpleNamespace(parameters=[parameter])])
+        self.has_parts = self.has_looked = False
+        self.torch, self.said, self._theirs = None, [], theirs
+        self.rank, self.say_once = self, self.said.append
+
+    def is_whole(self):
+        return True
+
+    def gathered(self, mine):
+        return [mine, self._theirs]
+
+    def end(self, words):
+        raise SystemExit(words)
+
+
+@pytest.fixture(autouse=True)
+def sums(monkeypatch):
+    monkeypatch.setattr(alike, "_sums", lambda _, tensors: [(1.0, 2.0, 4) for _ in tensors])
+
+
+@pytest.mark.parametrize(
+    ("theirs", "words"),
+    [
+        ((7, [(1.0 + 1e-4, 2.0, 4)], {}), "weight is no longer the same in ranks 0 and 1"),
+        ((8, [(1.0, 2.0, 4)], {}), "ranks 0 and 1 draw other batches of one loader"),
+    ],
+)
+def test_ranks_that_are_not_alike_are_ended(theirs, words):
+    with pytest.raises(SystemExit, match=words):
+        alike.look(Ranks(theirs), 7)
+
+
+@pytest.mark.parametrize("other", [1.0, 1.0 + 1e-6, float("nan")])
+def test_processors_that_round_differently_are_alike(other):
+    ranks = Ranks((7, [(other, 2.0, 4)], {}))
+    alike.look(ranks, 7)
+    assert ranks.has_looked
+    assert ranks.said == []
+
+
+def test_after_many_steps_they_may_have_rounded_more():
+    ranks = Ranks((7, [(1.0 + 1e-4, 2.0, 4)], {}))
+    ranks.has_looked = True
+    alike.look(ranks, 7)
+
+
+@pytest.mark.parametrize("hooks", [{"_backward_hooks": {0: "clips"}}, {"_post_accumulate_grad_hooks": {0: 1, 1: 2}}])
+def test_hooks_that_see_the_gradients_of_a_part_are_said(hooks):
+    ranks = Ranks((7, [(1.0, 2.0, 4)], {}), SimpleNamespace(**{**vars(PARAMETER), **hooks}))
+    alike.look(ranks, 7)
+    assert len(ranks.said) == 1
+    assert "a hook on a parameter is given the gradient of a rank's part" in ranks.said[0]
