@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from modak_ansible.errors import ModakError
 from modak_ansible.performance.fit.validation import TITLES, Learned, Predicted, Regret, Validation
@@ -16,6 +16,7 @@ _WIDTH, _DPI = 8.0, 150  # inches, dots an inch
 _BAR, _WORSE, _SOFT = "#2f6fb7", "#c2570c", "#57606a"
 MARKS = "osD^vP*X<>"
 _COLOURS = 10  # of matplotlib's own cycle
+_BESIDE: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}  # a legend, where it hides no point
 
 
 def write_plots(found: Validation, folder: Path) -> list[Path]:
@@ -67,7 +68,7 @@ def _predictions(rows: Sequence[Predicted], kind: str, folder: Path) -> list[Pat
     axes.set(xscale="log", yscale="log", xlabel="measured seconds of a step", ylabel="predicted, with 90 % interval")
     axes.set_xlim(*ends)
     axes.set_ylim(ends[0] / 2, ends[1] * 2)
-    axes.legend(fontsize=7)
+    axes.legend(fontsize=7, **_BESIDE)
     return _written(axes, folder, f"predicted-{kind}")
 
 
@@ -88,7 +89,7 @@ def _learning(rows: Sequence[Learned], folder: Path) -> list[Path]:
     axes.set_xticks(counts, [str(count) for count in counts])
     axes.minorticks_off()
     axes.set(xlabel="runs given back", ylabel="median error, per cent", ylim=(0, None))
-    axes.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    axes.legend(fontsize=7, **_BESIDE)
     return _written(axes, folder, "machine-given-back")
 
 
