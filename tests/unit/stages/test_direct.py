@@ -31,13 +31,20 @@ class ByShell(Connection):
         return False
 
     def run(self, command, given=b"", *, seconds=None):
-        words = [self.shell, "-c", f"{self.says}{command}"]
-        variables = {"PATH": self.path or "/usr/local/bin:/usr/bin:/bin"}
-        return subprocess.run(words, input=given, capture_output=True, env=variables, check=False)
+        return subprocess.run(
+            self._words(command), input=given, capture_output=True, env=self.variables, check=False
+        )
 
     def start(self, command, errors):
-        pipe, words = subprocess.PIPE, [self.shell, "-c", f"{self.says}{command}"]
-        return subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=errors)
+        pipe = subprocess.PIPE
+        return subprocess.Popen(self._words(command), stdin=pipe, stdout=pipe, stderr=errors, env=self.variables)
+
+    def _words(self, command):
+        return [self.shell, "-c", f"{self.says}{command}"]
+
+    @property
+    def variables(self):
+        return {"PATH": self.path or "/usr/local/bin:/usr/bin:/bin"}
 
 
 def ask(connection, workspace, names=(NAME,), scheduler="none"):
