@@ -96,7 +96,7 @@ def test_a_transfer_that_was_cut_short_goes_on_in_the_same_folder(make_stage, se
         answer = json.loads(JobTarget("NONE", "")(name, action, **arguments)["answer"]) if action == "look" else {}
         for known in answer.get("known", {}).values():
             known["staged"] = False
-        if action == "stage":
+        if action == "submit":
             raise ModakError("the connection broke")
         return answered(**answer)
 
