@@ -142,9 +142,7 @@ class StageAction(ActionBase):  # type: ignore[misc]
 
         return call
 
-    def _keep(
-        self, function: Callable[[Any], Any] | None, connection: Connection | None = None
-    ) -> Kept | None:
+    def _keep(self, function: Callable[[Any], Any] | None, connection: Connection | None = None) -> Kept | None:
         """Keeps one function ready on the target, or none: not every target has more than one session at a time."""
         if self._kept and self._kept.function is not function:
             self._kept.close()

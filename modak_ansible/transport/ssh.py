@@ -185,9 +185,7 @@ class Connection:
             TargetUnreachable: with the reason and what to do about it.
         """
         try:
-            return subprocess.Popen(
-                self._words(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors
-            )
+            return subprocess.Popen(self._words(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors)
         except FileNotFoundError:
             raise _no_ssh() from None
 

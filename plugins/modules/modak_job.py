@@ -40,7 +40,7 @@ options:
   folder:
     type: str
     default: ''
-    description: 'To stage, and to submit what is staged with it: the folder of plans and archives, below the deployments.'
+    description: 'To stage, also what is to be submitted: the folder of plans and archives, below the deployments.'
   images:
     type: list
     elements: str

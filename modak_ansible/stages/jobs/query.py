@@ -126,7 +126,9 @@ def note_jobs(
     def record_of(name: str) -> RecordData:
         return (records or {}).get(name) or DeploymentStore(deployments / name).record_now()
 
-    forecasts = {name: _forecasts(record_of(name), job, plan) if job["forecast"] else None for name, job in jobs.items()}
+    forecasts = {
+        name: _forecasts(record_of(name), job, plan) if job["forecast"] else None for name, job in jobs.items()
+    }
     news = [name for name, job in jobs.items() if forecasts[name] or _is_news(record_of, name, job["situation"])]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         list(pool.map(lambda name: _update(deployments / name, jobs[name], forecasts[name]), news))

@@ -31,9 +31,7 @@ class ByShell(Connection):
         return False
 
     def run(self, command, given=b"", *, seconds=None):
-        return subprocess.run(
-            self._words(command), input=given, capture_output=True, env=self.variables, check=False
-        )
+        return subprocess.run(self._words(command), input=given, capture_output=True, env=self.variables, check=False)
 
     def start(self, command, errors):
         pipe = subprocess.PIPE
