@@ -129,8 +129,9 @@ def _group(entries: list[Entry], every: float, inside: str) -> _Group | None:
             continue
         except (ValueError, KeyError, TypeError):
             continue
-        names = [each.name for each in entries]
-        return _Group(tuple(entries), Asking(connection, known.plan, known.folder.parent, names, every, inside))
+        records = {each.name: each.known.record for each in entries}
+        asking = Asking(connection, known.plan, known.folder.parent, [*records], every, inside, records)
+        return _Group(tuple(entries), asking)
     for entry in entries:
         entry.problem = problem
     return None

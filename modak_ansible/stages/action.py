@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -12,8 +12,9 @@ from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-from modak_ansible.errors import ModakError
+from modak_ansible.errors import LoginRefused, ModakError, TargetUnreachable
 from modak_ansible.stages.base import Answer, Outcome, Stage, module_error, noted, stages_of, words_of_disk
+from modak_ansible.stages.jobs.direct import Kept
 from modak_ansible.stages.opera import is_run_by_opera
 from modak_ansible.stages.packing import packed
 from modak_ansible.store.project import COLLECTION
@@ -35,6 +36,11 @@ class StageAction(ActionBase):  # type: ignore[misc]
 
     stage_name: ClassVar[str]
     is_noted = True  # False for what concerns the target, and no deployment
+    # what only looks, by module and action, and what answers as the module would: to call one takes a third of a second
+    # of a processor, and how a build or a job gets on is asked again and again
+    looks: ClassVar[Mapping[tuple[str, str], Callable[[Any], Any]]] = {}
+    _kept: Kept | None = None
+    _discovered_interpreter_key: str | None = None  # Ansible's own
 
     def perform(self, stage: Stage) -> Outcome:
         """Does the work for one deployment; each action has either this or ``perform_all``, or both."""
@@ -94,6 +100,11 @@ class StageAction(ActionBase):  # type: ignore[misc]
             result.update(failed=True, msg=str(error), exit_code=error.exit_code)
         except OSError as error:
             result.update(failed=True, msg=words_of_disk(error))
+        finally:
+            self._keep(None)
+        if self._discovered_interpreter_key:  # else each task looks for it anew
+            facts = {self._discovered_interpreter_key: self._discovered_interpreter}
+            result["ansible_facts"] = {**facts, **result.get("ansible_facts", {})}
         return result
 
     def _stages(self, task_vars: dict[str, Any]) -> list[Stage]:
@@ -118,6 +129,9 @@ class StageAction(ActionBase):  # type: ignore[misc]
             if not entered:
                 connection.check()  # patience is for a target that answered before
                 entered = True
+            kept = self._keep(self.looks.get((name, arguments.get("action", ""))), connection)
+            if kept:
+                return self._patiently(lambda: _asked(kept, arguments), connection)
             ours = f"{COLLECTION}.{name}"
             with packed(name):
                 answer = self._patiently(
@@ -128,6 +142,15 @@ class StageAction(ActionBase):  # type: ignore[misc]
             return answer
 
         return call
+
+    def _keep(self, function: Callable[[Any], Any] | None, connection: Connection | None = None) -> Kept | None:
+        """Keeps one function ready on the target, or none: not every target has more than one session at a time."""
+        if self._kept and self._kept.function is not function:
+            self._kept.close()
+            self._kept = None
+        if function and connection and not self._kept:
+            self._kept = Kept(connection, function)
+        return self._kept
 
     def _patiently(self, attempt: Callable[[], Answer], connection: Connection) -> Answer:
         def try_it() -> Answer:
@@ -144,6 +167,15 @@ class StageAction(ActionBase):  # type: ignore[misc]
                 self._connection.reset()
 
         return patiently(try_it, AnsibleConnectionFailure, self._say, mend=mend)
+
+
+def _asked(kept: Kept, arguments: dict[str, Any]) -> Answer:
+    try:
+        return kept.ask(arguments)
+    except LoginRefused:
+        raise
+    except TargetUnreachable as error:
+        raise AnsibleConnectionFailure(error.message) from error
 
 
 def _raise_if_home_is_closed(error: AnsibleConnectionFailure) -> None:

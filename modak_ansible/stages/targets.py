@@ -51,12 +51,13 @@ def inventory_of(plan_files: Sequence[str]) -> dict[str, Any]:
         ModakError: one is damaged, or was changed since.
     """
     hosts: dict[str, Any] = {"localhost": {"ansible_connection": "local"}}
-    groups: dict[str, list[str]] = {"modak": [], "modak_hosts": []}
+    groups: dict[str, list[str]] = {"modak": [], "modak_clouds": [], "modak_hosts": []}
     for target in targets_of(planned_from_file(Path(file)) for file in plan_files):
         name, files, connection = target["name"], target["plan_files"], target["connection"]
         about = {"modak_plan_file": files[0], "modak_plan_files": files, "modak_cloud": target["cloud"]}
         hosts[name] = {**about, **connection}
-        groups["modak"].append(name)
+        for group in ("modak", "modak_clouds") if target["cloud"] else ("modak",):
+            groups[group].append(name)
         for host in target["hosts"]:
             hosts[host["name"]] = {**connection, "modak_cluster": name, "ansible_host": host["address"]}
             groups["modak_hosts"].append(host["name"])

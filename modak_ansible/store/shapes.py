@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 from types import UnionType
@@ -22,30 +22,64 @@ def fits(shape: Any) -> Callable[[Any], bool]:
 
     JSON has one kind of number; what stands beside the fields of a TypedDict is not looked at.
     """
-    origin, inner = get_origin(shape), tuple(map(fits, get_args(shape)))
+    origin, inner = get_origin(shape), get_args(shape)
     if shape is Any:
         return lambda _: True
+    if types := _plain(shape):
+        return lambda value: type(value) in types
     if origin in (Union, UnionType):
-        return lambda value: any(each(value) for each in inner)
+        each_fits = tuple(map(fits, inner))
+        return lambda value: any(each(value) for each in each_fits)
     if origin is dict:
-        return lambda value: isinstance(value, dict) and all(map(inner[1], value.values()))
+        all_values_fit = _all_fit(inner[1])
+        return lambda value: isinstance(value, dict) and all_values_fit(value.values())
     if origin is list:
-        return lambda value: isinstance(value, list) and all(map(inner[0], value))
+        all_items_fit = _all_fit(inner[0])
+        return lambda value: isinstance(value, list) and all_items_fit(value)
     if origin is tuple:
+        each_fits = tuple(map(fits, inner))
         return lambda value: (
             isinstance(value, list)
-            and len(value) == len(inner)
-            and all(each(item) for each, item in zip(inner, value, strict=True))
+            and len(value) == len(each_fits)
+            and all(each(item) for each, item in zip(each_fits, value, strict=True))
         )
-    if is_typeddict(shape):
-        fields = {key: fits(kind) for key, kind in get_type_hints(shape, localns=_UNSEEN).items()}
-        return lambda value: (
-            isinstance(value, dict)
-            and shape.__required_keys__ <= value.keys()
-            and all(each(value[key]) for key, each in fields.items() if key in value)
-        )
-    types = (int, float) if shape in (int, float) else (shape,)
-    return lambda value: type(value) in types
+    return _fields_fit(shape)
+
+
+def _plain(shape: Any) -> frozenset[type]:
+    """The types of JSON that a value may have where nothing is in it; none where there may be."""
+    origin, inner = get_origin(shape), get_args(shape)
+    if origin in (Union, UnionType):
+        each = [_plain(kind) for kind in inner]
+        return frozenset[type]().union(*each) if all(each) else frozenset()
+    if shape is Any or origin or is_typeddict(shape):
+        return frozenset()
+    return frozenset((int, float)) if shape in (int, float) else frozenset((shape,))
+
+
+def _all_fit(shape: Any) -> Callable[[Iterable[Any]], bool]:
+    """The same of many values: plans hold thousands."""
+    if types := _plain(shape):
+        return lambda values: types.issuperset(map(type, values))
+    each_fits = fits(shape)
+    return lambda values: shape is Any or all(map(each_fits, values))
+
+
+def _fields_fit(shape: Any) -> Callable[[Any], bool]:
+    kinds = {key: kind for key, kind in get_type_hints(shape, localns=_UNSEEN).items() if kind is not Any}
+    plain = [(key, types) for key, kind in kinds.items() if (types := _plain(kind))]
+    others = [(key, fits(kind)) for key, kind in kinds.items() if not _plain(kind)]
+    required = shape.__required_keys__
+
+    def fit(value: Any) -> bool:
+        if not isinstance(value, dict) or not required <= value.keys():
+            return False
+        for key, types in plain:
+            if key in value and type(value[key]) not in types:
+                return False
+        return all(each(value[key]) for key, each in others if key in value)
+
+    return fit
 
 
 def read_whole(path: Path, shape: type[T]) -> T | None:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict, cast
+from typing import IO, TYPE_CHECKING, TypedDict, cast
 
 from modak_ansible.errors import LoginRefused, ModakError, TargetUnreachable, last_line
 from modak_ansible.store.machines import MachineStore, hosts_of
@@ -164,7 +164,50 @@ class Connection:
             TargetUnreachable: with the reason and what to do about it.
         """
         if self.is_local:
-            return subprocess.run(["/bin/sh", "-c", command], input=given, capture_output=True, check=False)
+            return subprocess.run(self._words(command), input=given, capture_output=True, check=False)
+        try:
+            result = subprocess.run(
+                self._words(command), input=given, capture_output=True, timeout=seconds, check=False
+            )
+        except subprocess.TimeoutExpired:
+            raise self._unreachable("", "timed out") from None
+        except FileNotFoundError:
+            raise _no_ssh() from None
+        self.check_end(result.returncode, result.stderr)
+        return result
+
+    def start(self, command: str, errors: IO[bytes]) -> subprocess.Popen[bytes]:
+        """Begins a command of the target's shell, which is asked and answers through pipes.
+
+        Args:
+            errors: a file that what it says of its own goes into.
+
+        Raises:
+            TargetUnreachable: with the reason and what to do about it.
+        """
+        try:
+            return subprocess.Popen(self._words(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors)
+        except FileNotFoundError:
+            raise _no_ssh() from None
+
+    def check_end(self, code: int, errors: bytes) -> None:
+        """Looks at how a command ended.
+
+        Raises:
+            TargetUnreachable: it was the connection that did, with the reason and what to do about it.
+        """
+        if not self.is_local and (code == _SSH_FAILED or code < 0):
+            said = errors.decode(errors="replace")
+            raise self._unreachable(said, said)
+
+    def _words(self, command: str) -> list[str]:
+        """What runs a command of the target's shell.
+
+        Raises:
+            TargetUnreachable: there is no way to it.
+        """
+        if self.is_local:
+            return ["/bin/sh", "-c", command]
         if self.absent:
             hint = "modak deploy makes it; modak gc shows what there is"
             raise TargetUnreachable(f"the machine {self.address} is not there", hint=hint)
@@ -177,17 +220,7 @@ class Connection:
                 hint = f"say which: {use}, or another that modak testbed status shows"
                 raise TargetUnreachable("several testbeds run, and none is this project's", hint=hint)
             raise self._unreachable("", "Could not resolve hostname testbed")
-        words = [*self.ssh_command(), self.address, command]
-        try:
-            result = subprocess.run(words, input=given, capture_output=True, timeout=seconds, check=False)
-        except subprocess.TimeoutExpired:
-            raise self._unreachable("", "timed out") from None
-        except FileNotFoundError:
-            raise TargetUnreachable("ssh is not installed on this machine", hint="install openssh-client") from None
-        if result.returncode == _SSH_FAILED:
-            said = result.stderr.decode(errors="replace")
-            raise self._unreachable(said, said)
-        return result
+        return [*self.ssh_command(), self.address, command]
 
     def _unreachable(self, said: str, matched: str) -> TargetUnreachable:
         if refused := self.refused(matched):
@@ -197,6 +230,10 @@ class Connection:
                 return TargetUnreachable(f"{self.address} {words}", hint=hint.replace("HOST", self.address))
         hint = f"try it by hand: ssh -t -F {self.config} {self.address}"
         return TargetUnreachable(f"{self.address} cannot be entered: {last_line(said)}", hint=hint)
+
+
+def _no_ssh() -> TargetUnreachable:
+    return TargetUnreachable("ssh is not installed on this machine", hint="install openssh-client")
 
 
 # An option of ssh's configuration; OpenSSH before 7.6 does not know it.

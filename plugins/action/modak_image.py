@@ -13,12 +13,14 @@ from modak_ansible.stages.image import (
     sign_image,
     verify_image,
 )
+from modak_ansible.target.images.actions import waited
 
 
 class ActionModule(StageAction):
     """Runs the stage for the plan in ``plan_file``; ``state`` as the role's image_state."""
 
     stage_name = "image"
+    looks = {("modak_image", "wait"): waited}
 
     def perform(self, stage):
         arguments = self._task.args

@@ -6,12 +6,15 @@ from ansible.module_utils.parsing.convert_bool import boolean
 
 from modak_ansible.stages.action import StageAction
 from modak_ansible.stages.jobs import operations
+from modak_ansible.target.jobs.actions import acted
+from modak_ansible.target.jobs.results import listed_by
 
 
 class ActionModule(StageAction):
     """Runs the stage for the plan in ``plan_file``, or those in ``plan_files``; ``state`` as the role's job_state."""
 
     stage_name = "job"
+    looks = {("modak_job", "look"): acted, ("modak_job", "watch"): acted, ("modak_results", ""): listed_by}
 
     def perform_all(self, stages):
         given = self._task.args

@@ -3,15 +3,9 @@
 
 from __future__ import annotations
 
-import time
-
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.modak.hpc.plugins.module_utils.target.core.answer import answer
-from ansible_collections.modak.hpc.plugins.module_utils.target.core.files import changed_at, read_on
-from ansible_collections.modak.hpc.plugins.module_utils.target.images.image import ImageStore
-from ansible_collections.modak.hpc.plugins.module_utils.target.images.publishing import PublishedImage
-from ansible_collections.modak.hpc.plugins.module_utils.target.garbage.uses import Uses
-from ansible_collections.modak.hpc.plugins.module_utils.target.core.workspace import Workspace
+from ansible_collections.modak.hpc.plugins.module_utils.target.images.actions import ACTIONS, act
 
 DOCUMENTATION = """
 module: modak_image
@@ -47,8 +41,6 @@ options:
 author: modak-ansible
 """
 
-ACTIONS = ("look", "start", "wait", "log", "inside", "push", "sign", "verify")
-
 
 def main():
     module = AnsibleModule(
@@ -70,68 +62,7 @@ def main():
         },
         supports_check_mode=True,
     )
-    answer(module, lambda: act(store_of(module.params), module))
-
-
-def store_of(params):
-    kind = PublishedImage if params["place"] or params["action"] in ("sign", "verify") else ImageStore
-    return kind(Workspace(params["workspace"]), params["image"], params["site"], params["secrets"])
-
-
-def act(store, module):
-    if module.params["action"] == "log":
-        return read_log(store, module.params["offset"], module.params["seconds"])
-    if module.params["action"] == "inside":
-        return {"changed": False, "inside": store.look_inside()}
-    if module.params["action"] == "sign":
-        is_signed = not module.check_mode and store.sign(module.params["key"])
-        return {"changed": is_signed, "image": store.describe()}
-    if module.params["action"] == "verify":
-        store.verify(module.params["key"])
-        return {"changed": False, "image": store.describe()}
-    started = False
-    if module.params["action"] == "push":
-        started = store.start_push(module.params["place"], module.params["tags"])
-    if module.params["action"] == "look" and not module.check_mode:
-        reserve(module.params)
-        store.check_given(keep=True)
-    if module.params["action"] == "start":
-        if module.params["again"] and not module.check_mode:
-            store.forget_refusals()
-        store.check()
-        if store.missing() and not store.refusal() and not module.check_mode:
-            started = store.start(found_only=module.params["found_only"])
-    if module.params["action"] == "wait":
-        store.activity.wait_for_news("line", module.params["seen"], module.params["seconds"])
-    return {
-        "changed": started,
-        "started": started,
-        "missing": [layer["name"] for layer in store.missing()],
-        "altered": store.changed(),
-        "refusal": store.refusal(),
-        "status": store.activity.status(),
-        "image": store.describe(),
-    }
-
-
-def reserve(params):
-    """Before the first look: what is there then stays there."""
-    paths = [layer["path"] for layer in params["image"]["layers"]]
-    Uses(Workspace(params["workspace"])).reserve(params["deployment"], paths)
-
-
-def read_log(store, offset, seconds):
-    """What the log holds behind an offset; where that is nothing yet, it is waited for while the build goes on."""
-    began = time.monotonic()
-    while True:
-        status = store.activity.status()
-        is_over = status["state"] != "running"
-        output, end = read_on(store.activity.log, offset, to_end=is_over)
-        if output or is_over or time.monotonic() - began >= seconds:
-            changed = changed_at(store.activity.log)
-            age = None if changed is None else max(0.0, time.time() - changed)
-            return {"changed": False, "output": output, "offset": end, "status": status, "age": age}
-        time.sleep(0.5)
+    answer(module, lambda: act(module.params, check=module.check_mode))
 
 
 if __name__ == "__main__":

@@ -37,7 +37,10 @@ options:
       deployment, and its job_name; to look and to stage the digest of the plan; to submit after, behind, again, array,
       node, parallel and barrier; to watch the state and explanation that the caller knows; to skip the reason; to set
       aside the id of the job that the caller saw ended.
-  folder: {type: str, default: '', description: 'To stage: the folder of plans and archives, below the deployments.'}
+  folder:
+    type: str
+    default: ''
+    description: 'To stage, also what is to be submitted: the folder of plans and archives, below the deployments.'
   images:
     type: list
     elements: str

@@ -105,7 +105,11 @@ def _cells(row: StatusRow) -> list[str]:
         _message(row),
     )
     # what a target says may hold anything, and must not move the cursor
-    return ["".join(letter if letter.isprintable() else " " for letter in str(cell)) for cell in cells]
+    return [_printable(str(cell)) for cell in cells]
+
+
+def _printable(text: str) -> str:
+    return text if text.isprintable() else "".join(letter if letter.isprintable() else " " for letter in text)
 
 
 def _state(row: StatusRow) -> str:

@@ -166,8 +166,7 @@ class Campaign:
         """Skips what cannot run, submits what can, and fetches the results of what has ended."""
         self._skip(self.members.to_skip())
         wanted = [] if time.monotonic() < self._try_at else self._next()
-        if wanted:
-            self._stage([member for member in self.members.to_submit() if not member.known.staged])
+        if wanted and not self._stage([member for member in self.members.to_submit() if not member.known.staged]):
             for part in _parts(wanted):
                 if not self._submit(part, len(wanted)):
                     break
@@ -189,10 +188,11 @@ class Campaign:
             known.skipped = True
             self._note(self.members[name])
 
-    def _stage(self, members: list[Member]) -> None:
-        """Sends the plans, and each different set of files once."""
+    def _stage(self, members: list[Member]) -> bool:
+        """Sends the plans, and each different set of files once; the job of a training alone is submitted with that,
+        which spares a call, and True given."""
         if not members:
-            return
+            return False
         lock = Lock(members[0].stage.folder / ".code.lock")  # two deploys of the same plans send in turn
         is_first = lock.take(wait=False)
         if not is_first:
@@ -202,25 +202,34 @@ class Campaign:
                 self.look()
                 members = [member for member in members if not member.known.staged]
             if members:
-                self._send(members)
+                folder = self._send(members)
+                if self.only:
+                    self._submit(members, 1, folder)
+                else:
+                    self.call("stage", self.wanted(members), folder=folder)
+                    self._first.say(f"{counted(len(members), 'job')} staged")
+                for member in members:
+                    member.known.staged = True
         finally:
             lock.release()
+        return bool(members and self.only)
 
-    def _send(self, members: list[Member]) -> None:
+    def _send(self, members: list[Member]) -> str:
+        """Sends what is staged; gives the name of the folder there."""
         # the same name each time, so that a transfer that was cut short goes on, and for each controller its own
         mine = json.dumps([platform.node(), *(str(member.stage.folder.resolve()) for member in members)])
         folder = f"{INCOMING}{hashlib.sha256(mine.encode()).hexdigest()[:32]}"
         with passing_folder("modak-code-") as temporary:
             files = packed([member.stage for member in members], Path(temporary))
             push(self._first.connection, files, f"{self._folder}/{folder}", self._first.say)
-        self.call("stage", self.wanted(members), folder=folder)
-        for member in members:
-            member.known.staged = True
-        if not self.only:
-            self._first.say(f"{counted(len(members), 'job')} staged")
+        return folder
 
-    def _submit(self, members: list[Member], count: int) -> bool:
-        """Submits some jobs; False where the scheduler takes no more for now."""
+    def _submit(self, members: list[Member], count: int, folder: str = "") -> bool:
+        """Submits some jobs; False where the scheduler takes no more for now.
+
+        Args:
+            folder: of what is staged before.
+        """
         living, void = self.members.living_points(), self.members.void()
         tasks = {
             node: [name for name in names if self.members.is_task(name)] for node, names in living.items()
@@ -229,6 +238,7 @@ class Campaign:
             Wanted(
                 member.name,
                 member.job_name,
+                member.stage.plan["digest"] if folder else "",
                 after=self._waiting(member.after),
                 behind=self._waiting([*member.behind, *tasks.get(member.node, [])]),
                 again=member.name in void,
@@ -239,7 +249,7 @@ class Campaign:
             )
             for member in members
         ]
-        answer = self.call("submit", wanted)
+        answer = self.call("submit", wanted, **({"folder": folder} if folder else {}))
         for name, job in answer["jobs"].items():
             member = self.members[name]
             situation = Situation(**job["situation"])

@@ -6,13 +6,16 @@ Ansible takes a second to start, whatever is asked.
 from __future__ import annotations
 
 import shlex
+import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
-from typing import Any
+from contextlib import suppress
+from typing import IO, Any, cast
 
 from modak_ansible.errors import ModakError
 from modak_ansible.stages.base import Answer, module_error
-from modak_ansible.target.core.sending import READER, WORD, answer_in, sent
+from modak_ansible.target.core.sending import READER, WORD, answer_in, opening, question, sent
 from modak_ansible.transport.ssh import Connection
 
 # In the order in which Ansible looks for them.
@@ -33,11 +36,74 @@ def ask(connection: Connection, function: Callable[[Any], Any], asked: Any, *, s
         ModakError: the function fails there.
     """
     done = connection.run(_command(connection), sent(function, asked), seconds=seconds)
-    answer: Answer | None = answer_in(done.stdout)
-    if answer is None and done.returncode == _NO_PYTHON:
+    return _checked(function, answer_in(done.stdout), done.returncode, done.stderr)
+
+
+class Kept:
+    """A function of the target side that is kept ready there: it is sent once, however often it is asked.
+
+    Args:
+        connection: to the target.
+        function: one that gives what ``answered`` does.
+    """
+
+    def __init__(self, connection: Connection, function: Callable[[Any], Any]) -> None:
+        self._connection, self.function = connection, function
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def ask(self, asked: Any) -> Answer:
+        """What it answers; it is sent anew where the connection broke.
+
+        Args:
+            asked: what it is called with; JSON can hold it.
+
+        Raises:
+            TargetUnreachable: with the reason and what to do about it.
+            ModakError: the function fails there.
+        """
+        given = question(asked)
+        if self._process is None:
+            self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
+            self._process = self._connection.start(_command(self._connection), self._errors)
+            given = opening(self.function) + given
+        to, said = cast("IO[bytes]", self._process.stdin), cast("IO[bytes]", self._process.stdout)
+        with suppress(BrokenPipeError):  # why it has ended is known below
+            to.write(given)
+            to.flush()
+        answer = next((found for line in said if (found := answer_in(line)) is not None), None)
+        code, errors = (0, b"") if answer is not None else self._end()
+        return _checked(self.function, answer, code, errors)
+
+    def _end(self) -> tuple[int, bytes]:
+        """The exit code of what has ended by itself, and what it wrote of its errors."""
+        process, errors = cast("subprocess.Popen[bytes]", self._process), self._errors
+        code = process.wait()
+        errors.seek(0)
+        told_errors = errors.read()
+        self.close()
+        self._connection.check_end(code, told_errors)
+        return code, told_errors
+
+    def close(self) -> None:
+        """Ends what is kept ready."""
+        if self._process is None:
+            return
+        process, self._process = self._process, None
+        process.terminate()
+        with self._errors, suppress(BrokenPipeError), process:
+            pass
+
+
+def _checked(function: Callable[[Any], Any], answer: Answer | None, code: int, errors: bytes) -> Answer:
+    """What a function answered, where it did.
+
+    Raises:
+        ModakError: it failed.
+    """
+    if answer is None and code == _NO_PYTHON:
         raise ModakError("there is no Python 3 on the target", hint="the target needs Python 3.8 or later")
     if answer is None:
-        answer = {"failed": True, "module_stderr": done.stderr.decode(errors="replace")}
+        answer = {"failed": True, "module_stderr": errors.decode(errors="replace")}
     if answer.get("failed"):
         raise module_error(function.__module__, answer)
     return answer

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
@@ -62,6 +62,8 @@ class Asking:
     # ``usage`` where it is measured what the jobs use, which changes always; ``way`` where it is told how they are
     # entered, ``way=3`` into rank 3
     inside: str = ""
+    # the records that were read just now: a thousand take a tenth of a second
+    records: Mapping[str, RecordData] = field(default_factory=dict)
 
 
 def ask_for_jobs(asking: Asking, take: Take, wait: Callable[[float], object]) -> None:
@@ -74,6 +76,7 @@ def ask_for_jobs(asking: Asking, take: Take, wait: Callable[[float], object]) ->
         wait: lets so many seconds pass; where it says that it was told to end, nobody is asked again.
     """
     known: dict[str, QueriedJob] = {}
+    records = asking.records
     states = ("RUNNING",) if asking.inside else LIVING
 
     def goes_on(job: QueriedJob) -> bool:
@@ -85,7 +88,8 @@ def ask_for_jobs(asking: Asking, take: Take, wait: Callable[[float], object]) ->
         jobs, problem = _look(asking, living)
         known.update(jobs)
         take(dict(known), problem)
-        note_jobs(asking.folder, jobs, asking.plan)  # while whoever asked reads it
+        note_jobs(asking.folder, jobs, asking.plan, records)  # while whoever asked reads it
+        records = {}
         if not asking.every or not (problem or any(map(goes_on, known.values()))):
             return
         now = [problem, {name: _steady(job) for name, job in known.items()}]
@@ -110,28 +114,37 @@ def _look(asking: Asking, names: list[str]) -> tuple[dict[str, QueriedJob], str]
     return {job["deployment"]: job for job in answer["jobs"]}, ""
 
 
-def note_jobs(deployments: Path, jobs: dict[str, QueriedJob], plan: Plan) -> None:
-    """Notes in the deployments' records what has become of their jobs, where that is news."""
-    forecasts = {name: _forecasts(deployments / name, job, plan) for name, job in jobs.items()}
-    news = [name for name, job in jobs.items() if forecasts[name] or _is_news(deployments / name, job)]
+def note_jobs(
+    deployments: Path, jobs: dict[str, QueriedJob], plan: Plan, records: Mapping[str, RecordData] | None = None
+) -> None:
+    """Notes in the deployments' records what has become of their jobs, where that is news.
+
+    Args:
+        records: those that were read just now.
+    """
+
+    def record_of(name: str) -> RecordData:
+        return (records or {}).get(name) or DeploymentStore(deployments / name).record_now()
+
+    forecasts = {
+        name: _forecasts(record_of(name), job, plan) if job["forecast"] else None for name, job in jobs.items()
+    }
+    news = [name for name, job in jobs.items() if forecasts[name] or _is_news(deployments / name, record_of, job)]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         list(pool.map(lambda name: _update(deployments / name, jobs[name], forecasts[name]), news))
 
 
-def _is_news(folder: Path, job: QueriedJob) -> bool:
-    situation, known = job["situation"], DeploymentStore(folder)
-    is_cleared = not job["there"] and known.has_ended  # how it ended, its record alone knows
+def _is_news(folder: Path, record_of: Callable[[str], RecordData], job: QueriedJob) -> bool:
+    situation = job["situation"]
+    is_cleared = not job["there"] and DeploymentStore(folder).has_ended  # how it ended, its record alone knows
     if situation["state"] == "DAMAGED" or is_cleared:
         return False
-    noted = known.job
+    noted = record_of(folder.name).get("job")
     return bool(noted != latest(noted, situation) if noted else situation["state"] != "NONE")
 
 
-def _forecasts(folder: Path, job: QueriedJob, plan: Plan) -> list[ForecastNote] | None:
+def _forecasts(record: RecordData, job: QueriedJob, plan: Plan) -> list[ForecastNote] | None:
     """When a job is expected to begin, with what was known of that before; None where there is nothing new."""
-    if not job["forecast"]:
-        return None
-    record = DeploymentStore(folder).record_now()
     forecasts = noted(record, job["situation"], WAITING, job["forecast"], plan)
     return forecasts if forecasts != record.get("forecasts") else None
 

@@ -10,7 +10,10 @@ from functools import lru_cache
 from typing import Any, Callable, Dict, Mapping
 
 # Any login shell takes this for one word, so that there is no quote, dollar sign or line's end in it.
-READER = "import json,sys,zlib;given=json.loads(zlib.decompress(sys.stdin.buffer.read()));exec(given[sys.argv[1]])"
+READER = (
+    "import io,json,os,sys,zlib;asked=io.BufferedReader(io.FileIO(os.dup(0)));"
+    "given=json.loads(zlib.decompress(asked.read(int(asked.readline()))));exec(given[sys.argv[1]])"
+)
 WORD = "begin"  # what is read there and run, by its name
 # What the answer's line begins with: shells say other things when they start, and may end them without a new line.
 _ANSWER = "modak-answer "
@@ -18,7 +21,7 @@ _ANSWER = "modak-answer "
 _PARTS = ("errors", "schedulers", "target")
 # There: modules come from what is read, and so do packages, which are those that something is in.
 _BEGIN = f"""\
-import importlib, importlib.abc, importlib.util, json, sys
+import importlib, importlib.abc, importlib.util, json, os, sys
 if sys.version_info < (3, 8):
     sys.exit("its python3 is %d.%d, and 3.8 or later is needed" % sys.version_info[:2])
 class Sent(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
@@ -34,24 +37,36 @@ class Sent(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         return given["sources"][name]
 sys.meta_path.insert(0, Sent())
 function = getattr(importlib.import_module(given["module"]), given["function"])
-print("\\n{_ANSWER}" + json.dumps(function(given["arguments"])))
+os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # what is asked is for nothing that it starts
+for line in asked:
+    print("\\n{_ANSWER}" + json.dumps(function(json.loads(line))), flush=True)
 """
 
 
 def sent(function: Callable[[Any], Any], arguments: Mapping[str, Any]) -> bytes:
-    """What READER reads, to run a function of the target side.
+    """What READER reads, to run a function of the target side once.
 
     Args:
         arguments: what it is called with; they, and its answer, are such that JSON can hold them.
     """
+    return opening(function) + question(arguments)
+
+
+def opening(function: Callable[[Any], Any]) -> bytes:
+    """What READER reads first, to run a function of the target side as often as it is asked."""
     given = {
         "sources": sources_for(function),
         "module": function.__module__,
         "function": function.__name__,
-        "arguments": arguments,
         WORD: _BEGIN,
     }
-    return zlib.compress(json.dumps(given).encode(), 1)
+    packed = zlib.compress(json.dumps(given).encode(), 1)
+    return b"%d\n%s" % (len(packed), packed)
+
+
+def question(arguments: Mapping[str, Any]) -> bytes:
+    """What it reads next, each time."""
+    return b"%s\n" % json.dumps(arguments).encode()
 
 
 def answer_in(output: bytes) -> Any:

@@ -35,6 +35,11 @@ def is_log(path: str) -> bool:
     return _LOG.fullmatch(path) is not None
 
 
+def has_completed(folder: Path) -> bool:
+    """Whether the job of a deployment's folder has completed, by the marker that it writes itself."""
+    return read_text(folder / STATE / "finished") == "0"
+
+
 def is_staged(folder: Path, plan: Plan) -> bool:
     """Whether the script and all files are there as the plan has them."""
     return read_text(folder / SCRIPT) == plan["job"]["script"].strip() and not _differing(folder, plan)

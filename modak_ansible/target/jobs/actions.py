@@ -26,7 +26,7 @@ class Arguments:
     workspace: str  # the folder of images, datasets and deployments
     scheduler: str  # slurm, torque, pbspro, lsf, kubernetes or none
     wanted: list[Wanted]  # the deployments
-    folder: str = ""  # to stage: of plans and archives, below the deployments
+    folder: str = ""  # to stage, also before it is submitted: of plans and archives, below the deployments
     # to remove: the paths of images that go, too, unless others use them
     images: list[str] = field(default_factory=list)
     leave: bool = False  # to remove: whether also folders of jobs that cannot be ended
@@ -77,6 +77,8 @@ def _stage(campaign: Campaign, _: Workspace, given: Arguments) -> tuple[bool, An
 
 
 def _submit(campaign: Campaign, _: Workspace, given: Arguments) -> tuple[bool, Answer]:
+    if given.folder:
+        campaign.stage(given.folder, given.wanted)
     submitted = campaign.submit(given.wanted)
     situations = {name: asdict(situation) for name, situation in campaign.situations(submitted.jobs).items()}
     jobs = {

@@ -13,8 +13,8 @@ from typing import Any, Dict, Iterable, List, Mapping, TypedDict, cast
 from ...schedulers.base import ActionRefused, JobRecord, JobState, SchedulerSilent
 from ..core.answer import answered
 from ..core.commands import TimedRun
-from ..core.files import clock_of, read_json, read_text
-from ..core.staging import PLAN, STATE
+from ..core.files import clock_of, read_json
+from ..core.staging import PLAN
 from ..core.workspace import Workspace
 from ..survey import usage
 from .campaign import Campaign
@@ -119,11 +119,6 @@ def query(workspace: Workspace, campaign: Campaign, names: Iterable[str], *, ins
     found = [_query(deployment, ask, now, inside=inside) for deployment in deployments]
     _forecast(campaign, found)
     return found
-
-
-def has_completed(workspace: Workspace, name: str) -> bool:
-    """Whether a deployment's job has completed, by the marker that it writes itself."""
-    return read_text(workspace.deployments / name / STATE / "finished") == "0"
 
 
 def _known_job(deployment: Deployment) -> str:

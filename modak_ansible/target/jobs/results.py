@@ -69,6 +69,11 @@ def left_by(asked: Asked) -> Mapping[str, Any]:
     return answered(lambda: {"jobs": query.jobs_of(about), **listed(asked["workspace"], asked["outputs"])})
 
 
+def listed_by(asked: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What ``listed`` gives of a ``workspace`` and ``outputs``, or ``answered``."""
+    return answered(lambda: listed(asked["workspace"], asked["outputs"]))
+
+
 def listed(workspace: str, outputs: Mapping[str, List[str]]) -> Mapping[str, Any]:
     """Of deployments ``listed``, Results by their names, and the ``folder`` that theirs are in.
 

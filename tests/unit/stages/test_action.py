@@ -9,7 +9,7 @@ import pytest
 from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.loader import init_plugin_loader
 
-from modak_ansible.errors import ModakError, TargetUnreachable
+from modak_ansible.errors import LoginRefused, ModakError, TargetUnreachable
 from modak_ansible.stages import action
 from modak_ansible.stages.base import Outcome
 
@@ -98,6 +98,64 @@ def test_a_target_that_cannot_be_entered_is_not_tried_again(pauses):
     with pytest.raises(TargetUnreachable, match="refused"):
         made._caller(Connection(TargetUnreachable("refused")), {})("m")
     assert (pauses, made.answers) == ([], [{"x": 1}])
+
+
+class Kept:
+    """What is kept ready on a target, of answers as above."""
+
+    made, answers = [], []
+
+    def __init__(self, connection, function):
+        self.function, self.is_open = function, True
+        self.made.append(self)
+
+    def ask(self, asked):
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def close(self):
+        self.is_open = False
+
+
+@pytest.fixture
+def kept(monkeypatch):
+    monkeypatch.setattr(Kept, "made", [])
+    monkeypatch.setattr(action, "Kept", Kept)
+    return Kept.made
+
+
+def test_what_only_looks_is_kept_ready_until_something_else_is_done(kept, monkeypatch):
+    monkeypatch.setattr(Kept, "answers", [{"x": 1}, {"x": 2}, {"x": 4}])
+    made = Action({"x": 3})
+    made.looks = {("m", "look"): print}
+    call = made._caller(Connection(), {})
+    assert [call("m", action=each)["x"] for each in ("look", "look", "act", "look")] == [1, 2, 3, 4]
+    assert [(each.function, each.is_open) for each in kept] == [(print, False), (print, True)]
+
+
+def test_a_look_whose_connection_breaks_is_made_again(kept, pauses, monkeypatch):
+    monkeypatch.setattr(Kept, "answers", [{"x": 1}, TargetUnreachable("timed out"), {"x": 2}, LoginRefused("ended")])
+    made = Action()
+    made.looks = {("m", ""): print}
+    call = made._caller(Connection(), {})
+    assert [call("m"), call("m")] == [{"x": 1}, {"x": 2}]
+    with pytest.raises(LoginRefused, match="ended"):
+        call("m")
+    assert (pauses, made._connection.resets) == ([1], 1)
+
+
+def test_the_interpreter_that_was_found_is_told(monkeypatch):
+    class Finds(Action):
+        _discovered_interpreter_key, _discovered_interpreter = "discovered_interpreter_python", "/usr/bin/python3"
+
+        def _stages(self, task_vars):
+            raise ModakError("enough")
+
+    monkeypatch.setattr(action.ActionBase, "run", lambda *_: {})
+    monkeypatch.setattr(action, "end_with_parent", lambda: None)
+    assert Finds().run()["ansible_facts"] == {"discovered_interpreter_python": "/usr/bin/python3"}
 
 
 @pytest.mark.parametrize(

@@ -31,9 +31,18 @@ class ByShell(Connection):
         return False
 
     def run(self, command, given=b"", *, seconds=None):
-        words = [self.shell, "-c", f"{self.says}{command}"]
-        variables = {"PATH": self.path or "/usr/local/bin:/usr/bin:/bin"}
-        return subprocess.run(words, input=given, capture_output=True, env=variables, check=False)
+        return subprocess.run(self._words(command), input=given, capture_output=True, env=self.variables, check=False)
+
+    def start(self, command, errors):
+        pipe = subprocess.PIPE
+        return subprocess.Popen(self._words(command), stdin=pipe, stdout=pipe, stderr=errors, env=self.variables)
+
+    def _words(self, command):
+        return [self.shell, "-c", f"{self.says}{command}"]
+
+    @property
+    def variables(self):
+        return {"PATH": self.path or "/usr/local/bin:/usr/bin:/bin"}
 
 
 def ask(connection, workspace, names=(NAME,), scheduler="none"):
@@ -110,3 +119,44 @@ def test_the_command_is_one_line_without_what_shells_replace():
     assert not set(command) & set("\n!`\\")
     inner = shlex.split(command)[-1]
     assert sys.executable not in inner
+
+
+@pytest.fixture
+def kept(tmp_path, monkeypatch):
+    """What is kept ready on a target, and a file with a line for each time that its shell was started."""
+    monkeypatch.setattr(ByShell, "says", f"echo welcome; echo once >> {tmp_path}/starts; ")
+    there = direct.Kept(ByShell("front"), queried)
+    yield there, tmp_path / "starts"
+    there.close()
+
+
+def ask_kept(kept, workspace, *names):
+    asked = {"workspace": str(workspace), "scheduler": "none", "deployments": names, "inside": ""}
+    return [job["deployment"] for job in kept.ask(asked)["jobs"]]
+
+
+def test_what_is_kept_ready_is_sent_once_and_asked_often(kept, tmp_path):
+    there, starts = kept
+    assert [ask_kept(there, tmp_path, name) for name in ("a\n", "b")] == [["a\n"], ["b"]]
+    assert starts.read_text() == "once\n"
+    process = there._process
+    there.close()
+    assert process.poll() is not None
+
+
+def test_what_was_ended_there_is_told_and_sent_anew(kept, tmp_path):
+    there, starts = kept
+    ask_kept(there, tmp_path, "a")
+    there._process.kill()
+    there._process.wait()
+    with pytest.raises(TargetUnreachable, match="front cannot be entered"):
+        ask_kept(there, tmp_path, "b")
+    assert ask_kept(there, tmp_path, "c") == ["c"]
+    assert starts.read_text() == "once\nonce\n"
+
+
+def test_an_error_of_what_is_kept_ready_is_an_error_with_its_cure(kept, tmp_path):
+    there, _ = kept
+    with pytest.raises(ModakError, match=r"query broke on the target: KeyError: 'lumberjack'") as caught:
+        there.ask({"workspace": str(tmp_path), "scheduler": "lumberjack", "deployments": [], "inside": ""})
+    assert caught.value.hint

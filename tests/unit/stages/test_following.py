@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+
 import pytest
 
 from modak_ansible.errors import LoginRefused, TargetUnreachable
 from modak_ansible.stages.jobs import following
+from modak_ansible.stages.jobs.direct import Kept
 from modak_ansible.target.jobs.actions import acted
 from modak_ansible.transport import retry
 from modak_ansible.transport.ssh import Connection
@@ -19,16 +22,16 @@ def looks(monkeypatch):
     def look(*answers):
         said, asked, left = [], [], [*answers]
 
-        def ask(_, function, parameters):
-            assert function is acted
+        def ask(kept, parameters):
+            assert kept.function is acted
             asked.append(parameters)
             answer = left.pop(0)
             if isinstance(answer, Exception):
                 raise answer
             return answer
 
-        monkeypatch.setattr(following, "ask", ask)
-        call = following._caller(Connection("front"), said.append)
+        monkeypatch.setattr(Kept, "ask", ask)
+        call = following._caller(Connection("front"), said.append, ExitStack())
         return call, said, asked
 
     return look

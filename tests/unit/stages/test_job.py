@@ -55,6 +55,22 @@ def test_a_job_is_looked_at_once_before_it_is_submitted_and_watched(make_stage):
     assert stage.record.read()["job"]["job_id"] == "8"
 
 
+def test_a_training_alone_is_staged_by_the_call_that_submits_it(make_stage, sent):
+    target = JobTarget("NONE", "")
+    stage, _ = make_stage(None)
+
+    def call(name, action, **arguments):
+        answer = json.loads(target(name, action, **arguments)["answer"])
+        for known in answer.get("known", {}).values():
+            known["staged"] = False
+        return answered(**answer)
+
+    stage.call = call
+    run_jobs([stage], wait=False)
+    assert target.actions == ["look", "submit"]
+    assert sent[0].endswith(f"/{target.given[1]['folder']}")
+
+
 def test_what_a_job_writes_is_shown_to_its_end(make_stage):
     target = JobTarget("RUNNING")
     stage, said = make_stage(target)
@@ -96,7 +112,7 @@ def test_a_transfer_that_was_cut_short_goes_on_in_the_same_folder(make_stage, se
         answer = json.loads(JobTarget("NONE", "")(name, action, **arguments)["answer"]) if action == "look" else {}
         for known in answer.get("known", {}).values():
             known["staged"] = False
-        if action == "stage":
+        if action == "submit":
             raise ModakError("the connection broke")
         return answered(**answer)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 
@@ -12,6 +13,7 @@ from modak_ansible.errors import ModakError
 from modak_ansible.schedulers.base import JobState, SchedulerSilent, Waits
 from modak_ansible.schedulers.known import SCHEDULERS
 from modak_ansible.target.core.workspace import Workspace
+from modak_ansible.target.jobs.actions import act
 from modak_ansible.target.jobs.arrays import remove_arrays
 from modak_ansible.target.jobs.campaign import INCOMING, Campaign, Removed, Wanted
 
@@ -50,6 +52,15 @@ def refusal(answer):
 
 def states(campaign):
     return {name: each.state for name, each in campaign.situations(["first", "second", "third"]).items()}
+
+
+def test_what_is_sent_with_a_submission_is_staged_before_it(campaign, workspace, queue, monkeypatch):
+    done = []
+    monkeypatch.setattr(Campaign, "stage", lambda _, *given: done.append((*given, dict(queue.waits))))
+    about = {"workspace": str(workspace.path), "scheduler": "fake", "folder": f"{INCOMING}1"}
+    act("submit", {**about, "deployments": json.dumps([{"deployment": "first", "digest": "d"}])})
+    assert done == [(f"{INCOMING}1", [Wanted("first", digest="d")], {})]
+    assert list(queue.waits) == ["1"]
 
 
 def test_each_waits_for_the_jobs_before_it(campaign, queue):
