@@ -41,6 +41,7 @@ FACTS: dict[str, Any] = {
     "shell": {"variables": {}, "modules": "Lmod 8.7", "loads": [], "offers": [], "problem": ""},
     "apt_mirror": None,
     "forecast": None,
+    "another": "",
     "objection": "",
     "others": [],
     "node": None,

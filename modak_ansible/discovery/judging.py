@@ -19,8 +19,8 @@ from modak_ansible.schedulers.cluster import ClusterFacts
 from modak_ansible.schedulers.known import SCHEDULERS
 from modak_ansible.store.deployments import glance
 from modak_ansible.store.forecasts import accuracy_of, machine_of, told_of, words_of_start
-from modak_ansible.target.core.probe import NO_SCHEDULER, PBS_FAMILY, RIGHT_TYPE
-from modak_ansible.target.survey.survey import GRID_ENGINE, SurveyFacts
+from modak_ansible.target.core.probe import NO_SCHEDULER, RIGHT_TYPE
+from modak_ansible.target.survey.survey import SurveyFacts
 
 _SLOW_SECONDS = 5
 _CLOCK_SECONDS = 60
@@ -85,17 +85,14 @@ def _scheduler_findings(aim: Aim, facts: SurveyFacts, cluster: ClusterFacts | No
         seen = f"{title} is not on {host}: {', '.join(facts['missing'])} not found"
         yield missing("scheduler", seen, NO_SCHEDULER)
         return
-    # whose commands have the names of those
-    is_named = name in PBS_FAMILY and GRID_ENGINE in facts["others"]
-    if cluster is None and facts["others"] and (is_named or (name == "none" and not aim.is_described)):
+    if facts["another"]:
+        seen = f"the qsub of {host} is {facts['another']}'s, and the target is said to have {title}"
+        yield missing("scheduler", seen, RIGHT_TYPE)
+        return
+    if cluster is None and facts["others"] and name == "none" and not aim.is_described:
         seen = f"{' and '.join(facts['others'])} is on {host}, which modak does not submit to"
         todo = "it submits to Slurm, Torque, PBS Professional and LSF; as a plain host that machine itself would train"
-        yield (missing if is_named else warning)("scheduler", seen, todo)
-        return
-    other = next((SCHEDULERS[each].title for each in facts["schedulers"] if {each, name} == set(PBS_FAMILY)), "")
-    if other:
-        seen = f"the qsub of {host} is {other}'s, and the target is said to have {title}"
-        yield missing("scheduler", seen, RIGHT_TYPE)
+        yield warning("scheduler", seen, todo)
         return
     if facts["objection"]:
         yield missing(

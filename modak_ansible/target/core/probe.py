@@ -22,6 +22,7 @@ NO_SCHEDULER = (
     "interactive shells"
 )
 
+GRID_ENGINE = "Grid Engine"
 PBS_FAMILY = ("torque", "pbspro")  # whose commands have the same names, which are also Grid Engine's
 RIGHT_TYPE = "check the type of the target: modak submits to Slurm, Torque, PBS Professional and LSF"
 _SMALLEST = 200 * 10**6
@@ -65,7 +66,7 @@ def probe(workspace: Workspace, scheduler: str, container_runtime: str, *, creat
             f"{titles.title} is not on {socket.gethostname()}: {', '.join(missing)} not found",
             hint=NO_SCHEDULER,
         )
-    if other := _of_another(scheduler):
+    if other := of_another(scheduler):
         raise ModakError(
             f"the qsub of {socket.gethostname()} is {other}'s, and the target is said to have {titles.title}",
             hint=RIGHT_TYPE,
@@ -93,25 +94,27 @@ def probe(workspace: Workspace, scheduler: str, container_runtime: str, *, creat
     }
 
 
-def _of_another(scheduler: str) -> str:
+def of_another(scheduler: str) -> str:
     """Whose the commands of a scheduler really are, where they say so; empty where they are its own.
 
     Any qsub takes a script, and none reads another's directives, or tells its jobs in another's words.
     """
-    if scheduler not in PBS_FAMILY:
+    whose = whose_qstat() if scheduler in PBS_FAMILY else ""
+    if whose in ("", scheduler):
         return ""
-    if is_grid_engines():
-        return "Grid Engine"
+    return SCHEDULERS[whose].title if whose in PBS_FAMILY else whose
+
+
+def whose_qstat() -> str:
+    """The scheduler that the qstat which is found is of, or Grid Engine; empty where it does not say."""
     version = version_of("qstat")
-    if scheduler == "torque":
-        return SCHEDULERS["pbspro"].title if is_pbspro(version) else ""
-    return SCHEDULERS["torque"].title if version.lower().startswith("version:") else ""
-
-
-def is_grid_engines() -> bool:
-    """Whether the qstat that is found is Grid Engine's, whose other programs lie beside it."""
+    if is_pbspro(version):
+        return "pbspro"
+    if version.lower().startswith("version:"):
+        return "torque"
+    # Grid Engine's says no version, and its other programs lie beside it; others have a qconf, too, such as Qt's users
     own, found = find_program("qconf"), find_program("qstat")
-    return bool(own and found and Path(own).parent == Path(found).parent)
+    return GRID_ENGINE if own and found and Path(own).parent == Path(found).parent else ""
 
 
 def machine_facts() -> MachineFacts:

@@ -11,10 +11,9 @@ from ...schedulers.cluster import ClusterFacts
 from ...schedulers.known import SCHEDULERS
 from ...schedulers.lsf.cluster import read_lsf
 from ...schedulers.pbs.cluster import read_pbspro, read_torque
-from ...schedulers.pbs.pbspro import is_pbspro
 from ...schedulers.slurm.cluster import read_slurm
 from ..core.commands import TimedRun, find_program, user_name
-from ..core.probe import PBS_FAMILY, MachineFacts, is_grid_engines, machine_facts, version_of
+from ..core.probe import GRID_ENGINE, PBS_FAMILY, MachineFacts, machine_facts, of_another, whose_qstat
 from ..core.site import read_site
 from ..core.workspace import Workspace
 from ..images.runtimes import build_folder
@@ -27,7 +26,6 @@ from .storage import FolderFacts, QuotaFacts, folder_facts, quotas
 from .usage import gpus_here
 
 _READERS = {"slurm": read_slurm, "pbspro": read_pbspro, "torque": read_torque, "lsf": read_lsf}
-GRID_ENGINE = "Grid Engine"
 # Programs of schedulers that nobody submits to here.
 _OTHERS = {"qconf": GRID_ENGINE, "condor_submit": "HTCondor", "oarsub": "OAR"}
 # A scheduler that is silent for longer will not take a job either.
@@ -52,6 +50,7 @@ class SurveyFacts(TypedDict):
     others: List[str]  # those that modak does not know
     scheduler: str
     missing: List[str]  # commands of the one that is wanted
+    another: str  # whose these really are, where they say so; empty where they are its own
     cluster: Optional[Dict[str, Any]]  # ClusterFacts as JSON; None where no scheduler was asked
     containers: ContainerFacts
     folders: Dict[str, FolderFacts]  # by their role, or as they were given
@@ -78,6 +77,7 @@ def survey(wanted: SurveyOptions) -> SurveyFacts:
         "others": [title for program, title in _OTHERS.items() if find_program(program)],
         "scheduler": scheduler,
         "missing": [name for name in SCHEDULERS[scheduler].commands if find_program(name) is None],
+        "another": "" if cluster else of_another(scheduler),
         "cluster": cluster.as_json() if cluster else None,
         "containers": containers,
         "folders": _folders(workspace, wanted["folders"]),
@@ -95,7 +95,7 @@ def survey(wanted: SurveyOptions) -> SurveyFacts:
 def _has(scheduler: str) -> bool:
     is_there = all(find_program(name) for name in SCHEDULERS[scheduler].commands)
     if is_there and scheduler in PBS_FAMILY:
-        return not is_grid_engines() and is_pbspro(version_of("qstat")) == (scheduler == "pbspro")
+        return (whose_qstat() or "torque") == scheduler
     return is_there
 
 

@@ -164,7 +164,7 @@ def test_a_scheduler_that_nobody_submits_to():
     """Grid Engine's commands have the names of Torque's."""
     plain = found(bare(), surveyed(cluster=None, others=["Grid Engine"]))["scheduler"]
     assert (plain.state, plain.seen) == ("warning", "Grid Engine is on login1, which modak does not submit to")
-    torque = found(bare(), surveyed(cluster=None, scheduler="torque", others=["Grid Engine"]))["scheduler"]
+    torque = found(bare(), surveyed(cluster=None, scheduler="torque", another="Grid Engine"))["scheduler"]
     assert torque.state == "missing"
     beside = found(bare(), surveyed(cluster=None, scheduler="torque", others=["HTCondor"]))["scheduler"]
     assert beside.state == "ok", "its commands have names of their own"
@@ -173,9 +173,15 @@ def test_a_scheduler_that_nobody_submits_to():
 
 def test_torque_where_pbs_professional_is():
     """Whose commands have the names of Torque's, too."""
-    known = found(bare(), surveyed(cluster=None, scheduler="torque", schedulers=["pbspro"]))["scheduler"]
+    known = found(bare(), surveyed(cluster=None, scheduler="torque", another="PBS Professional"))["scheduler"]
     seen = "the qsub of login1 is PBS Professional's, and the target is said to have Torque"
     assert (known.state, known.seen) == ("missing", seen)
+
+
+def test_a_qstat_that_does_not_say_whose_it_is_is_no_other_schedulers():
+    """As a site's own, or one whose server is slow: what is submitted to is not refused for it."""
+    silent = surveyed(cluster=None, scheduler="pbspro", schedulers=["torque"], others=["Grid Engine"])
+    assert found(bare(), silent)["scheduler"].state == "ok"
 
 
 def test_a_silent_scheduler():
@@ -287,6 +293,12 @@ def test_a_job_of_several_partitions_fits_all_of_them(described):
     cluster = dataclasses.replace(CLUSTER, partitions=(dataclasses.replace(BATCH, walltime=600), GPU))
     seen = [each.seen for each in findings_of(aim, surveyed(cluster)) if each.state == "missing"]
     assert "there is no fat, where the job would go" in seen
+
+
+def test_a_queue_of_another_server_is_not_looked_for_here(described):
+    option = ('walltime: "00:30:00"', 'walltime: "00:30:00"\n        job_options: { queue: "long@east" }')
+    states = [each.state for each in findings_of(described(option), surveyed()) if each.about in ("partition", "limits")]
+    assert states == ["ok"], "of batch, which is described"
 
 
 def test_a_partition_that_is_closed(described):

@@ -43,6 +43,17 @@ def test_a_machine_without_cpuinfo_is_known_by_its_platform(tmp_path, monkeypatc
 
 
 @pytest.mark.component
+@pytest.mark.parametrize(("scheduler", "says"), [("torque", "Version: 6.1.3"), ("pbspro", "pbs_version = 23.06.06")])
+def test_a_qstat_that_says_whose_it_is_is_not_grid_engines(tmp_path, monkeypatch, scheduler, says):
+    """Debian's package qconf has another program of that name, in the folder of all others."""
+    for name in ("qsub", "qstat", "qdel", "qconf"):
+        (tmp_path / name).write_text(f"#!/bin/sh\necho {says}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert probe(Workspace(str(tmp_path / "workspace")), scheduler, "none", create=True)
+
+
+@pytest.mark.component
 @pytest.mark.parametrize(
     ("scheduler", "says", "others"),
     [

@@ -80,6 +80,19 @@ def test_grid_engine_is_not_taken_for_torque(home, monkeypatch, tmp_path):
     assert (found["schedulers"], found["scheduler"], found["others"]) == ([], "none", ["Grid Engine"])
 
 
+@pytest.mark.parametrize(
+    ("says", "wanted", "others"),
+    [
+        ("pbs_version = 20.0.1", "torque", "PBS Professional"), ("Version: 6.1.3", "pbspro", "Torque"),
+        ("", "pbspro", ""), ("", "torque", ""), ("Version: 6.1.3", "torque", ""),
+    ],
+)  # fmt: skip
+def test_whose_commands_they_are_is_told_where_they_say_it(home, monkeypatch, tmp_path, says, wanted, others):
+    qstat = f'[ "$1" = --version ] && [ "{says}" ] && echo "{says}" || exit 2'
+    programs(tmp_path / "bin", monkeypatch, qstat=qstat, qsub="exit 1", qdel="exit 1", pbsnodes="exit 1", qmgr="exit 1")
+    assert survey({**WANTED, "scheduler": wanted})["another"] == others
+
+
 def test_what_is_left_of_grid_engine_elsewhere_hides_no_torque(home, monkeypatch, tmp_path):
     scripts = {"qsub": "exit 1", "qdel": "exit 1", "pbsnodes": "exit 1", "qmgr": "exit 1"}
     programs(tmp_path / "sge", monkeypatch, qconf="exit 1")
