@@ -32,10 +32,10 @@ def limit_findings(aim: Aim, cluster: ClusterFacts) -> Iterator[Finding]:
             yield from _compared(said, known[said.name], is_chosen=said.name in chosen)
         elif said.name not in chosen:
             yield warning("partition", f"there is no {said.name}", _hint(said.name, known))
-    absent = [name for name in chosen if name not in known]
+    absent = [name for name, place in chosen.items() if name not in known and "@" not in place]
     for name in absent:
         yield missing("partition", f"there is no {name}, where the job would go", _hint(name, known))
-    if chosen and not absent:
+    if chosen and known.keys() >= chosen.keys():
         yield from _fitting(request, agreed.resources, [known[name] for name in chosen])
 
 
@@ -91,13 +91,15 @@ def _agreed(request: Request) -> Request:
         return request
 
 
-def _chosen(request: Request, cluster: ClusterFacts) -> list[str]:
-    """Where the job will go, or else the scheduler's own default."""
+def _chosen(request: Request, cluster: ClusterFacts) -> dict[str, str]:
+    """Where the job will go, or else the scheduler's own default: of each name the words that hold it, which may be a
+    queue of another server's.
+    """
     described = request.target.partition(None)
     default = next((partition.name for partition in cluster.partitions if partition.default), "")
     usual = request.resources.partition or request.target.site.partition or (described.name if described else default)
     places = [each.partition or usual for each in request.job_options.components] or [usual]
-    return list(dict.fromkeys(name for place in places if place for name in destinations(place)))
+    return {name: place for place in places if place for name in destinations(place)}
 
 
 def _compared(said: Partition, found: PartitionFacts, *, is_chosen: bool) -> Iterator[Finding]:

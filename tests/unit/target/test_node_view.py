@@ -138,6 +138,12 @@ def test_the_script(tmp_path, scheduler, lines):
     assert subprocess.run(["bash", "-n"], input=script, text=True, check=False).returncode == 0
 
 
+def test_a_job_of_several_queues_has_them_as_the_scheduler_takes_them(tmp_path):
+    options = {"partition": "normal,short", "account": "", "modules": [], "folders": []}
+    assert '\n#BSUB -q "normal short"\n' in job_script("lsf", tmp_path, options)
+    assert "\n#SBATCH --partition=normal,short\n" in job_script("slurm", tmp_path, options)
+
+
 def test_an_answer_of_a_node_with_accelerators():
     text = "host=g1\nmachine=x86_64\nmemory=1024\ngpu=NVIDIA H200, 143771 MiB\ngpu=NVIDIA H200, 143771 MiB\n"
     text += "runtime=/usr/bin/apptainer apptainer version 1.3\nplace=$TMPDIR|/local/7|xfs|yes|2048\nplace=broken\nended=yes\n"
