@@ -171,8 +171,12 @@ def _meant(name: str, known: list[KnownTarget], inputs: Inputs) -> list[KnownTar
 
 def _of_file(path: Path, known: list[KnownTarget]) -> list[KnownTarget]:
     """Those of the project that a target file is of, in whichever workspace."""
-    meant = target_of_file(path)
-    found = [each for each in known if each.address == meant.address and meant.username in (None, each.username)]
+    meant = _known(target_of_file(path), path)
+    found = [
+        each
+        for each in known
+        if each.address == meant.address and meant.username in ("", each.username) and meant.port in ("", each.port)
+    ]
     if not found:
         hint = f"modak gc BLUEPRINT --on {path} looks there all the same"
         raise UsageError(f"this project has not deployed to {meant.address}", hint=hint)

@@ -88,6 +88,17 @@ def test_of_several_targets_the_one_that_is_named_by_its_file_is_meant(project, 
     assert [variables["modak_plan"] for _, variables in target] == [str(meant.plan_file)] * 2
 
 
+@pytest.mark.parametrize(("port", "count"), [("", 2), (", port: 2222", 1), (", port: 2223", 0)])
+def test_a_file_that_names_a_port_means_what_is_behind_that(project, target, tmp_path, port, count):
+    """As of containers or tunnels, which have one address and are several targets."""
+    planned_once(project.service).save()
+    planned_once(project.replace("username: alice", "username: alice\n        port: 2222").service).save()
+    (tmp_path / "hpc.yaml").write_text(f"{{ scheduler: slurm, frontend: frontend.example{port} }}\n")
+    done = gc("--on", str(tmp_path / "hpc.yaml"), "--dry-run")
+    assert (done.exit_code == 0) is bool(count), done.output
+    assert len(target) == count
+
+
 def test_only_what_was_shown_is_removed(deployed, target):
     done = gc("--yes", "--older-than", "7d", "--json")
     assert done.exit_code == 0, done.output
