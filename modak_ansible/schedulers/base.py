@@ -91,7 +91,8 @@ class SchedulerSilent(Exception):
 
 
 class AccountingSilent(SchedulerSilent):
-    """The scheduler has some jobs no more, and its accounting, which would know how they ended, does not answer.
+    """The scheduler has some jobs no more, and what would know of them, its accounting or another server of it, does not
+    answer.
 
     Attributes:
         known: what the scheduler says of other jobs, by their ids.

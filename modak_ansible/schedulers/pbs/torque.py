@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from ..base import (
     NO_WAITS,
+    AccountingSilent,
     ActionRefused,
     CommandResult,
     JobRecord,
@@ -149,7 +150,10 @@ class Torque(Scheduler):
         # a queue may be another server's, which is asked for its jobs by their ids
         servers = {"", *(_server(job.job_id) for job in listed)}
         elsewhere = [each for each in job_ids if each not in ours and _server(each) not in servers]
-        theirs = self.full(run, elsewhere) if elsewhere else []
+        try:
+            theirs = self.full(run, elsewhere) if elsewhere else []
+        except SchedulerSilent as error:  # which says nothing of this one's
+            raise AccountingSilent(str(error), ours) from error
         return {**ours, **{job.job_id: job for job in theirs if job.job_id in elsewhere}}
 
     def forecast(self, run: Run, directives: str) -> str:

@@ -10,6 +10,7 @@ import pytest
 import yaml_files
 
 from modak_ansible.schedulers.base import (
+    AccountingSilent,
     CommandResult,
     JobState,
     SchedulerSilent,
@@ -83,6 +84,18 @@ def test_a_job_of_another_server_is_asked_for_there():
     assert [argv for argv in asked if argv[0] == "qstat"] == [
         ["qstat", "-f", "-x"], ["qstat", "-f", "-x", waits.job_id, "7.east"],
     ]  # fmt: skip
+
+
+def test_another_server_that_is_away_keeps_nothing_back_of_this_one():
+    """As one that was renamed, or that this machine does not reach: of its jobs alone nobody says how they are."""
+
+    def run(argv):
+        away = CommandResult(111, "", "Cannot connect to specified server host 'east'.\nqstat: cannot connect to server east")
+        return answer("state-R-xml") if argv[-1] == "-x" else away
+
+    with pytest.raises(AccountingSilent, match="cannot connect to server east") as told:
+        Torque().statuses(run, ["121.frontend", "7.east"])
+    assert {each: str(job.state) for each, job in told.value.known.items()} == {"121.frontend": "RUNNING"}
 
 
 def test_status_of_a_job_that_is_gone():
