@@ -91,8 +91,7 @@ class SchedulerSilent(Exception):
 
 
 class AccountingSilent(SchedulerSilent):
-    """The scheduler has some jobs no more, and what would know of them, its accounting or another server of it, does not
-    answer.
+    """The scheduler has some jobs no more, and its accounting, or another server, that would know does not answer.
 
     Attributes:
         known: what the scheduler says of other jobs, by their ids.

@@ -297,7 +297,9 @@ def test_a_job_of_several_partitions_fits_all_of_them(described):
 
 def test_a_queue_of_another_server_is_not_looked_for_here(described):
     option = ('walltime: "00:30:00"', 'walltime: "00:30:00"\n        job_options: { queue: "long@east" }')
-    states = [each.state for each in findings_of(described(option), surveyed()) if each.about in ("partition", "limits")]
+    states = [
+        each.state for each in findings_of(described(option), surveyed()) if each.about in ("partition", "limits")
+    ]
     assert states == ["ok"], "of batch, which is described"
 
 

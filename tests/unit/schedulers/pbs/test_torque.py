@@ -90,7 +90,9 @@ def test_another_server_that_is_away_keeps_nothing_back_of_this_one():
     """As one that was renamed, or that this machine does not reach: of its jobs alone nobody says how they are."""
 
     def run(argv):
-        away = CommandResult(111, "", "Cannot connect to specified server host 'east'.\nqstat: cannot connect to server east")
+        away = CommandResult(
+            111, "", "Cannot connect to specified server host 'east'.\nqstat: cannot connect to server east"
+        )
         return answer("state-R-xml") if argv[-1] == "-x" else away
 
     with pytest.raises(AccountingSilent, match="cannot connect to server east") as told:
