@@ -150,7 +150,8 @@ def job_script(scheduler: str, folder: Path, options: NodeOptions) -> str:
         head = [f"#SBATCH {line}" for line in lines]
     elif scheduler == "lsf":
         lines = ["-n 1", "-W 2", f"-o {folder}/output.txt"]
-        lines += [f'-q "{partition.replace(",", " ")}"'] if "," in partition else [f"-q {partition}"] * bool(partition)
+        queues = partition.replace(",", " ")
+        lines += [f'-q "{queues}"' if " " in queues else f"-q {queues}"] if queues else []
         lines += [f"-P {account}"] if account else []
         head = [f"#BSUB {line}" for line in lines]
     else:
