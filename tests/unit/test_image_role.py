@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import pytest
-import yaml
+from ansible._internal._templating._engine import TemplateEngine
 from ansible.inventory.manager import InventoryManager
 from ansible.parsing.dataloader import DataLoader
 from ansible.playbook.play import Play
 from ansible.plugins.loader import init_plugin_loader
-from ansible._internal._templating._engine import TemplateEngine
 from ansible.vars.manager import VariableManager
 from example_blueprint import ROOT
 
@@ -50,7 +49,9 @@ def test_a_log_of_a_build_is_only_looked_at():
     assert asked("logged").check_mode
 
 
-@pytest.mark.parametrize(("state", "names"), [("present", ["done"]), ("found", ["done"]), ("logged", []), ("pushed", [])])
+@pytest.mark.parametrize(
+    ("state", "names"), [("present", ["done"]), ("found", ["done"]), ("logged", []), ("pushed", [])]
+)
 def test_what_completed_needs_no_image_and_has_one_to_push_all_the_same(state, names):
     assert asked(state).args["completed"] == names
 
