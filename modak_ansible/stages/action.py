@@ -26,6 +26,8 @@ from modak_ansible.transport.ssh import Connection
 PROGRESS = "modak"
 # Stages whose progress is noted in the deployment's stage log; what a job writes is in its own log.
 _NOTED = ("dataset", "image", "results")
+# What is asked again and again.
+_AGAIN = ("wait", "watch")
 
 
 class StageAction(ActionBase):  # type: ignore[misc]
@@ -131,7 +133,10 @@ class StageAction(ActionBase):  # type: ignore[misc]
                 entered = True
             kept = self._keep(self.looks.get((name, arguments.get("action", ""))), connection)
             if kept:
-                return self._patiently(lambda: _asked(kept, arguments), connection)
+                answer = self._patiently(lambda: _asked(kept, arguments), connection)
+                if arguments.get("action") not in _AGAIN:  # files come or go next, by a session of their own
+                    self._keep(None)
+                return answer
             ours = f"{COLLECTION}.{name}"
             with packed(name):
                 answer = self._patiently(

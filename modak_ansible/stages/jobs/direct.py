@@ -21,6 +21,8 @@ from modak_ansible.transport.ssh import Connection
 # In the order in which Ansible looks for them.
 _PYTHONS = (*(f"python3.{minor}" for minor in range(14, 7, -1)), "/usr/bin/python3", "python3")
 _NO_PYTHON = 127
+# How long what is asked nothing any more may take to end by itself, in seconds.
+_ENDS_WITHIN = 2.0
 
 
 def ask(connection: Connection, function: Callable[[Any], Any], asked: Any, *, seconds: float | None = None) -> Answer:
@@ -67,10 +69,15 @@ class Kept:
             self._process = self._connection.start(_command(self._connection), self._errors)
             given = opening(self.function) + given
         to, said = cast("IO[bytes]", self._process.stdin), cast("IO[bytes]", self._process.stdout)
-        with suppress(BrokenPipeError):  # why it has ended is known below
-            to.write(given)
-            to.flush()
-        answer = next((found for line in said if (found := answer_in(line)) is not None), None)
+        try:
+            with suppress(BrokenPipeError):  # why it has ended is known below
+                to.write(given)
+                to.flush()
+            answer = next((found for line in said if (found := answer_in(line)) is not None), None)
+        except BaseException:  # such as Ctrl-C: what it answers yet is for nobody, and for no other question
+            self._process.terminate()
+            self.close()
+            raise
         code, errors = (0, b"") if answer is not None else self._end()
         return _checked(self.function, answer, code, errors)
 
@@ -85,13 +92,16 @@ class Kept:
         return code, told_errors
 
     def close(self) -> None:
-        """Ends what is kept ready."""
+        """Ends what is kept ready: by itself, so that its host has room for another session once this is done."""
         if self._process is None:
             return
         process, self._process = self._process, None
-        process.terminate()
-        with self._errors, suppress(BrokenPipeError), process:
-            pass
+        with self._errors, process:
+            with suppress(BrokenPipeError):
+                cast("IO[bytes]", process.stdin).close()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(_ENDS_WITHIN)
+            process.terminate()
 
 
 def _checked(function: Callable[[Any], Any], answer: Answer | None, code: int, errors: bytes) -> Answer:

@@ -129,10 +129,19 @@ def kept(monkeypatch):
 def test_what_only_looks_is_kept_ready_until_something_else_is_done(kept, monkeypatch):
     monkeypatch.setattr(Kept, "answers", [{"x": 1}, {"x": 2}, {"x": 4}])
     made = Action({"x": 3})
-    made.looks = {("m", "look"): print}
+    made.looks = {("m", "watch"): print}
     call = made._caller(Connection(), {})
-    assert [call("m", action=each)["x"] for each in ("look", "look", "act", "look")] == [1, 2, 3, 4]
+    assert [call("m", action=each)["x"] for each in ("watch", "watch", "act", "watch")] == [1, 2, 3, 4]
     assert [(each.function, each.is_open) for each in kept] == [(print, False), (print, True)]
+
+
+def test_what_is_asked_once_is_not_kept_ready(kept, monkeypatch):
+    """Files come or go next, and not every target has more than one session at a time."""
+    monkeypatch.setattr(Kept, "answers", [{"x": 1}])
+    made = Action()
+    made.looks = {("m", "look"): print}
+    made._caller(Connection(), {})("m", action="look")
+    assert [each.is_open for each in kept] == [False]
 
 
 def test_a_look_whose_connection_breaks_is_made_again(kept, pauses, monkeypatch):
