@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from types import SimpleNamespace
+from typing import NamedTuple
 
 import pytest
 
@@ -74,3 +75,28 @@ def test_hooks_that_see_the_gradients_of_a_part_are_said(hooks):
     alike.look(ranks, 7)
     assert len(ranks.said) == 1
     assert "a hook on a parameter is given the gradient of a rank's part" in ranks.said[0]
+
+
+class Edge(NamedTuple):
+    """Of a graph, as PyTorch names one."""
+
+    node: object
+    number: int
+
+
+@pytest.mark.parametrize("asked", [Edge(object(), 0), [PARAMETER], iter([PARAMETER]), {"weight": PARAMETER}])
+def test_gradients_are_asked_for_as_the_script_does(monkeypatch, asked):
+    ranks = SimpleNamespace(has_part=lambda: True, known=lambda: {id(PARAMETER)}, said=[])
+    ranks.say_once = ranks.said.append
+    monkeypatch.setitem(sys.modules, "modak_runtime.parallel.processes", SimpleNamespace(here=lambda: ranks))
+    torch = SimpleNamespace(
+        Tensor=SimpleNamespace, autograd=SimpleNamespace(grad=lambda outputs, inputs, **_: (outputs, inputs))
+    )
+    alike.imported(torch)
+    outputs, inputs = torch.autograd.grad("loss", asked, create_graph=True)
+    assert outputs == "loss"
+    if isinstance(asked, (Edge, list, dict)):
+        assert inputs is asked
+    else:
+        assert inputs == (PARAMETER,)
+    assert len(ranks.said) == (not isinstance(asked, Edge))

@@ -88,9 +88,10 @@ def imported(torch):
         processes = sys.modules.get("modak_runtime.parallel.processes")
         here = processes.here() if processes else None
         if here is not None and here.has_part():
-            if not isinstance(inputs, (torch.Tensor, dict)):
+            if not isinstance(inputs, (torch.Tensor, dict, list, tuple)):  # the latter of which an edge is, too
                 inputs = tuple(inputs)  # which may be read once only
-            of = inputs.values() if isinstance(inputs, dict) else inputs if isinstance(inputs, tuple) else (inputs,)
+            of = (inputs,) if isinstance(inputs, torch.Tensor) else inputs
+            of = of.values() if isinstance(of, dict) else of
             if not here.known().isdisjoint(map(id, of)):
                 here.say_once(
                     "torch.autograd.grad gives a rank the gradients of its part of a batch: backward gives those of "
@@ -117,6 +118,7 @@ def follow_steps(torch, ranks):
         if ranks.has_parts or not ranks.has_part() or looked.get(optimizer) == len(stepped):
             return
         looked[optimizer] = len(stepped)
+        ranks.steppers.add(optimizer)
         known, own = ranks.known(), {id(each) for model in ranks.models for each in model.parameters()}
         if isinstance(optimizer, torch.optim.LBFGS) and not known.isdisjoint(map(id, stepped)):
             ranks.rank.end("LBFGS looks at losses, which ranks have of their parts alone: give it to prepare")
