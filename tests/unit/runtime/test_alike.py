@@ -100,3 +100,24 @@ def test_gradients_are_asked_for_as_the_script_does(monkeypatch, asked):
     else:
         assert inputs == (PARAMETER,)
     assert len(ranks.said) == (not isinstance(asked, Edge))
+
+
+class Optimizer:
+    param_groups = ()
+
+
+@pytest.mark.parametrize("part", [(3, 6), (1, 2)])
+def test_steps_behind_a_loop_are_said_where_they_learn_from_more_than_it_gave(monkeypatch, part):
+    steps = []
+    module = SimpleNamespace(register_optimizer_step_pre_hook=steps.append)
+    monkeypatch.setitem(sys.modules, "torch.optim.optimizer", module)
+    turn = SimpleNamespace(is_over=True, behind=None)
+    ranks = SimpleNamespace(turn=turn, part=part, arrivals=4, samples=SimpleNamespace(size=2), said=[])
+    ranks.say_once, ranks.has_parts, ranks.has_part = ranks.said.append, False, lambda: False
+    alike.follow_steps(SimpleNamespace(), ranks)
+    for optimizer in (Optimizer(), Optimizer()):  # two with gradients of the loop
+        steps[0](optimizer, (), {})
+    assert (ranks.part, ranks.said) == ((1, 2), [])
+    ranks.arrivals += 1
+    steps[0](Optimizer(), (), {})
+    assert len(ranks.said) == 1

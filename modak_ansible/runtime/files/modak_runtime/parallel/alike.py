@@ -107,9 +107,10 @@ def follow_steps(torch, ranks):
     looked = weakref.WeakKeyDictionary()
 
     def about_to_step(optimizer, *_):
-        if ranks.turn is not None and ranks.turn.is_over:  # which its last batch may be learned from, read ahead
-            if ranks.part != (1, ranks.samples.size):
-                ranks.part = 1, ranks.samples.size
+        turn = ranks.turn
+        if turn is not None and turn.is_over:
+            if turn.behind in (None, ranks.arrivals):  # the last batch may be learned from here, or passes be added up
+                ranks.part, turn.behind = (1, ranks.samples.size), ranks.arrivals
             else:
                 ranks.say_once(
                     "the script steps on behind a loader's loop: of batches that it kept all parts count alike"

@@ -102,7 +102,7 @@ class _Turn:
         shares: whether what it is given is this rank's part of each batch.
         parts: of the batches that are on their way, how many samples count here, and how many there are.
         given: batches so far; drawn: a digest of the numbers of the first one's samples, where they have any.
-        arrivals: gradients before it began.
+        arrivals: gradients before it began; behind: before the first step behind it, None where there was none.
         is_over: whether it has had all batches.
         before: of a loop that does not train, the one that does whose batch ranks were given last when this one began.
     """
@@ -110,7 +110,7 @@ class _Turn:
     def __init__(self, ranks, way):
         self.trains = ranks.is_training()
         self.shares, self.parts, self.given, self.drawn = self.trains and way != _WHOLE, [], 0, None
-        self.arrivals, self.is_over = ranks.arrivals, False
+        self.arrivals, self.behind, self.is_over = ranks.arrivals, None, False
         last = ranks.turn if ranks.turn is None or ranks.turn.trains else ranks.turn.before
         self.before = None if self.trains else last  # no chain of all loops
 
