@@ -311,16 +311,18 @@ class Ranks:
     def present(self):
         """The models and the sums of the training that goes on: behind its steps a script may begin one of others."""
         _, models, gradients = self._since
+        if self.stepped().isdisjoint(id(each) for model in self.models[models:] for each in model.parameters()):
+            models = gradients = 0  # what follows the others alone, such as a mean of them, is no training
         return self.models[models:], self.gradients[gradients:]
 
     def known(self):
         """The ids of all parameters whose gradients ranks sum."""
         return {id(each) for gradients in self.gradients for each in gradients.parameters}
 
-    def steps(self, parameter):
-        """Whether an optimizer steps a parameter."""
+    def stepped(self):
+        """The ids of all parameters that optimizers step."""
         groups = (group["params"] for optimizer in self.steppers for group in optimizer.param_groups)
-        return any(parameter is each for group in groups for each in group)
+        return {id(each) for group in groups for each in group}
 
     def say_once(self, words):
         """Has the first rank say something, however often it is seen."""
