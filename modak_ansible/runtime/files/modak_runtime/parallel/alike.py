@@ -93,6 +93,7 @@ def imported(torch):
             of = (inputs,) if isinstance(inputs, torch.Tensor) else inputs
             of = of.values() if isinstance(of, dict) else of
             if not here.known().isdisjoint(map(id, of)):
+                here.arrivals += 1
                 here.say_once(
                     "torch.autograd.grad gives a rank the gradients of its part of a batch: backward gives those of "
                     "the whole batch, and so does modak_runtime.mean of each"

@@ -57,7 +57,7 @@ class Ranks:
         shares: whether loops that train read this rank's part only.
         optimizers: that prepare was given; steppers: these, and all that have stepped since.
         turn: the loop whose batch ranks were given last; None before the first.
-        arrivals: gradients that backward passes have left in parameters.
+        arrivals: gradients that backward passes have left in parameters, or that torch.autograd.grad gave of them.
         has_parts: whether it keeps a part of each parameter only.
         is_alike: whether ranks with parts of one copy are given the same samples, and draw the same numbers.
     """
