@@ -204,6 +204,12 @@ def test_gradients_that_no_backward_pass_leaves_have_a_mean(pytorch_python):
             assert together[case] == pytest.approx(expected, rel=1e-3, abs=2e-5), case
 
 
+def test_what_the_first_rank_alone_looks_at_keeps_nobody_waiting(pytorch_python):
+    alone = results(pytorch_python, "shown", world=1)[0]
+    for case, expected in results(pytorch_python, "shown", world=2)[0].items():
+        assert expected == pytest.approx(alone[case], rel=1e-3, abs=2e-5), case
+
+
 DRIFT = "is no longer the same in ranks 0 and 1"
 
 

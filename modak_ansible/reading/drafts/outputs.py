@@ -32,6 +32,7 @@ _KEYWORDS = {
 # What a path gets that has no ending, by the end of the name of what writes it.
 _ENDINGS = {"np.save": ".npy", "numpy.save": ".npy", "savez": ".npz", "savez_compressed": ".npz", "savefig": ".png"}
 _NAMED = {"basicConfig": "filename"}  # the keyword that names the file, of what takes it by no place
+_ENDING = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,11}$")  # of a file, and not of a version or a model's name
 # What writes somewhere where nobody says where.
 _DEFAULTS = {"SummaryWriter": "runs", "TensorBoard": "logs"}
 # Hugging Face's arguments of a training, trl's among them: the folder is their first, and has a name of its own.
@@ -109,7 +110,7 @@ def _written(call: ast.Call, texts: Texts) -> Iterator[str]:
     text = texts.of(node)
     if text is None and name.startswith("save") and len(call.args) > 1:  # behind what is saved
         behind = texts.of(call.args[1]) or ""
-        text = behind if PurePosixPath(behind).suffix else None
+        text = behind if _ENDING.search(behind) else None
     if isinstance(node, ast.Call) and last_name(node.func) == "open":
         text = None  # which is looked at by itself
     if text:

@@ -2,6 +2,7 @@
 
 import json
 import multiprocessing
+import os
 import sys
 
 import modak_runtime
@@ -58,6 +59,16 @@ class Stream(torch.utils.data.IterableDataset):
 
     def __iter__(self):
         return (self.samples[number] for number in torch.randperm(len(self.samples)).tolist())
+
+
+class Begun:
+    """Batches that are drawn as the loop begins."""
+
+    def __iter__(self):
+        return iter(torch.randperm(37).split(10))
+
+    def __len__(self):
+        return 4
 
 
 def loader(many=37, batch=10, **options):
@@ -210,6 +221,27 @@ def beside(data, given=True):
         with torch.no_grad():
             found += [functional.cross_entropy(model(x), y).item() for x, y in checks]
     return found + numbers(*model.state_dict().values())
+
+
+def shown():
+    """What the first rank alone looks at: a validation for all of them, and a picture of what is learned so far."""
+    model, data, checks = Net(normalises=True), loader(many=39), loader(many=23, batch=7)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model, optimizer, data = modak_runtime.prepare(model, optimizer, data)
+    for _ in range(2):
+        model.train()
+        for x, y in data:
+            functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            if os.environ.get("RANK", "0") == "0":
+                with torch.no_grad():
+                    model(torch.ones(4, x.shape[1]))
+        model.eval()
+        if os.environ.get("RANK", "0") == "0":
+            with torch.no_grad():
+                [model(x) for x, _ in checks]
+    return numbers(*model.state_dict().values())
 
 
 def one_after_another():
@@ -377,6 +409,7 @@ CASES = {
     "trains_beside": lambda: beside(loader(many=39)),
     "validates_beside": lambda: beside(loader(many=39), given=False),
     "estimated": estimated,
+    "batches_as_they_begin": lambda: train(torch.utils.data.DataLoader(Samples(37), batch_sampler=Begun())),
     "one_after_another": one_after_another,
     "again": again,
     "kept": kept,
@@ -391,5 +424,7 @@ if __name__ == "__main__":
     for name in sys.argv[1:] or CASES:
         for seed in SEEDS:
             torch.manual_seed(seed)
-            found[f"{name}/{seed}"] = {**CASES, "apart": apart, "lasting": lasting, "by_hand": by_hand}[name]()
+            found[f"{name}/{seed}"] = {**CASES, "apart": apart, "lasting": lasting, "by_hand": by_hand, "shown": shown}[
+                name
+            ]()
     print(json.dumps(found))

@@ -101,6 +101,8 @@ def test_what_keras_writes_for_tensorboard_comes_back(project, call, folder):
         ("save_model(m, 'out/m.safetensors')", ["out/m.safetensors"]),
         ("save_checkpoint({'epoch': 1}, 'last.pth')", ["last.pth"]),
         ("picture.save(buffer, 'PNG')", ["*"]),
+        ("save_metrics(found, 'v1.0')", ["*"]),
+        ("save_metrics(found, 'resnet50.a1_in1k')", ["*"]),
         ("p.export_chrome_trace('trace.json')", ["trace.json"]),
         ("torch.profiler.tensorboard_trace_handler('traces')", ["traces"]),
     ],

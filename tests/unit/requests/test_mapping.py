@@ -187,6 +187,17 @@ def test_data_that_is_on_the_target_is_bound_and_named(training):
     assert [staged for staged in plan.staging if staged.what == "dataset"] == []
 
 
+def test_data_that_is_staged_does_not_travel_beside_a_command_too(training):
+    (training.path / "images").mkdir()
+    for name in ("images/a.png", "run.sh"):
+        (training.path / name).write_bytes(b"1234")
+    training.set("application/executable", "bash run.sh").set("application/arguments", "{dataset}")
+    training.set(f"{T}/data/location", "images").set(f"{T}/data/basedata", "CIFAR")
+    paths = [file.path for file in training.request.application.files]
+    assert "run.sh" in paths
+    assert "images/a.png" not in paths
+
+
 def test_data_beside_the_request_is_staged(training):
     folder = training.path / "images"
     folder.mkdir()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from types import SimpleNamespace
+from typing import NamedTuple
 
 import pytest
 
@@ -74,3 +75,49 @@ def test_hooks_that_see_the_gradients_of_a_part_are_said(hooks):
     alike.look(ranks, 7)
     assert len(ranks.said) == 1
     assert "a hook on a parameter is given the gradient of a rank's part" in ranks.said[0]
+
+
+class Edge(NamedTuple):
+    """Of a graph, as PyTorch names one."""
+
+    node: object
+    number: int
+
+
+@pytest.mark.parametrize("asked", [Edge(object(), 0), [PARAMETER], iter([PARAMETER]), {"weight": PARAMETER}])
+def test_gradients_are_asked_for_as_the_script_does(monkeypatch, asked):
+    ranks = SimpleNamespace(has_part=lambda: True, known=lambda: {id(PARAMETER)}, said=[], arrivals=0)
+    ranks.say_once = ranks.said.append
+    monkeypatch.setitem(sys.modules, "modak_runtime.parallel.processes", SimpleNamespace(here=lambda: ranks))
+    torch = SimpleNamespace(
+        Tensor=SimpleNamespace, autograd=SimpleNamespace(grad=lambda outputs, inputs, **_: (outputs, inputs))
+    )
+    alike.imported(torch)
+    outputs, inputs = torch.autograd.grad("loss", asked, create_graph=True)
+    assert outputs == "loss"
+    if isinstance(asked, (Edge, list, dict)):
+        assert inputs is asked
+    else:
+        assert inputs == (PARAMETER,)
+    assert len(ranks.said) == ranks.arrivals == (not isinstance(asked, Edge))  # the loop learns something
+
+
+class Optimizer:
+    param_groups = ()
+
+
+@pytest.mark.parametrize("part", [(3, 6), (1, 2)])
+def test_steps_behind_a_loop_are_said_where_they_learn_from_more_than_it_gave(monkeypatch, part):
+    steps = []
+    module = SimpleNamespace(register_optimizer_step_pre_hook=steps.append)
+    monkeypatch.setitem(sys.modules, "torch.optim.optimizer", module)
+    turn = SimpleNamespace(is_over=True, behind=None)
+    ranks = SimpleNamespace(turn=turn, part=part, arrivals=4, samples=SimpleNamespace(size=2), said=[])
+    ranks.say_once, ranks.has_parts, ranks.has_part = ranks.said.append, False, lambda: False
+    alike.follow_steps(SimpleNamespace(), ranks)
+    for optimizer in (Optimizer(), Optimizer()):  # two with gradients of the loop
+        steps[0](optimizer, (), {})
+    assert (ranks.part, ranks.said) == ((1, 2), [])
+    ranks.arrivals += 1
+    steps[0](Optimizer(), (), {})
+    assert len(ranks.said) == 1

@@ -19,6 +19,7 @@ sys.path.insert(0, str(FILES))
 import modak_runtime
 from modak_runtime import pytorch, ranks
 from modak_runtime.parallel import group
+from modak_runtime.parallel.processes import Ranks
 from modak_runtime.parallel.shares import part_of
 from modak_runtime.parallel.stages.call import Pipe
 from modak_runtime.report import Report
@@ -141,3 +142,14 @@ def test_the_time_of_a_step_is_set_by_the_name_that_this_pytorch_has(names, call
     new = {"set_timeout": lambda _: done.append("new")} if "new" in names else {}
     group._set_timeout(SimpleNamespace(distributed_c10d=SimpleNamespace(**old), **new), 1800.0)
     assert done == called
+
+
+@pytest.mark.parametrize(("stepped", "present"), [("first", ["first", "later"]), ("later", ["later"])])
+def test_a_model_that_no_optimizer_steps_is_no_other_training(stepped, present):
+    """Such as a running mean of the one that learns, which prepare is given in the midst of its training."""
+    models = {name: SimpleNamespace(name=name, parameters=lambda name=name: [name]) for name in ("first", "later")}
+    some = Ranks.__new__(Ranks)
+    some.models, some.gradients, some._since = list(models.values()), ["first", "later"], (9, 1, 1)
+    some.steppers = [SimpleNamespace(param_groups=[{"params": [stepped]}])]
+    there, gradients = some.present()
+    assert ([model.name for model in there], gradients) == (present, present)

@@ -124,6 +124,9 @@ class Ranks:
     def is_training(self):
         return self.trains
 
+    def has_part(self):
+        return self.turn is not None and self.turn.shares
+
     @property
     def arrivals(self):
         """Its loops learn something."""
@@ -216,6 +219,71 @@ def test_ranks_draw_apart_from_the_first_loop_on_that_trains():
     assert ranks.apart == 1
 
 
+def test_a_sampler_may_draw_its_order_as_it_begins_or_as_it_goes_on():
+    ranks, loader = shared()
+    drawn, alike = [], []
+
+    @contextlib.contextmanager
+    def in_common():
+        alike.append(True)
+        yield
+        alike.pop()
+
+    class AsItBegins:
+        def __iter__(self):
+            drawn.append(bool(alike))
+            return iter([[0, 1], [2, 3], [4, 5], [6]])
+
+    ranks.in_common, loader.batch_sampler = in_common, AsItBegins()
+    loader._modak_turn = SimpleNamespace(shares=False)
+    assert list(loader._index_sampler) == [[0, 1], [2, 3], [4, 5], [6]]
+    assert drawn == [True]
+
+
+class Clip(list):
+    """Numbers of frames, as an array has them: no index, though it has the method."""
+
+    def __index__(self):
+        raise TypeError("only integer scalar arrays can be converted to a scalar index")
+
+
+def test_samples_may_have_arrays_for_numbers():
+    ranks, loader = shared()
+    loader.batch_sampler = [[Clip([0, 1]), Clip([2, 3])], [Clip([4, 5]), Clip([6])]]
+    assert list(loader) == [[[2, 3]], [[6]]]
+    assert ranks.turn.drawn is not None
+
+
+def test_a_loader_beside_one_that_is_shared_out_takes_nothing_from_it(monkeypatch):
+    monkeypatch.setattr(TORCH.utils.data, "DataLoader", Loader, raising=False)
+    monkeypatch.setattr(Loader, "__iter__", Loader.__iter__)
+    ranks, loader = shared()
+    shares.share_no_others(TORCH, ranks)
+    seen = []
+    for _ in loader:
+        assert next(iter(Loader())) == [0, 1]
+        seen.append((ranks.part, ranks.turn.shares))
+    assert seen == [((1, 2), True)] * 3 + [((0, 1), True)]
+    assert list(Loader()) == [[0, 1], [2, 3], [4, 5], [6]]
+    assert (ranks.part, ranks.turn.shares) == ((1, 2), False)  # behind it it is one that trains
+
+
+def test_loops_that_are_over_are_let_go():
+    ranks, loader = shared()
+    list(loader)
+    first = weakref.ref(ranks.turn)
+    for ranks.trains in (True, False, True):
+        list(loader)
+    assert first() is None
+
+
+def test_processes_that_read_what_the_script_shares_out_draw_apart():
+    ranks, loader = Ranks(), Loader()
+    loader.sampler = TORCH.utils.data.distributed.DistributedSampler()
+    shares.share(TORCH, ranks, loader)
+    assert isinstance(loader.worker_init_fn, shares._Seed)
+
+
 def test_a_loader_that_two_calls_are_given_is_shared_out_once():
     ranks, loader = shared()
     shares.share(TORCH, ranks, loader)
@@ -259,6 +327,6 @@ def test_a_loader_that_prepare_is_not_given_draws_alike_and_gives_all(monkeypatc
         ranks.part = 0, 1
         assert list(loader) == [[0, 1], [2, 3], [4, 5], [6]]
         assert (ranks.part, ranks.apart, ranks.turn.shares) == ((1, 2), 0, False)
-    assert len(drawn) == 2 * (2 + 5)
+    assert len(drawn) == 2 * (2 + 6)
     shares.share(TORCH, ranks, loader)
     assert list(loader) == [[1], [3], [5], [6]]

@@ -167,14 +167,11 @@ def _starts_own(command: tuple[str, ...], folder: Path) -> bool:
 
 def _travelling(program: Program, job: JobForm, folder: Path, data: Data) -> list[SourceFile]:
     """The files beside a script or a program of the user's; of one that is on the target, those that it names."""
-    if program.script:
-        path = PurePosixPath(program.script)
-        here = folder / path.parent
-        theirs = brought(data.datasets, folder, here)
-        return files.code_files(here, None, top=folder, is_blueprint=len(path.parts) == 1, data=theirs)
     build = job.runs.build
-    if (build and build.src is None) or _starts_own(program.command, folder):
-        return files.code_files(folder, None, top=folder, is_blueprint=True)
+    if program.script or (build and build.src is None) or _starts_own(program.command, folder):
+        here = folder / PurePosixPath(program.script).parent
+        theirs = brought(data.datasets, folder, here)
+        return files.code_files(here, None, top=folder, is_blueprint=here == folder, data=theirs)
     given = (*program.command, *program.words)
     named = [word.removeprefix("./") for word in given if word and not word.startswith(("/", "-", "~", "$"))]
     words = [word for word in (*named, data.local) if word and ".." not in word]

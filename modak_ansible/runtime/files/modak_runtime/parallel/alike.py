@@ -88,10 +88,12 @@ def imported(torch):
         processes = sys.modules.get("modak_runtime.parallel.processes")
         here = processes.here() if processes else None
         if here is not None and here.has_part():
-            if not isinstance(inputs, (torch.Tensor, dict)):
+            if not isinstance(inputs, (torch.Tensor, dict, list, tuple)):  # the latter of which an edge is, too
                 inputs = tuple(inputs)  # which may be read once only
-            of = inputs.values() if isinstance(inputs, dict) else inputs if isinstance(inputs, tuple) else (inputs,)
+            of = (inputs,) if isinstance(inputs, torch.Tensor) else inputs
+            of = of.values() if isinstance(of, dict) else of
             if not here.known().isdisjoint(map(id, of)):
+                here.arrivals += 1
                 here.say_once(
                     "torch.autograd.grad gives a rank the gradients of its part of a batch: backward gives those of "
                     "the whole batch, and so does modak_runtime.mean of each"
@@ -106,9 +108,10 @@ def follow_steps(torch, ranks):
     looked = weakref.WeakKeyDictionary()
 
     def about_to_step(optimizer, *_):
-        if ranks.turn is not None and ranks.turn.is_over:  # which its last batch may be learned from, read ahead
-            if ranks.part != (1, ranks.samples.size):
-                ranks.part = 1, ranks.samples.size
+        turn = ranks.turn
+        if turn is not None and turn.is_over:
+            if turn.behind in (None, ranks.arrivals):  # the last batch may be learned from here, or passes be added up
+                ranks.part, turn.behind = (1, ranks.samples.size), ranks.arrivals
             else:
                 ranks.say_once(
                     "the script steps on behind a loader's loop: of batches that it kept all parts count alike"
@@ -117,6 +120,7 @@ def follow_steps(torch, ranks):
         if ranks.has_parts or not ranks.has_part() or looked.get(optimizer) == len(stepped):
             return
         looked[optimizer] = len(stepped)
+        ranks.steppers.add(optimizer)
         known, own = ranks.known(), {id(each) for model in ranks.models for each in model.parameters()}
         if isinstance(optimizer, torch.optim.LBFGS) and not known.isdisjoint(map(id, stepped)):
             ranks.rank.end("LBFGS looks at losses, which ranks have of their parts alone: give it to prepare")

@@ -8,7 +8,9 @@ from modak_runtime.pytorch.model import replace_forward
 def share(torch, ranks, model):
     """Has every BatchNorm of a model take its means over all ranks that are given parts of a batch.
 
-    Whatever a class of the script's or a library's computes beside it stays; a SyncBatchNorm shares by itself.
+    Whatever a class of the script's or a library's computes beside it stays; a SyncBatchNorm shares by itself. Without
+    gradients those alone do so that no optimizer steps, such as a teacher's: of what learns, a script may draw
+    pictures in rank 0.
     """
     kinds = torch.nn.modules.batchnorm
     for module in model.modules():
@@ -22,7 +24,7 @@ def _sharing(torch, ranks, inner):
     functional, of_all = torch.nn.functional, _of_all(torch, ranks)
 
     def forward(self, *arguments, **options):
-        if not ranks.has_part() or ranks.is_apart():
+        if not ranks.has_part() or ranks.is_apart() or _is_shown(torch, ranks, self):
             return inner(self, *arguments, **options)
         before, functional.batch_norm = functional.batch_norm, of_all
         try:
@@ -33,6 +35,11 @@ def _sharing(torch, ranks, inner):
     compiler = getattr(torch, "compiler", None)
     # compiled code cannot wait for others
     return compiler.disable(forward) if hasattr(compiler, "disable") else forward
+
+
+def _is_shown(torch, ranks, module):
+    """Whether what it has learned so far is looked at, perhaps in one rank alone."""
+    return not torch.is_grad_enabled() and (module.weight is None or id(module.weight) in ranks.stepped())
 
 
 @functools.lru_cache(maxsize=None)

@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import random
 import sys
+import threading
 import time
 import weakref
 
@@ -54,8 +55,9 @@ class Ranks:
         samples: the ranks that share out each batch: all, or ``data``.
         part: samples of this rank, and of all, in the batch that its training loop was given last.
         shares: whether loops that train read this rank's part only.
+        optimizers: that prepare was given; steppers: these, and all that have stepped since.
         turn: the loop whose batch ranks were given last; None before the first.
-        arrivals: gradients that backward passes have left in parameters.
+        arrivals: gradients that backward passes have left in parameters, or that torch.autograd.grad gave of them.
         has_parts: whether it keeps a part of each parameter only.
         is_alike: whether ranks with parts of one copy are given the same samples, and draw the same numbers.
     """
@@ -69,7 +71,8 @@ class Ranks:
         self.samples = self.data if self.is_alike else Axis(range(rank.world), rank.number)
         self.part, self.shares = (1, self.samples.size), self.samples.size > 1
         self.models, self.gradients, self.learns, self.trace = [], [], False, []
-        self.optimizers, self.turn, self.arrivals = weakref.WeakSet(), None, 0
+        self.optimizers, self.steppers = weakref.WeakSet(), weakref.WeakSet()
+        self.turn, self.arrivals = None, 0
         self.has_looked, self._said, self._since = False, set(), (0, 0, 0)
         self.is_compared = False  # whether ranks that split layers have once made the same step
         self.pipe = None  # of ranks with stages
@@ -178,11 +181,16 @@ class Ranks:
     def shares_batches(self):
         """Takes that a loop begins whose batches are shared out.
 
-        Before the first one, and without any, ranks draw alike, lest each make batches of its own.
+        Before the first one, and without any, ranks draw alike, lest each make batches of its own. Where the
+        first rank alone has drawn since, as in a validation for all, the others go on from there.
         """
         if not self._is_apart:
             self._is_apart, self._common = True, self.from_first(streams(self.torch))
             self.draws_apart()
+        elif threading.current_thread() is threading.main_thread():  # another may be beside what ranks sum
+            if self._take_seed():
+                self.draws_apart()
+            self._common = self.from_first(self._common)
 
     def draws_apart(self, more=None):
         """Gives each rank streams of its own, for dropout and augmentations; others from here on for another number."""
@@ -212,6 +220,7 @@ class Ranks:
             self._draws_alike()
         self._look_at(optimizers)
         self.optimizers.update(optimizers)
+        self.steppers.update(optimizers)
         parallel = torch.nn.parallel.DistributedDataParallel
         taken, before = self.known(), len(self.models)
         for model in models:
@@ -302,11 +311,18 @@ class Ranks:
     def present(self):
         """The models and the sums of the training that goes on: behind its steps a script may begin one of others."""
         _, models, gradients = self._since
+        if self.stepped().isdisjoint(id(each) for model in self.models[models:] for each in model.parameters()):
+            models = gradients = 0  # what follows the others alone, such as a mean of them, is no training
         return self.models[models:], self.gradients[gradients:]
 
     def known(self):
         """The ids of all parameters whose gradients ranks sum."""
         return {id(each) for gradients in self.gradients for each in gradients.parameters}
+
+    def stepped(self):
+        """The ids of all parameters that optimizers step."""
+        groups = (group["params"] for optimizer in self.steppers for group in optimizer.param_groups)
+        return {id(each) for group in groups for each in group}
 
     def say_once(self, words):
         """Has the first rank say something, however often it is seen."""

@@ -68,6 +68,8 @@ def _follow(ranks, loader, way, reads_alike):
     is_new = not hasattr(loader, "_modak_way")
     loader._modak_ranks, loader._modak_way, loader._modak_reads_alike = ranks, way, reads_alike
     loader._modak_turn, loader._modak_words = None, ""
+    if way == _OWN and not reads_alike:
+        loader.worker_init_fn = _Seed(loader.worker_init_fn, ranks.samples.number)
     if is_new:
         loader.__class__ = _shared_class(type(loader))
 
@@ -100,16 +102,17 @@ class _Turn:
         shares: whether what it is given is this rank's part of each batch.
         parts: of the batches that are on their way, how many samples count here, and how many there are.
         given: batches so far; drawn: a digest of the numbers of the first one's samples, where they have any.
-        arrivals: gradients before it began.
+        arrivals: gradients before it began; behind: before the first step behind it, None where there was none.
         is_over: whether it has had all batches.
-        before: the loop whose batch ranks were given last when this one began, if that one trains.
+        before: of a loop that does not train, the one that does whose batch ranks were given last when this one began.
     """
 
     def __init__(self, ranks, way):
         self.trains = ranks.is_training()
         self.shares, self.parts, self.given, self.drawn = self.trains and way != _WHOLE, [], 0, None
-        self.arrivals, self.is_over = ranks.arrivals, False
-        self.before = ranks.turn if ranks.turn is None or ranks.turn.trains else ranks.turn.before
+        self.arrivals, self.behind, self.is_over = ranks.arrivals, None, False
+        last = ranks.turn if ranks.turn is None or ranks.turn.trains else ranks.turn.before
+        self.before = None if self.trains else last  # no chain of all loops
 
 
 def _loop(loader, iterate):
@@ -173,7 +176,10 @@ class _Common:
         self._loader, self._sampler = loader, sampler
 
     def __iter__(self):
-        iterator = iter(self._sampler)
+        with self._loader._modak_ranks.in_common():  # some draw all of their order here
+            return self._drawn(iter(self._sampler))
+
+    def _drawn(self, iterator):
         while True:
             with self._loader._modak_ranks.in_common():
                 try:
@@ -190,20 +196,28 @@ class _Sampler(_Common):
     """One that gives this rank's part of each batch, where the loop trains, and notes how large it is."""
 
     def __iter__(self):
-        return self._parts(self._loader._modak_turn)
+        return self._parts(self._loader._modak_turn, super().__iter__())
 
-    def _parts(self, turn):
+    def _parts(self, turn, batches):
         samples = self._loader._modak_ranks.samples
-        for indices in _Common.__iter__(self):
+        for indices in batches:
             if turn.shares:
                 if turn.drawn is None:
-                    numbers = [operator.index(each) for each in indices if hasattr(each, "__index__")]
-                    turn.drawn = zlib.crc32(repr(numbers).encode())
+                    turn.drawn = _digest(indices)
                 mine, count = part_of(list(indices), samples.number, samples.size)
                 turn.parts.append((count, len(indices)))
                 yield mine
             else:
                 yield indices
+
+
+def _digest(indices):
+    """Of the numbers of a batch's samples; arrays, which have __index__, too, and other keys are no numbers."""
+    numbers = []
+    for each in indices:
+        with contextlib.suppress(TypeError):
+            numbers.append(operator.index(each))
+    return zlib.crc32(repr(numbers).encode())
 
 
 class _Next:
@@ -255,6 +269,8 @@ class _Next:
             *part, batch = batch
         elif turn.shares and way == "slices":
             *part, batch = _sliced(ranks, batch)
+        if way == _WHOLE and turn.trains and ranks.has_part() and not ranks.turn.is_over:
+            return batch  # beside one that ranks have parts of: as much of it counts as of that
         ranks.turn = turn
         if turn.trains:
             ranks.part = int(part[0]), int(part[1])
