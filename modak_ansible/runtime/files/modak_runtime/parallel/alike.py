@@ -114,7 +114,8 @@ def follow_steps(torch, ranks):
                 ranks.part, turn.behind = (1, ranks.samples.size), ranks.arrivals
             else:
                 ranks.say_once(
-                    "the script steps on behind a loader's loop: of batches that it kept all parts count alike"
+                    "the script steps on behind a loader's loop: of batches that it kept all parts count alike, which "
+                    "is right where the number of ranks divides their samples"
                 )
         stepped = [each for group in optimizer.param_groups for each in group["params"]]
         if ranks.has_parts or not ranks.has_part() or looked.get(optimizer) == len(stepped):
