@@ -38,8 +38,8 @@ class StageAction(ActionBase):  # type: ignore[misc]
 
     stage_name: ClassVar[str]
     is_noted = True  # False for what concerns the target, and no deployment
-    # what only looks, by module and action, and what answers as the module would: to call one takes a third of a second
-    # of a processor, and how a build or a job gets on is asked again and again
+    # what only looks, by module and action, and what answers as the module would: how a build or a job gets on is asked
+    # again and again, and a module is sent and started anew for each question
     looks: ClassVar[Mapping[tuple[str, str], Callable[[Any], Any]]] = {}
     _kept: Kept | None = None
     _discovered_interpreter_key: str | None = None  # Ansible's own
