@@ -160,7 +160,7 @@ def _is_word(value: str) -> bool:
 def _queue(
     name: str, values: Attributes, server: Attributes, nodes: List[NodeKind], default: str, user: str, groups: set[str]
 ) -> PartitionFacts:
-    limits = {**_limits(server), **_limits(values)}
+    limits = {**_below("resources_max", server), **_below("resources_max", values)}
     if values.get("queue_type", "Execution")[:1].upper() == "R":
         note = f"a routing queue: jobs go on to {values.get('route_destinations', 'other queues')}"
         return PartitionFacts(name, name == default, _why_closed(values, user, groups), note=note)
@@ -170,7 +170,8 @@ def _queue(
     most_nodes = count_of(limits.get("nodect") or re.sub(r":[^+]*$", "", limits.get("nodes", "")))
     said = limits.get("walltime", "")
     notes = [f"its nodes have {', '.join(sorted(wanted))}"] if wanted else []
-    least = [f"{key}={value}" for key, value in _limits(values, "resources_min.").items() if _COUNTED.fullmatch(value)]
+    lowest = _below("resources_min", values)
+    least = [f"{key}={value}" for key, value in lowest.items() if _COUNTED.fullmatch(value)]
     least = [each for each in least if each not in _OF_EVERY_JOB]
     notes += [f"its jobs ask for at least {', '.join(least)}"] if least else []
     return PartitionFacts(
@@ -189,7 +190,9 @@ def _queue(
     )
 
 
-def _limits(values: Attributes, start: str = "resources_max.") -> Attributes:
+def _below(name: str, values: Attributes) -> Attributes:
+    """The members of an attribute that has several, such as resources_max.walltime, by their own names."""
+    start = f"{name}."
     return {key[len(start) :]: value for key, value in values.items() if key.startswith(start)}
 
 
@@ -201,8 +204,7 @@ def _cores(limits: Attributes, most_nodes: int | None) -> int | None:
 
 def _given(queue: str, values: Attributes, nodes: List[NodeKind]) -> set[str]:
     """What each chunk of a queue's jobs asks for under PBS Professional, of the resources that some node has."""
-    chunk = {key[len("default_chunk.") :]: value for key, value in values.items() if key.startswith("default_chunk.")}
-    said = [f"{name.lower()}={value}" for name, value in chunk.items() if _is_word(value)]
+    said = [f"{name.lower()}={value}" for name, value in _below("default_chunk", values).items() if _is_word(value)]
     known = {feature.partition("=")[0] for node in nodes for feature in node.features if "=" in feature}
     own = f"queue={queue}"
     is_kept = any(own in node.features for node in nodes)
