@@ -64,12 +64,18 @@ def _place(job: PlannedJob) -> Iterator[str]:
     if job.account:
         yield f"-P {plain('job_options.account', job.account, ACCOUNT, 'a project')}"
     if job.partition:
-        queues = [plain("job_options.queue", queue, what="a queue") for queue in job.partition.split(",")]
-        yield f'-q "{" ".join(queues)}"' if len(queues) > 1 else f"-q {queues[0]}"
+        for queue in job.partition.split(","):
+            plain("job_options.queue", queue, what="a queue")
+        yield to_queues(job.partition)
     if options.qos:
         yield f"-sla {plain('job_options.qos', options.qos, what='a service class')}"
     if options.reservation:
         yield f"-U {plain('job_options.reservation', options.reservation, what='a reservation')}"
+
+
+def to_queues(partition: str) -> str:
+    """The directive that sends a job to a queue, or to whichever of several has room (gpu,preempt)."""
+    return f'-q "{partition.replace(",", " ")}"' if "," in partition else f"-q {partition}"
 
 
 def _size(job: PlannedJob, gpu_request: str) -> Iterator[str]:

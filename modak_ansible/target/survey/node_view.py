@@ -15,6 +15,7 @@ from ...schedulers.base import SchedulerSilent, SubmissionRefused, SubmissionUnc
 from ...schedulers.cluster import count_of
 from ...schedulers.containers import CONTAINER_RUNTIMES
 from ...schedulers.known import SCHEDULERS
+from ...schedulers.lsf.directives import to_queues
 from ..core.commands import SYSTEM_PATHS, TimedRun
 from ..core.files import make_private, read_text
 from ..core.workspace import Workspace
@@ -150,8 +151,7 @@ def job_script(scheduler: str, folder: Path, options: NodeOptions) -> str:
         head = [f"#SBATCH {line}" for line in lines]
     elif scheduler == "lsf":
         lines = ["-n 1", "-W 2", f"-o {folder}/output.txt"]
-        queues = partition.replace(",", " ")
-        lines += [f'-q "{queues}"' if " " in queues else f"-q {queues}"] if queues else []
+        lines += [to_queues(partition)] if partition else []
         lines += [f"-P {account}"] if account else []
         head = [f"#BSUB {line}" for line in lines]
     else:
