@@ -70,7 +70,7 @@ def command(
         for path in write_output(plan, output):
             typer.echo(f"wrote {path}", err=True)
     if plot is not None:
-        from modak_ansible.commands.plan.picture import draw
+        from modak_ansible.commands.compare.prediction import draw
 
         for line in [*draw(plan, planned.state, plot), f"wrote {plot}"]:
             typer.echo(line, err=as_json)

@@ -8,7 +8,7 @@ import pytest
 from matplotlib.figure import Figure
 from measured import Measured
 
-from modak_ansible.commands.plan.picture import RECORDS, compared, draw
+from modak_ansible.commands.compare.prediction import RECORDS, compared, draw
 from modak_ansible.errors import ModakError, UsageError
 from modak_ansible.model.measured.record import Record, RecordedTarget, Steps
 from modak_ansible.planning.plan import make_plan
