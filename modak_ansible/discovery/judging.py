@@ -19,7 +19,7 @@ from modak_ansible.schedulers.cluster import ClusterFacts
 from modak_ansible.schedulers.known import SCHEDULERS
 from modak_ansible.store.deployments import glance
 from modak_ansible.store.forecasts import accuracy_of, machine_of, told_of, words_of_start
-from modak_ansible.target.core.probe import NO_SCHEDULER, RIGHT_TYPE
+from modak_ansible.target.core.probe import why_not_there
 from modak_ansible.target.survey.survey import SurveyFacts
 
 _SLOW_SECONDS = 5
@@ -81,13 +81,9 @@ def _rsync(aim: Aim, facts: SurveyFacts) -> Finding:
 def _scheduler_findings(aim: Aim, facts: SurveyFacts, cluster: ClusterFacts | None) -> Iterator[Finding]:
     name, host = facts["scheduler"], facts["machine"]["hostname"]
     title = SCHEDULERS[name].title
-    if facts["missing"]:
-        seen = f"{title} is not on {host}: {', '.join(facts['missing'])} not found"
-        yield missing("scheduler", seen, NO_SCHEDULER)
-        return
-    if facts["another"]:
-        seen = f"the qsub of {host} is {facts['another']}'s, and the target is said to have {title}"
-        yield missing("scheduler", seen, RIGHT_TYPE)
+    problem, todo = why_not_there(name, host, facts["missing"], facts["another"])
+    if problem:
+        yield missing("scheduler", problem, todo)
         return
     if cluster is None and facts["others"] and name == "none" and not aim.is_described:
         seen = f"{' and '.join(facts['others'])} is on {host}, which modak does not submit to"

@@ -6,7 +6,7 @@ import os
 import platform
 import socket
 from pathlib import Path
-from typing import Dict, Optional, TypedDict
+from typing import Dict, List, Optional, Tuple, TypedDict
 
 from ...errors import ModakError
 from ...schedulers.containers import CONTAINER_RUNTIMES
@@ -17,14 +17,14 @@ from .files import free_bytes, lack_of_room, read_text
 from .processor import cpuinfo, processor_name
 from .workspace import Workspace
 
-NO_SCHEDULER = (
+_NO_SCHEDULER = (
     "check the type of the target, or load the scheduler's module in ~/.bashrc there, above its test for "
     "interactive shells"
 )
 
 GRID_ENGINE = "Grid Engine"
-PBS_FAMILY = ("torque", "pbspro")  # whose commands have the same names, which are also Grid Engine's
-RIGHT_TYPE = "check the type of the target: modak submits to Slurm, Torque, PBS Professional and LSF"
+_PBS_FAMILY = ("torque", "pbspro")  # whose commands have the same names, which are also Grid Engine's
+_RIGHT_TYPE = "check the type of the target: modak submits to Slurm, Torque, PBS Professional and LSF"
 _SMALLEST = 200 * 10**6
 _ELSEWHERE = "make room there, or give the target another workspace"
 
@@ -59,18 +59,10 @@ def probe(workspace: Workspace, scheduler: str, container_runtime: str, *, creat
     Raises:
         ModakError: something that every deployment needs is missing.
     """
-    titles = SCHEDULERS[scheduler]
-    missing = [command for command in titles.commands if find_program(command) is None]
-    if missing:
-        raise ModakError(
-            f"{titles.title} is not on {socket.gethostname()}: {', '.join(missing)} not found",
-            hint=NO_SCHEDULER,
-        )
-    if other := of_another(scheduler):
-        raise ModakError(
-            f"the qsub of {socket.gethostname()} is {other}'s, and the target is said to have {titles.title}",
-            hint=RIGHT_TYPE,
-        )
+    host, missing, another = socket.gethostname(), missing_commands(scheduler), of_another(scheduler)
+    problem, hint = why_not_there(scheduler, host, missing, another)
+    if problem:
+        raise ModakError(problem, hint=hint)
     if create:
         workspace.create()
     free = free_bytes(workspace.path)
@@ -94,18 +86,44 @@ def probe(workspace: Workspace, scheduler: str, container_runtime: str, *, creat
     }
 
 
+def missing_commands(scheduler: str) -> List[str]:
+    return [command for command in SCHEDULERS[scheduler].commands if find_program(command) is None]
+
+
+def is_there(scheduler: str) -> bool:
+    """Whether its commands are there, and its own; those of PBS that do not say whose they are count as Torque's."""
+    if missing_commands(scheduler):
+        return False
+    return scheduler not in _PBS_FAMILY or (_whose_qstat() or "torque") == scheduler
+
+
+def why_not_there(scheduler: str, host: str, missing: List[str], another: str) -> Tuple[str, str]:
+    """Why a host has not the scheduler that it is said to have, and what to do; empty where it has it.
+
+    Args:
+        missing: its commands that are not there.
+        another: whose they really are; empty where they are its own.
+    """
+    title = SCHEDULERS[scheduler].title
+    if missing:
+        return f"{title} is not on {host}: {', '.join(missing)} not found", _NO_SCHEDULER
+    if another:
+        return f"the qsub of {host} is {another}'s, and the target is said to have {title}", _RIGHT_TYPE
+    return "", ""
+
+
 def of_another(scheduler: str) -> str:
     """Whose the commands of a scheduler really are, where they say so; empty where they are its own.
 
     Any qsub takes a script, and none reads another's directives, or tells its jobs in another's words.
     """
-    whose = whose_qstat() if scheduler in PBS_FAMILY else ""
+    whose = _whose_qstat() if scheduler in _PBS_FAMILY else ""
     if whose in ("", scheduler):
         return ""
-    return SCHEDULERS[whose].title if whose in PBS_FAMILY else whose
+    return SCHEDULERS[whose].title if whose in _PBS_FAMILY else whose
 
 
-def whose_qstat() -> str:
+def _whose_qstat() -> str:
     """The scheduler that the qstat which is found is of, or Grid Engine; empty where it does not say."""
     version = version_of("qstat")
     if is_pbspro(version):

@@ -13,7 +13,7 @@ from ...schedulers.lsf.cluster import read_lsf
 from ...schedulers.pbs.cluster import read_pbspro, read_torque
 from ...schedulers.slurm.cluster import read_slurm
 from ..core.commands import TimedRun, find_program, user_name
-from ..core.probe import GRID_ENGINE, PBS_FAMILY, MachineFacts, machine_facts, of_another, whose_qstat
+from ..core.probe import GRID_ENGINE, MachineFacts, is_there, machine_facts, missing_commands, of_another
 from ..core.site import read_site
 from ..core.workspace import Workspace
 from ..images.runtimes import build_folder
@@ -66,7 +66,7 @@ class SurveyFacts(TypedDict):
 
 def survey(wanted: SurveyOptions) -> SurveyFacts:
     workspace = Workspace(wanted["workspace"])
-    there = [name for name in _READERS if _has(name)]
+    there = [name for name in _READERS if is_there(name)]
     scheduler = wanted["scheduler"] or next(iter(there), "none")
     cluster = _cluster(scheduler) if scheduler in there else None
     containers = container_facts(wanted["container_runtime"], wanted["site"].get("signing_key") or "")
@@ -76,7 +76,7 @@ def survey(wanted: SurveyOptions) -> SurveyFacts:
         "schedulers": there,
         "others": [title for program, title in _OTHERS.items() if find_program(program)],
         "scheduler": scheduler,
-        "missing": [name for name in SCHEDULERS[scheduler].commands if find_program(name) is None],
+        "missing": missing_commands(scheduler),
         "another": "" if cluster else of_another(scheduler),
         "cluster": cluster.as_json() if cluster else None,
         "containers": containers,
@@ -90,13 +90,6 @@ def survey(wanted: SurveyOptions) -> SurveyFacts:
         "gpus": gpus_here() if scheduler == "none" else [],
         "hosts": host_facts(wanted["hosts"], workspace, containers["runtime"]),
     }
-
-
-def _has(scheduler: str) -> bool:
-    is_there = all(find_program(name) for name in SCHEDULERS[scheduler].commands)
-    if is_there and scheduler in PBS_FAMILY:
-        return (whose_qstat() or "torque") == scheduler
-    return is_there
 
 
 def _cluster(scheduler: str) -> ClusterFacts:
