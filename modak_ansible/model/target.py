@@ -338,11 +338,12 @@ class Target(Model):
                 self.partitions[0] if self.partitions else None,
             )
         known = {partition.name: partition for partition in self.partitions}
+        if wanted in known:
+            return known[wanted]
         names = destinations(wanted)
         if not known.keys() >= set(names):
             return None
-        found = self.least_of([known[each] for each in names]) if len(names) > 1 else known[names[0]]
-        return found if found.name == wanted else found.model_copy(update={"name": wanted})
+        return self.least_of([known[each] for each in names]).model_copy(update={"name": wanted})
 
     def least_of(self, partitions: Sequence[Partition]) -> Partition:
         """What a job has in every one of some partitions; what none of them says stays open."""
