@@ -43,15 +43,15 @@ def make_report(files: Sequence[Path], page: Path, figures: Path | None = None) 
     parts = sections(runs, comparisons(runs), work_of_workloads(), titles_of_groups())
     drawn = {figure.name: drawing(figure) for part in parts for figure in part.figures}
     text = render(runs, parts, drawn)
-    texts = {page: text, **({figures / f"{name}.svg": svg for name, svg in drawn.items()} if figures else {})}
+    pictures = {figures / f"{name}.svg": svg for name, svg in drawn.items()} if figures else {}
     try:
-        for path, content in texts.items():
+        for path, content in {page: text, **pictures}.items():
             path.parent.mkdir(parents=True, exist_ok=True)
             write_whole(path, content)
             path.chmod(0o644)  # a page is for others
     except OSError as error:
         raise ModakError(f"{error.filename or page} cannot be written: {error.strerror}") from error
-    return Made(len(runs), page, tuple(texts)[1:])
+    return Made(len(runs), page, tuple(pictures))
 
 
 def render(runs: Sequence[Run], parts: Sequence[Section], drawn: Mapping[str, str]) -> str:
