@@ -10,16 +10,7 @@ import re
 from typing import Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
 
 from ..base import CommandResult, Run
-from ..cluster import (
-    ClusterFacts,
-    NodeKind,
-    PartitionFacts,
-    bytes_of,
-    count_of,
-    expand_nodes,
-    kinds_of,
-    parse_walltime,
-)
+from ..cluster import ClusterFacts, NodeKind, PartitionFacts, bytes_of, count_of, expand_nodes, kinds_of, parse_walltime
 from .directives import written_walltime
 
 # Keys begin a word and values go on to the next key: OS, Reason and Comment hold spaces.

@@ -458,15 +458,16 @@ def _places(text: str) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for line in _lines(text):
         job_id, _, rest = line.partition("|")
-        partitions, _, rest = rest.partition("|")
+        listed, _, rest = rest.partition("|")
         reason, _, starts = rest.rpartition("|")
         if not rest or _HELD.match(reason) or reason.startswith(_NOT_IN_TURN):
             continue
         if "+" in job_id and _names(job_id)[1] in found:  # a further component of a job has no turn of its own
             continue
-        for partition in partitions.split(","):
+        partitions = listed.split(",")
+        for partition in partitions:
             counts[partition] = counts.get(partition, 0) + 1
-        position = min(counts[partition] for partition in partitions.split(","))
+        position = min(counts[partition] for partition in partitions)
         starts = starts if re.fullmatch(r"[\d:T-]+", starts) else ""
         for name in _names(job_id):
             found.setdefault(name, {"position": position, "starts": starts})
