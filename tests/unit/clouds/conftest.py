@@ -73,13 +73,9 @@ _attributes = Resource._attributes_iterator.__func__
 
 
 @cache
-def attributes_of(kind, components):
+def attributes(kind, components=(fields.Body, fields.Header)):
     """The attributes of a kind of resource, for which its client looks through the whole class whenever it makes one."""
     return tuple(_attributes(kind, components))
-
-
-def attributes(kind, components=(fields.Body, fields.Header)):
-    return attributes_of(kind, components)
 
 
 @pytest.fixture
