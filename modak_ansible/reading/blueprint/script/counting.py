@@ -114,9 +114,8 @@ class _Counted:
         parts = dotted.split(".") if dotted else []
         for start in (only,) if only is not None else (PurePosixPath(), here):
             for length in range(len(parts) + 1):
-                place = posixpath.normpath(f"/{start.joinpath(*parts[:length])}")[
-                    1:
-                ]  # steps above the folder lead to it
+                # as if the folder were the root, above which steps lead nowhere
+                place = posixpath.normpath(f"/{start.joinpath(*parts[:length])}").removeprefix("/")
                 yield from self._paths & {f"{place}.py", f"{place}/__init__.py" if place else "__init__.py"}
 
     def _named(self, text: str) -> Iterator[str]:
