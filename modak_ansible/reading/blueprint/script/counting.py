@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatch
+from functools import cache
 from pathlib import Path, PurePosixPath
 
 from modak_ansible.model.application import SourceFile
@@ -51,8 +52,9 @@ def counting(
     return [file for file in files if file.path in found], [file for file in files if file.path not in found]
 
 
+@cache
 def _version() -> list[str]:
-    """What decides here, besides what is asked."""
+    """What decides here, besides what is asked; what a process has imported stays as it is."""
     return [sys.version, *(Path(each).read_text("utf-8") for each in (__file__, syntax.__file__))]
 
 
