@@ -260,9 +260,8 @@ def most_probable(design: _Design, answers: Any, frameworks: Sequence[str]) -> S
         variances = np.exp(2 * logarithms)
         covariance = fixed + variances[: len(groups)] @ kernels
         covariance[triangle.diagonal] += variances[len(groups) :] @ noises
-        factor, _ = dpotrf(
-            triangle.filled(covariance), lower=1, overwrite_a=1
-        )  # of Cholesky's come inverse and determinant
+        # of Cholesky's factor come the determinant and the inverse, which takes its place
+        factor, _ = dpotrf(triangle.filled(covariance), lower=1, overwrite_a=1)
         determinant = np.log(np.diag(factor)).sum()
         inverse, _ = dpotri(factor, lower=1, overwrite_c=1)
         weighted = dsymv(1.0, inverse, answers, lower=1)
@@ -292,16 +291,15 @@ class _Triangle:
         import numpy as np  # noqa: PLC0415
 
         self.columns, self.rows = np.triu_indices(size)
-        self._places = self.columns * size + self.rows
         self.diagonal = np.flatnonzero(self.rows == self.columns)
         self.times = np.where(self.rows == self.columns, 1.0, 2.0)
         self.matrix = np.zeros((size, size), order="F")
 
     def of(self, matrix: Any) -> Any:
-        return matrix.T.ravel()[self._places]
+        return matrix[self.rows, self.columns]
 
     def filled(self, triangle: Any) -> Any:
-        self.matrix.T.ravel()[self._places] = triangle
+        self.matrix[self.rows, self.columns] = triangle
         return self.matrix
 
 

@@ -276,10 +276,10 @@ class TrainingReader:
                 self._warnings.add(item.location, "not-used", words, "mend the name, or leave it out")
 
     def _arguments(self) -> list[tuple[str, str | bool]]:
-        section = self._property("arguments")
+        section = self._property("arguments") or Item(self._node.item.location, {})
         found: list[tuple[str, str | bool]] = []
-        for name, item in section.entries.items() if section else ():
-            place = Item(section.key_location(name) if section else item.location, name)
+        for name, item in section.entries.items():
+            place = Item(section.key_location(name), name)
             good = self._note(place, rules.option_problem(name))
             for value in item.elements or [item]:
                 text = self._fit(value, f"the argument {name}")
@@ -289,10 +289,10 @@ class TrainingReader:
         return found
 
     def _environment(self) -> list[tuple[str, str]]:
-        section = self._property("environment")
+        section = self._property("environment") or Item(self._node.item.location, {})
         found: list[tuple[str, str]] = []
-        for name, item in section.entries.items() if section else ():
-            place = Item(section.key_location(name) if section else item.location, name)
+        for name, item in section.entries.items():
+            place = Item(section.key_location(name), name)
             good = self._note(place, rules.variable_problem(name))
             text = self._scalar(item, f"the variable {name}")
             note_secret(item.location, name, text, self._mistakes)
@@ -393,10 +393,10 @@ class TrainingReader:
         return read_dataset(said, self._folder, refuse)
 
     def _checksums(self, node: Node) -> dict[str, str]:
-        section = node.properties.get("checksum")
+        section = node.properties.get("checksum") or Item(node.item.location, {})
         found: dict[str, str] = {}
-        for name, item in section.entries.items() if section else ():
-            place = Item(section.key_location(name) if section else item.location, name)
+        for name, item in section.entries.items():
+            place = Item(section.key_location(name), name)
             problem = rules.value_problem(name) or ("" if name else "a file has a name")
             if self._note(place, problem) and self._note(
                 item, rules.checksum_problem(str(item.value)), rule="checksum"

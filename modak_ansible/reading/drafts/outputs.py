@@ -9,7 +9,7 @@ from glob import escape
 from pathlib import PurePosixPath
 
 from modak_ansible.reading.blueprint.script.libraries import PARSERS
-from modak_ansible.reading.blueprint.script.syntax import last_name
+from modak_ansible.reading.blueprint.script.syntax import last_name, nodes_of
 from modak_ansible.reading.drafts.texts import ANY, FORMATTED, Texts, below
 
 # Where the path stands among the arguments: of a function, by the end of its name, and of a method.
@@ -61,7 +61,7 @@ def outputs_of(trees: Mapping[str, ast.Module], options: Mapping[str, str]) -> t
     for path, tree in trees.items():
         texts = Texts(tree, options, path)
         names = _lightning_names(tree)
-        for node in ast.walk(tree):
+        for node in nodes_of(tree):
             written = [*_written(node, texts), *_of_trainers(node, texts, names)] if isinstance(node, ast.Call) else ()
             for text in written:
                 pattern = _escaped(below(FORMATTED.sub(ANY, text)))  # of a callback, which fills it in
@@ -84,7 +84,7 @@ def _escaped(path: str) -> str:
 
 def downloads(trees: Mapping[str, ast.Module]) -> bool:
     """Whether a script fetches something into a folder, which is no output of it."""
-    calls = [node for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    calls = [node for tree in trees.values() for node in nodes_of(tree) if isinstance(node, ast.Call)]
     return any(last_name(call.func) in _FETCHES or "download" in {word.arg for word in call.keywords} for call in calls)
 
 
@@ -147,7 +147,7 @@ def _of_trainers(call: ast.Call, texts: Texts, lightning: set[str]) -> Iterator[
 def _lightning_names(tree: ast.Module) -> set[str]:
     """How a file calls Lightning's Trainer and its command line."""
     found = set()
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.Import):
             found |= {
                 f"{alias.asname or alias.name}.Trainer"

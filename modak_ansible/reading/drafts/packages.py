@@ -23,7 +23,7 @@ from modak_ansible.errors import ModakError
 from modak_ansible.reading.blueprint.forms.text_rules import requirement_problem
 from modak_ansible.reading.blueprint.script.source import source_of
 from modak_ansible.reading.blueprint.script.starting import start_hint
-from modak_ansible.reading.blueprint.script.syntax import said_of
+from modak_ansible.reading.blueprint.script.syntax import nodes_of, said_of
 from modak_ansible.reading.drafts.imports import Code, Imported, has_code
 from modak_ansible.reading.drafts.installed import Installed
 from modak_ansible.reading.drafts.pins import Pin, Pins, plain
@@ -185,7 +185,7 @@ def _wanted(code: Code, project: Pins, installed: Installed, found: Requirements
 
 def _needed(code: Code) -> Iterator[tuple[str, str]]:
     """What is used of modules that ask for another package only then, and that package."""
-    nodes = [node for tree in code.trees.values() for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
+    nodes = [node for tree in code.trees.values() for node in nodes_of(tree) if isinstance(node, ast.Attribute)]
     used = {name for tree in code.trees.values() for name in source_of(tree).used}
     used = code.dotted.union(code.modules, (name for name in used if name.partition(".")[0] in code.modules))
     for name, packages in _table()["needed"].items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,7 +13,7 @@ from modak_ansible.model.application import SourceFile
 from modak_ansible.reading.blueprint.script.option import literal
 from modak_ansible.reading.blueprint.script.parallelism import TRAINERS
 from modak_ansible.reading.blueprint.script.source import source_of
-from modak_ansible.reading.blueprint.script.syntax import children_of, last_name, nodes_of, said_of, syntax_of
+from modak_ansible.reading.blueprint.script.syntax import KEPT, children_of, last_name, nodes_of, said_of, syntax_of
 
 # What a device is called in PyTorch, or what sends between several; and what it is to TensorFlow, JAX and trainers.
 _CUDA = re.compile(r"cuda(:\d*)?|nccl")
@@ -74,9 +75,14 @@ def use_of(trees: Mapping[str, ast.Module], framework: str, values: Iterable[tup
             return Use(f"--{name} {value}" if name else str(value), "its command line", is_said=True)
     if any(_keeps_to_processors(tree) for tree in trees.values()):
         return None
-    said = ((path, *first) for path, tree in trees.items() if (first := min(_said(tree), default=None)))
+    said = ((path, *first) for path, tree in trees.items() if (first := _first_said(tree)))
     uses = (Use(name, f"{path}:{line}", is_said=True) for path, line, name in said)
     return next(uses, None) or next(_taken(trees, framework), None)
+
+
+@lru_cache(KEPT)
+def _first_said(tree: ast.Module) -> tuple[int, str] | None:
+    return min(_said(tree), default=None)
 
 
 def _said(tree: ast.Module) -> Iterator[tuple[int, str]]:
@@ -128,6 +134,7 @@ def _taken(trees: Mapping[str, ast.Module], framework: str) -> Iterator[Use]:
                 yield Use(first, f"{path}:{line}", is_said=False)
 
 
+@lru_cache(KEPT)
 def _keeps_to_processors(tree: ast.Module) -> bool:
     if any(said_of(tree, variable) in values for variable, values in _HIDING.items()):
         return True

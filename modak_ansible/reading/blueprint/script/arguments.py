@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cache
 from itertools import takewhile
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from modak_ansible.reading.blueprint.script.starting import start_problem
 def check_arguments(blueprint: Blueprint, mistakes: Mistakes, warnings: Mistakes) -> None:
     """Notes the arguments that a training's script would end at; where its source leaves a doubt, as a warning."""
     known: dict[Path, Options | None] = {}
+    problem_of, hydra_of = cache(start_problem), cache(hydra_of_script)  # trainings by the thousand start one alike
     for request in blueprint.requests:
         application = request.application
         if not application.script or application.framework == "any":  # a workload names the script of each framework
@@ -29,13 +31,13 @@ def check_arguments(blueprint: Blueprint, mistakes: Mistakes, warnings: Mistakes
         if script not in known:
             known[script] = options_of(script, _switches(application))
         options, places = known[script], blueprint.places.get(request.training, {})
-        if found := start_problem(script, application.words, has_more=bool(application.arguments)):
+        if found := problem_of(script, application.words, has_more=bool(application.arguments)):
             place = places.get("words" if found.is_of_words else "script") or blueprint.place(
                 request.training, "script"
             )
             mistakes.add(place, "script", f"{application.script} {found.problem}", found.hint)
         _check_paths(script, request, blueprint, warnings)
-        if hydra := hydra_of_script(script, application.words):
+        if hydra := hydra_of(script, application.words):
             _check_overrides(hydra, request, blueprint, mistakes)
             continue
         if options is None:

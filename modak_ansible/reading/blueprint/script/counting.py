@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatch
+from functools import cache
 from pathlib import Path, PurePosixPath
 
 from modak_ansible.model.application import SourceFile
@@ -51,8 +52,9 @@ def counting(
     return [file for file in files if file.path in found], [file for file in files if file.path not in found]
 
 
+@cache
 def _version() -> list[str]:
-    """What decides here, besides what is asked."""
+    """What decides here, besides what is asked; what a process has imported stays as it is."""
     return [sys.version, *(Path(each).read_text("utf-8") for each in (__file__, syntax.__file__))]
 
 
@@ -114,9 +116,8 @@ class _Counted:
         parts = dotted.split(".") if dotted else []
         for start in (only,) if only is not None else (PurePosixPath(), here):
             for length in range(len(parts) + 1):
-                place = posixpath.normpath(f"/{start.joinpath(*parts[:length])}")[
-                    1:
-                ]  # steps above the folder lead to it
+                # as if the folder were the root, above which steps lead nowhere
+                place = posixpath.normpath(f"/{start.joinpath(*parts[:length])}").removeprefix("/")
                 yield from self._paths & {f"{place}.py", f"{place}/__init__.py" if place else "__init__.py"}
 
     def _named(self, text: str) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import NamedTuple, TypeAlias
 
 from modak_ansible.reading.blueprint.script.option import literal
@@ -69,7 +69,7 @@ def told_of(sources: Sources) -> Told:
     option, is_first = _local_option(sources, groups, asked, looks=looks)
     knows = any(map(_knows_that_it_is_alone, trees))
     needs = (
-        any(_takes(tree, {*_ALONE, *(_MEETING - has_set)}) for tree in trees)
+        any(_takes(nodes_of(tree), {*_ALONE, *(_MEETING - has_set)}) for tree in trees)
         or any(_looks_around(call, has_set) for call in groups)
         or ("RANK" not in has_set and any(_DEEPSPEED.fullmatch(name) for name, _ in calls))
     )
@@ -128,7 +128,7 @@ def sets_tf_config(sources: Sources) -> str:
     if _TF_CONFIG in asked or _looks(sources, asked):
         return ""
     for path, (tree, _) in sources.items():
-        for target in _assigned(tree):
+        for target in _assigned(nodes_of(tree)):
             if _is_variable(target, _TF_CONFIG):
                 return f"{path}:{target.lineno}"
     return ""
@@ -168,35 +168,37 @@ def _asked_in(sources: Sources) -> set[str]:
 
 def _asked(tree: ast.Module) -> Iterator[str]:
     """The texts of a file, but for the variables that it sets."""
-    set_here = {target.slice for target in _assigned(tree) if isinstance(target, ast.Subscript)}
-    for node in nodes_of(tree):
+    nodes = nodes_of(tree)
+    set_here = {target.slice for target in _assigned(nodes) if isinstance(target, ast.Subscript)}
+    for node in nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in set_here:
             yield node.value
 
 
 def _set(tree: ast.Module) -> Iterator[str]:
     """The variables that a file sets, and whatever else has a name in brackets or by default."""
-    calls = (node for node in nodes_of(tree) if isinstance(node, ast.Call) and node.args)
+    nodes = nodes_of(tree)
+    calls = (node for node in nodes if isinstance(node, ast.Call) and node.args)
     names = [node.args[0] for node in calls if last_name(node.func) in ("setdefault", "putenv")]
-    names += [target.slice for target in _assigned(tree) if isinstance(target, ast.Subscript)]
+    names += [target.slice for target in _assigned(nodes) if isinstance(target, ast.Subscript)]
     yield from (name for each in names if isinstance(name := literal(each), str))
 
 
-def _assigned(tree: ast.Module) -> Iterator[ast.expr]:
-    return (target for node in nodes_of(tree) if isinstance(node, ast.Assign) for target in node.targets)
+def _assigned(nodes: Sequence[ast.AST]) -> Iterator[ast.expr]:
+    return (target for node in nodes if isinstance(node, ast.Assign) for target in node.targets)
 
 
-def _takes(tree: ast.Module, names: Set[str] = frozenset(_ALONE)) -> bool:
+def _takes(nodes: Sequence[ast.AST], names: Set[str] = frozenset(_ALONE)) -> bool:
     """Whether a variable of torchrun's is taken as if it were certain to be there."""
-    assigned = set(_assigned(tree))
-    found = (node for node in nodes_of(tree) if isinstance(node, ast.Subscript) and node not in assigned)
+    assigned = set(_assigned(nodes))
+    found = (node for node in nodes if isinstance(node, ast.Subscript) and node not in assigned)
     taken = any(last_name(node.value) == "environ" and str(literal(node.slice)) in names for node in found)
-    return taken or bool(_made_numbers(tree))
+    return taken or bool(_made_numbers(nodes))
 
 
-def _made_numbers(tree: ast.Module) -> set[ast.Call]:
+def _made_numbers(nodes: Sequence[ast.AST]) -> set[ast.Call]:
     """What is asked for by ``get`` alone, and made a number at once, which fails where it is not there."""
-    calls = (node for node in nodes_of(tree) if isinstance(node, ast.Call) and last_name(node.func) == "int")
+    calls = (node for node in nodes if isinstance(node, ast.Call) and last_name(node.func) == "int")
     asking = (call.args[0] for call in calls if call.args)
     return {each for each in asking if isinstance(each, ast.Call) and _asks(each) in _ALONE and len(each.args) == 1}
 
@@ -211,15 +213,16 @@ def _knows_that_it_is_alone(tree: ast.Module) -> bool:
 
     One that takes what one process would be told where nothing is said looks at nothing.
     """
-    certain = _made_numbers(tree)
-    for node in nodes_of(tree):
+    nodes = nodes_of(tree)
+    certain = _made_numbers(nodes)
+    for node in nodes:
         if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn):
             looks = str(literal(node.left)) in _ALONE
         elif isinstance(node, ast.Call) and (name := _asks(node)) in _ALONE:
             default = str(literal(node.args[1])) if len(node.args) > 1 else ""
             looks = node not in certain and default != _ALONE[name]
         elif isinstance(node, ast.Try):
-            looks = _takes(ast.Module(node.body, []))
+            looks = _takes([inner for each in node.body for inner in parts_of(each)])
         else:
             looks = last_name(node) == "is_torchelastic_launched"
         if looks:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from modak_ansible.errors import nearest
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
-from modak_ansible.reading.blueprint.forms.yaml_tree import Item, item_from
+from modak_ansible.reading.blueprint.forms.yaml_tree import Item, entries_of, item_from
 from modak_ansible.reading.blueprint.types.definitions import Definitions
 
 FUNCTIONS = ("get_input", "get_property", "get_attribute", "get_artifact", "concat", "join", "token")
@@ -128,8 +128,7 @@ class Evaluator:
             return None
         value = self._given(str(owner), parts[1:], depth)
         if value is None:
-            given = self.templates[owner].get("properties")
-            hint = nearest(parts[1], given.entries if given else [])
+            hint = nearest(parts[1], entries_of(self.templates[owner].get("properties")))
             self.mistakes.add(argument.location, "function", f"{owner} gives no property {'.'.join(parts[1:])}", hint)
             return None
         return self.resolve(value, owner, depth + 1)

@@ -17,7 +17,6 @@ from typing import Any
 from modak_ansible.errors import Location
 from modak_ansible.reading.blueprint.forms.kept_tree import read_kept_yaml
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
-from modak_ansible.reading.blueprint.forms.yaml_files import read_yaml
 from modak_ansible.reading.blueprint.forms.yaml_tree import Item
 from modak_ansible.reading.blueprint.types.definitions import built_in, built_in_file, file_of, normative_types
 from modak_ansible.store.cache import kept_text, version_of
@@ -215,10 +214,7 @@ def _led_to_built_in(named: Any, folder: Path) -> Any:
 
 @cache
 def _built_in_types(path: Path) -> Any:
-    mistakes = Mistakes()
-    tree = read_kept_yaml(path, mistakes)
-    mistakes.raise_if_any()
-    return tree.plain() if tree else None
+    return _tree(path).plain()
 
 
 def _copied(value: Any) -> Any:
@@ -239,7 +235,8 @@ def _create_graph(graph: Any) -> None:
 
 
 def _tree(path: Path) -> Item:
-    return read_yaml(path, Mistakes()) or Item(Location(str(path)), None)
+    """The tree of a file, in which nothing is noted: that was done where the blueprint was read."""
+    return read_kept_yaml(path, Mistakes()) or Item(Location(str(path)), None)
 
 
 def _is_mistake(message: str) -> bool:

@@ -361,8 +361,8 @@ class _Reader:
     # --- outputs
 
     def _check_outputs(self) -> None:
-        outputs = self._topology_item.get("outputs")
-        for name, output in outputs.entries.items() if outputs and self._templates else ():
+        outputs = entries_of(self._topology_item.get("outputs"))
+        for name, output in outputs.items() if self._templates else ():
             value = output.get("value")
             if value is None:
                 self._mistakes.add(output.location, "missing-property", f"the output {name} has no value")
