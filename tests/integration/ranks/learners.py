@@ -1,5 +1,6 @@
 """Trainings as one process would write them, each with the line; says the losses and the weights of five seeds."""
 
+import gc
 import json
 import multiprocessing
 import os
@@ -241,6 +242,11 @@ def shown():
         if os.environ.get("RANK", "0") == "0":
             with torch.no_grad():
                 [model(x) for x, _ in checks]
+    del optimizer
+    model.train()
+    if os.environ.get("RANK", "0") == "0":
+        with torch.no_grad():
+            model(torch.ones(4, 6))
     return numbers(*model.state_dict().values())
 
 
@@ -260,6 +266,37 @@ def one_after_another():
             optimizer.step()
             optimizer.zero_grad()
     return found[4:]
+
+
+def fitted():
+    """Two trainings in a function, the second with the first's model as a teacher, whose optimizers are garbage behind it.
+
+    When that is collected differs between ranks.
+    """
+
+    def fit(model, *teachers):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        optimizer.schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda _: 1.0)  # which has the optimizer
+        model, optimizer, data = modak_runtime.prepare(model, optimizer, loader(many=39))
+        for x, y in data:
+            with torch.no_grad():
+                wanted = [teacher(x) for teacher in teachers]
+            loss = functional.cross_entropy(model(x), y) + sum((model(x) - each).square().mean() for each in wanted)
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+    gc.disable()
+    first, model = Net(normalises=True), Net(normalises=True)
+    fit(first)
+    fit(model, first)
+    if os.environ.get("RANK", "0") == "0":
+        gc.collect()
+    model.eval()  # and the first is left in train()
+    checks = modak_runtime.prepare(loader(many=23, batch=7))
+    found = [functional.cross_entropy(model(x), y).item() for x, y in checks]
+    gc.enable()
+    return found + numbers(*first.norm.buffers())
 
 
 def estimated():
@@ -411,6 +448,7 @@ CASES = {
     "estimated": estimated,
     "batches_as_they_begin": lambda: train(torch.utils.data.DataLoader(Samples(37), batch_sampler=Begun())),
     "one_after_another": one_after_another,
+    "fitted": fitted,
     "again": again,
     "kept": kept,
     "twice": twice,

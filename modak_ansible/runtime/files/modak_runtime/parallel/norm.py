@@ -39,7 +39,7 @@ def _sharing(torch, ranks, inner):
 
 def _is_shown(torch, ranks, module):
     """Whether what it has learned so far is looked at, perhaps in one rank alone."""
-    return not torch.is_grad_enabled() and (module.weight is None or id(module.weight) in ranks.stepped())
+    return not torch.is_grad_enabled() and (module.weight is None or module.weight in ranks.stepped)
 
 
 @functools.lru_cache(maxsize=None)
