@@ -109,7 +109,7 @@ def follow_steps(torch, ranks):
 
     def about_to_step(optimizer, *_):
         turn = ranks.turn
-        if turn is not None and turn.is_over:
+        if turn is not None and turn.is_over and ranks.looks is None:
             if turn.behind in (None, ranks.arrivals):  # the last batch may be learned from here, or passes be added up
                 ranks.part, turn.behind = (1, ranks.samples.size), ranks.arrivals
             else:

@@ -58,7 +58,8 @@ class Ranks:
         optimizers: that prepare was given.
         stepped: parameters that these step, or others have stepped, in the training that goes on. Not their optimizers:
             when the garbage collector comes to one that a script has left differs between ranks.
-        turn: the loop whose batch ranks were given last; None before the first.
+        turn: the loop that trains whose batch ranks were given last; None before the first.
+        looks: one that does not train whose batch they were given since, and that goes on; None where there is none.
         arrivals: gradients that backward passes have left in parameters, or that torch.autograd.grad gave of them.
         has_parts: whether it keeps a part of each parameter only.
         is_alike: whether ranks with parts of one copy are given the same samples, and draw the same numbers.
@@ -74,7 +75,8 @@ class Ranks:
         self.part, self.shares = (1, self.samples.size), self.samples.size > 1
         self.models, self.gradients, self.learns, self.trace = [], [], False, []
         self.optimizers, self.stepped = weakref.WeakSet(), set()
-        self.turn, self.arrivals = None, 0
+        self.turn = self.looks = None
+        self.arrivals = 0
         self.has_looked, self._said, self._since = False, set(), (0, 0, 0)
         self.is_compared = False  # whether ranks that split layers have once made the same step
         self.pipe = None  # of ranks with stages
@@ -170,7 +172,7 @@ class Ranks:
 
     def _draws_alike(self):
         """Has ranks draw what one process would, until a loop begins whose batches are shared out."""
-        self.turn, self.part = None, (1, self.samples.size)
+        self.turn, self.looks, self.part = None, None, (1, self.samples.size)
         if self._is_apart:
             self._take_seed()
             restore(self.torch, self.from_first(self._common))
@@ -314,7 +316,7 @@ class Ranks:
 
     def has_part(self):
         """Whether the batch that a loop was given last is this rank's part of one."""
-        return self.shares and self.turn is not None and self.turn.shares
+        return self.shares and self.turn is not None and self.turn.shares and self.looks is None
 
     def present(self):
         """The models and the sums of the training that goes on: behind its steps a script may begin one of others."""
