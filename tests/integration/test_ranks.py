@@ -6,6 +6,7 @@ import ast
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -55,6 +56,7 @@ def _run(
     for rank in only or range(world):
         ours = {name: value for name, value in os.environ.items() if not name.startswith(("MODAK", "PYTHON"))}
         ours |= {"PYTHONPATH": str(FILES), "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+        ours |= {"PYTHONFAULTHANDLER": "1"}
         if world > 1:
             ours |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "MODAK_STRATEGY": "ddp", "GLOO_SOCKET_IFNAME": "lo"}
             ours |= {"WORLD_SIZE": str(world), "LOCAL_WORLD_SIZE": str(world)}
@@ -72,6 +74,8 @@ def _run(
             if _is_stopped(process):
                 process.kill()
             ended.append(process.communicate(timeout=600))
+    except subprocess.TimeoutExpired:
+        pytest.fail("\n".join(["a rank does not end; what each said, and where it is:", *map(_last_words, started)]))
     finally:
         for process in started:
             process.kill()
@@ -82,6 +86,14 @@ def _run(
         Done(0 if has_come else process.returncode, *words)
         for process, has_come, words in zip(started, came, ended, strict=True)
     ]
+
+
+def _last_words(process: subprocess.Popen[str]) -> str:
+    process.send_signal(signal.SIGABRT)  # upon which Python says where its threads are
+    try:
+        return process.communicate(timeout=20)[1]
+    except subprocess.TimeoutExpired:
+        return "nothing, as another process has its output open"
 
 
 def _is_stopped(process: subprocess.Popen[str]) -> bool:

@@ -112,7 +112,7 @@ def test_steps_behind_a_loop_are_said_where_they_learn_from_more_than_it_gave(mo
     module = SimpleNamespace(register_optimizer_step_pre_hook=steps.append)
     monkeypatch.setitem(sys.modules, "torch.optim.optimizer", module)
     turn = SimpleNamespace(is_over=True, behind=None)
-    ranks = SimpleNamespace(turn=turn, part=part, arrivals=4, samples=SimpleNamespace(size=2), said=[])
+    ranks = SimpleNamespace(turn=turn, looks=None, part=part, arrivals=4, samples=SimpleNamespace(size=2), said=[])
     ranks.say_once, ranks.has_parts, ranks.has_part = ranks.said.append, False, lambda: False
     alike.follow_steps(SimpleNamespace(), ranks)
     for optimizer in (Optimizer(), Optimizer()):  # two with gradients of the loop

@@ -150,6 +150,6 @@ def test_a_model_that_no_optimizer_steps_is_no_other_training(stepped, present):
     models = {name: SimpleNamespace(name=name, parameters=lambda name=name: [name]) for name in ("first", "later")}
     some = Ranks.__new__(Ranks)
     some.models, some.gradients, some._since = list(models.values()), ["first", "later"], (9, 1, 1)
-    some.steppers = [SimpleNamespace(param_groups=[{"params": [stepped]}])]
+    some.stepped = {stepped}
     there, gradients = some.present()
     assert ([model.name for model in there], gradients) == (present, present)

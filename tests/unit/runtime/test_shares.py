@@ -117,7 +117,7 @@ class Ranks:
     def __init__(self):
         self.samples, self.part, self.trains = SimpleNamespace(number=1, size=2), (1, 2), True
         self.in_common, self.meet, self.apart = contextlib.nullcontext, lambda: None, 0
-        self.said, self.turn, self.has_parts, self.torch = [], None, True, TORCH
+        self.said, self.turn, self.looks, self.has_parts, self.torch = [], None, None, True, TORCH
         self._arrivals = itertools.count()
         self.rank = SimpleNamespace(say=self.said.append)
 
@@ -125,7 +125,7 @@ class Ranks:
         return self.trains
 
     def has_part(self):
-        return self.turn is not None and self.turn.shares
+        return self.turn is not None and self.turn.shares and self.looks is None
 
     @property
     def arrivals(self):
@@ -298,14 +298,25 @@ def test_what_a_loop_was_given_is_known_until_the_next_batch():
         if number == 1:
             ranks.trains = False
             for _ in loader:
-                assert not ranks.turn.shares
-            assert ranks.turn is turns[0]
+                assert not ranks.has_part()
+            assert ranks.has_part() and ranks.turn is turns[0]
             for _ in loader:  # one that is left
+                assert not ranks.has_part()
                 break
-            assert ranks.turn is turns[0]
+            assert ranks.has_part() and ranks.turn is turns[0]
             ranks.trains = True
     assert turns == [turns[0]] * 4
     assert ranks.turn is turns[0]  # a script may learn from the last batch when it has no other
+
+
+def test_a_validation_that_began_first_leaves_the_batch_to_the_loop_that_trains():
+    ranks, loader = shared()
+    ranks.trains = False
+    checks = iter(loader)
+    ranks.trains = True
+    for _ in loader:
+        list(checks)
+        assert ranks.has_part()
 
 
 class Unprepared(Loader):

@@ -109,7 +109,7 @@ def follow_steps(torch, ranks):
 
     def about_to_step(optimizer, *_):
         turn = ranks.turn
-        if turn is not None and turn.is_over:
+        if turn is not None and turn.is_over and ranks.looks is None:
             if turn.behind in (None, ranks.arrivals):  # the last batch may be learned from here, or passes be added up
                 ranks.part, turn.behind = (1, ranks.samples.size), ranks.arrivals
             else:
@@ -118,10 +118,12 @@ def follow_steps(torch, ranks):
                     "is right where the number of ranks divides their samples"
                 )
         stepped = [each for group in optimizer.param_groups for each in group["params"]]
-        if ranks.has_parts or not ranks.has_part() or looked.get(optimizer) == len(stepped):
+        if ranks.has_parts or not ranks.has_part():
+            return
+        ranks.stepped.update(stepped)
+        if looked.get(optimizer) == len(stepped):
             return
         looked[optimizer] = len(stepped)
-        ranks.steppers.add(optimizer)
         known, own = ranks.known(), {id(each) for model in ranks.models for each in model.parameters()}
         if isinstance(optimizer, torch.optim.LBFGS) and not known.isdisjoint(map(id, stepped)):
             ranks.rank.end("LBFGS looks at losses, which ranks have of their parts alone: give it to prepare")

@@ -39,7 +39,7 @@ def _sharing(torch, ranks, inner):
 
 def _is_shown(torch, ranks, module):
     """Whether what it has learned so far is looked at, perhaps in one rank alone."""
-    return not torch.is_grad_enabled() and (module.weight is None or id(module.weight) in ranks.stepped())
+    return not torch.is_grad_enabled() and (module.weight is None or module.weight in ranks.stepped)
 
 
 @functools.lru_cache(maxsize=None)
@@ -91,11 +91,8 @@ def _function(torch, ranks):
         @staticmethod
         def forward(ctx, values, weight, bias, eps):
             own, whole = ranks.part
-            ctx.share, ctx.eps, ctx.kinds = (
-                own / whole,
-                eps,
-                [each if each is None else each.dtype for each in (weight, bias)],
-            )
+            ctx.share, ctx.eps = own / whole, eps
+            ctx.kinds = [each if each is None else each.dtype for each in (weight, bias)]
             wide = values.float() if values.dtype in (torch.float16, torch.bfloat16) else values
             mean, variance, ctx.count = _moments(torch, ranks, wide, bool(own))
             if ctx.count <= 1:

@@ -55,8 +55,11 @@ class Ranks:
         samples: the ranks that share out each batch: all, or ``data``.
         part: samples of this rank, and of all, in the batch that its training loop was given last.
         shares: whether loops that train read this rank's part only.
-        optimizers: that prepare was given; steppers: these, and all that have stepped since.
-        turn: the loop whose batch ranks were given last; None before the first.
+        optimizers: that prepare was given.
+        stepped: parameters that these step, or others have stepped, in the training that goes on. Not their optimizers:
+            when the garbage collector comes to one that a script has left differs between ranks.
+        turn: the loop that trains whose batch ranks were given last; None before the first.
+        looks: one that does not train whose batch they were given since, and that goes on; None where there is none.
         arrivals: gradients that backward passes have left in parameters, or that torch.autograd.grad gave of them.
         has_parts: whether it keeps a part of each parameter only.
         is_alike: whether ranks with parts of one copy are given the same samples, and draw the same numbers.
@@ -71,8 +74,9 @@ class Ranks:
         self.samples = self.data if self.is_alike else Axis(range(rank.world), rank.number)
         self.part, self.shares = (1, self.samples.size), self.samples.size > 1
         self.models, self.gradients, self.learns, self.trace = [], [], False, []
-        self.optimizers, self.steppers = weakref.WeakSet(), weakref.WeakSet()
-        self.turn, self.arrivals = None, 0
+        self.optimizers, self.stepped = weakref.WeakSet(), set()
+        self.turn = self.looks = None
+        self.arrivals = 0
         self.has_looked, self._said, self._since = False, set(), (0, 0, 0)
         self.is_compared = False  # whether ranks that split layers have once made the same step
         self.pipe = None  # of ranks with stages
@@ -168,7 +172,7 @@ class Ranks:
 
     def _draws_alike(self):
         """Has ranks draw what one process would, until a loop begins whose batches are shared out."""
-        self.turn, self.part = None, (1, self.samples.size)
+        self.turn, self.looks, self.part = None, None, (1, self.samples.size)
         if self._is_apart:
             self._take_seed()
             restore(self.torch, self.from_first(self._common))
@@ -215,12 +219,9 @@ class Ranks:
         loaders = [each for each in objects if isinstance(each, torch.utils.data.DataLoader)]
         optimizers = [each for each in objects if isinstance(each, torch.optim.Optimizer)]
         self._compare(models, loaders)
-        if report.steps_made > self._since[0] and not all(any(each is one for one in self.models) for each in models):
-            self._since = report.steps_made, len(self.models), len(self.gradients)
-            self._draws_alike()
+        self._look_for_another(report, models, optimizers)
         self._look_at(optimizers)
         self.optimizers.update(optimizers)
-        self.steppers.update(optimizers)
         parallel = torch.nn.parallel.DistributedDataParallel
         taken, before = self.known(), len(self.models)
         for model in models:
@@ -239,8 +240,9 @@ class Ranks:
             self._room.follow(optimizer)
         apart = local_steps.apart(torch, self, report, optimizers)
         self.apart += [apart] if apart else []
-        groups = [list(model.parameters()) for model in models]
-        groups += [[each for group in optimizer.param_groups for each in group["params"]] for optimizer in optimizers]
+        stepped = [[each for group in optimizer.param_groups for each in group["params"]] for optimizer in optimizers]
+        self.stepped.update(*stepped)
+        groups = [*(list(model.parameters()) for model in models), *stepped]
         for number, group in enumerate(groups):
             mine = [each for each in group if id(each) not in taken and (each.is_floating_point() or each.is_complex())]
             taken.update(map(id, mine))
@@ -264,6 +266,14 @@ class Ranks:
                 )
             if self.samples.size > 1:
                 shares.share(torch, self, loader)
+
+    def _look_for_another(self, report, models, optimizers):
+        """Takes that another training may begin, where steps were made and there are other models."""
+        if report.steps_made > self._since[0] and not all(any(each is one for one in self.models) for each in models):
+            self._since = report.steps_made, len(self.models), len(self.gradients)
+            self._draws_alike()
+            if optimizers:  # else it is what follows the others, such as a mean of them
+                self.stepped.clear()
 
     def _look_at(self, optimizers):
         """Says what optimizers mean for ranks."""
@@ -306,23 +316,18 @@ class Ranks:
 
     def has_part(self):
         """Whether the batch that a loop was given last is this rank's part of one."""
-        return self.shares and self.turn is not None and self.turn.shares
+        return self.shares and self.turn is not None and self.turn.shares and self.looks is None
 
     def present(self):
         """The models and the sums of the training that goes on: behind its steps a script may begin one of others."""
         _, models, gradients = self._since
-        if self.stepped().isdisjoint(id(each) for model in self.models[models:] for each in model.parameters()):
+        if self.stepped.isdisjoint(each for model in self.models[models:] for each in model.parameters()):
             models = gradients = 0  # what follows the others alone, such as a mean of them, is no training
         return self.models[models:], self.gradients[gradients:]
 
     def known(self):
         """The ids of all parameters whose gradients ranks sum."""
         return {id(each) for gradients in self.gradients for each in gradients.parameters}
-
-    def stepped(self):
-        """The ids of all parameters that optimizers step."""
-        groups = (group["params"] for optimizer in self.steppers for group in optimizer.param_groups)
-        return {id(each) for group in groups for each in group}
 
     def say_once(self, words):
         """Has the first rank say something, however often it is seen."""

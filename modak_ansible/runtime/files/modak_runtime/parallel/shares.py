@@ -104,15 +104,12 @@ class _Turn:
         given: batches so far; drawn: a digest of the numbers of the first one's samples, where they have any.
         arrivals: gradients before it began; behind: before the first step behind it, None where there was none.
         is_over: whether it has had all batches.
-        before: of a loop that does not train, the one that does whose batch ranks were given last when this one began.
     """
 
     def __init__(self, ranks, way):
         self.trains = ranks.is_training()
         self.shares, self.parts, self.given, self.drawn = self.trains and way != _WHOLE, [], 0, None
         self.arrivals, self.behind, self.is_over = ranks.arrivals, None, False
-        last = ranks.turn if ranks.turn is None or ranks.turn.trains else ranks.turn.before
-        self.before = None if self.trains else last  # no chain of all loops
 
 
 def _loop(loader, iterate):
@@ -252,9 +249,9 @@ class _Next:
 
     def _ends(self):
         """Takes that a loop is over, or left: behind one that evaluates it is another's batch again."""
-        ranks, turn = self._loader._modak_ranks, self.turn
-        if ranks.turn is turn and not turn.trains:
-            ranks.turn = turn.before
+        ranks = self._loader._modak_ranks
+        if ranks.looks is self.turn:
+            ranks.looks = None
 
     __del__ = _ends
 
@@ -271,9 +268,10 @@ class _Next:
             *part, batch = _sliced(ranks, batch)
         if way == _WHOLE and turn.trains and ranks.has_part() and not ranks.turn.is_over:
             return batch  # beside one that ranks have parts of: as much of it counts as of that
-        ranks.turn = turn
         if turn.trains:
-            ranks.part = int(part[0]), int(part[1])
+            ranks.turn, ranks.looks, ranks.part = turn, None, (int(part[0]), int(part[1]))
+        else:
+            ranks.looks = turn
         return batch
 
 
