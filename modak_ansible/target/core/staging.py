@@ -7,8 +7,10 @@ import os
 import re
 import shutil
 import tarfile
+from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
-from typing import List
+from typing import Callable, Dict, List, Optional, Tuple
 
 from ...errors import ModakError
 from .files import NO_ROOM, Lock, lack_of, make_private, open_private, read_text, sha256_of, write_json, write_whole
@@ -42,27 +44,75 @@ def has_completed(folder: Path) -> bool:
 
 def is_staged(folder: Path, plan: Plan) -> bool:
     """Whether the script and all files are there as the plan has them."""
-    return read_text(folder / SCRIPT) == plan["job"]["script"].strip() and not _differing(folder, plan)
+
+    def digest(path: str) -> str:
+        return sha256_of(folder / path) if (folder / path).is_file() else ""
+
+    return read_text(folder / SCRIPT) == plan["job"]["script"].strip() and not _differing(digest, plan)
 
 
-def stage(folder: Path, plan: Plan, archive: bytes, lock: Lock) -> None:
+class Files:
+    """What a controller sent for deployments that have the same files, unpacked once for all of them.
+
+    What acts in a training's process is nobody's to change: after the first deployment it is linked, where the file
+    system can, so that a thousand of them take no thousand times its inodes of a quota.
+
+    Args:
+        archive: a tar archive with the folders code and runtime.
+
+    Raises:
+        ModakError: it holds something that is no plain file below its folder.
+    """
+
+    def __init__(self, archive: bytes) -> None:
+        self._contents: Dict[str, Tuple[bytes, bool]] = {}  # and whether it can be executed
+        with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+            for member in tar:
+                file = tar.extractfile(member)
+                if file is None or ".." in Path(member.name).parts or Path(member.name).is_absolute():
+                    raise ModakError(f"the archive holds {member.name}, which is no plain file below its folder")
+                self._contents[member.name] = file.read(), bool(member.mode & 0o100)
+        self._digests = {name: sha256(content).hexdigest() for name, (content, _) in self._contents.items()}
+        self._folders = sorted({CODE, *(os.path.dirname(name) for name in self._contents)})
+        self.staged: Optional[Path] = None  # the first deployment that has them
+
+    def digest(self, path: str) -> str:
+        """The SHA-256 of a file, by its path in the archive; empty where it is not there."""
+        return self._digests.get(path, "")
+
+    def write(self, folder: Path) -> None:
+        """Writes them so that nobody else may read them."""
+        for name in self._folders:
+            make_private(folder / name)
+        for name, (content, is_executable) in self._contents.items():
+            if self.staged and name.startswith(f"{RUNTIME}/"):
+                with suppress(OSError):
+                    os.link(self.staged / name, folder / name)
+                    continue
+            with open_private(folder / name) as file:
+                file.write(content)
+            if is_executable:
+                (folder / name).chmod(0o700)
+
+
+def stage(folder: Path, plan: Plan, files: Files, lock: Lock) -> None:
     """Brings a deployment's folder into being in one step.
 
     Args:
         folder: where; what is there is replaced, unless a job has begun in it. What earlier attempts left stays.
         plan: with the script, and the digests of the files.
-        archive: those files, as a tar archive with the folders code and runtime.
+        files: the user's, and what acts in their process.
 
     Raises:
         ModakError: a file is not what the plan says, a job has begun there, or there is no room.
     """
+    differing = _differing(files.digest, plan)
+    if differing:
+        raise ModakError(f"{differing[0]} has changed since the plan was made", hint="deploy again")
     part = folder.with_name(f".{folder.name}.{os.getpid()}.part")
     shutil.rmtree(part, ignore_errors=True)
     try:
-        _unpack(archive, part)
-        differing = _differing(part, plan)
-        if differing:
-            raise ModakError(f"{differing[0]} has changed since the plan was made", hint="deploy again")
+        files.write(part)
         write_whole(part / SCRIPT, plan["job"]["script"])
         make_private(part / STATE)
         write_json(part / PLAN, plan)
@@ -76,6 +126,7 @@ def stage(folder: Path, plan: Plan, archive: bytes, lock: Lock) -> None:
                 return
             shutil.rmtree(folder, ignore_errors=True)
             part.rename(folder)
+            files.staged = files.staged or folder
     except OSError as error:
         if error.errno in NO_ROOM:
             raise ModakError(f"{lack_of(error, folder.parent)} at {folder.parent}", hint="make room there") from error
@@ -94,29 +145,12 @@ def _renew(folder: Path, part: Path) -> None:
             path.replace(place)
 
 
-def _unpack(archive: bytes, folder: Path) -> None:
-    make_private(folder / CODE)
-    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
-        for member in tar.getmembers():
-            file = tar.extractfile(member)
-            if file is None or ".." in Path(member.name).parts or Path(member.name).is_absolute():
-                raise ModakError(f"the archive holds {member.name}, which is no plain file below its folder")
-            path = folder / member.name
-            make_private(path.parent)
-            with open_private(path) as whole:
-                shutil.copyfileobj(file, whole)
-            path.chmod(0o700 if member.mode & 0o100 else 0o600)
-
-
-def _differing(folder: Path, plan: Plan) -> list[str]:
-    """The files that are not there as the plan has them."""
-    differing = []
-    for name, files in ((CODE, plan["application"]["files"]), (RUNTIME, plan.get("runtime", ()))):
-        for file in files:
-            path = folder / name / file["path"]
-            if not path.is_file() or sha256_of(path) != file["sha256"]:
-                differing.append(file["path"])
-    return differing
+def _differing(digest: Callable[[str], str], plan: Plan) -> list[str]:
+    """The files whose SHA-256, by their path below the deployment's folder, is not the plan's."""
+    expected = ((CODE, plan["application"]["files"]), (RUNTIME, plan.get("runtime", ())))
+    return [
+        file["path"] for name, files in expected for file in files if digest(f"{name}/{file['path']}") != file["sha256"]
+    ]
 
 
 def datasets_of(plan: Plan) -> List[PlannedDataset]:

@@ -22,6 +22,7 @@ from ...schedulers.base import (
 from ...schedulers.known import SCHEDULERS
 from ..core.commands import TimedRun
 from ..core.files import changed_at, read_on
+from ..core.staging import Files
 from ..core.workspace import Workspace
 from ..garbage.uses import Uses, paths_of
 from .arrays import Arrays, remove_arrays
@@ -190,12 +191,12 @@ class Campaign:
             return []
         try:
             plans = json.loads(gzip.decompress((folder / PLANS).read_bytes()).decode())
-            archives: dict[str, bytes] = {}
+            archives: dict[str, Files] = {}
             used: set[str] = set()
             for plan in plans:
                 name = plan["archive"]
                 if name not in archives:
-                    archives[name] = (folder / name).read_bytes()
+                    archives[name] = Files((folder / name).read_bytes())
                 self.deployment(plan["deployment"]).stage(plan["plan"], archives[name])
                 used.update(paths_of(plan["plan"]))
             Uses(self._workspace).mark(used)

@@ -13,7 +13,7 @@ from ...schedulers.known import SCHEDULERS
 from ..core.commands import TimedRun
 from ..core.files import Lock, read_json, read_text, write_json, write_whole
 from ..core.plan import Plan
-from ..core.staging import PLAN, SCRIPT, STATE, is_staged, stage
+from ..core.staging import PLAN, SCRIPT, STATE, Files, is_staged, stage
 from ..core.workspace import Workspace
 from .attempts import earlier_jobs, remember_jobs, set_aside
 from .intent import Intents, refused, unreached, withdraw_intent, write_intent
@@ -57,14 +57,14 @@ class Deployment:
         plan = cast(Plan, read_json(self.path / PLAN) or {})
         return plan.get("digest") == digest and self.is_staged(plan)
 
-    def stage(self, plan: Plan, archive: bytes) -> None:
-        """Brings the deployment's folder into being in one step, from a tar archive of the user's files.
+    def stage(self, plan: Plan, files: Files) -> None:
+        """Brings the deployment's folder into being in one step, with the user's files.
 
         Raises:
             ModakError: a file is not what the plan says, or there is no room.
         """
         self._workspace.create()
-        stage(self.path, plan, archive, self.lock)
+        stage(self.path, plan, files, self.lock)
 
     def job_id(self) -> str:
         """The id of the job that was submitted; empty before that."""

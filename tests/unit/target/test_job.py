@@ -22,6 +22,7 @@ from modak_ansible.schedulers.base import (
 )
 from modak_ansible.schedulers.known import SCHEDULERS
 from modak_ansible.target.core.files import sha256_of
+from modak_ansible.target.core.staging import Files
 from modak_ansible.target.core.workspace import Workspace
 from modak_ansible.target.jobs import attempts as attempts_module
 from modak_ansible.target.jobs import judgement
@@ -91,20 +92,20 @@ def plan_of(code):
     return {"application": {"files": [file]}, "job": {"script": "#!/bin/bash\necho hello\n"}}
 
 
-def archive_of(**files):
+def files_of(**files):
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
         for name, content in files.items():
-            info = tarfile.TarInfo(name if name.startswith("/") else f"code/{name}")
+            info = tarfile.TarInfo(name if name.startswith(("/", "runtime/")) else f"code/{name}")
             info.size = len(content)
             tar.addfile(info, io.BytesIO(content))
-    return buffer.getvalue()
+    return Files(buffer.getvalue())
 
 
 @pytest.fixture
 def deployment(tmp_path, fake, code):
     made = Deployment(Workspace(str(tmp_path / "workspace")), "example-1", "fake", "example-1")
-    made.stage(plan_of(code), archive_of(**{"train.py": code.read_bytes()}))
+    made.stage(plan_of(code), files_of(**{"train.py": code.read_bytes()}))
     return made
 
 
@@ -152,7 +153,7 @@ def test_a_staged_deployment_is_whole_and_known_as_such(deployment, code):
 def test_what_differs_from_the_plan_is_not_staged(tmp_path, fake, code):
     deployment = Deployment(Workspace(str(tmp_path / "w")), "one", "fake", "one")
     with pytest.raises(ModakError, match="train.py has changed since the plan was made"):
-        deployment.stage(plan_of(code), archive_of(**{"train.py": b"other"}))
+        deployment.stage(plan_of(code), files_of(**{"train.py": b"other"}))
     assert list((tmp_path / "w" / "deployments").iterdir()) == []
 
 
@@ -160,8 +161,23 @@ def test_what_differs_from_the_plan_is_not_staged(tmp_path, fake, code):
 def test_an_archive_cannot_leave_its_folder(tmp_path, fake, code, name):
     deployment = Deployment(Workspace(str(tmp_path / "w")), "one", "fake", "one")
     with pytest.raises(ModakError, match="no plain file below its folder"):
-        deployment.stage(plan_of(code), archive_of(**{name: b"x"}))
+        deployment.stage(plan_of(code), files_of(**{name: b"x"}))
     assert not list(tmp_path.rglob("escaped"))
+
+
+@pytest.mark.parametrize("can_link", [True, False])
+def test_of_deployments_with_the_same_files_what_is_ours_lies_there_once(tmp_path, fake, code, monkeypatch, can_link):
+    """A quota of files is soon full otherwise; the script is each training's own, to write beside or into."""
+    if not can_link:
+        monkeypatch.setattr(os, "link", lambda *_: (_ for _ in ()).throw(PermissionError(errno.EPERM, "no links here")))
+    files, plan = files_of(**{"train.py": code.read_bytes(), "runtime/a/b.py": b"pass"}), plan_of(code)
+    workspace = Workspace(str(tmp_path / "w"))
+    for name in ("one", "two", "three"):
+        Deployment(workspace, name, "fake", name).stage(plan, files)
+        assert (workspace.deployments / name / "runtime/a/b.py").read_bytes() == b"pass"
+    paths = [workspace.deployments / name for name in ("one", "two", "three")]
+    assert len({(path / "runtime/a/b.py").stat().st_ino for path in paths}) == (1 if can_link else 3)
+    assert len({(path / "code/train.py").stat().st_ino for path in paths}) == 3
 
 
 # --- submission
@@ -184,7 +200,7 @@ def test_killed_between_submission_and_note(deployment, fake):
 
 def test_a_scheduler_that_was_away_has_taken_nothing(deployment, fake, code, monkeypatch):
     """Nor is the job of the same deployment before it was removed, which the scheduler still remembers, this one's."""
-    plan, files = plan_of(code), archive_of(**{"train.py": code.read_bytes()})
+    plan, files = plan_of(code), files_of(**{"train.py": code.read_bytes()})
     deployment.submit()
     cancel(deployment)
     deployment.remove()
@@ -214,11 +230,11 @@ def test_a_full_disk_keeps_nothing_from_being_removed(deployment, monkeypatch, n
 def test_killed_before_submission_of_what_was_removed_before(deployment, fake, code):
     deployment.submit()
     deployment.remove()
-    deployment.stage(plan_of(code), archive_of(**{"train.py": code.read_bytes()}))
+    deployment.stage(plan_of(code), files_of(**{"train.py": code.read_bytes()}))
     mark(deployment, "intent.json", '{"name": "example-1", "time": 0}')
     assert deployment.submit() == ("2", True)
     deployment.remove()
-    deployment.stage(plan_of(code), archive_of(**{"train.py": code.read_bytes()}))
+    deployment.stage(plan_of(code), files_of(**{"train.py": code.read_bytes()}))
     mark(deployment, "intent.json", '{"name": "example-1", "time": 0}')
     assert deployment.submit() == ("3", True)
 
@@ -556,7 +572,7 @@ def test_a_real_process_is_a_job_without_a_scheduler(tmp_path, code):
     deployment = Deployment(Workspace(str(tmp_path / "w")), "one", "none", "one")
     plan = plan_of(code)
     plan["job"]["script"] = "#!/bin/bash\necho begun > output.log\nsleep 30\n"
-    deployment.stage(plan, archive_of(**{"train.py": code.read_bytes()}))
+    deployment.stage(plan, files_of(**{"train.py": code.read_bytes()}))
     job_id, submitted = deployment.submit()
     assert submitted
     assert deployment.situation().state == "RUNNING"

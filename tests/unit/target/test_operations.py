@@ -14,6 +14,7 @@ from modak_ansible.errors import ModakError
 from modak_ansible.schedulers.base import ActionRefused, JobRecord, JobState, Scheduler, SchedulerSilent
 from modak_ansible.schedulers.known import SCHEDULERS
 from modak_ansible.target.core.files import read_json, sha256_of
+from modak_ansible.target.core.staging import Files
 from modak_ansible.target.core.workspace import Workspace
 from modak_ansible.target.jobs import judgement, operations
 from modak_ansible.target.jobs.attempts import attempts_of
@@ -95,17 +96,17 @@ def plan_of(code):
     return {"application": {"files": [file]}, "job": {"script": "#!/bin/bash\necho hello\n"}}
 
 
-def archive_of(code):
+def files_of(code):
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
         tar.add(code, "code/train.py")
-    return buffer.getvalue()
+    return Files(buffer.getvalue())
 
 
 @pytest.fixture
 def staged(tmp_path, fake, code):
     made = Deployment(Workspace(str(tmp_path / "workspace")), "example-1", "fake", "example-1")
-    made.stage(plan_of(code), archive_of(code))
+    made.stage(plan_of(code), files_of(code))
     return made
 
 
@@ -400,7 +401,7 @@ def test_files_that_the_training_changed_are_put_back_and_nothing_else(deploymen
     (deployment.path / "code" / "checkpoints").mkdir()
     (deployment.path / "code" / "checkpoints" / "1.pt").write_text("weights")
     assert not deployment.is_staged(plan_of(code))
-    deployment.stage(plan_of(code), archive_of(code))
+    deployment.stage(plan_of(code), files_of(code))
     assert deployment.is_staged(plan_of(code))
     assert (deployment.path / "code" / "checkpoints" / "1.pt").read_text() == "weights"
     assert len(attempts_of(deployment.path)) == 1
@@ -444,7 +445,7 @@ def three(tmp_path, fake, code):
     workspace = Workspace(str(tmp_path / "workspace"))
     for name in "abcd":
         made = Deployment(workspace, name, "fake", name)
-        made.stage(plan_of(code), archive_of(code))
+        made.stage(plan_of(code), files_of(code))
         if name != "d":
             made.submit()
     return workspace
