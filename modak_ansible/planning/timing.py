@@ -31,13 +31,14 @@ def timing_alone(request: Request) -> Request:
 
     Whoever asks again wants them to be made again, so that each such job is another one.
     """
-    cores = request.resources.cores_per_process
+    cores = request.resources.layout.cores
     with suppress(CannotPlan):  # which is told where it is planned
         cores = allocate(request).layout.cores  # each of several processes has no more
     alone = short_job(
         request, ("MODAK_TRIAL_STEPS", str(STEPS)), ("MODAK_TRIAL_SECONDS", str(SECONDS)), (_WHEN, f"{time.time():.0f}")
     )
-    return alone.model_copy(update={"resources": alone.resources.model_copy(update={"cores_per_process": cores})})
+    layout = alone.resources.layout._replace(cores=cores)
+    return alone.model_copy(update={"resources": alone.resources.with_layout(layout)})
 
 
 def timed_from(record: Record, report: Mapping[str, Any] | None, key: str, plan: Plan) -> TimedSteps | None:
