@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import lzma
 import os
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -104,10 +105,14 @@ class RecordFile:
 
 
 def _lines(path: Path) -> list[bytes]:
+    """Of a file, or of one compressed by xz, as those that ship are in a wheel."""
     try:
-        return path.read_bytes().split(b"\n")
+        data = path.read_bytes()
+        return (lzma.decompress(data) if path.suffix == ".xz" else data).split(b"\n")
     except OSError as error:
         raise ModakError(f"{path} cannot be read: {error.strerror}") from error
+    except lzma.LZMAError as error:
+        raise ModakError(f"{path} cannot be read: it is not what xz makes, or cut short") from error
 
 
 def _parsed(path: Path, number: int, line: bytes) -> Record:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import lzma
 
 import jsonschema
 import pytest
@@ -10,7 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from modak_ansible.errors import ModakError
+from modak_ansible.measuring import refitting
 from modak_ansible.measuring.records import RecordFile, read_records
+from modak_ansible.store.project import RECORDS
 
 
 @pytest.fixture
@@ -70,6 +73,21 @@ def test_a_bad_line_is_refused_with_its_place(file, record, line):
 def test_a_file_that_cannot_be_read_is_one_message(tmp_path):
     with pytest.raises(ModakError, match="cannot be read"):
         read_records(tmp_path / "none.jsonl")
+
+
+def test_those_of_a_wheel_are_compressed(tmp_path, record, monkeypatch):
+    written = record()
+    line = written.model_dump_json(by_alias=True).encode()
+    (records := tmp_path / RECORDS).mkdir()
+    (records / "a.jsonl.xz").write_bytes(lzma.compress(line))
+    (records / "b.jsonl").write_bytes(line)
+    monkeypatch.setattr(refitting, "shipped", lambda _: tmp_path)
+    files = refitting.files_of_records(None)
+    assert [path.name for path in files] == ["a.jsonl.xz", "b.jsonl"]
+    assert [read_records(path) for path in files] == [[written]] * 2
+    files[0].write_bytes(lzma.compress(line)[:-9])
+    with pytest.raises(ModakError, match=r"a\.jsonl\.xz cannot be read: it is not what xz makes, or cut short"):
+        read_records(files[0])
 
 
 def test_a_file_is_set_aside_under_a_name_of_its_own(file, record):
