@@ -52,6 +52,7 @@ class _Open(NamedTuple):
     fixed: str = ""
     problem: CannotPlan | None = None
     instead: tuple[Option, ...] = ()  # of the default, where records of the very work tell that it is faster
+    is_wish: bool = False
 
 
 # From an optimisation, what is open in it, and nothing else, to a value.
@@ -124,6 +125,21 @@ class Configurations:
 
         return self._configuration(build, pick)
 
+    def considerate(self, build: str) -> Configuration:
+        """Stock, but for wishes and for what others feel who use the node, as they do a job's threads.
+
+        Raises:
+            CannotPlan: a wish cannot be kept in it.
+        """
+
+        def pick(optimisation: Optimisation, found: _Open) -> str:
+            if found.problem:
+                raise found.problem
+            is_kept = found.fixed and (found.is_wish or optimisation.reaches != "code")
+            return found.fixed if is_kept else found.options[0].value
+
+        return self._configuration(build, pick)
+
     def is_fixed(self, optimisation: Optimisation, configuration: Configuration) -> bool:
         """Whether a wish or safety has decided it."""
         return bool(self._find(optimisation, configuration.draft, configuration.values).fixed)
@@ -163,7 +179,7 @@ class Configurations:
             wish, problem = self._wish(optimisation, draft, options)
             default = optimisation.default(draft) if options else None
             instead = optimisation.instead(draft) if default and not wish else ()
-            self._open[key] = _Open(options, wish or (default.value if default else ""), problem, instead)
+            self._open[key] = _Open(options, wish or (default.value if default else ""), problem, instead, bool(wish))
         return self._open[key]
 
     def _wish(

@@ -100,6 +100,30 @@ def test_an_optimiser_without_fused_kernels_is_no_failure_and_is_compared_with_s
     assert modak("undeploy", project, cwd=project).returncode == 0
 
 
+def test_stock_trains_where_the_choice_is_slower(pytorch_python, tmp_path):
+    """The model of plans is wrong about this script, which waits where the optimiser is another one."""
+    project = tmp_path / "project"
+    (project / ".modak").mkdir(parents=True)
+    (project / "types").symlink_to(ROOT / "tosca" / "types")
+    (project / "train").mkdir()
+    waits = "        time.sleep(0.05 if 'optimizer_step' in os.environ.get('MODAK_CHOICES', '') else 0.01)\n        optimizer.zero_grad()\n"
+    script = SCRIPT.replace("        optimizer.zero_grad()\n", waits).replace("range(2)", "range(9)")
+    (project / "train" / "train.py").write_text(f"import os\nimport time\n{script}")
+    wishes = "compiler: none, input: memory, memory_format: channels_last"
+    (project / "service.yaml").write_text(BLUEPRINT.replace(wishes, "compare_with_stock: 60"))
+    done = modak("deploy", project, "--json", cwd=project)
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    tuning = json.loads((Path(answer["results"]) / "tuning.json").read_text())
+    assert tuning["best"] != "c0"
+    (record,) = map(json.loads, (project / ".modak" / "records" / "jobs.jsonl").read_text().splitlines())
+    assert "optimizer_step" not in record["settings"]  # it tells of what trained
+    assert record["steps"]["median_seconds"] < 0.04
+    shown = " ".join(modak("deploy", project, cwd=project).stdout.split())
+    assert "of stock, measured here, so stock trained (" in shown
+    assert modak("undeploy", project, cwd=project).returncode == 0
+
+
 def test_any_python_program_and_whatever_it_measures(tmp_path):
     """No framework, no prediction; the threads of whatever it computes with are set, and its numbers are told."""
     project = tmp_path / "project"

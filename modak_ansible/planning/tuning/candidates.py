@@ -56,10 +56,18 @@ def candidates(chosen: Chosen) -> tuple[TuningCandidate, ...]:
 
 
 def against_stock(chosen: Chosen) -> tuple[TuningCandidate, ...]:
-    """The chosen configuration and the stock one; none where they are the same."""
+    """The chosen configuration and the stock one; none where they are the same.
+
+    Where stock breaks a wish, or takes more of the node than is its own, what does not comes third: it trains where
+    stock is faster.
+    """
     if _runs_alike(chosen.best, chosen.stock):
         return ()
-    return _candidate(chosen, chosen.best, 0, may_win=True), _candidate(chosen, chosen.stock, 1, may_win=False)
+    is_kept = _runs_alike(chosen.stock, chosen.considerate)
+    found = _candidate(chosen, chosen.best, 0, may_win=True), _candidate(chosen, chosen.stock, 1, may_win=is_kept)
+    if is_kept or _runs_alike(chosen.best, chosen.considerate):
+        return found
+    return *found, _candidate(chosen, chosen.considerate, 2, may_win=True)
 
 
 def _singles(chosen: Chosen) -> list[tuple[Change, Configuration]]:

@@ -93,6 +93,7 @@ def _comparison(chosen: Chosen) -> tuple[PlannedTuning | None, Choice]:
         return None, choice
     budget = _budget(draft, asked, _SHARE)
     reason = f"both take turns at {_STEPS} steps, in at most {budget} s, before the training"
+    reason += "; stock trains where it is faster" if found[-1].may_win else ""
     changes = {"value": f"{budget} s", "reason": reason, "evidence": "docs/tuning.md"}
     tuning = PlannedTuning(candidates=found, budget=budget, steps=_STEPS, reduction=1, rungs=_TURNS)
     return tuning, choice.model_copy(update=changes)

@@ -124,9 +124,10 @@ def _compared_with_stock(report: TuningReport, plan: Plan) -> str:
     """What ``compare_with_stock`` amounts to: the middle one of the turns' ratios, and how far they lie apart."""
     spent = f"{counted(len(report.trials), 'trial')} in {format_seconds(report.spent)}"
     ratios = ratios_of_steps(report, plan)
+    trained = ", so stock trained" if trained_of(report, plan) else ""
     if len(ratios) > 1:
         apart = f"{counted(len(ratios), 'turn')}, {min(ratios):.2f} to {max(ratios):.2f}"
-        return f"{median(ratios):.2f}x of stock, measured here ({apart}; {spent})"
+        return f"{median(ratios):.2f}x of stock, measured here{trained} ({apart}; {spent})"
     if ratios:
         more = math.ceil(_TURNS_TO_TELL * report.spent / 10) * 10
         return (
@@ -145,7 +146,7 @@ def _compared_with_stock(report: TuningReport, plan: Plan) -> str:
         if not report.reason:
             return f"not compared yet: {spent}"
         why = report.reason
-    return f"could not be compared: {'; '.join(out) or why}"
+    return f"could not be compared: {'; '.join(out) or why}{trained}"
 
 
 def summary_pairs(report: TuningReport | None, plan: Plan) -> list[tuple[str, str]]:

@@ -165,12 +165,27 @@ def test_what_compare_with_stock_found_is_one_line(folder, steps, text):
     assert summary_pairs(write(folder, **changes), plan) == [("steps", text)]
 
 
+def test_that_stock_trained_is_said(folder):
+    changes, plan = turns((0.2, 0.1), (0.2, 0.1), best="c1")
+    report = write(folder, **changes)
+    text = "0.50x of stock, measured here, so stock trained (2 turns, 0.50 to 0.50; 4 trials in 17 s)"
+    assert summary_pairs(report, plan) == [("steps", text)]
+
+
 def test_why_stock_could_not_be_compared_is_said(folder):
     changes, plan = turns((0.1, None))
     candidates = {**REPORT["candidates"]}
     candidates["c1"] = {**candidates["c1"], "outcome": "out", "reason": "it ended with exit code 1"}
     report = write(folder, **changes, candidates=candidates)
     assert summary_pairs(report, plan) == [("steps", "could not be compared: candidate 1: it ended with exit code 1")]
+
+
+def test_that_stock_trained_where_the_choice_ended_is_said(folder):
+    changes, plan = turns((None, 0.1), best="c1")
+    candidates = {**REPORT["candidates"]}
+    candidates["c0"] = {**candidates["c0"], "title": "the plan's choice", "outcome": "out", "reason": "no such library"}
+    told = "could not be compared: the plan's choice: no such library, so stock trained"
+    assert summary_pairs(write(folder, **changes, candidates=candidates), plan) == [("steps", told)]
 
 
 def test_what_goes_on_is_not_compared_yet(folder):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -210,11 +211,29 @@ def test_the_choice_is_compared_with_stock_where_that_is_asked(tuned_plan):
     assert [(each.name, each.is_stock, each.may_win) for each in made.tuning.candidates] == [
         ("c0", False, True),
         ("c1", True, False),
+        ("c2", False, True),
     ]
     assert (made.tuning.budget, made.tuning.reduction, made.tuning.trains) == (20, 1, True)
     assert comparison_of(made).value == "20 s"
     assert "optuna" not in made.image.definition  # nothing is searched
     assert "modak_tuner/__main__.py" in {file.path for file in made.runtime}
+
+
+def test_where_stock_is_faster_it_trains_with_the_threads_of_the_job(tuned_plan):
+    made = tuned_plan(Measured(allocator_tcmalloc=1.3), autotuning=False, compare_with_stock=20)
+    assert [(each.name, each.is_stock, each.may_win) for each in made.tuning.candidates] == [
+        ("c0", False, True),
+        ("c1", True, False),  # as many threads as the framework likes
+        ("c2", False, True),
+    ]
+    names = [dict(each.environment).keys() for each in made.tuning.candidates]
+    assert [("LD_PRELOAD" in each, "OMP_NUM_THREADS" in each) for each in names] == [
+        (True, True),
+        (False, False),
+        (False, True),
+    ]
+    assert "stock trains where it is faster" in comparison_of(made).reason
+    assert re.search(r"c2\) # .*\n +environment=\(\n +MODAK_TUNED=c2", made.job.script)
 
 
 def test_tuning_has_the_stock_run_among_its_own(tuned_plan):
@@ -239,7 +258,7 @@ def test_where_stock_cannot_be_compared_the_plan_says_why_and_goes_on(tuned_plan
 
 def test_a_choice_that_is_stock_has_nothing_to_be_compared_with():
     configuration = SimpleNamespace(draft=SimpleNamespace(environment={}, arguments=(), choices={}))
-    assert against_stock(SimpleNamespace(best=configuration, stock=configuration)) == ()
+    assert against_stock(SimpleNamespace(best=configuration, stock=configuration, considerate=configuration)) == ()
 
 
 def test_trainings_that_share_what_is_chosen_try_it_as_they_are_themselves(tuned_request):

@@ -295,6 +295,41 @@ def test_the_choice_and_stock_take_turns(tune, section, fake_runner, capsys):
     assert lines[-1] == "compare_with_stock: ended, all turns were taken"
 
 
+@pytest.mark.parametrize(
+    ("stock", "rungs", "may_win", "best"),
+    [
+        (0.1, 2, True, "c1"),
+        (0.1, 2, False, "c2"),
+        (0.1, 1, True, "c0"),  # which noise may be
+        (0.198, 4, True, "c0"),  # which noise is
+        (0.3, 4, True, "c0"),
+    ],
+)
+def test_stock_trains_where_it_is_faster_beyond_noise(tune, section, fake_runner, capsys, stock, rungs, may_win, best):
+    """Or what keeps wishes and good practice where it breaks one, which the plan has behind it and no turn tries."""
+    given = {**section(2 if may_win else 3, may_win=[True, may_win, True]), "reduction": 1, "rungs": rungs}
+    assert tune(given, fake_runner({"c0": 0.2, "c1": stock}))["best"] == best
+    told = "" if best == "c0" else f"; best: candidate {best[1]}"
+    assert capsys.readouterr().out.splitlines()[-1] == f"compare_with_stock: ended, all turns were taken{told}"
+
+
+@pytest.mark.parametrize("broken", [0, 2])
+def test_stock_trains_where_the_choice_cannot_be_run(tune, section, fake_runner, broken):
+    runner = fake_runner({"c0": 0.1, "c1": 0.2})
+    given = {**section(2, may_win=[True, True]), "reduction": 1, "rungs": 4}
+
+    class Breaks:
+        clock = runner.clock
+
+        def __call__(self, candidate, *asked):
+            if candidate["name"] == "c0" and len(runner.runs) >= broken:
+                raise Failed("it ended with exit code 1")
+            return runner(candidate, *asked)
+
+    found = tune(given, Breaks())
+    assert (found["best"], found["reason"]) == ("c1", "a candidate is out")
+
+
 @pytest.mark.parametrize("budget", [12, 15, 20, 27, 37])
 def test_turns_end_with_the_budget(tune, section, fake_runner, budget):
     runner = fake_runner({"c0": 0.2, "c1": 0.1})
@@ -305,10 +340,10 @@ def test_turns_end_with_the_budget(tune, section, fake_runner, budget):
     assert len(runner.runs) % 2 == 0  # half a turn would have taken time and compared nothing
 
 
-@pytest.mark.parametrize(("broken", "best"), [("c1", "c0"), ("c0", "")])
-def test_who_cannot_be_run_ends_the_turns(tune, section, fake_runner, broken, best):
+@pytest.mark.parametrize("broken", ["c1", "c0"])
+def test_who_cannot_be_run_ends_the_turns(tune, section, fake_runner, broken):
     runner = fake_runner({"c0": 0.2, "c1": 0.1, broken: Failed("it ended with exit code 1")})
     found = tune(turns_of(section), runner)
     assert found["reason"] == "a candidate is out"
-    assert found["best"] == best
+    assert found["best"] == "c0"  # stock may not win
     assert len(runner.runs) == 2

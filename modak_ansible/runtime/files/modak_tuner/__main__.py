@@ -14,7 +14,7 @@ def main(deployment):
     with open(os.path.join(deployment, "plan.json")) as file:
         plan = json.load(file)
     tuning = plan["tuning"]
-    halves = tuning["reduction"] > 1  # else all go on, and nothing is chosen
+    halves = tuning["reduction"] > 1  # else all go on: the choice and stock, which only trains where it is faster
     diary, runner = Diary(deployment, tuning), Runner(deployment, plan, sys.executable, chooses=halves)
     signal.signal(signal.SIGTERM, runner.stop)
     signal.signal(signal.SIGINT, runner.stop)

@@ -22,7 +22,7 @@ class Diary:
         self._folder, self._began, self._position = folder, time.monotonic(), 0
         self._titles = {candidate["name"]: candidate["title"] for candidate in tuning["candidates"]}
         self._tuning = tuning
-        self._is_tuning = tuning["reduction"] > 1  # else all go on, and nothing is chosen
+        self._is_tuning = tuning["reduction"] > 1  # else all go on
         self.busy = scores.busy_limit(os.cpu_count())
         self._content = {
             "schema": SCHEMA,
@@ -88,8 +88,9 @@ class Diary:
         """Notes how it ended."""
         self._content.update(state=state, reason=reason)
         self._write()
-        best = self._content["best"]
-        found = "; best: %s" % (self._titles[best] if best else "none was measured") if self._is_tuning else ""
+        best, own = self._content["best"], self._tuning["candidates"][0]["name"]
+        is_told = self._is_tuning or best not in ("", own)
+        found = "; best: %s" % (self._titles[best] if best else "none was measured") if is_told else ""
         self.say("ended, %s%s" % (reason, found))
 
     def say(self, text):

@@ -67,15 +67,33 @@ class Halving:
         self._study, self._trials = None, {}
 
     def take_turns(self):
-        """Runs all candidates for the same steps again and again, which halves nothing; gives why it ended."""
-        self._diary.best(self._own, 0)  # it trains, whatever its ratio to another
+        """Runs the choice and stock for the same steps again and again, which halves nothing; gives why it ended."""
+        self._diary.best(self._own, 0)
+        names = self._names[:2]
         for rung in range(self._tuning["rungs"]):
-            if self._left() < len(self._names) * self._usual():
+            if self._left() < len(names) * self._usual():
                 return "the budget is spent"  # half a turn compares nothing
-            reason = self._run_rung(rung, self._names[:: -1 if rung % 2 else 1])
-            if reason or len(self._measures[rung]) < len(self._names):
-                return reason or "a candidate is out"
+            reason = self._run_rung(rung, names[:: -1 if rung % 2 else 1])
+            if reason:
+                return reason
+            self._note_faster(rung)
+            if len(self._measures[rung]) < len(names):
+                return "a candidate is out"
         return "all turns were taken"
+
+    def _note_faster(self, rung):
+        """The choice trains unless stock is faster by more than noise in two turns at least, or the choice is out.
+
+        Then stock does, or what the plan has in its place where stock breaks a wish or good practice.
+        """
+        stock, *instead = self._names[1:]
+        pairs = self._pairs(stock)
+        is_left = bool(self._measures[rung]) and self._own not in self._measures[rung]
+        takes = instead[0] if instead else stock
+        if self._candidates[takes]["may_win"] and (is_left or (rung and pairs.wins(self._apart()))):
+            self._diary.best(takes, rung)
+        else:
+            self._diary.best(self._own, rung)
 
     def tune(self, optuna):
         """Runs all of it, and gives why it ended; the best so far is in the diary at every moment."""
@@ -233,6 +251,8 @@ class Halving:
 
     def _note_best(self, rung):
         """The fastest of a rung, unless the plan's own choice is as fast but for noise; of the last with any left."""
+        if not self._study:  # turns have a rule of their own
+            return
         measured = self._measures[rung]
         names = [name for name in self._names if name in measured and self._candidates[name]["may_win"]]
         if not names:
