@@ -38,8 +38,8 @@ OF_ALL = (
     ),
     Property("Seconds of the job that tuning may take.", name="tuning_budget", type="integer", default=600, least=1),
     Property(
-        "Seconds of the job in which a stock run and the plan's choice take turns at a few steps, for their ratio; where "
-        "stock is faster it trains.",
+        "Seconds of the job in which a stock run and the plan's choice take turns at a few steps, for their ratio; "
+        "where stock is faster it trains.",
         name="compare_with_stock", type="integer", default=0, least=0,
     ),
     Property(
