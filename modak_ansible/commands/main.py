@@ -83,8 +83,11 @@ def run() -> None:
 
 
 def _run() -> int:
+    words = sys.argv[1:]
+    if words[:1] == ["help"]:  # as git has it: modak help deploy
+        words = [*words[1:], "--help"]
     try:
-        code = application(sys.argv[1:])(standalone_mode=False)
+        code = application(words)(words, standalone_mode=False)
     except ModakError as error:
         return _failed(str(error), error.exit_code)
     except _UsageError as error:

@@ -344,6 +344,23 @@ def test_a_folder_with_other_names_says_them(blueprint):
     assert line.endswith(f"there is no such file (give {blueprint.path / 'mine.yml'})")
 
 
+@pytest.mark.parametrize(
+    ("names", "hint"),
+    [
+        (["a.py"], "there is no such file (give what modak init {}/a.py writes)"),
+        (["a.py", "b.yaml"], "there is no such file (give {0}/b.yaml or what modak init {0}/a.py writes)"),
+        ([], "there is no such blueprint (give the folder of a blueprint or its service.yaml)"),
+    ],
+)
+def test_a_folder_with_scripts_says_how_one_becomes_a_blueprint(tmp_path, names, hint):
+    for name in names:
+        (tmp_path / name).touch()
+    mistakes = Mistakes()
+    check_blueprint(tmp_path, Inputs(), mistakes)
+    (line,) = map(str, mistakes)
+    assert line.endswith(hint.format(tmp_path))
+
+
 def test_what_only_tosca_parser_sees_has_a_place_too(blueprint):
     blueprint.replace(
         "type: modak.nodes.Dataset",

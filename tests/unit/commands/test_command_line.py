@@ -75,6 +75,12 @@ def test_every_command_has_help_with_an_example(name):
     assert "Example: modak" in shown.stdout
 
 
+@pytest.mark.parametrize("words", [[], ["deploy"], ["catalogue", "show"]], ids=" ".join)
+def test_help_is_a_command_too(words):
+    shown = modak("help", *words)
+    assert (shown.stdout, shown.returncode) == (modak(*words, "--help").stdout, 0)
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
