@@ -95,7 +95,8 @@ def _run() -> int:
             error.show()
             return USAGE
         command = error.ctx.command_path if error.ctx else "modak"
-        return _failed(f"{error.format_message()}\n  see {command} --help", USAGE)
+        said = error.format_message().replace("Value error, ", "")  # which pydantic puts before
+        return _failed(f"{said}\n  see {command} --help", USAGE)
     except _ClickError as error:
         return _failed(error.format_message(), FAILED)
     except (KeyboardInterrupt, typer.Abort):

@@ -87,6 +87,10 @@ def test_help_is_a_command_too(words):
         (["plann"], 2, "Did you mean 'plan'?"),
         (["plan"], 2, "Missing argument"),
         (["plan", "--jsn", "x"], 2, "No such option"),
+        (["plan", "mnist-pytorch-local", "--on", ""], 2, "an empty name"),
+        (["init", __file__, "--on", "", "--yes"], 2, "an empty name"),
+        (["check", ""], 2, "an empty name"),
+        (["schema", "reqest"], 2, "'document': 'reqest' is not one of 'request', "),
         (["plan", "mnist-pytorch-slrum"], 2, "did you mean mnist-pytorch-slurm?"),
         (["plan", "mnist-pytorch-slurm", "--input", "epochs"], 2, "is not NAME=VALUE"),
         (
