@@ -137,13 +137,13 @@ def find_blueprint(text: str) -> Path:
     raise UsageError(f"there is no blueprint {text}", hint=hint or "give the folder of a blueprint or its service.yaml")
 
 
-def check_name(text: str) -> None:
+def check_name(text: str, hint: str = "the blueprint of this folder is written as .") -> None:
     """
     Raises:
         UsageError: it is empty, as a variable that nobody has set is, and would mean the current folder.
     """
     if not text:
-        raise UsageError("an empty name names nothing", hint="the blueprint of this folder is written as .")
+        raise UsageError("an empty name names nothing", hint=hint)
 
 
 def node_names(template: Path) -> set[str] | None:

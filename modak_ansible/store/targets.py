@@ -40,7 +40,7 @@ def target_file(text: str) -> Path:
     Raises:
         UsageError: there is none.
     """
-    check_name(text)
+    check_name(text, "modak targets lists those that have names")
     known = known_targets()
     if text in known:
         return known[text]

@@ -18,7 +18,7 @@ from modak_ansible.model.quantities import counted, some_of
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.store.project import find_blueprint
 
-EXAMPLES = "Example: modak validate tosca/blueprints/mnist-pytorch-slurm -i site.yaml"
+EXAMPLES = "Example: modak validate mnist-pytorch-slurm -i site.yaml"
 
 _SHOWN = 8  # trainings
 

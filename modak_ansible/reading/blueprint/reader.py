@@ -87,7 +87,7 @@ def read_blueprint(path: Path, inputs: Inputs, mistakes: Mistakes) -> Blueprint 
     Returns:
         The blueprint, or None when it cannot be read at all.
     """
-    folder = path if exists(path) and path.is_dir() else None
+    folder = path if exists(path) and path.is_dir() else path.parent if path.name == SERVICE_FILE else None
     path = folder / SERVICE_FILE if folder else path
     if not is_file(path):
         if others := " or ".join(_likely(folder) if folder else ()):
