@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -171,7 +172,7 @@ def _optimisations() -> str:
         path = ROOT / "modak_ansible" / optimisation.page()
         paragraphs = path.read_text(encoding="utf-8").split("\n\n")
         asked = ", ".join(f"`{said.name or optimisation.name}`" for said in optimisation.properties)
-        first = re.split(r"(?<=[.:])\s", _one_line(paragraphs[2]), maxsplit=1)[0].rstrip(":")
+        first = _first(_one_line(paragraphs[2]))
         rows.append(
             (f"[{optimisation.name}](../../modak_ansible/{optimisation.page()})", first, asked, optimisation.reaches)
         )
@@ -180,6 +181,12 @@ def _optimisations() -> str:
         f"evidence. {_MADE}"
     )
     return _page("Optimisations", said, table(("optimisation", "what it is", "asked for by", "reaches"), *rows))
+
+
+def _first(text: str) -> str:
+    """The first sentence, or what stands before a colon; what stands in code ends neither."""
+    end = re.match(r"(?:`[^`]*`|[^`])+?[.:](?=\s|$)", text)
+    return (end[0] if end else text).rstrip(":")
 
 
 def _pages() -> str:
@@ -275,7 +282,7 @@ def _paragraphs(said: str) -> Iterator[str]:
     for paragraph in said.split("\n\n"):
         head, _, below = paragraph.partition("\n")
         if head in ("Args:", "Returns:", "Raises:", "Attributes:"):
-            lines = inspect.cleandoc(below).splitlines()
+            lines = textwrap.dedent(below).splitlines()
             items = [line if line.startswith(" ") else f"- {line}" for line in lines]
             yield f"**{head.rstrip(':')}**"
             yield "\n".join(re.sub(r"^- (\w+):", r"- `\1`:", item) for item in items)

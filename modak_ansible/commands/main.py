@@ -83,8 +83,11 @@ def run() -> None:
 
 
 def _run() -> int:
+    words = sys.argv[1:]
+    if words[:1] == ["help"]:  # as git has it: modak help deploy
+        words = [*words[1:], "--help"]
     try:
-        code = application(sys.argv[1:])(standalone_mode=False)
+        code = application(words)(words, standalone_mode=False)
     except ModakError as error:
         return _failed(str(error), error.exit_code)
     except _UsageError as error:
@@ -92,7 +95,8 @@ def _run() -> int:
             error.show()
             return USAGE
         command = error.ctx.command_path if error.ctx else "modak"
-        return _failed(f"{error.format_message()}\n  see {command} --help", USAGE)
+        said = error.format_message().replace("Value error, ", "")  # which pydantic puts before
+        return _failed(f"{said}\n  see {command} --help", USAGE)
     except _ClickError as error:
         return _failed(error.format_message(), FAILED)
     except (KeyboardInterrupt, typer.Abort):

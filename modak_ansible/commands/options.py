@@ -190,7 +190,7 @@ class PlanOptions(NamedTuple):
             if not separator or not name:
                 raise UsageError(f"--input {text} is not NAME=VALUE", hint="such as --input epochs=4")
             pairs.append((name, value))
-        targets, words = target_file(self.on) if self.on else None, tuple(self.words or ())
+        targets, words = target_file(self.on) if self.on is not None else None, tuple(self.words or ())
         return Inputs(
             self.inputs, tuple(pairs), targets, self.strict, words, self.nodes, self.processes, self.accelerators
         )

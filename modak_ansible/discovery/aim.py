@@ -20,6 +20,7 @@ from modak_ansible.reading.blueprint.reader import read_targets
 from modak_ansible.reading.blueprint.target_words import Wanted
 from modak_ansible.store.project import (
     blueprint_state,
+    check_name,
     find_blueprint,
     known_testbed,
     node_names,
@@ -66,6 +67,8 @@ def aim_at(text: str | None, inputs: Inputs, training: str | None = None) -> Aim
         InvalidBlueprint: with every mistake and its place.
         UsageError: it is none of these.
     """
+    if text is not None:
+        check_name(text)
     if text and ((is_blueprint := _is_blueprint(text)) or _names_node_here(text)):
         path = find_blueprint(text if is_blueprint else ".")
         request = request_of(path, inputs, training, None if is_blueprint else text)

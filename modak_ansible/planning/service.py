@@ -361,7 +361,7 @@ def basis_of(state: Path) -> str:
     whose = "the project's own model" if (state / MODEL).exists() else "the model that ships"
     return (
         f"{whose}, fitted to {stored.records} records ({stored.records_digest[:12]}) of {machines}; "
-        f"workloads: {', '.join(stored.workloads)}. Intervals are of 90 %. modak model show tells more."
+        f"workloads: {some_of(list(stored.workloads), _SHOWN)}. Intervals are of 90 %. modak model show tells more."
     )
 
 

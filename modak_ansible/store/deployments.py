@@ -7,15 +7,19 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from modak_ansible.errors import ModakError, UsageError, nearest
+from modak_ansible.model.quantities import some_of
 from modak_ansible.store.deployment import FOLDER, DeploymentStore
 from modak_ansible.store.project import (
     blueprint_state,
+    check_name,
     find_blueprint,
     is_packed,
     moved_with,
     node_names,
     state_folder,
 )
+
+_SHOWN = 8  # names in a message
 
 
 def known_deployments(state: Path) -> list[DeploymentStore]:
@@ -76,6 +80,7 @@ def find_deployments(text: str) -> list[DeploymentStore]:
     Raises:
         UsageError: there is none.
     """
+    check_name(text)
     every = glance(state_folder(Path.cwd()))
     known = _readable(every)
     named = [store for store in known if store.name == text]
@@ -119,7 +124,8 @@ def find_trainings(text: str | None, training: str | None = None) -> list[Deploy
         names = sorted(store.name for store in found)
         if not _names_blueprint(text):
             if len(found) > 1:
-                raise UsageError(f"{text} fits several deployments", hint=", ".join(names))
+                hint = f"{some_of(names, _SHOWN)}; a blueprint means all of its trainings"
+                raise UsageError(f"{text} fits several deployments", hint=hint)
         elif not (found := [store for store in found if not store.is_aside]):
             raise UsageError(f"no training of {text} was deployed from here", hint=f"there is {', '.join(names)}")
     there = _there(found)

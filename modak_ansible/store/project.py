@@ -122,6 +122,7 @@ def find_blueprint(text: str) -> Path:
         UsageError: there is none.
         InvalidPackage: the archive cannot be unpacked.
     """
+    check_name(text)
     path = expanded(text)
     if path.suffix in SUFFIXES and is_file(path):
         return unpack(path)
@@ -134,6 +135,15 @@ def find_blueprint(text: str) -> Path:
         raise no_script(path)
     hint = nearest(Path(text).name, shipped_blueprints())
     raise UsageError(f"there is no blueprint {text}", hint=hint or "give the folder of a blueprint or its service.yaml")
+
+
+def check_name(text: str, hint: str = "the blueprint of this folder is written as .") -> None:
+    """
+    Raises:
+        UsageError: it is empty, as a variable that nobody has set is, and would mean the current folder.
+    """
+    if not text:
+        raise UsageError("an empty name names nothing", hint=hint)
 
 
 def node_names(template: Path) -> set[str] | None:

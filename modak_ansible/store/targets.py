@@ -6,7 +6,7 @@ from pathlib import Path
 
 from modak_ansible.errors import UsageError, nearest
 from modak_ansible.store.configuration import own_folder
-from modak_ansible.store.project import shipped
+from modak_ansible.store.project import check_name, shipped
 from modak_ansible.target.core.files import expanded, is_file
 
 SUFFIX = ".yaml"
@@ -40,6 +40,7 @@ def target_file(text: str) -> Path:
     Raises:
         UsageError: there is none.
     """
+    check_name(text, "modak targets lists those that have names")
     known = known_targets()
     if text in known:
         return known[text]

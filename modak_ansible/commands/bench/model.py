@@ -19,6 +19,7 @@ app = group(
     "model", "The performance model: fits it to records, shows it, explains and checks its predictions.",
     no_args_is_help=True,
 )  # fmt: skip
+_SHOWN = 8  # workloads
 Records = Annotated[
     list[Path] | None,
     typer.Option("--records", metavar="FILE", help="A file of records; those that ship and the project's otherwise."),
@@ -44,7 +45,7 @@ def fit(
     Only runs that were simply measured count. The file is written whole or not at all; plans of the project use it.
     """
     from modak_ansible.measuring.refitting import files_of_records, fit_files
-    from modak_ansible.model.quantities import counted
+    from modak_ansible.model.quantities import counted, some_of
     from modak_ansible.performance.stored import write_stored
 
     if records and shipped:
@@ -56,7 +57,7 @@ def fit(
     path = output or state / MODEL
     write_stored(stored, path)
     about = {"model": str(path), "records": stored.records, "records_digest": stored.records_digest}
-    workloads = ", ".join(stored.workloads)
+    workloads = some_of(list(stored.workloads), _SHOWN)
     if as_json:
         print_json(about)
     else:

@@ -90,7 +90,7 @@ def show(
         typer.echo(text_of(found))
 
 
-@app.command(epilog="Example: modak catalogue add tensorflow==2.19.1")
+@app.command(epilog="Example: modak catalogue add tensorflow==2.18.1")
 def add(
     what: Annotated[
         str,
@@ -135,7 +135,7 @@ def add(
         raise typer.Exit(FAILED)
 
 
-@app.command(epilog="Example: modak catalogue remove tensorflow-2.19-cpu")
+@app.command(epilog="Example: modak catalogue remove tensorflow-2.18-cpu")
 def remove(
     entry: Annotated[
         str, typer.Argument(metavar="ENTRY", autocompletion=completing.added_entries, help="One that you added.")

@@ -91,6 +91,8 @@ def _record(plan: Plan, state: Path) -> Record:
     path = state / RECORDS
     found = [record for record in read_records(path) if record.plan == plan.digest] if path.exists() else []
     ended = [each for each in found if each.outcome in ("measured", "disturbed")]
+    if found and not ended:
+        raise ModakError("no job of this plan was measured", hint=found[-1].reason or "modak logs tells of it")
     if not ended:
         raise ModakError(
             "no job of this plan has ended yet", hint="modak deploy carries it out, modak status looks at it"

@@ -94,7 +94,7 @@ def command(
         chosen = answers.choice("Which framework is it trained with", draft.frameworks, "--framework NAME")
         draft = draft_of(path, words or (), folder=folder, framework=chosen)
     given = _surveyed(target, is_quiet=as_json) if target else on
-    draft.target = given or answers.choice("Where does it run", _likely_targets(), "--on NAME")
+    draft.target = answers.choice("Where does it run", _likely_targets(), "--on NAME") if given is None else given
     there = _place(draft)
     draft.walltime = walltime or answers.walltime("How long may it run, at most", draft.walltime, "--walltime TIME")
     if wrong := _what_is_wrong(draft.walltime):  # before a blueprint says it

@@ -14,11 +14,13 @@ from modak_ansible.commands.options import (
     without_collecting,
 )
 from modak_ansible.errors import INVALID_BLUEPRINT
-from modak_ansible.model.quantities import counted
+from modak_ansible.model.quantities import counted, some_of
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.store.project import find_blueprint
 
-EXAMPLES = "Example: modak validate tosca/blueprints/mnist-pytorch-slurm -i site.yaml"
+EXAMPLES = "Example: modak validate mnist-pytorch-slurm -i site.yaml"
+
+_SHOWN = 8  # trainings
 
 
 @takes("blueprint", "words", "inputs", "value", "on", "nodes", "processes", "accelerators", "strict")
@@ -42,7 +44,7 @@ def command(
     else:
         for mistake in mistakes:
             typer.echo(str(mistake))
-        trainings = ", ".join(plan.training for plan in plans)
+        trainings = some_of([plan.training for plan in plans], _SHOWN)
         does = f"{'trains' if all(plan.application.is_training for plan in plans) else 'runs'} {trainings}"
         if all(runs_nothing(plan.application) for plan in plans):
             does = "asks for an image alone, and runs nothing"

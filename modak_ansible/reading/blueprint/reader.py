@@ -87,10 +87,10 @@ def read_blueprint(path: Path, inputs: Inputs, mistakes: Mistakes) -> Blueprint 
     Returns:
         The blueprint, or None when it cannot be read at all.
     """
-    folder = path if exists(path) and path.is_dir() else None
+    folder = path if exists(path) and path.is_dir() else path.parent if path.name == SERVICE_FILE else None
     path = folder / SERVICE_FILE if folder else path
     if not is_file(path):
-        if others := " or ".join(sorted(str(each) for each in folder.glob("*.y*ml"))[:3] if folder else ()):
+        if others := " or ".join(_likely(folder) if folder else ()):
             mistakes.add(Location(str(path)), "file-not-found", "there is no such file", f"give {others}")
         else:
             hint = "give the folder of a blueprint or its service.yaml"
@@ -98,6 +98,12 @@ def read_blueprint(path: Path, inputs: Inputs, mistakes: Mistakes) -> Blueprint 
         return None
     root = read_kept_yaml(path, mistakes)
     return read_template(path, root, inputs, mistakes) if root else None
+
+
+def _likely(folder: Path) -> list[str]:
+    """What may be meant by a folder that is no blueprint."""
+    files, scripts = (sorted(map(str, folder.glob(each)))[:3] for each in ("*.y*ml", "*.py"))
+    return [*files, *(f"what modak init {each} writes" for each in scripts)]
 
 
 def read_template(path: Path, root: Item, inputs: Inputs, mistakes: Mistakes) -> Blueprint | None:

@@ -15,6 +15,7 @@ from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.forms.secret_rules import text_problem
 from modak_ansible.reading.blueprint.reader import Inputs, read_blueprint
 from modak_ansible.reading.blueprint.types import functions
+from modak_ansible.store.project import find_blueprint
 from modak_ansible.store.targets import target_file
 
 
@@ -342,6 +343,24 @@ def test_a_folder_with_other_names_says_them(blueprint):
     check_blueprint(blueprint.path, Inputs(), mistakes)
     (line,) = map(str, mistakes)
     assert line.endswith(f"there is no such file (give {blueprint.path / 'mine.yml'})")
+
+
+@pytest.mark.parametrize(
+    ("names", "hint"),
+    [
+        (["a.py"], "there is no such file (give what modak init {}/a.py writes)"),
+        (["a.py", "b.yaml"], "there is no such file (give {0}/b.yaml or what modak init {0}/a.py writes)"),
+        ([], "there is no such blueprint (give the folder of a blueprint or its service.yaml)"),
+    ],
+)
+def test_a_folder_with_scripts_says_how_one_becomes_a_blueprint(tmp_path, names, hint):
+    for name in names:
+        (tmp_path / name).touch()
+    for path in (tmp_path, find_blueprint(str(tmp_path))):
+        mistakes = Mistakes()
+        check_blueprint(path, Inputs(), mistakes)
+        (line,) = map(str, mistakes)
+        assert line.endswith(hint.format(tmp_path))
 
 
 def test_what_only_tosca_parser_sees_has_a_place_too(blueprint):

@@ -335,3 +335,10 @@ def test_an_image_without_python_is_no_entry(index, state, monkeypatch):
         app(["add", "/apps/torch.sif", "--on", "testbed"], standalone_mode=False)
     assert "--python" in raised.value.hint
     assert not list(index.glob("*"))
+
+
+def test_what_the_help_adds_and_removes_does_not_ship():
+    examples = {command.callback.__name__: command.epilog.split()[-1] for command in app.registered_commands}
+    framework, version = examples["add"].split("==")
+    assert version not in {entry.version for entry in load_catalogue().of_framework(framework)}
+    assert examples["remove"] not in {entry.name for entry in load_catalogue().entries}

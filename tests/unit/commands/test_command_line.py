@@ -75,12 +75,22 @@ def test_every_command_has_help_with_an_example(name):
     assert "Example: modak" in shown.stdout
 
 
+@pytest.mark.parametrize("words", [[], ["deploy"], ["catalogue", "show"]], ids=" ".join)
+def test_help_is_a_command_too(words):
+    shown = modak("help", *words)
+    assert (shown.stdout, shown.returncode) == (modak(*words, "--help").stdout, 0)
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
         (["plann"], 2, "Did you mean 'plan'?"),
         (["plan"], 2, "Missing argument"),
         (["plan", "--jsn", "x"], 2, "No such option"),
+        (["plan", "mnist-pytorch-local", "--on", ""], 2, "an empty name"),
+        (["init", __file__, "--on", "", "--yes"], 2, "an empty name"),
+        (["check", ""], 2, "an empty name"),
+        (["schema", "reqest"], 2, "'document': 'reqest' is not one of 'request', "),
         (["plan", "mnist-pytorch-slrum"], 2, "did you mean mnist-pytorch-slurm?"),
         (["plan", "mnist-pytorch-slurm", "--input", "epochs"], 2, "is not NAME=VALUE"),
         (

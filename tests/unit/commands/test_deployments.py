@@ -50,7 +50,15 @@ def test_by_name_and_by_its_beginning(deployed):
 def test_a_beginning_that_fits_two(deployed):
     with pytest.raises(UsageError, match="example- fits several deployments") as caught:
         find_deployment("example-")
-    assert caught.value.hint == ", ".join(sorted(folder.name for folder in deployed))
+    names = ", ".join(sorted(folder.name for folder in deployed))
+    assert caught.value.hint == f"{names}; a blueprint means all of its trainings"
+
+
+def test_an_empty_name_does_not_mean_what_lies_here(deployed):
+    """As that of a variable that nobody has set: modak undeploy "$D"."""
+    for find in (find_deployments, find_trainings, find_blueprint):
+        with pytest.raises(UsageError, match="an empty name names nothing"):
+            find("")
 
 
 def test_a_beginning_that_fits_two_shows_both_and_acts_on_none(deployed, capsys):

@@ -70,9 +70,11 @@ def test_before_the_job_has_ended_there_is_nothing_to_draw(plan, tmp_path):
         draw(plan, tmp_path, tmp_path / "picture.png")
     path = tmp_path / RECORDS
     path.parent.mkdir()
-    path.write_text(record(plan, outcome="failed", steps=None).model_dump_json(by_alias=True) + "\n")
-    with pytest.raises(ModakError, match="no job of this plan has ended yet"):
+    failed = record(plan, outcome="failed", reason="nothing of it was measured", steps=None)
+    path.write_text(failed.model_dump_json(by_alias=True) + "\n")
+    with pytest.raises(ModakError, match="no job of this plan was measured") as caught:
         draw(plan, tmp_path, tmp_path / "picture.png")
+    assert caught.value.hint == "nothing of it was measured"
 
 
 def test_a_damaged_record_is_told_with_its_line(plan, tmp_path):

@@ -65,7 +65,10 @@ def test_the_projects_own_model_goes_before_the_one_that_ships(blueprint):
     shipped = model_of(state)
     write_stored(shipped.stored.model_copy(update={"records": 7}), state / "model.json")
     assert model_of(state).stored.records == 7
-    assert basis_of(state).startswith("the project's own model, fitted to 7 records")
+    said = basis_of(state)
+    assert said.startswith("the project's own model, fitted to 7 records")
+    known = list(shipped.stored.workloads)
+    assert f"workloads: {', '.join(known[:8])} and {len(known) - 8} more. " in said
 
 
 @pytest.mark.parametrize(
