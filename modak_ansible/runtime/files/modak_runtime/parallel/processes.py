@@ -163,6 +163,10 @@ class Ranks:
             self._common = streams(torch)
             restore(torch, own)
 
+    def draws_own(self):
+        """Whether this rank draws by itself what it draws now."""
+        return self._is_apart and not self._is_common
+
     def _take_seed(self):
         """Whether the script has seeded PyTorch's stream since, and means what all ranks draw from here on."""
         is_seeded = self.torch.initial_seed() != self._seed
