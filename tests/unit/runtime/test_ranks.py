@@ -112,6 +112,54 @@ def test_generators_of_numpy_that_a_script_does_not_seed_begin_alike_until_ranks
     assert drawn[0][0] != drawn[0][1]
 
 
+class Streams:
+    """PyTorch's stream, by one of Python's."""
+
+    def __init__(self):
+        self._random, self.initial_seed = random.Random(), lambda: self._seed
+        self.manual_seed(1)
+
+    def manual_seed(self, seed):
+        self._seed = seed
+        self._random.seed(seed)
+
+    def get_rng_state(self):
+        return self._seed, self._random.getstate()
+
+    def set_rng_state(self, state):
+        self._seed = state[0]
+        self._random.setstate(state[1])
+
+    def rand(self):
+        return self._random.random()
+
+
+def test_ranks_draw_alike_but_within_loops_whose_batches_they_share_out():
+    stood, drawn = random.getstate(), []
+    for number in (0, 1):
+        random.seed(2)
+        some = Ranks.__new__(Ranks)
+        some.torch, some.samples, some.from_first = Streams(), SimpleNamespace(number=number), lambda value: value
+        some._is_apart = some._is_common = False
+        some._own = some._left = some._seed = some._common = None
+        some._more = 0
+        drawn.append([])
+        for _ in range(2):
+            drawn[-1].append((some.torch.rand(), random.random()))
+            some.shares_batches()
+            drawn[-1].append((some.torch.rand(), random.random()))
+            some.leaves_batches()
+            with some.in_own():  # as for a checkpoint
+                drawn[-1].append(some.torch.get_rng_state())
+    random.setstate(stood)
+    (alike, own, kept, again, more, _), others = drawn
+    assert [alike, again] == [others[0], others[3]]
+    assert not {own, more} & {others[1], others[4]}
+    assert alike != again
+    assert own != more
+    assert kept != others[2]
+
+
 @pytest.mark.parametrize("strategy", ["ddp", ""])
 def test_folders_list_their_files_in_an_order_that_no_file_system_has(monkeypatch, tmp_path, strategy):
     for name, value in (TWO | {"MODAK_STRATEGY": strategy, "MODAK_RENDEZVOUS_TIMEOUT": "9"}).items():

@@ -135,7 +135,7 @@ def _seed_generators(module):
     """Has NumPy's generators without a seed, which ask the system for one, begin alike, until ranks draw apart."""
     import random
 
-    plain, alike = module.randbits, random.Random()
+    plain, alike = module.randbits, random.Random()  # noqa: S311 - seeds of generators
     seed_alike(alike.seed)
 
     def randbits(bits):

@@ -49,12 +49,13 @@ def _end_alone(torch):
         if next(steps) != 1 or _OTHERS.intersection(sys.modules) or _calls_others(torch):
             return
         distributed = torch.distributed
-        many = distributed.get_world_size() if distributed.is_available() and distributed.is_initialized() else 1
-        if many < world:
+        has_group = distributed.is_available() and distributed.is_initialized()
+        if (distributed.get_world_size() if has_group else 1) < world:
             Rank(os.environ).end(
                 "%d processes each train all of it: the script has made %s, as where an option or a configuration says "
-                "so (--distributed, --launcher, devices, num_nodes); `distributed: { strategy: none }` is for unrelated "
-                "processes" % (world, "a group of %d of them" % many if distributed.is_initialized() else "no group")
+                "so (--distributed, --launcher, devices, num_nodes); `distributed: { strategy: none }` is for "
+                "unrelated processes"
+                % (world, "a group of %d of them" % distributed.get_world_size() if has_group else "no group")
             )
 
     register = getattr(sys.modules.get("torch.optim.optimizer"), "register_optimizer_step_pre_hook", None)
