@@ -145,6 +145,7 @@ def test_each_rank_draws_for_itself_in_an_order_of_all(pytorch_python):
         assert sorted(first[at] + other[at] + first[at + 4] + other[at + 4]) == list(range(16))
     assert first[16] != other[16]
     assert not {first[17], first[18]} & {other[17], other[18]}
+    assert first[19:] == other[19:]  # behind the loops
 
 
 @pytest.mark.thorough

@@ -1,5 +1,7 @@
 """Ranks tell each other that they are alive: who is stopped, slow or unreachable is named."""
 
+import contextlib
+import functools
 import json
 import os
 import signal
@@ -7,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,7 +18,7 @@ from modak_ansible.target.jobs.markers import failed_rank
 
 sys.path.insert(0, str(FILES))
 
-from modak_runtime.parallel.alive import Alive, Pace
+from modak_runtime.parallel.alive import Alive, Pace, watched
 
 sys.path.remove(str(FILES))
 
@@ -219,3 +222,49 @@ def test_of_a_rank_that_was_never_heard_of_nothing_is_known():
     waits = {"own": "node01 (10.0.0.1)", "waits": 2000.0}
     first._look_for_awaited({0: waits, 1: waits})
     assert ended == []
+
+
+@pytest.mark.parametrize(
+    ("group", "others", "words"),
+    [
+        (None, None, "2 processes each train all of it: the script has made no group"),
+        (1, None, "2 processes each train all of it: the script has made a group of 1 of them"),
+        (2, None, ""),
+        (8, None, ""),  # of processes that each of the job's has started
+        (None, "horovod", ""),
+    ],
+)
+def test_a_rank_that_trains_without_the_others_is_ended_at_its_second_step(monkeypatch, group, others, words):
+    told = {"MODAK_STRATEGY": "", "RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "2001"}
+    for name, value in (told | {"MODAK_RENDEZVOUS_TIMEOUT": "9"}).items():
+        monkeypatch.setenv(name, value)
+    hooks = []
+    optimizers = SimpleNamespace(register_optimizer_step_pre_hook=hooks.append)
+    monkeypatch.setitem(sys.modules, "torch.optim.optimizer", optimizers)
+    if others:
+        monkeypatch.setitem(sys.modules, others, SimpleNamespace())
+    distributed = SimpleNamespace(
+        is_available=lambda: True, is_initialized=lambda: group is not None, get_world_size=lambda: group
+    )
+    watched.imported(SimpleNamespace(distributed=distributed), None)
+    step = functools.partial(hooks[0], None, (), {})
+    step()  # which may only make an optimizer's state
+    with pytest.raises(SystemExit, match=words) if words else contextlib.nullcontext():
+        step()
+    step()
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_processes_that_a_rank_has_started_itself_do_not_await_the_first_of_the_job(monkeypatch, number):
+    """Each has the number of the rank that started it in its environment."""
+    kept = {} if number == 0 else {"modak/alive": b""}
+    store = SimpleNamespace(set=lambda name, value: kept.update({name: value.encode()}), get=kept.__getitem__)
+    monkeypatch.setattr(watched.alive, "Alive", None)
+    distributed = SimpleNamespace(
+        get_world_size=lambda: 2,
+        get_rank=lambda: number,
+        distributed_c10d=SimpleNamespace(_get_default_store=lambda: store),
+    )
+    rank = SimpleNamespace(number=1, world=2, address="127.0.0.1", port=2001, timeout=9)
+    watched.begin(SimpleNamespace(distributed=distributed), None, rank, Pace())
+    assert kept == {"modak/alive": b""}

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import secrets
 import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -91,6 +94,90 @@ def test_what_a_script_does_not_seed_begins_alike(monkeypatch):
         pytorch.imported(torch, Report("", {}), None)
         drawn[-1] = (drawn[-1], random.random())
     assert drawn[0] == drawn[1]
+
+
+@pytest.mark.parametrize("draws_own", [False, True])
+def test_generators_of_numpy_that_a_script_does_not_seed_begin_alike_until_ranks_draw_apart(monkeypatch, draws_own):
+    monkeypatch.setitem(sys.modules, "modak_runtime.parallel.processes", SimpleNamespace(
+        here=lambda: SimpleNamespace(draws_own=lambda: draws_own)))  # fmt: skip
+    for name, value in TWO.items():
+        monkeypatch.setenv(name, value)
+    drawn = []
+    for number in "01":
+        monkeypatch.setenv("RANK", number)
+        monkeypatch.setattr(numpy.random.bit_generator, "randbits", secrets.randbits)
+        ranks.numpy_imported(numpy, None, None)
+        drawn.append([numpy.random.default_rng().random() for _ in range(2)])
+    assert (drawn[0] == drawn[1]) is not draws_own
+    assert drawn[0][0] != drawn[0][1]
+
+
+class Streams:
+    """PyTorch's stream, by one of Python's."""
+
+    def __init__(self):
+        self._random, self.initial_seed = random.Random(), lambda: self._seed
+        self.manual_seed(1)
+
+    def manual_seed(self, seed):
+        self._seed = seed
+        self._random.seed(seed)
+
+    def get_rng_state(self):
+        return self._seed, self._random.getstate()
+
+    def set_rng_state(self, state):
+        self._seed = state[0]
+        self._random.setstate(state[1])
+
+    def rand(self):
+        return self._random.random()
+
+
+def test_ranks_draw_alike_but_within_loops_whose_batches_they_share_out():
+    stood, drawn = random.getstate(), []
+    for number in (0, 1):
+        random.seed(2)
+        some = Ranks.__new__(Ranks)
+        some.torch, some.samples, some.from_first = Streams(), SimpleNamespace(number=number), lambda value: value
+        some._is_apart = some._is_common = False
+        some._own = some._left = some._seed = some._common = None
+        some._more = 0
+        drawn.append([])
+        for _ in range(2):
+            drawn[-1].append((some.torch.rand(), random.random()))
+            some.shares_batches()
+            drawn[-1].append((some.torch.rand(), random.random()))
+            some.leaves_batches()
+            with some.in_own():  # as for a checkpoint
+                drawn[-1].append(some.torch.get_rng_state())
+    random.setstate(stood)
+    (alike, own, kept, again, more, _), others = drawn
+    assert [alike, again] == [others[0], others[3]]
+    assert not {own, more} & {others[1], others[4]}
+    assert alike != again
+    assert own != more
+    assert kept != others[2]
+
+
+@pytest.mark.parametrize("strategy", ["ddp", ""])
+def test_folders_list_their_files_in_an_order_that_no_file_system_has(monkeypatch, tmp_path, strategy):
+    for name, value in (TWO | {"MODAK_STRATEGY": strategy, "MODAK_RENDEZVOUS_TIMEOUT": "9"}).items():
+        monkeypatch.setenv(name, value)
+    names = [f"class {number}" for number in range(8)]
+    for name in names:
+        (tmp_path / name).touch()
+    plain = os.listdir
+    monkeypatch.setattr(os, "listdir", lambda path: sorted(plain(path), reverse=True))
+    monkeypatch.setattr(os, "scandir", os.scandir)
+    ranks.begin()
+    assert os.listdir(tmp_path) == names
+    assert [entry.name for entry in os.scandir(tmp_path)] == names
+    assert [files for _, _, files in os.walk(tmp_path)] == [names]
+    assert [path.name for path in tmp_path.iterdir()] == names
+    with os.scandir(tmp_path) as entries:
+        assert next(entries).is_file()
+    assert list(entries) == []
 
 
 def test_alone_a_mean_is_what_it_is_of():

@@ -116,7 +116,7 @@ class Ranks:
 
     def __init__(self):
         self.samples, self.part, self.trains = SimpleNamespace(number=1, size=2), (1, 2), True
-        self.in_common, self.meet, self.apart = contextlib.nullcontext, lambda: None, 0
+        self.in_common, self.meet, self.apart, self.left = contextlib.nullcontext, lambda: None, 0, 0
         self.said, self.turn, self.looks, self.has_parts, self.torch = [], None, None, True, TORCH
         self._arrivals = itertools.count()
         self.rank = SimpleNamespace(say=self.said.append)
@@ -134,6 +134,9 @@ class Ranks:
 
     def shares_batches(self):
         self.apart += 1
+
+    def leaves_batches(self):
+        self.left += 1
 
     def say_once(self, words):
         self.said.append(words)

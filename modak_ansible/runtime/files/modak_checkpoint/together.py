@@ -89,7 +89,8 @@ class Ranks(Alone):
         with self._ranks.in_common():
             found = streams.states()
         found.pop("cuda", None)
-        return [found, streams.states()]
+        with self._ranks.in_own():
+            return [found, streams.states()]
 
     def kept(self, now, begun, parts):
         mine = {"streams": now[1], "epoch_streams": begun[1], "sums": self._ranks.own_state()}
@@ -119,6 +120,8 @@ class Ranks(Alone):
             self._ranks.takes_streams()
         else:  # what such a rank would have drawn nobody knows: it draws what none has drawn
             self._ranks.draws_apart(1 + state["epoch"] * 1000 + state["step"])
+        if name == "epoch_streams":  # between two loops
+            self._ranks.leaves_batches()
 
     def _is_same(self, own):
         """Whether as many ranks had shared out as many batches between them, so that each draws what one has drawn."""

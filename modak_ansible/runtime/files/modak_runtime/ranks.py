@@ -1,5 +1,6 @@
 """What this process is among several that train together, as whoever started it says in its environment."""
 
+import functools
 import os
 import sys
 
@@ -69,11 +70,53 @@ def begin():
         import random
 
         seed_alike(random.seed)
+    if os.environ.get("MODAK_RENDEZVOUS_TIMEOUT") and os.environ.get("WORLD_SIZE", "1") != "1":
+        _list_alike()
+
+
+def _list_alike():
+    """Has folders list what is in them by its name: file systems of two nodes may have an order of their own.
+
+    What a script makes of that order, such as numbers of classes or a split of its data, is then the same in all ranks.
+    """
+    # no functions, which pathlib of Python 3.8 would make methods of its own
+    os.listdir, os.scandir = functools.partial(_listed, os.listdir), functools.partial(_Scanned, os.scandir)
+    os.supports_fd.update((os.listdir, os.scandir))
+
+
+def _listed(plain, path=None):
+    return sorted(plain(path))
+
+
+class _Scanned:
+    """What os.scandir gives, in the order of names."""
+
+    def __init__(self, plain, path=None):
+        with plain(path) as entries:
+            self._entries = iter(sorted(entries, key=lambda entry: entry.name))
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        return next(self._entries)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        """Ends it, as where a loop over it is left."""
+        self._entries = iter(())
 
 
 def numpy_imported(numpy, _report, _steps):
     """Acts as soon as NumPy is imported."""
     seed_alike(numpy.random.seed)
+    if is_parallel():
+        _seed_generators(numpy.random.bit_generator)
 
 
 def seed_alike(seed):
@@ -86,3 +129,21 @@ def seed_alike(seed):
 
         words = "%s:%s" % (os.environ.get("MASTER_ADDR"), os.environ.get("MASTER_PORT"))
         seed(zlib.crc32(words.encode()))
+
+
+def _seed_generators(module):
+    """Has NumPy's generators without a seed, which ask the system for one, begin alike, until ranks draw apart."""
+    import random
+
+    plain, alike = module.randbits, random.Random()  # noqa: S311 - seeds of generators
+    seed_alike(alike.seed)
+
+    def randbits(bits):
+        processes, children = (sys.modules.get(name) for name in (
+            "modak_runtime.parallel.processes", "multiprocessing.process"))  # fmt: skip
+        here = processes.here() if processes else None
+        if (here and here.draws_own()) or (children and children.parent_process()):  # which would all begin alike
+            return plain(bits)
+        return alike.getrandbits(bits)
+
+    module.randbits = randbits

@@ -82,7 +82,8 @@ class Ranks:
         self.pipe = None  # of ranks with stages
         self.apart, self._kept_sums = [], []  # the latter of a checkpoint, for gradients that are not there yet
         self.pace = Pace()
-        self._is_common = self._is_apart = False  # in what is drawn: for a while, and from the first shared batch on
+        self._is_common = self._is_apart = False  # in what is drawn: for a while, and in loops whose batches are shared
+        self._own, self._left = None, None  # of such a loop that is over: this rank's streams, and the seed behind it
         self._seed, self._more, self._common = None, 0, self.from_first(streams(torch))
         restore(torch, self._common)
         self._room = room_of() if self.has_parts else None
@@ -163,6 +164,10 @@ class Ranks:
             self._common = streams(torch)
             restore(torch, own)
 
+    def draws_own(self):
+        """Whether this rank draws by itself what it draws now."""
+        return self._is_apart and not self._is_common
+
     def _take_seed(self):
         """Whether the script has seeded PyTorch's stream since, and means what all ranks draw from here on."""
         is_seeded = self.torch.initial_seed() != self._seed
@@ -185,16 +190,42 @@ class Ranks:
     def shares_batches(self):
         """Takes that a loop begins whose batches are shared out.
 
-        Before the first one, and without any, ranks draw alike, lest each make batches of its own. Where the
+        Outside of such loops ranks draw alike, lest each make batches, or an order of its files, of its own. Where the
         first rank alone has drawn since, as in a validation for all, the others go on from there.
         """
-        if not self._is_apart:
-            self._is_apart, self._common = True, self.from_first(streams(self.torch))
+        is_main, is_first = threading.current_thread() is threading.main_thread(), self._own is None
+        begins = not self._is_apart
+        if begins:
+            self._is_apart, self._common = True, streams(self.torch)
+            if is_first or self.torch.initial_seed() != self._left:
+                self.draws_apart()
+            else:
+                restore(self.torch, self._own)
+        elif is_main and self._take_seed():
             self.draws_apart()
-        elif threading.current_thread() is threading.main_thread():  # another may be beside what ranks sum
+        if is_main or (begins and is_first):  # another thread may be beside what ranks sum
+            self._common = self.from_first(self._common)
+
+    def leaves_batches(self):
+        """Takes that a loop is over whose batches were shared out: ranks draw alike again, as one process goes on."""
+        if self._is_apart and threading.current_thread() is threading.main_thread():
             if self._take_seed():
                 self.draws_apart()
-            self._common = self.from_first(self._common)
+            self._own, self._is_apart = streams(self.torch), False
+            restore(self.torch, self._common)
+            self._left = self.torch.initial_seed()
+
+    @contextlib.contextmanager
+    def in_own(self):
+        """Draws from this rank's own streams, where it has some."""
+        if self._own is None or self._is_apart:
+            yield
+            return
+        alike = streams(self.torch)
+        restore(self.torch, self._own)
+        yield
+        self._own = streams(self.torch)
+        restore(self.torch, alike)
 
     def draws_apart(self, more=None):
         """Gives each rank streams of its own, for dropout and augmentations; others from here on for another number."""

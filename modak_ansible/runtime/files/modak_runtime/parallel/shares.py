@@ -236,6 +236,8 @@ class _Next:
             if turn.shares:
                 ranks.meet()
                 self._look_back()
+                if ranks.turn is turn:  # and no other loop goes on beside it
+                    ranks.leaves_batches()
             self._ends()
             raise
 
