@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from statistics import median
 from typing import TYPE_CHECKING, TypeVar
 
 from modak_ansible.model.measured.work import Rates
@@ -144,6 +143,8 @@ def _launch(measures: list[Measure]) -> dict[str, float]:
 
 def _medians(measures: Iterable[tuple[Key, Measure]]) -> dict[Key, float]:
     """Of all samples of the measures with one key, in the order of keys."""
+    from statistics import median  # noqa: PLC0415 - slow to import, and planning needs none
+
     samples: dict[Key, list[float]] = {}
     for key, each in measures:
         samples.setdefault(key, []).extend(each.samples)
