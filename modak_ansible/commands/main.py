@@ -11,15 +11,10 @@ import traceback
 import warnings
 from collections.abc import Sequence
 from io import TextIOWrapper
-from types import ModuleType
 from typing import Any
 
-# Looking for plugins of pydantic reads the metadata of every installed package. Where it is told not to, it still imports
-# what would read them, the modules of email and sockets included: a loader that knows of none takes its place.
+# Looking for plugins of pydantic reads the metadata of every installed package.
 os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-_LOADER = ModuleType("pydantic.plugin._loader")
-vars(_LOADER)["get_plugins"] = tuple
-sys.modules.setdefault(_LOADER.__name__, _LOADER)
 
 import typer
 
