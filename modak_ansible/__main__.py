@@ -4,10 +4,12 @@ import atexit
 import gc
 import os
 import sys
+from types import ModuleType
 
 
 def run() -> None:
     gc.disable()  # what is imported stays: looking for what could be freed of it takes longer
+    _without_plugins()
     try:
         from modak_ansible.commands.main import run as run_all  # noqa: PLC0415
     except KeyboardInterrupt:
@@ -20,6 +22,17 @@ def run() -> None:
     except SystemExit as end:
         _leave(end.code)
         raise
+
+
+def _without_plugins() -> None:
+    """Lets pydantic look for no plugins.
+
+    What looks for them imports importlib.metadata, and with that email and sockets, where it is told to find none, too:
+    a module that knows of none takes its place.
+    """
+    loader = ModuleType("pydantic.plugin._loader")
+    vars(loader)["get_plugins"] = tuple
+    sys.modules.setdefault(loader.__name__, loader)
 
 
 def _leave(code: object) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from statistics import median
 from typing import TYPE_CHECKING, TypeVar
 
 from modak_ansible.model.measured.work import Rates
@@ -105,7 +104,7 @@ def _rates(measures: list[Measure]) -> dict[str, dict[int, float]]:
     found = {}
     for precision in sorted({str(each.about.get("precision", SINGLE)) for each in measures}):
         medians = _by_threads(measures, "convolution", precision)
-        found[f"{precision} convolutions"] = {threads: round(median(each), 4) for threads, each in medians.items()}
+        found[f"{precision} convolutions"] = {threads: _middle(each) for threads, each in medians.items()}
         found[f"{precision} products"] = _best(measures, _PEAK, precision) if precision != SINGLE else {}
     return {name: rates for name, rates in found.items() if rates}
 
@@ -147,4 +146,11 @@ def _medians(measures: Iterable[tuple[Key, Measure]]) -> dict[Key, float]:
     samples: dict[Key, list[float]] = {}
     for key, each in measures:
         samples.setdefault(key, []).extend(each.samples)
-    return {key: round(median(numbers), 4) for key, numbers in sorted(samples.items())}
+    return {key: _middle(numbers) for key, numbers in sorted(samples.items())}
+
+
+def _middle(numbers: Iterable[float]) -> float:
+    """Their median, rounded."""
+    from statistics import median  # noqa: PLC0415 - slow to import, and planning needs none
+
+    return round(median(numbers), 4)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pydantic import ValidationError
 
 from modak_ansible.model.measured.record import Record
+from modak_ansible.model.measured.tuning_report import TuningReport, TuningTrial
 from modak_ansible.model.plan import Plan
-from modak_ansible.model.tuning import TuningReport, TuningTrial
 from modak_ansible.stages.base import Stage
 from modak_ansible.stages.jobs.record import add_record, record_of
 from modak_ansible.stages.jobs.tuned import as_trained, read_report

@@ -9,8 +9,8 @@ from statistics import geometric_mean, median
 
 from pydantic import ValidationError
 
+from modak_ansible.model.measured.tuning_report import TuningReport, TuningTrial
 from modak_ansible.model.quantities import counted, format_seconds
-from modak_ansible.model.tuning import TuningReport, TuningTrial
 from modak_ansible.target.core.plan import Candidate, Choice, Plan, PlannedJob, TuningCandidate
 
 REPORT = "tuning.json"
