@@ -34,7 +34,8 @@ def measured(metrics: Path) -> dict[str, dict[str, Any]]:
 
 def module(script: str) -> ModuleType:
     """Imports WORKLOAD/SCRIPT under a name of its own; what it shares lies beside the trainings' scripts, too."""
-    sys.path.insert(1, str(BENCHMARKS / "shared"))
+    if (shared := str(BENCHMARKS / "shared")) not in sys.path:
+        sys.path.insert(1, shared)
     name = f"infrastructure_{Path(script).stem}"
     spec = importlib.util.spec_from_file_location(name, BENCHMARKS / script)
     assert spec and spec.loader

@@ -45,13 +45,13 @@ def _refuse(event: str, arguments: tuple[object, ...]) -> None:
     pytest.fail(f"{_pure[0]} starts a process ({event}{command}): mark it with @pytest.mark.component")
 
 
-sys.addaudithook(_refuse)
-
-
 def pytest_collection_finish() -> None:
-    """What was collected stays to the end: the garbage collector need not walk through it again and again."""
+    """What was collected stays to the end: the garbage collector need not walk through it again and again, nor as often
+    through the little that tests leave. Nothing was to be refused before."""
     gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
     gc.enable()
+    sys.addaudithook(_refuse)
 
 
 @pytest.hookimpl(wrapper=True)

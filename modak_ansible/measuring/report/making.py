@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 
-import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
@@ -19,7 +19,7 @@ from modak_ansible.measuring.report.paper import paper
 from modak_ansible.measuring.report.runs import Run, comparisons
 from modak_ansible.measuring.report.sections import Section, sections
 from modak_ansible.measuring.report.trainings import ratio_text
-from modak_ansible.measuring.suites.workloads import load_workloads
+from modak_ansible.measuring.suites.workloads import load_workloads, read_plain
 from modak_ansible.store.project import shipped
 from modak_ansible.target.core.files import write_whole
 
@@ -78,6 +78,7 @@ def render(runs: Sequence[Run], parts: Sequence[Section], drawn: Mapping[str, st
     )
 
 
+@cache
 def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("modak_ansible.measuring.report", "templates"),
@@ -116,6 +117,6 @@ def titles_of_groups() -> dict[tuple[str, str], str]:
     """Titles of the groups of the suites that ship, by the names of suite and group."""
     found: dict[tuple[str, str], str] = {}
     for path in sorted((shipped("benchmarks") / "suites").glob("*.yaml")):
-        suite = yaml.safe_load(path.read_text(encoding="utf-8"))
+        suite = read_plain(path)
         found |= {(suite["name"], group["name"]): group["title"] for group in suite["groups"]}
     return found

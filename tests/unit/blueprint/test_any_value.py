@@ -18,6 +18,7 @@ from modak_ansible.reading.blueprint.forms.yaml_files import read_yaml
 from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.reading.blueprint.types.definitions import load_definitions
 
+EXAMPLE = yaml.safe_load(SERVICE)
 NODES = {
     "cluster": "modak.nodes.Slurm",
     "digits": "modak.nodes.Dataset",
@@ -71,7 +72,7 @@ ENUMERATED = [(path, words, listed) for path, words, listed in fields() if words
 
 def written(path, value):
     """The example with a value at a path; what a record on the way needs besides is left out."""
-    content = copy.deepcopy(yaml.safe_load(SERVICE))
+    content = copy.deepcopy(EXAMPLE)
     nodes = content["topology_template"]["node_templates"]
     if path[0] == "image":
         nodes["image"] = {

@@ -147,7 +147,7 @@ def test_what_is_no_workload_at_all(blueprint, text):
         plan_blueprint(blueprint.service, Inputs())
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.dictionaries(st.sampled_from(["name", "title", "kind", "scripts", "nodes"]), st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(string.printable, max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(string.ascii_letters, max_size=4), inner, max_size=3),

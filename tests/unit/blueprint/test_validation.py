@@ -413,7 +413,7 @@ def test_a_property_by_default_and_one_of_a_capability_have_values_too(blueprint
     assert dict(found.requests[0].application.arguments[1:]) == values
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.text(max_size=40), key=st.sampled_from(["username", "walltime", "script", "framework", "name"]))
 def test_any_text_anywhere_is_taken_or_refused_with_a_place(blueprint, text, key):
     import json

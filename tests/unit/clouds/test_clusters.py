@@ -128,7 +128,7 @@ def test_killed_at_each_step_there_are_so_many_and_then_none(cloud, step, lag):
     assert store.note is None
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     steps=st.lists(
         st.tuples(st.sampled_from(["deploy", "undeploy", "timer", "first", "last"]), st.integers(-1, 40)), max_size=6

@@ -7,7 +7,7 @@ import json
 import jsonschema
 import pytest
 from example_request import PROGRAM, TRAINING
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from modak_ansible.commands.plan.schema import Document, schema_of
@@ -54,7 +54,6 @@ OPTIONS = st.fixed_dictionaries({}, optional={
 })  # fmt: skip
 
 
-@settings(max_examples=60)
 @given(OPTIONS)
 def test_schema_and_reader_agree(tmp_path_factory, validator, options):
     path = tmp_path_factory.getbasetemp() / "agree.json"

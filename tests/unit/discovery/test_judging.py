@@ -6,7 +6,7 @@ import dataclasses
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from surveyed import BATCH, CLUSTER, FOLDER, GPU, NODE, bare, surveyed
 
@@ -342,7 +342,6 @@ def test_a_node_that_is_not(described, changes, about, state):
     assert found(described(), surveyed(node={**NODE, **changes}))[about].state == state
 
 
-@settings(max_examples=40)
 @given(
     st.lists(st.sampled_from(["rsync", "containers__runtime", "apt_mirror"]), unique=True),
     st.integers(0, 10**13),

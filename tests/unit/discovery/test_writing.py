@@ -8,7 +8,7 @@ import re
 import pytest
 import yaml
 from example_blueprint import ROOT
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from surveyed import BATCH, CLUSTER, NODE, bare, surveyed
 
@@ -149,7 +149,6 @@ _PARTITIONS = st.builds(
 )  # fmt: skip
 
 
-@settings(max_examples=40)
 @given(
     st.lists(_PARTITIONS, max_size=3, unique_by=lambda each: each.name), _TEXTS, _TEXTS, st.lists(_TEXTS, max_size=2)
 )

@@ -8,7 +8,7 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from invented_machine import ENTRY, PLACE, SWITCHES, WORKS, Truth
 from synthetic_records import measured, record, training
@@ -192,7 +192,6 @@ def parts(draw):
 
 
 @given(st.dictionaries(st.sampled_from(["step", "start"]), parts(), min_size=1))
-@settings(max_examples=50)
 def test_the_file_of_any_model_reads_as_it_was(found):
     stored = Stored(records=1, records_digest="0", workloads={}, machines=(), parts=found)
     assert Stored.model_validate_json(stored_text(stored)) == stored

@@ -87,7 +87,7 @@ def test_any_value_at_any_place(folder, base, changes, data):
     assert Request.model_validate_json(request.model_dump_json()) == request
 
 
-@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(base=st.sampled_from([TRAINING, PROGRAM]), changes=CHANGES, data=st.data())
 def test_what_is_read_is_planned_or_refused_with_a_place(folder, base, changes, data):
     from modak_ansible.planning.service import check_blueprint
@@ -102,7 +102,7 @@ def test_what_is_read_is_planned_or_refused_with_a_place(folder, base, changes, 
 NAMES = st.sampled_from(["hlrs-testbed", "EGI", "cirrus", "daint", "testbed", "local", "cluster", "nowhere"])
 
 
-@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(
     base=st.sampled_from(sorted(DOCUMENTS)),
     changes=CHANGES,

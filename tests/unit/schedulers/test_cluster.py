@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from modak_ansible.schedulers.cluster import (
@@ -101,7 +101,6 @@ _KINDS = st.builds(
 _PARTITIONS = st.builds(PartitionFacts, name=_WORDS, nodes=_COUNTS, kinds=st.lists(_KINDS, max_size=3).map(tuple))
 
 
-@settings(max_examples=50)
 @given(
     st.builds(
         ClusterFacts,

@@ -135,7 +135,7 @@ JSON = st.recursive(
 PARTS = st.sampled_from(["frameworks", "choices", "steps", "processor", "hostname", "peak_memory_bytes"])
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(parts=st.dictionaries(PARTS, JSON), metrics=st.dictionaries(PARTS, JSON))
 def test_whatever_a_job_leaves_makes_a_record(plan, results, parts, metrics):
     (results / "applied.json").write_text(json.dumps({**REPORT, **parts}))

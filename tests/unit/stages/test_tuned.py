@@ -115,7 +115,7 @@ def test_the_plans_own_choice_leaves_the_plan(folder, best):
     assert as_trained(PLAN, trained_of(write(folder, best=best), PLAN)) == PLAN
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     content=st.one_of(
         st.binary(max_size=50),

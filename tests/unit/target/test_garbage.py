@@ -308,7 +308,7 @@ def test_a_deployment_that_reserves_waits_for_a_removal_and_finds_nothing_half(w
         assert (workspace.images / f"{digest}.sif").exists() == (said[0] == "True")
 
 
-@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     deployed=st.lists(st.sets(st.integers(0, 5)), max_size=3),
     reserved=st.sets(st.integers(0, 5)),

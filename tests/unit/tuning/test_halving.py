@@ -8,7 +8,7 @@ import random
 
 import optuna
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from modak_tuner import scores
 from modak_tuner.diary import Diary
@@ -43,7 +43,6 @@ def test_the_best_one_is_found(tune, section, fake_runner, seed):
     assert "c0" in asked[180]
 
 
-@settings(max_examples=40)
 @given(
     speeds=st.lists(st.floats(0.5, 2.0), min_size=2, max_size=12),
     noise=st.floats(0.0, 0.1),
