@@ -66,13 +66,22 @@ def _shipped() -> list[list[dict[str, Any]]]:
     texts = [[path.read_text(encoding="utf-8") for path in paths] for paths in folders]
 
     def parsed() -> str:
-        import yaml  # noqa: PLC0415 - slow to import, and what is kept needs none of it
-
-        safe_loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-        return json.dumps([[yaml.load(text, Loader=safe_loader) for text in each] for each in texts])  # noqa: S506
+        return json.dumps([[from_yaml(text) for text in each] for each in texts])
 
     found: list[list[dict[str, Any]]] = json.loads(kept_text("catalogue", json.dumps(texts), parsed) or "[]")
     return found
+
+
+def from_yaml(text: str) -> Any:
+    """What a text says, without its places; libyaml takes a tenth of the time where it is there.
+
+    Raises:
+        yaml.YAMLError: it is none.
+    """
+    import yaml  # noqa: PLC0415 - slow to import, and what is kept needs none of it
+
+    safe_loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return yaml.load(text, Loader=safe_loader)  # noqa: S506
 
 
 def _dataset(data: dict[str, Any]) -> KnownDataset:

@@ -11,6 +11,7 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from modak_ansible.catalogue.reader import from_yaml
 from modak_ansible.errors import ModakError, UsageError
 from modak_ansible.measuring.records import read_records
 from modak_ansible.measuring.report.drawing import drawing, inline
@@ -19,7 +20,7 @@ from modak_ansible.measuring.report.paper import paper
 from modak_ansible.measuring.report.runs import Run, comparisons
 from modak_ansible.measuring.report.sections import Section, sections
 from modak_ansible.measuring.report.trainings import ratio_text
-from modak_ansible.measuring.suites.workloads import load_workloads, read_plain
+from modak_ansible.measuring.suites.workloads import load_workloads
 from modak_ansible.store.project import shipped
 from modak_ansible.target.core.files import write_whole
 
@@ -117,6 +118,6 @@ def titles_of_groups() -> dict[tuple[str, str], str]:
     """Titles of the groups of the suites that ship, by the names of suite and group."""
     found: dict[tuple[str, str], str] = {}
     for path in sorted((shipped("benchmarks") / "suites").glob("*.yaml")):
-        suite = read_plain(path)
+        suite = from_yaml(path.read_text(encoding="utf-8"))
         found |= {(suite["name"], group["name"]): group["title"] for group in suite["groups"]}
     return found

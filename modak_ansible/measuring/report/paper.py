@@ -9,8 +9,8 @@ from typing import Literal
 import yaml
 from pydantic import ValidationError
 
+from modak_ansible.catalogue.reader import from_yaml
 from modak_ansible.errors import ModakError
-from modak_ansible.measuring.suites.workloads import read_plain
 from modak_ansible.model.base import Model
 from modak_ansible.store.project import shipped
 
@@ -97,7 +97,7 @@ def read_paper(path: Path) -> Paper:
         ModakError: the file is not what it must be.
     """
     try:
-        return Paper.model_validate(read_plain(path))
+        return Paper.model_validate(from_yaml(path.read_text(encoding="utf-8")))
     except (OSError, yaml.YAMLError, ValidationError) as error:
         raise ModakError(f"{path} is no description of a paper: {error}") from error
 

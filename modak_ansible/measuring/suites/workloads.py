@@ -4,25 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import yaml
 from pydantic import ValidationError
 
+from modak_ansible.catalogue.reader import from_yaml
 from modak_ansible.errors import ModakError
 from modak_ansible.model.measured.workload import Workload, WorkloadScript
 from modak_ansible.store.project import shipped
-
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml's takes a tenth of the time
-
-
-def read_plain(path: Path) -> Any:
-    """What a file of YAML says, without its places.
-
-    Raises:
-        OSError, yaml.YAMLError: it cannot be read.
-    """
-    return yaml.load(path.read_text(encoding="utf-8"), Loader=_LOADER)  # noqa: S506 - both are safe
 
 
 def workloads_folder() -> Path:
@@ -51,6 +40,6 @@ def switch_problem(script: WorkloadScript, settings: Mapping[str, str], name: st
 
 def _read(path: Path) -> Workload:
     try:
-        return Workload(**read_plain(path))
+        return Workload(**from_yaml(path.read_text(encoding="utf-8")))
     except (OSError, yaml.YAMLError, TypeError, ValidationError) as error:
         raise ModakError(f"{path} describes no workload: {error}") from error
