@@ -105,12 +105,12 @@ MEMORY = $(shell [ -w /dev/shm ] && [ "$$(df -Pk /dev/shm | awk 'END { print $$4
 unit: $(READY)
 	PYTEST_DEBUG_TEMPROOT=$(MEMORY) .venv/bin/pytest -q -o tmp_path_retention_count=1 -n auto --durations=10 -m "not component and not thorough" tests/unit
 
-# Those of the unit tests that start processes: bash, Python, ssh to nowhere.
+# Those of the unit tests that start processes, bash, Python, ssh to nowhere, and wait for them half of the time.
 component: $(READY)
-	.venv/bin/pytest -q -n auto --durations=10 -m component tests/unit
+	.venv/bin/pytest -q -n $$(( 2 * $$(nproc) )) --durations=10 -m component tests/unit
 
-# Tests of a cluster wait more than they compute: two workers share the files of tests, each with a testbed of its own.
-WORKERS = -n 2 --dist loadfile --no-loadscope-reorder
+# Tests of a cluster wait more than they compute: three workers share the files of tests, each with a testbed of its own.
+WORKERS = -n 3 --dist loadfile --no-loadscope-reorder
 
 integration: $(READY) $(OPERA_READY)
 	.venv/bin/pytest -v $(WORKERS) --durations=10 -m "not thorough" tests/integration
