@@ -102,7 +102,7 @@ def status(deployment: str | None = None, *, training: str | None = None, ask: b
         ModakError: there is no such deployment, or Ansible could not be run. A target that does not answer is no
             error: its rows say it.
     """
-    if deployment or training:
+    if deployment is not None or training:
         known = find_trainings(deployment, training)
     else:
         known = not_superseded(glance(state_folder(Path.cwd())))

@@ -138,7 +138,8 @@ def find_blueprint(text: str) -> Path:
 
 
 def check_name(text: str, hint: str = "the blueprint of this folder is written as .") -> None:
-    """
+    """Lets every name pass that names something.
+
     Raises:
         UsageError: it is empty, as a variable that nobody has set is, and would mean the current folder.
     """

@@ -13,6 +13,7 @@ from modak_ansible.commands.plan import diff
 from modak_ansible.commands.plan.differences import lines_again
 from modak_ansible.commands.plan.packaging import package
 from modak_ansible.commands.status import status
+from modak_ansible.deployment import surface
 from modak_ansible.errors import UsageError
 from modak_ansible.planning.notebook import notebook_for
 from modak_ansible.planning.service import plan_all, plan_blueprint, planned_from_file
@@ -56,7 +57,7 @@ def test_a_beginning_that_fits_two(deployed):
 
 def test_an_empty_name_does_not_mean_what_lies_here(deployed):
     """As that of a variable that nobody has set: modak undeploy "$D"."""
-    for find in (find_deployments, find_trainings, find_blueprint):
+    for find in (find_deployments, find_trainings, find_blueprint, surface.status):
         with pytest.raises(UsageError, match="an empty name names nothing"):
             find("")
 
