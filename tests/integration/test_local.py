@@ -110,7 +110,7 @@ def test_stock_trains_where_the_choice_is_slower(pytorch_python, tmp_path):
     script = SCRIPT.replace("        optimizer.zero_grad()\n", waits).replace("range(2)", "range(9)")
     (project / "train" / "train.py").write_text(f"import os\nimport time\n{script}")
     wishes = "compiler: none, input: memory, memory_format: channels_last"
-    (project / "service.yaml").write_text(BLUEPRINT.replace(wishes, "compare_with_stock: 60"))
+    (project / "service.yaml").write_text(BLUEPRINT.replace(wishes, "compare_with_stock: 40"))
     done = modak("deploy", project, "--json", cwd=project)
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)
