@@ -361,6 +361,7 @@ def test_a_traced_step_is_explained_by_its_operators(model):
     ("change", "words"),
     [
         (lambda data: data.update(schema_version="modak.model/0"), "another version"),
+        (lambda data: data.update(schema_version="modak.model/3"), "another version"),  # in parts of other size
         (lambda data: data.update(features=99), "another version"),
         (lambda data: data["parts"]["step"]["mean"].pop(), "different lengths"),
         (lambda data: data["parts"]["step"].pop("noise"), "noise"),
