@@ -25,11 +25,11 @@ class Chosen(NamedTuple):
     candidates: tuple[Candidate, ...]
     best: Configuration  # what was chosen
     stock: Configuration  # the same build, with nothing else chosen
-    considerate: Configuration  # the same, but for wishes and what others on the node feel
     # what a tuning may try, by the names of the matters
     free: dict[str, tuple[Option, ...]]
     # the configuration with other values, by their matters; it raises CannotPlan where a wish stands against
     settle: Callable[[dict[str, str]], Configuration]
+    considerate: Callable[[], Configuration]  # stock, but for wishes and what others on the node feel; raises as settle
     gain: Callable[[Configuration, Configuration], Gain]  # of a configuration over another
 
 
@@ -95,9 +95,9 @@ class _Chooser:
             teller.candidates(),
             best,
             self._configurations.exactly(best.build, {}),
-            self._configurations.considerate(best.build),
             self._free(best),
             lambda values: self._configurations.settled(values[IMAGE], values),
+            lambda: self._configurations.considerate(best.build),
             self._weighing.gain,
         )
 

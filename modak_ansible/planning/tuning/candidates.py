@@ -63,11 +63,20 @@ def against_stock(chosen: Chosen) -> tuple[TuningCandidate, ...]:
     """
     if _runs_alike(chosen.best, chosen.stock):
         return ()
-    is_kept = _runs_alike(chosen.stock, chosen.considerate)
+    considerate = _considerate(chosen)
+    is_kept = considerate is not None and _runs_alike(chosen.stock, considerate)
     found = _candidate(chosen, chosen.best, 0, may_win=True), _candidate(chosen, chosen.stock, 1, may_win=is_kept)
-    if is_kept or _runs_alike(chosen.best, chosen.considerate):
+    if considerate is None or is_kept or _runs_alike(chosen.best, considerate):
         return found
-    return *found, _candidate(chosen, chosen.considerate, 2, may_win=True)
+    return *found, _candidate(chosen, considerate, 2, may_win=True)
+
+
+def _considerate(chosen: Chosen) -> Configuration | None:
+    """What may train in the place of stock; None where the wishes want what stock has not."""
+    try:
+        return chosen.considerate()
+    except CannotPlan:
+        return None
 
 
 def _singles(chosen: Chosen) -> list[tuple[Change, Configuration]]:

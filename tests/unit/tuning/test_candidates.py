@@ -12,6 +12,7 @@ from modak_ansible.catalogue.locks import TUNER_REQUIREMENTS
 from modak_ansible.errors import CannotPlan
 from modak_ansible.model.application import Resources
 from modak_ansible.model.measured.prediction import Gain, Interval
+from modak_ansible.planning.configurations import Configurations
 from modak_ansible.planning.plan import make_plan
 from modak_ansible.planning.tuning.candidates import LISTED, MOST, against_stock
 from modak_ansible.planning.tuning.tuning import tuning_alone
@@ -236,6 +237,18 @@ def test_where_stock_is_faster_it_trains_with_the_threads_of_the_job(tuned_plan)
     assert re.search(r"c2\) # .*\n +environment=\(\n +MODAK_TUNED=c2", made.job.script)
 
 
+def test_where_nothing_may_stand_for_stock_the_choice_trains_all_the_same(tuned_plan, monkeypatch):
+    """Such as where what the user wishes wants what stock has not."""
+
+    def refuse(*_):
+        raise CannotPlan("optimisation.compiler", "it needs another optimiser", wish=True)
+
+    monkeypatch.setattr(Configurations, "considerate", refuse)
+    made = tuned_plan(Measured(allocator_tcmalloc=1.3), autotuning=False, compare_with_stock=20)
+    assert [each.may_win for each in made.tuning.candidates] == [True, False]
+    assert "stock trains" not in comparison_of(made).reason
+
+
 def test_tuning_has_the_stock_run_among_its_own(tuned_plan):
     made = tuned_plan(compare_with_stock=20)
     assert made.tuning.reduction == 3
@@ -258,7 +271,7 @@ def test_where_stock_cannot_be_compared_the_plan_says_why_and_goes_on(tuned_plan
 
 def test_a_choice_that_is_stock_has_nothing_to_be_compared_with():
     configuration = SimpleNamespace(draft=SimpleNamespace(environment={}, arguments=(), choices={}))
-    assert against_stock(SimpleNamespace(best=configuration, stock=configuration, considerate=configuration)) == ()
+    assert against_stock(SimpleNamespace(best=configuration, stock=configuration)) == ()
 
 
 def test_trainings_that_share_what_is_chosen_try_it_as_they_are_themselves(tuned_request):

@@ -312,6 +312,19 @@ def test_stock_trains_where_it_is_faster_beyond_noise(tune, section, fake_runner
     assert capsys.readouterr().out.splitlines()[-1] == f"compare_with_stock: ended, all turns were taken{told}"
 
 
+def test_one_turn_that_can_be_compared_is_not_two(tune, section, fake_runner):
+    """Others kept the machine busy during a half of the other one."""
+    runner, busy = fake_runner({"c0": 0.2, "c1": 0.1}), iter([0.0, 1.0, 0.0, 0.0])
+
+    class Shared:
+        clock = runner.clock
+
+        def __call__(self, *asked):
+            return {**runner(*asked), "foreign_cores": next(busy)}
+
+    assert tune({**section(2, may_win=[True, True]), "reduction": 1, "rungs": 2}, Shared())["best"] == "c0"
+
+
 @pytest.mark.parametrize("broken", [0, 2])
 def test_stock_trains_where_the_choice_cannot_be_run(tune, section, fake_runner, broken):
     runner = fake_runner({"c0": 0.1, "c1": 0.2})

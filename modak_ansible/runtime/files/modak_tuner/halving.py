@@ -87,13 +87,12 @@ class Halving:
         Then stock does, or what the plan has in its place where stock breaks a wish or good practice.
         """
         stock, *instead = self._names[1:]
-        pairs = self._pairs(stock)
-        is_left = bool(self._measures[rung]) and self._own not in self._measures[rung]
+        pairs, measured = self._pairs(stock), self._measures[rung]
+        is_left = bool(measured) and self._own not in measured
+        is_faster = len(pairs.gains) > 1 and pairs.wins(self._apart())
         takes = instead[0] if instead else stock
-        if self._candidates[takes]["may_win"] and (is_left or (rung and pairs.wins(self._apart()))):
-            self._diary.best(takes, rung)
-        else:
-            self._diary.best(self._own, rung)
+        may_win = self._candidates[takes]["may_win"]
+        self._diary.best(takes if may_win and (is_left or is_faster) else self._own, rung)
 
     def tune(self, optuna):
         """Runs all of it, and gives why it ended; the best so far is in the diary at every moment."""
