@@ -50,11 +50,13 @@ def modak(*arguments: object, **options) -> subprocess.CompletedProcess[str]:
     return run(MODAK, *arguments, **options)
 
 
-def wait_for(condition: Callable[[], object], seconds: float = 90, every: float = 0.5) -> None:
-    """Returns when a condition holds, and fails where it does not within some seconds."""
+def wait_for(
+    condition: Callable[[], object], seconds: float = 90, every: float = 0.5, told: Callable[[], str] = str
+) -> None:
+    """Returns when a condition holds; where it does not within some seconds, fails with what is told then."""
     deadline = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < deadline, "it did not come to that"
+        assert time.monotonic() < deadline, f"it did not come to that: {told()}"
         time.sleep(every)
 
 

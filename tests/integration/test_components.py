@@ -50,7 +50,14 @@ def leaders(project):
 
 
 def go_on(project, rank=""):
-    project.testbed.ssh(f"printf '%s' '{rank}' > {project.remote}/code/go_on")
+    told = f"{project.remote}/code/go_on"  # renamed: a rank that saw it before its text was there would live on
+    project.testbed.ssh(f"printf '%s' '{rank}' > {told}.new && mv {told}.new {told}")
+
+
+def nothing_is_queued(project):
+    shown = "squeue; scontrol show nodes; scontrol show jobs"
+    own = f"squeue --noheader --name={project.deployment}"  # a testbed that was there may have other jobs
+    wait_for(lambda: not project.testbed.ssh(own), told=lambda: project.testbed.ssh(shown))
 
 
 def test_components_train_one_model_and_are_one_job(components):
@@ -96,7 +103,7 @@ def test_a_rank_of_another_component_that_is_lost_ends_the_job(components):
     done = components.deploy()
     assert done.returncode == 5, done.stdout + done.stderr
     assert "rank 1 on node02 failed first, with exit code 137" in done.stderr
-    wait_for(lambda: not components.testbed.ssh("squeue --noheader").strip())
+    nothing_is_queued(components)
 
 
 def test_a_node_of_another_component_that_is_lost_is_told(components):
@@ -121,6 +128,6 @@ def test_what_is_cancelled_is_all_of_it_and_what_slurm_refuses_is_told(component
     components.wait_for_output("all ")
     done = modak("cancel", components.path, cwd=components.path)
     assert done.returncode == 0, done.stdout + done.stderr
-    wait_for(lambda: not components.testbed.ssh("squeue --noheader").strip())
+    nothing_is_queued(components)
     (status,) = [each for each in json.loads(modak("status", "--json", cwd=components.path).stdout) if each["job_id"]]
     assert status["state"] == "CANCELLED"
