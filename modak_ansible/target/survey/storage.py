@@ -6,14 +6,16 @@ import os
 import re
 import tempfile
 from pathlib import Path
-from typing import List, Optional, Tuple, TypedDict
+from typing import Dict, List, Optional, Tuple, TypedDict
 
 from ..core.commands import TimedRun, find_program
 from ..core.files import nearest, read_text
 
-# What several machines see alike; a fuse file system may be anything.
-NETWORK = ("nfs", "nfs4", "lustre", "gpfs", "beegfs", "ceph", "cifs", "smb3", "afs", "glusterfs", "panfs", "orangefs",
-           "pvfs2", "wekafs", "9p")  # fmt: skip
+# What several machines see alike, as mounts have it and as stat -f calls it, whose fhgfs is BeeGFS; a fuse file system
+# may be anything.
+NETWORK = ("nfs", "nfs4", "lustre", "gpfs", "beegfs", "fhgfs", "ceph", "cifs", "smb", "smb2", "smb3", "afs", "k-afs",
+           "glusterfs", "panfs", "orangefs", "pvfs2", "wekafs", "9p", "v9fs", "dvs", "gfs2", "gfs/gfs2", "ocfs2", "cvfs",
+           "snfs")  # fmt: skip
 _TRIAL_BYTES = 1 << 20
 _ESCAPED = re.compile(r"\\(\d{3})")
 
@@ -99,16 +101,19 @@ def mount_of(path: str, mounts: str) -> Tuple[str, str, List[str]]:
     return found
 
 
-def quotas(folder: Path) -> QuotaFacts:
-    """Asks one of the usual commands for the user's quotas."""
-    folder = folder.resolve()  # a home folder is a link at some sites
-    kind = mount_of(str(folder), _mounts())[1]
-    if kind == "lustre" and find_program("lfs"):
-        command = ["lfs", "quota", "-q", "-u", str(os.getuid()), str(folder)]
-        return {"asked": "lfs quota", "limits": read_quotas(TimedRun(timeout=20)(command).out)}
-    if find_program("quota"):
-        return {"asked": "quota", "limits": read_quotas(TimedRun(timeout=20)(["quota", "-w", "-p"]).out)}
-    return {"asked": "", "limits": []}
+def quotas(*folders: Path) -> QuotaFacts:
+    """Asks the usual commands for the user's quotas on the file systems of some folders, each once."""
+    asked: Dict[str, List[str]] = {}  # the commands, by whom they ask
+    for folder in folders:
+        there = str(nearest(folder).resolve())  # a home folder is a link at some sites
+        source, kind, _ = mount_of(there, _mounts())
+        if kind == "lustre" and find_program("lfs"):
+            asked.setdefault(source, ["lfs", "quota", "-q", "-u", str(os.getuid()), there])
+        elif find_program("quota"):
+            asked[""] = ["quota", "-w", "-p"]  # which tells of all others
+    names = dict.fromkeys("lfs quota" if source else "quota" for source in asked)
+    limits = [limit for command in asked.values() for limit in read_quotas(TimedRun(timeout=20)(command).out)]
+    return {"asked": " and ".join(names), "limits": limits}
 
 
 def read_quotas(text: str) -> List[Quota]:

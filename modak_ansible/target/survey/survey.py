@@ -81,7 +81,7 @@ def survey(wanted: SurveyOptions) -> SurveyFacts:
         "cluster": cluster.as_json() if cluster else None,
         "containers": containers,
         "folders": _folders(workspace, wanted["folders"]),
-        "quotas": quotas(Path.home()),
+        "quotas": quotas(Path.home(), workspace.path),
         "shell": shell_facts(wanted["modules"]),
         "apt_mirror": read_site(wanted["site"]).apt_mirror,
         "forecast": _forecast(scheduler, wanted["directives"]) if cluster else None,

@@ -38,7 +38,8 @@ def test_no_list_of_mounts_breaks_it(mounts, path):
 @pytest.mark.parametrize(
     ("kind", "network"),
     [("nfs4", True), ("nfs", True), ("lustre", True), ("fuse.cephfs", True), ("ext4", False), ("xfs", False), ("ext2/ext3", False),
-     ("overlayfs", False), ("fuse.something", None), ("fuseblk", None), ("UNKNOWN (0x1234)", None), ("", None)],
+     ("overlayfs", False), ("fhgfs", True), ("v9fs", True), ("smb2", True), ("gfs/gfs2", True), ("ocfs2", True), ("panfs", True), ("dvs", True),
+     ("fuse.something", None), ("fuseblk", None), ("UNKNOWN (0x1234)", None), ("", None)],
 )  # fmt: skip
 def test_what_others_may_see(kind, network):
     assert is_network(kind) is network
@@ -103,6 +104,31 @@ def test_the_quota_of_a_home_folder_that_is_a_link_is_asked_where_it_leads(tmp_p
     monkeypatch.setattr(survey_storage, "TimedRun", lambda **_: lambda words: CommandResult(0, LFS))
     found = quotas(tmp_path / "home")
     assert (found["asked"], found["limits"][0]["limit"]) == ("lfs quota", 2048 * 1024)
+
+
+def test_the_quota_of_a_workspace_on_another_file_system_than_the_home_is_asked_for_too(tmp_path, monkeypatch):
+    """As at centres with a home on NFS and a workspace on Lustre; of one file system it is asked once."""
+    asked = []
+
+    def run(words):
+        asked.append(words[0])
+        return CommandResult(0, LFS if words[0] == "lfs" else QUOTA)
+
+    home, work = tmp_path / "home", tmp_path / "work"
+    home.mkdir()
+    work.mkdir()
+    mounts = f"nas:/home {home} nfs4 rw 0 0\nmds:/l {work} lustre rw 0 0\n"
+    monkeypatch.setattr(survey_storage, "_mounts", lambda: mounts)
+    monkeypatch.setattr(survey_storage, "find_program", lambda name: name)
+    monkeypatch.setattr(survey_storage, "TimedRun", lambda **_: run)
+    found = quotas(home, work / "modak" / "new")
+    assert (found["asked"], [each["place"] for each in found["limits"]]) == (
+        "quota and lfs quota", ["nas:/home", "/dev/sdb1", "/lustre"],
+    )  # fmt: skip
+    asked.clear()
+    quotas(work, work / "modak")
+    quotas(home, home / "modak")
+    assert asked == ["lfs", "quota"]
 
 
 def test_where_no_command_tells_of_quotas(tmp_path, monkeypatch):
