@@ -267,10 +267,13 @@ def _accelerators(facts: SurveyFacts, node: NodeView | None, partitions: Sequenc
     source = source if seen else "the scheduler's own names for them"
     if len(named) > 1:
         source += f"; there are several: {', '.join(named)}"
+    vendor = Value("nvidia" if seen else vendor_of(" ".join(named)), source)
+    if node and not seen and len(node["makers"]) == 1 and not any(map(vendor_of, named)):
+        vendor = Value(node["makers"][0], f"{node['host']} has its driver")
     found = {
         "accelerators": Value(max((kind.accelerator_count for kind in kinds), default=len(seen)), "the most of a node"),
         "accelerator": Value(model, source),
-        "vendor": Value("nvidia" if seen else vendor_of(" ".join(named)), source),
+        "vendor": vendor,
     }
     return {**found, **({"accelerator_memory": Value(memory, source)} if memory else {})}
 

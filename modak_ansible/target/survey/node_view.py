@@ -46,7 +46,9 @@ done
 [ -e %(marker)s ] && echo "home=same"
 unshare --user --map-root-user true && echo "namespaces=yes"
 python3 -c 'import platform; print("python=" + platform.python_version())'
-for name in nvidia-smi rocm-smi xpu-smi; do command -v $name > /dev/null && echo "tool=$name"; done
+[ -e /proc/driver/nvidia/version ] && echo "maker=nvidia"
+[ -e /dev/kfd ] && echo "maker=amd"
+command -v xpu-smi > /dev/null && echo "maker=intel"
 gpus=$(nvidia-smi --query-gpu=name,memory.total --format=csv,noheader) && echo "$gpus" | sed 's/^/gpu=/'
 for place in %(places)s; do
   eval "path=\\"$place\\""
@@ -92,6 +94,7 @@ class NodeView(TypedDict, total=False):
     namespaces: bool  # whether a user may make them
     python: str
     gpus: List[str]
+    makers: List[str]  # of accelerators that it has drivers for, also those that a job without any does not see
     cpuinfo: Dict[str, str]
     places: List[NodePlace]
 
@@ -191,6 +194,7 @@ def read_view(text: str) -> NodeView:
         "namespaces": first.get("namespaces") == "yes",
         "python": first.get("python", ""),
         "gpus": [value for key, value in pairs if key == "gpu"],
+        "makers": [value for key, value in pairs if key == "maker"],
         "cpuinfo": {name.strip(): value.strip() for name, _, value in cpu if name.strip()},
         "places": [place for key, value in pairs if key == "place" for place in _place(value)],
     }

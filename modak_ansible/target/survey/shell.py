@@ -42,7 +42,7 @@ def shell_facts(modules: List[str]) -> ShellFacts:
         "variables": variables,
         "modules": _system(variables) if ("module", "yes") in found else "",
         "loads": [value for name, value in found if name == "loads"],
-        "offers": [value.split("(")[0].strip() for name, value in found if name == "offers"],
+        "offers": [re.split("[(<]", value)[0].strip() for name, value in found if name == "offers"],
         "problem": result.message if result.code else "",
     }
 

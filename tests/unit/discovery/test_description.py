@@ -124,6 +124,17 @@ def test_accelerators():
 
 
 @pytest.mark.parametrize(
+    ("makers", "name", "vendor"),
+    [(["amd"], "", "amd"), (["nvidia"], "", "nvidia"), (["nvidia", "amd"], "", None), ([], "", None), (["nvidia"], "mi210", "amd"), (["nvidia"], "a100,mi210", None)],
+)  # fmt: skip
+def test_a_node_says_who_made_accelerators_that_it_shows_to_no_job_without_them(makers, name, vendor):
+    """A type is in few clusters' Gres, and a job that asks for none of them sees no more than that there is a driver."""
+    kind = NodeKind(cores=64, accelerators=tuple((each, 8) for each in name.split(",")))
+    cluster = dataclasses.replace(CLUSTER, partitions=(dataclasses.replace(GPU, kinds=(kind,)),))
+    assert of({**NODE, "makers": makers}, cluster).value("vendor") == vendor
+
+
+@pytest.mark.parametrize(
     ("text", "vendor"),
     [("a100", "nvidia"), ("nvidia_h100_80gb", "nvidia"), ("v100", "nvidia"), ("rtx6000", "nvidia"), ("mi250x", "amd"), ("pvc", "intel"),
      ("", None), ("gpu", None), ("fast", None), ("a100 mi250", None),

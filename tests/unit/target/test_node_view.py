@@ -149,6 +149,8 @@ def test_an_answer_of_a_node_with_accelerators():
     text += "runtime=/usr/bin/apptainer apptainer version 1.3\nplace=$TMPDIR|/local/7|xfs|yes|2048\nplace=broken\nended=yes\n"
     found = read_view(text)
     assert found["gpus"] == ["NVIDIA H200, 143771 MiB"] * 2
+    assert found["makers"] == []
+    assert read_view("maker=nvidia\nmaker=amd\n")["makers"] == ["nvidia", "amd"]
     assert found["memory"] == 1024 * 1024
     (place,) = found["places"]
     assert (place["name"], place["path"], place["network"], place["free_bytes"]) == (

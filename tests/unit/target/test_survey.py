@@ -142,6 +142,7 @@ def test_environment_modules(home):
     [
         ("/opt/apptainer/modulefiles: apptainer/ apptainer/1.3", ["apptainer/1.3"]), ("tacc-apptainer/1.3.3", ["tacc-apptainer/1.3.3"]),
         ("/opt/modulefiles: singularity(default) gcc/12", ["singularity"]), ("gcc/12", []),
+        ("apptainer/1.3<L>", ["apptainer/1.3"]), ("apptainer/1.3(default)<aL:S>", ["apptainer/1.3"]),
     ],
 )  # fmt: skip
 def test_a_container_runtime_among_the_modules(home, listed, offers):
