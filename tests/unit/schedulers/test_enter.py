@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
 
 import pytest
 
-from modak_ansible.schedulers.base import ActionRefused, CommandResult, JobRecord, JobState
+from modak_ansible.schedulers.base import ActionRefused, CommandResult, JobRecord, JobState, by_ssh
 from modak_ansible.schedulers.direct import Direct
 from modak_ansible.schedulers.pbs.torque import Torque
 from modak_ansible.schedulers.slurm.jobs import Slurm
@@ -70,19 +71,32 @@ def test_a_task_of_an_array_has_a_number_of_its_own():
 
 
 @pytest.mark.component
-def test_torque_is_entered_by_ssh_whose_other_end_is_a_shell():
+def test_torque_is_entered_by_ssh_whose_other_end_is_a_shell(tmp_path):
     first, second = Torque().enter(unasked, running("7.server", "node2,node1"), 2, WORDS)
     assert first[:6] == ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "node2"]
     assert second[5] == "node1"
     assert Torque().enter(unasked, running("7.server", "node2,node1"), 1, WORDS, first=1) == [second]
-    said = subprocess.run(
-        ["sh", "-c", f"set -- {first[6]}; printf '%s|' \"$@\""], capture_output=True, text=True, check=True
-    )
+    (tmp_path / "python3").write_text("#!/bin/sh\nprintf '%s|' \"${0##*/}\" \"$@\"\n")
+    (tmp_path / "python3").chmod(0o755)
+    there = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    said = subprocess.run(["sh", "-c", first[6]], env=there, capture_output=True, text=True, check=True)
     assert said.stdout == "".join(f"{word}|" for word in WORDS)
     assert Torque().enter(unasked, running("7.server", "node2"), 1, WORDS, terminal=True)[0][1] == "-t"
     assert Torque().marks("7.server") == ("", "PBS_JOBID=7.server")
     with pytest.raises(ActionRefused, match="on which nodes"):
         Torque().enter(unasked, running("7.server"), 1, WORDS)
+
+
+@pytest.mark.component
+def test_what_is_run_by_ssh_is_one_line_whose_quotes_any_login_shell_reads():
+    """A csh ends a quoted word at the end of a line, and takes !! for what was called before."""
+    words = ["printf", "%s|", "a\nb's\n", "\\t \\\\n", "hey!!", "$HOME %b `id`", ""]
+    told = by_ssh("node2", words)[-1]
+    assert "\n" not in told
+    assert "!" not in told
+    said = subprocess.run(["sh", "-c", told], capture_output=True, text=True, check=True)
+    assert said.stdout == "".join(f"{word}|" for word in words[2:])
+    assert by_ssh("node2", ["ls", "a b"])[-1] == "ls 'a b'"
 
 
 def test_without_a_scheduler_the_job_is_here():
