@@ -179,13 +179,13 @@ word() {
     printf %s "'${1//"'"/"'\\''"}'"
 }
 
-# Has a function or a command of this script run on a host.
+# Has a function or a command of this script run on a host, which reads it: csh, as a login shell, takes no word of several lines.
 there() {
     local host=$1 text
     shift
     text=$(printf '%q ' "$@")
     ! declare -F "$1" > /dev/null || text="$(declare -f "$1"); $text"
-    timeout --kill-after=5 120 "${far[@]}" "$host" "bash -c $(word "$text")" < /dev/null
+    timeout --kill-after=5 120 "${far[@]}" "$host" bash -s <<< "$text"
 }
 
 # Which host that is, as ssh enters it.

@@ -76,7 +76,7 @@ def test_torque_is_entered_by_ssh_whose_other_end_is_a_shell(tmp_path):
     assert first[:6] == ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "node2"]
     assert second[5] == "node1"
     assert Torque().enter(unasked, running("7.server", "node2,node1"), 1, WORDS, first=1) == [second]
-    (tmp_path / "python3").write_text("#!/bin/sh\nprintf '%s|' \"${0##*/}\" \"$@\"\n")
+    (tmp_path / "python3").write_text('#!/bin/sh\nprintf \'%s|\' "${0##*/}" "$@"\n')
     (tmp_path / "python3").chmod(0o755)
     there = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
     said = subprocess.run(["sh", "-c", first[6]], env=there, capture_output=True, text=True, check=True)

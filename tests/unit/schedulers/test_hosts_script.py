@@ -8,7 +8,6 @@ from __future__ import annotations
 import inspect
 import json
 import os
-import shlex
 import shutil
 import signal
 import subprocess
@@ -164,6 +163,14 @@ def test_hosts_that_share_their_files_are_brought_nothing(deployment):
     assert not list((deployment.outside / "host2").iterdir())
 
 
+def test_the_login_shell_of_a_host_may_be_csh(deployment):
+    """It ends a quoted word at the end of the line."""
+    refuses = "case $* in *$'\\n'*) echo \"Unmatched quote.\" >&2; exit 1 ;; esac\nhost=$1\n"
+    deployment.tool("ssh", deployment.ssh.replace("SHARE", "").replace("host=$1\n", refuses))
+    assert deployment.run(TELL, HOSTS) == 0, deployment.log(name="error")
+    assert not on_host2(deployment, "").exists()
+
+
 def test_a_host_that_cannot_be_entered_is_named_with_its_address(deployment):
     shutil.rmtree(deployment.outside / "host2")
     begun = time.monotonic()
@@ -248,7 +255,7 @@ def test_who_looks_finds_the_processes_of_each_host(deployment):
     job = JobRecord(job_id, JobState.RUNNING, nodes=hosts)
     look = [sys.executable, "-c", inspect.getsource(usage), "0.1", *Direct().marks(job_id)]
     here, there = Direct().enter(None, job, 2, look)
-    told = [json.loads(subprocess.check_output(words)) for words in (here, shlex.split(there[-1]))]
+    told = [json.loads(subprocess.check_output(words)) for words in (here, ["sh", "-c", there[-1]])]
     assert [each["rank"] for each in told[0]["ranks"][:2]] == [0, 1]  # and what the emulated ssh has started here
     assert [each["rank"] for each in told[1]["ranks"]] == [2, 3]
     assert told[1]["node"] == "host2"
