@@ -38,6 +38,13 @@ class Mine(NamedTuple):
     longest: Optional[int] = None  # job of the user's, in seconds, by the one of their associations that allows most
 
 
+class Quality(NamedTuple):
+    """What a quality of service lets a job have."""
+
+    longest: Optional[int] = None  # in seconds
+    most: str = ""  # such as node=4,gres/gpu=8; what a user may have at once is a job's limit, too
+
+
 def read_slurm(run: Run, user: str, groups: Iterable[str]) -> ClusterFacts:
     unknown: List[str] = []
     config = _config(_asked(run, ["scontrol", "show", "config"], unknown))
@@ -52,9 +59,9 @@ def read_slurm(run: Run, user: str, groups: Iterable[str]) -> ClusterFacts:
         mine = mine._replace(partitions=None)
     if mine.accounts and _numbers(version) >= _HIERARCHICAL:
         _name_accounts_below(run, user, name, set(mine.accounts), partitions)
-    longest = _qualities(run)
+    qualities = _qualities(run)
     facts = [
-        partition_of(partition, nodes, set(groups), mine, longest, config)
+        partition_of(partition, nodes, set(groups), mine, qualities, config)
         for partition in partitions
         if _name(partition)
     ]
@@ -155,7 +162,7 @@ def partition_of(
     nodes: List[Tuple[Dict[str, str], NodeKind]],
     groups: Iterable[str],
     mine: Mine,
-    longest: Dict[str, int],
+    qualities: Dict[str, Quality],
     config: Dict[str, str],
 ) -> PartitionFacts:
     """One partition of ``scontrol show partition``.
@@ -165,21 +172,24 @@ def partition_of(
         nodes: those of all nodes, and what they say.
         groups: of the user.
         mine: the user's accounts and qualities of service.
-        longest: the longest job of each quality of service, in seconds.
+        qualities: the limits of each quality of service.
         config: of the whole cluster.
     """
     name = _name(values)
     members = _members(values, nodes)
     kinds = kinds_of(members)
     walltime = parse_walltime(values.get("MaxTime", ""))
-    of_quality = longest.get(_value(values.get("QoS", "")))
+    of_quality, most = qualities.get(_value(values.get("QoS", "")), Quality())
+    counts = re.findall(r"(?:^|,)node=(\d+)", f"{most},node={values.get('MaxNodes')}")
     notes = ["hidden"] if values.get("Hidden") == "YES" else []
     least = count_of(values.get("MinNodes", "")) or 1
     notes += [f"its jobs have {least} nodes at least"] * (least > 1)
     if of_quality and (walltime is None or of_quality < walltime):
         walltime = of_quality
         notes.append(f"its quality of service {values['QoS']} limits the wall time")
-    notes += _quality_words(values, mine) or _own_limit_words(walltime, of_quality, mine, longest)
+    notes += [f"its quality of service {values['QoS']} gives a job {most} at most"] if most else []
+    notes += _quality_words(values, mine) or _own_limit_words(walltime, of_quality, mine, qualities)
+    notes += _memory_words(values, config)
     if any(kind.off for kind in kinds):
         notes.append(_start_words(values, config))
     return PartitionFacts(
@@ -187,7 +197,7 @@ def partition_of(
         default=values.get("Default") == "YES",
         closed=_why_closed(values, set(groups), mine),
         nodes=len(members) or count_of(values.get("TotalNodes", "")),
-        most_nodes=count_of(values.get("MaxNodes", "")),
+        most_nodes=min(map(int, counts), default=None),
         cores=count_of(values.get("MaxCPUsPerNode", "")),
         memory=bytes_of(values.get("MaxMemPerNode", "")),
         own_cores=_confines(config) and not values.get("OverSubscribe", "NO").startswith("FORCE"),
@@ -237,13 +247,13 @@ def _quality_words(values: Dict[str, str], mine: Mine) -> List[str]:
 
 
 def _own_limit_words(
-    walltime: Optional[int], of_partition: Optional[int], mine: Mine, longest: Dict[str, int]
+    walltime: Optional[int], of_partition: Optional[int], mine: Mine, qualities: Dict[str, Quality]
 ) -> List[str]:
     """That the user's jobs are shorter, by the quality of service of those that name none, or else by the user's
     associations: that of the partition goes before both, where it has a limit.
     """
     names = mine.own_qualities or mine.qualities or ()
-    limits = [longest.get(name) for name in names]
+    limits = [qualities.get(name, Quality()).longest for name in names]
     limit, whose, by = mine.longest, "the user's jobs", "their associations"
     if any(limits):
         limit = limits[0] if len(mine.own_qualities) == 1 else None  # which of several it is, nobody says
@@ -251,6 +261,15 @@ def _own_limit_words(
     if of_partition or not limit or (walltime is not None and walltime <= limit):
         return []
     return [f"{whose} have {written_walltime(limit)} at most, by {by}"]
+
+
+def _memory_words(values: Dict[str, str], config: Dict[str, str]) -> List[str]:
+    """What a job has of memory that asks for none, by the partition or else by the whole cluster."""
+    for said in (values, config):
+        for key, whose in (("DefMemPerNode", "of each node"), ("DefMemPerCPU", "for each of its cores")):
+            if count_of(said.get(key, "")):
+                return [f"a job that asks for no memory has {said[key]} MB {whose}"]
+    return []
 
 
 def _start_words(values: Dict[str, str], config: Dict[str, str]) -> str:
@@ -371,10 +390,11 @@ def _numbers(version: str) -> Tuple[int, ...]:
     return tuple(map(int, found.groups())) if found else ()
 
 
-def _qualities(run: Run) -> Dict[str, int]:
-    rows = _accounting(run, ["qos", "format=Name,MaxWall"]) or []
-    pairs = ((row[0], parse_walltime(row[1])) for row in rows if len(row) == 2)
-    return {name: seconds for name, seconds in pairs if name and seconds}
+def _qualities(run: Run) -> Dict[str, Quality]:
+    rows = _accounting(run, ["qos", "format=Name,MaxWall,MaxTRES,MaxTRESPU"]) or []
+    return {
+        row[0]: Quality(parse_walltime(row[1]) or None, ",".join(filter(None, row[2:]))) for row in rows if len(row) > 1
+    }
 
 
 def _associations(run: Run, user: str, cluster: str, *words: str) -> Optional[List[List[str]]]:

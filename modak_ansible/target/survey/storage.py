@@ -14,8 +14,8 @@ from ..core.files import nearest, read_text
 # What several machines see alike, as mounts have it and as stat -f calls it, whose fhgfs is BeeGFS; a fuse file system
 # may be anything.
 NETWORK = ("nfs", "nfs4", "lustre", "gpfs", "beegfs", "fhgfs", "ceph", "cifs", "smb", "smb2", "smb3", "afs", "k-afs",
-           "glusterfs", "panfs", "orangefs", "pvfs2", "wekafs", "9p", "v9fs", "dvs", "gfs2", "gfs/gfs2", "ocfs2", "cvfs",
-           "snfs")  # fmt: skip
+           "glusterfs", "panfs", "orangefs", "pvfs2", "wekafs", "9p", "v9fs", "dvs", "gfs2", "gfs/gfs2", "ocfs2",
+           "cvfs", "snfs")  # fmt: skip
 _TRIAL_BYTES = 1 << 20
 _ESCAPED = re.compile(r"\\(\d{3})")
 

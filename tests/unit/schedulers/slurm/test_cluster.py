@@ -171,6 +171,39 @@ def test_a_quality_of_service_limits_the_wall_time():
 
 
 @pytest.mark.parametrize(
+    ("tres", "nodes", "note"),
+    [
+        ("node=2|", 2, "its quality of service big gives a job node=2 at most"),
+        ("cpu=64,gres/gpu=8|node=3", 3, "its quality of service big gives a job cpu=64,gres/gpu=8,node=3 at most"),
+        ("node=64|", 4, "its quality of service big gives a job node=64 at most"), ("|", 4, ""),
+    ],
+)  # fmt: skip
+def test_a_quality_of_service_limits_the_nodes_of_a_job(tres, nodes, note):
+    """Of a job, or of all that a user has at once, which is a job's limit, too: such a one waits for ever."""
+    found = partitions(
+        partition=CommandResult(0, slurm_partition("gpu", QoS="big", MaxNodes="4")),
+        qos=CommandResult(0, f"normal|||\nbig||{tres}\n"),
+    )["gpu"]
+    assert (found.most_nodes, found.note) == (nodes, note)
+
+
+@pytest.mark.parametrize(
+    ("own", "everywhere", "note"),
+    [
+        ({"DefMemPerCPU": "3900"}, "DefMemPerNode = UNLIMITED", "a job that asks for no memory has 3900 MB for each of its cores"),
+        ({"DefMemPerNode": "1024"}, "DefMemPerCPU = 4000", "a job that asks for no memory has 1024 MB of each node"),
+        ({"DefMemPerNode": "UNLIMITED"}, "DefMemPerCPU = 4000", "a job that asks for no memory has 4000 MB for each of its cores"),
+        ({"DefMemPerNode": "UNLIMITED"}, "DefMemPerNode = UNLIMITED", ""), ({}, "", ""),
+    ],
+)  # fmt: skip
+def test_what_a_job_has_of_memory_that_asks_for_none(own, everywhere, note):
+    """Most sites give it a little for each core, and end what takes more."""
+    config = CommandResult(0, f"SLURM_VERSION = 23.02.7\n{everywhere}\n")
+    found = partitions(config=config, partition=CommandResult(0, slurm_partition("fat", **own)))["fat"]
+    assert found.note == note
+
+
+@pytest.mark.parametrize(
     ("changes", "own", "note"),
     [
         ({}, "t3,t4|t3", "jobs that name no quality of service have 0-20:00:00 at most, by t3"), ({}, "t4|", ""), ({}, "t3,t4|", ""),
