@@ -22,7 +22,9 @@ def read_lsf(run: Run, user: str, groups: Iterable[str]) -> ClusterFacts:  # noq
     unknown: List[str] = []
     about = _out(run, ["lsid"], unknown)
     nodes = read_hosts(
-        _out(run, ["bhosts", "-w"], unknown), _out(run, ["lshosts", "-w"], unknown), run(["lshosts", "-gpu", "-w"]).out
+        _out(run, ["bhosts", "-w", "-X"], unknown),
+        _out(run, ["lshosts", "-w"], unknown),
+        run(["lshosts", "-gpu", "-w"]).out,
     )
     members = read_groups(run(["bmgroup", "-r", "-w"]).out)
     default = "".join(re.findall(r"(?m)^Default Queues?:\s*(\S+)", run(["bparams"]).out)[:1])

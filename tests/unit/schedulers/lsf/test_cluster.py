@@ -48,10 +48,20 @@ def test_hosts_are_nodes_with_their_slots():
     assert (gone.example, gone.unusable, gone.memory) == ("gpu-2.cluster.example", 1, None)
 
 
+def test_hosts_that_are_shown_as_their_group_are_asked_for_one_by_one():
+    """A group with CONDENSE is one line of bhosts, with the slots of all its hosts, unless that is asked otherwise."""
+
+    def condensing(argv):
+        hosts = "HOST_NAME STATUS JL/U MAX NJOBS RUN SSUSP USUSP RSV\nbig ok - 4096 0 0 0 0 0\n"
+        return CommandResult(0, hosts) if argv[0] == "bhosts" and "-X" not in argv else run(argv)
+
+    assert read_lsf(condensing, "alice", []).partitions == read_lsf(run, "alice", []).partitions
+
+
 def test_a_cluster_that_says_nothing_is_told_so():
     found = read_lsf(silent, "alice", [])
     assert found.partitions == ()
-    assert [said.partition(":")[0] for said in found.unknown] == ["lsid", "bhosts -w", "lshosts -w", "bqueues -l"]
+    assert [said.partition(":")[0] for said in found.unknown] == ["lsid", "bhosts -w -X", "lshosts -w", "bqueues -l"]
 
 
 def queue(text, user="alice"):
