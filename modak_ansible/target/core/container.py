@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 from ...errors import ModakError
@@ -17,6 +18,8 @@ RUNTIMES = (*CONTAINER_RUNTIMES, "none")
 IMAGE_ENDINGS = tuple(sorted({each.ending for each in CONTAINER_RUNTIMES.values()}))
 # Signing and verifying read a whole image.
 _SIGNING_SECONDS = 900.0
+# A smaller range is none to Apptainer and Singularity.
+_LEAST_IDS = 65536
 
 
 def find_runtime(preference: str) -> str:
@@ -56,8 +59,8 @@ def check_fakeroot() -> None:
 
 
 def _has_range(path: Path, name: str, number: int) -> bool:
-    lines = read_text(path).splitlines()
-    return any(line.split(":")[0] in (name, str(number)) for line in lines if line.count(":") == 2)
+    ranges = re.findall(r"(?m)^([^:\n]+):\d+:(\d+)\s*$", read_text(path))
+    return any(who in (name, str(number)) and int(count) >= _LEAST_IDS for who, count in ranges)
 
 
 def knows_zstd() -> bool:

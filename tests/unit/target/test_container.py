@@ -47,9 +47,11 @@ def test_no_subuid(monkeypatch):
 
 @pytest.mark.parametrize(
     ("line", "found"),
-    [("alice:100000:65536", True), ("1000:100000:65536", True), ("bob:1:2", False), ("alice", False), ("", False)],
-)
+    [("alice:100000:65536", True), ("1000:100000:65536", True), ("bob:1:2", False), ("alice", False), ("", False),
+     ("alice:100000:1000", False), ("alice:100000:", False), ("!alice:100000:65536", False), ("alice:1:2\nalice:100000:65536", True)],
+)  # fmt: skip
 def test_ranges(tmp_path, line, found):
+    """Of one that is smaller Apptainer says that the user has none; a ! is of those that are no more to build."""
     (tmp_path / "subuid").write_text(f"{line}\n")
     assert container._has_range(tmp_path / "subuid", "alice", 1000) is found
 
