@@ -174,6 +174,8 @@ def _queue(
     least = [f"{key}={value}" for key, value in lowest.items() if _COUNTED.fullmatch(value)]
     least = [each for each in least if each not in _OF_EVERY_JOB]
     notes += [f"its jobs ask for at least {', '.join(least)}"] if least else []
+    usual = [*_usual_memory(values), *_usual_memory(server)][:1]
+    notes += [f"a job that asks for no memory has {each}" for each in usual]
     return PartitionFacts(
         name=name,
         default=name == default,
@@ -188,6 +190,13 @@ def _queue(
         kinds=kinds_of(members),
         note="; ".join(notes),
     )
+
+
+def _usual_memory(values: Attributes) -> Iterator[str]:
+    """What a queue, or the server, gives a job of memory that asks for none: each of its chunks, or all of it."""
+    for key, whose in (("default_chunk.mem", " of each node"), ("resources_default.mem", "")):
+        if bytes_of(values.get(key, "")):
+            yield f"{values[key]}{whose}"
 
 
 def _below(name: str, values: Attributes) -> Attributes:

@@ -112,6 +112,25 @@ def test_a_queue_that_small_jobs_are_not_for():
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("queue", "server", "note"),
+    [
+        (["resources_default.mem = 500mb"], "", "a job that asks for no memory has 500mb"),
+        (["default_chunk.mem = 4gb", "resources_default.mem = 500mb"], "", "a job that asks for no memory has 4gb of each node"),
+        ([], "    resources_default.mem = 2gb\n", "a job that asks for no memory has 2gb"),
+        (["resources_default.mem = 0kb"], "    default_chunk.ncpus = 1\n", ""),
+    ],
+)  # fmt: skip
+def test_what_a_job_has_of_memory_that_asks_for_none(queue, server, note):
+    """Some sites give it so little that no training begins."""
+    answers = {
+        "qstat_Q": CommandResult(0, pbs_queue("work", *queue)),
+        "qstat_B": CommandResult(0, f"Server: s\n{server}"),
+    }
+    (found,) = read_pbspro(run_of(**answers), "alice", []).partitions
+    assert found.note == note
+
+
 def test_a_queue_limits_the_accelerators_of_its_jobs():
     """As where a job has one of a node's eight, or none: that what the nodes have is no more than what a job gets."""
     queues = "".join(
@@ -270,7 +289,8 @@ def test_nodes_of_a_queue_of_pbs_professional_by_what_its_jobs_are_given():
     )
     assert {name: queue.nodes for name, queue in found.items()} == {"work": 2, "gpu": 1, "big": 1, "thin": 2, "any": 3}
     assert [kind.accelerator_count for kind in found["gpu"].kinds] == [4]
-    assert (found["gpu"].note, found["any"].note) == ("its nodes have qlist=gpu", "")
+    assert found["gpu"].note == "its nodes have qlist=gpu; a job that asks for no memory has 4gb of each node"
+    assert found["any"].note == ""
 
 
 def test_nodes_that_are_kept_for_a_queue():
