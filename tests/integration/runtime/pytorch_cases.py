@@ -249,6 +249,47 @@ def case_the_model_stays_what_it_is():
     assert formats == [(torch.bfloat16, True)]
 
 
+class Attending(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.all = nn.Linear(16, 48)
+
+    def forward(self, words, mask=None, dropout=0.0):
+        of = self.all(words).unflatten(-1, (3, 2, 8)).permute(2, 0, 3, 1, 4)
+        seen = nn.functional.scaled_dot_product_attention(*of, attn_mask=mask, dropout_p=dropout)
+        self.seen = seen.dtype
+        return seen
+
+
+def case_short_attention_in_bf16_is_computed_in_single_precision():
+    stock, kinds = nn.functional.scaled_dot_product_attention, []
+
+    def told(query, *arguments, **options):
+        kinds.append((query.dtype, torch.is_autocast_enabled("cpu")))
+        return stock(query, *arguments, **options)
+
+    nn.functional.scaled_dot_product_attention = told
+    try:
+        model = Attending()
+        plain = copy.deepcopy(model)
+        for each in (model, nn.Linear(2, 2)):  # twice: one way around it is enough
+            assert outcome(prepared("precision=bf16", each), "precision")["applied"] == "bf16"
+        short = torch.rand(2, 12, 16)
+        for mask in (None, torch.ones(12, 12, dtype=torch.bool).tril(), torch.zeros(12, 12)):
+            found = model(short, mask)
+            assert (kinds.pop(), model.seen, found.dtype) == ((torch.float32, False), torch.bfloat16, torch.float32)
+            assert torch.allclose(found, plain(short, mask), atol=2e-2)
+            assert kinds.pop() == (torch.float32, False)
+        found.sum().backward()
+        plain(short, mask).sum().backward()
+        assert torch.allclose(model.all.weight.grad, plain.all.weight.grad, rtol=5e-2, atol=5e-2)
+        kinds.clear()
+        model(torch.rand(1, 300, 16)), model(short, None, 0.5)
+        assert kinds == [(torch.bfloat16, True)] * 2
+    finally:
+        nn.functional.scaled_dot_product_attention = stock
+
+
 def case_a_copy_computes_with_its_own_weights():
     model = Net()
     prepared(LAST, model)

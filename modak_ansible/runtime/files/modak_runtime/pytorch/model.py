@@ -11,6 +11,8 @@ import shutil
 import types
 from contextlib import suppress
 
+from modak_runtime.pytorch.attention import in_single_precision
+
 FORMATS = {"bf16": "bfloat16"}
 
 
@@ -57,6 +59,7 @@ def _number_format(torch, report, model):
     if gpu and not torch.cuda.is_bf16_supported():
         report.refused("precision", "this GPU has no bf16", "prepare")
         return None
+    in_single_precision(torch)
     report.applied("precision", "prepare")
     return getattr(torch, FORMATS[wanted])
 
