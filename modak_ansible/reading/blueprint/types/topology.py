@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from modak_ansible.errors import Location, nearest
+from modak_ansible.errors import Location, nearest, visible
 from modak_ansible.reading.blueprint.forms import text_rules as rules
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.forms.yaml_tree import Item, entries_of
@@ -179,7 +179,7 @@ class _Reader:
                 self._mistakes.add(kind.location, "wrong-type", f"the type of the input {name} must be a name")
             elif not self._definitions.is_known_type(kind.value):
                 hint = nearest(str(kind.value), ["string", "integer", "float", "boolean", "list", "map"])
-                self._mistakes.add(kind.location, "unknown-type", f"there is no type {kind.value}", hint)
+                self._mistakes.add(kind.location, "unknown-type", f"there is no type {visible(str(kind.value))}", hint)
             elif value is None:
                 if is_required(schema):
                     self._mistakes.add(
@@ -211,7 +211,7 @@ class _Reader:
                 others = [each for each in known if not each.startswith("tosca.")]
                 is_ours = kind.value.startswith("modak.") and not others
                 hint = "imports: [ types/modak.yaml ]" if is_ours else nearest(kind.value, others or known)
-                self._mistakes.add(kind.location, "unknown-type", f"there is no node type {kind.value}", hint)
+                self._mistakes.add(kind.location, "unknown-type", f"there is no node type {visible(kind.value)}", hint)
             return None
         if parent := self._definitions.broken_parent(kind.value):
             if str(parent.value) in known:
@@ -335,7 +335,7 @@ class _Reader:
         name = str(target.value)
         if name not in self._templates:
             hint = nearest(name, self._templates)
-            self._mistakes.add(target.location, "requirement-target", f"there is no node {name}", hint)
+            self._mistakes.add(target.location, "requirement-target", f"there is no node {visible(name)}", hint)
             return
         wanted = definition.get("node")
         kind = self._templates[name].get("type")
