@@ -124,6 +124,9 @@ def _warn(message: Warning | str, *_: object, **__: object) -> None:
 
 def _failed(message: str, code: int) -> int:
     """Says what went wrong; who asked for JSON has an object of one line, as where each line is one."""
+    from modak_ansible.store.csar import as_given
+
+    message = as_given(message)
     print(f"error: {harmless(message)}", file=sys.stderr)  # noqa: T201
     ours = sys.argv[: sys.argv.index("--")] if "--" in sys.argv else sys.argv  # what is behind it is a script's
     if "--json" in ours:

@@ -18,6 +18,7 @@ from modak_ansible.commands import completion as completing
 from modak_ansible.errors import Mistake, UsageError
 from modak_ansible.reading.blueprint.forms.mistakes import NOT_KEPT
 from modak_ansible.reading.blueprint.inputs import Inputs
+from modak_ansible.store.csar import as_given
 from modak_ansible.target.core.files import is_folder
 
 _TO_UTF8 = "set the terminal to UTF-8, and its locale: export LC_ALL=C.UTF-8"
@@ -248,14 +249,14 @@ def takes(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
 def show_warnings(warnings: Iterable[Mistake]) -> None:
     """Tells people what was read otherwise, and which wishes are not kept; what is piped on stays clean."""
     for warning in warnings:
-        typer.echo(f"{'note' if warning.rule == NOT_KEPT else 'warning'}: {warning}", err=True)
+        typer.echo(f"{'note' if warning.rule == NOT_KEPT else 'warning'}: {as_given(str(warning))}", err=True)
 
 
 def as_data(mistakes: Iterable[Mistake]) -> list[dict[str, object]]:
     return [
         {
-            "path": mistake.location.path, "line": mistake.location.line, "column": mistake.location.column,
-            "rule": mistake.rule, "message": mistake.message, "hint": mistake.hint,
+            "path": as_given(mistake.location.path), "line": mistake.location.line, "column": mistake.location.column,
+            "rule": mistake.rule, "message": as_given(mistake.message), "hint": mistake.hint,
         }
         for mistake in mistakes
     ]  # fmt: skip
