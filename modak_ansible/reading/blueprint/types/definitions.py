@@ -22,7 +22,10 @@ from modak_ansible.target.core.files import exists, is_file, real_path
 
 VERSION = "tosca_simple_yaml_1_3"
 TYPES = "types"
-_KINDS = ("node_types", "data_types", "capability_types", "relationship_types", "artifact_types", "interface_types")
+_KINDS = (
+    "node_types", "data_types", "capability_types", "relationship_types", "artifact_types", "interface_types",
+    "policy_types", "group_types",
+)  # fmt: skip
 _SCALARS = (
     "string", "integer", "float", "number", "boolean", "timestamp", "range", "version", "list", "map",
     "scalar-unit.size", "scalar-unit.time", "scalar-unit.frequency",

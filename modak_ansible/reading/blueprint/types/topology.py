@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from modak_ansible.errors import Location, nearest, visible
@@ -21,6 +21,8 @@ _SECTIONS = (
 _TOPOLOGY_SECTIONS = (
     "description", "inputs", "node_templates", "relationship_templates", "groups", "policies", "outputs",
 )  # fmt: skip
+# Whose types tosca-parser stumbles over where there are none.
+_TYPED = {"policies": "policy_types", "groups": "group_types", "relationship_templates": "relationship_types"}
 _TEMPLATE_KEYS = (
     "type", "description", "metadata", "directives", "properties", "attributes", "requirements", "capabilities",
     "interfaces", "artifacts",
@@ -119,6 +121,10 @@ class _Reader:
     def read(self, given_inputs: Item) -> Topology:
         self._check_keys(self._root, _SECTIONS, "a service template")
         self._check_keys(self._topology_item, _TOPOLOGY_SECTIONS, "topology_template")
+        for section, kind in _TYPED.items():
+            given = self._topology_item.get(section)
+            for each in given.elements or [given] if given else ():  # policies are a list
+                self._check_types(each, section, self._definitions.types[kind])
         given = self._topology_item.get("node_templates")
         if given and not _is_mapping(given):
             hint = "NAME: { type: ... }"
@@ -142,6 +148,20 @@ class _Reader:
                 nodes[name] = node
         self._check_outputs()
         return Topology(self._definitions, nodes, self._root)
+
+    def _check_types(self, given: Item, section: str, known: Mapping[str, Item]) -> None:
+        for name, each in entries_of(given).items():
+            kind = each.get("type")
+            if kind is None and (each.is_map or section == "relationship_templates"):
+                place = given.key_location(name)
+                self._mistakes.add(place, "missing-property", f"{name} in {section} has no type", nearest("", known))
+            elif kind and str(kind.value) not in known and self._definitions.is_complete:
+                message = f"there is no type {visible(str(kind.value))} of {section}"
+                self._mistakes.add(kind.location, "unknown-type", message, nearest(str(kind.value), known))
+            for word in ("targets", "members"):
+                if (nodes := each.get(word)) and not nodes.is_list:
+                    message = f"the {word} of {name} must be a list"
+                    self._mistakes.add(nodes.location, "wrong-type", message, f"{word}: [ NODE ]")
 
     def _check_keys(self, item: Item, valid: tuple[str, ...], owner: str) -> None:
         if not item.is_map:
