@@ -50,7 +50,8 @@ Accelerators = Annotated[
     ),
 ]
 InputsFile = Annotated[
-    Path | None, typer.Option("--inputs", "-i", help="A YAML file with values for the inputs, or a target file.")
+    list[Path] | None,
+    typer.Option("--inputs", "-i", metavar="<path>", help="A YAML file with values for the inputs, or a target file."),
 ]
 InputValues = Annotated[
     list[str] | None, typer.Option("--input", metavar="NAME=VALUE", help="A value for one input; repeatable.")
@@ -179,12 +180,18 @@ class PlanOptions(NamedTuple):
         """The inputs.
 
         Raises:
-            UsageError: a value is not NAME=VALUE, or no text, or there is no such target.
+            UsageError: a value is not NAME=VALUE, or no text, there is no such target, or more than one file of inputs.
         """
         from modak_ansible.store.targets import target_file
 
         check_text(self.value)
         check_text(self.words)
+        files = self.inputs or []
+        if len(files) > 1:
+            hint = "put their values into one file, or give some by --input NAME=VALUE"
+            raise UsageError(f"--inputs is given twice: {files[0]} and {files[1]}", hint=hint)
+        file = files[0] if files else None
+        check_file("--inputs", file, "site.yaml")
         pairs = []
         for text in self.value or []:
             name, separator, value = text.partition("=")
@@ -192,15 +199,13 @@ class PlanOptions(NamedTuple):
                 raise UsageError(f"--input {text} is not NAME=VALUE", hint="such as --input epochs=4")
             pairs.append((name, value))
         targets, words = target_file(self.on) if self.on is not None else None, tuple(self.words or ())
-        return Inputs(
-            self.inputs, tuple(pairs), targets, self.strict, words, self.nodes, self.processes, self.accelerators
-        )
+        return Inputs(file, tuple(pairs), targets, self.strict, words, self.nodes, self.processes, self.accelerators)
 
     @property
     def restated(self) -> str:
         """What names the same plan again on a command line: the blueprint, and the options that were given."""
         words = [self.blueprint]
-        words += ["--inputs", str(self.inputs)] if self.inputs else []
+        words += ["--inputs", str(self.inputs[0])] if self.inputs else []
         for value in self.value or []:
             words += ["--input", value]
         words += ["--training", self.training] if self.training else []
