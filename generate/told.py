@@ -114,8 +114,8 @@ class Source:
 
 def _constants(tree: ast.Module) -> Iterator[tuple[str, str]]:
     for each in tree.body:
-        if isinstance(each, ast.Assign):
-            for target in each.targets:
+        if isinstance(each, ast.Assign | ast.AnnAssign) and each.value:
+            for target in each.targets if isinstance(each, ast.Assign) else [each.target]:
                 names = target.elts if isinstance(target, ast.Tuple) else [target]
                 values = each.value.elts if isinstance(each.value, ast.Tuple) else [each.value]
                 for name, value in zip(names, values, strict=False):
@@ -302,7 +302,18 @@ def _name_of(node: ast.expr) -> str:
     if isinstance(node, ast.Call):
         if isinstance(node.func, ast.Attribute) and hasattr(str, node.func.attr) and node.func.attr != "join":
             return _name_of(node.func.value)
-        is_about = called(node) in ("join", "shown", "str", "repr", "sorted", "len", "counted", "harmless", "round")
+        is_about = called(node) in (
+            "join",
+            "shown",
+            "visible",
+            "str",
+            "repr",
+            "sorted",
+            "len",
+            "counted",
+            "harmless",
+            "round",
+        )
         return (
             _name_of(node.args[-1 if called(node) == "counted" else 0])
             if is_about and node.args

@@ -150,6 +150,11 @@ def close_to(name: str, valid: Iterable[str]) -> str:
 NEAR = "did you mean "
 
 
+def visible(name: str) -> str:
+    """A name for a message: in quotes where nothing would be seen of it."""
+    return name if name.strip() else repr(name)
+
+
 def nearest(name: str, valid: Iterable[str]) -> str:
     """A hint with the nearest valid name, or with all of them when none is near and they are few."""
     names = sorted(set(valid))

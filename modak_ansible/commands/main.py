@@ -10,8 +10,9 @@ import tempfile
 import traceback
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from io import TextIOWrapper
-from typing import Any
+from typing import Any, TextIO
 
 # Looking for plugins of pydantic reads the metadata of every installed package.
 os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
@@ -76,8 +77,11 @@ def _root(
 def run() -> None:
     """Runs the command line; whatever goes wrong ends in one clear message and an exit code."""
     warnings.showwarning = _warn
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):  # on a terminal that is not UTF-8 a sign is lost, and not the command
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # whoever started the command has closed it
+            setattr(sys, name, _nowhere())
+        elif isinstance(stream, TextIOWrapper):  # on a terminal that is not UTF-8 a sign is lost, and not the command
             stream.reconfigure(errors="replace")
     sys.exit(_run())
 
@@ -102,7 +106,7 @@ def _run() -> int:
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
     except BrokenPipeError:
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - nobody reads what is left
+        sys.stdout = _nowhere()
         return FAILED
     except OSError as error:
         if error.errno is None:  # a library's own, in words
@@ -116,6 +120,11 @@ def _run() -> int:
     return code if isinstance(code, int) else 0
 
 
+def _nowhere() -> TextIO:
+    """For what nobody reads."""
+    return open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123 - open until the command ends
+
+
 def _warn(message: Warning | str, *_: object, **__: object) -> None:
     """Shows a warning of ours as people read it, and none of the libraries'."""
     if type(message).__module__.startswith("modak_ansible."):
@@ -124,10 +133,14 @@ def _warn(message: Warning | str, *_: object, **__: object) -> None:
 
 def _failed(message: str, code: int) -> int:
     """Says what went wrong; who asked for JSON has an object of one line, as where each line is one."""
+    from modak_ansible.store.csar import as_given
+
+    message = as_given(message)
     print(f"error: {harmless(message)}", file=sys.stderr)  # noqa: T201
     ours = sys.argv[: sys.argv.index("--")] if "--" in sys.argv else sys.argv  # what is behind it is a script's
     if "--json" in ours:
-        print(json.dumps({"error": message, "exit_code": code}))  # noqa: T201
+        with suppress(OSError):  # there may be no room for it, of which this tells
+            print(json.dumps({"error": message, "exit_code": code}), flush=True)  # noqa: T201
     return code
 
 

@@ -18,6 +18,7 @@ from modak_ansible.commands import completion as completing
 from modak_ansible.errors import Mistake, UsageError
 from modak_ansible.reading.blueprint.forms.mistakes import NOT_KEPT
 from modak_ansible.reading.blueprint.inputs import Inputs
+from modak_ansible.store.csar import as_given
 from modak_ansible.target.core.files import is_folder
 
 _TO_UTF8 = "set the terminal to UTF-8, and its locale: export LC_ALL=C.UTF-8"
@@ -49,7 +50,8 @@ Accelerators = Annotated[
     ),
 ]
 InputsFile = Annotated[
-    Path | None, typer.Option("--inputs", "-i", help="A YAML file with values for the inputs, or a target file.")
+    list[Path] | None,
+    typer.Option("--inputs", "-i", metavar="<path>", help="A YAML file with values for the inputs, or a target file."),
 ]
 InputValues = Annotated[
     list[str] | None, typer.Option("--input", metavar="NAME=VALUE", help="A value for one input; repeatable.")
@@ -178,12 +180,18 @@ class PlanOptions(NamedTuple):
         """The inputs.
 
         Raises:
-            UsageError: a value is not NAME=VALUE, or no text, or there is no such target.
+            UsageError: a value is not NAME=VALUE, or no text, there is no such target, or more than one file of inputs.
         """
         from modak_ansible.store.targets import target_file
 
         check_text(self.value)
         check_text(self.words)
+        files = self.inputs or []
+        if len(files) > 1:
+            hint = "put their values into one file, or give some by --input NAME=VALUE"
+            raise UsageError(f"--inputs is given twice: {files[0]} and {files[1]}", hint=hint)
+        file = files[0] if files else None
+        check_file("--inputs", file, "site.yaml")
         pairs = []
         for text in self.value or []:
             name, separator, value = text.partition("=")
@@ -191,15 +199,13 @@ class PlanOptions(NamedTuple):
                 raise UsageError(f"--input {text} is not NAME=VALUE", hint="such as --input epochs=4")
             pairs.append((name, value))
         targets, words = target_file(self.on) if self.on is not None else None, tuple(self.words or ())
-        return Inputs(
-            self.inputs, tuple(pairs), targets, self.strict, words, self.nodes, self.processes, self.accelerators
-        )
+        return Inputs(file, tuple(pairs), targets, self.strict, words, self.nodes, self.processes, self.accelerators)
 
     @property
     def restated(self) -> str:
         """What names the same plan again on a command line: the blueprint, and the options that were given."""
         words = [self.blueprint]
-        words += ["--inputs", str(self.inputs)] if self.inputs else []
+        words += ["--inputs", str(self.inputs[0])] if self.inputs else []
         for value in self.value or []:
             words += ["--input", value]
         words += ["--training", self.training] if self.training else []
@@ -248,14 +254,14 @@ def takes(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
 def show_warnings(warnings: Iterable[Mistake]) -> None:
     """Tells people what was read otherwise, and which wishes are not kept; what is piped on stays clean."""
     for warning in warnings:
-        typer.echo(f"{'note' if warning.rule == NOT_KEPT else 'warning'}: {warning}", err=True)
+        typer.echo(f"{'note' if warning.rule == NOT_KEPT else 'warning'}: {as_given(str(warning))}", err=True)
 
 
 def as_data(mistakes: Iterable[Mistake]) -> list[dict[str, object]]:
     return [
         {
-            "path": mistake.location.path, "line": mistake.location.line, "column": mistake.location.column,
-            "rule": mistake.rule, "message": mistake.message, "hint": mistake.hint,
+            "path": as_given(mistake.location.path), "line": mistake.location.line, "column": mistake.location.column,
+            "rule": mistake.rule, "message": as_given(mistake.message), "hint": mistake.hint,
         }
         for mistake in mistakes
     ]  # fmt: skip

@@ -52,10 +52,13 @@ class Part(NamedTuple):
 
 
 class PerformanceModel:
-    """Answers questions from a fitted model; makes no use of numpy, and is quick."""
+    """Answers questions from a fitted model; makes no use of numpy, and is quick.
 
-    def __init__(self, stored: Stored) -> None:
-        self.stored = stored
+    ``is_own`` tells a project's own from the one that ships.
+    """
+
+    def __init__(self, stored: Stored, *, is_own: bool = False) -> None:
+        self.stored, self.is_own = stored, is_own
         self.regressions = {name: Regression(part) for name, part in stored.parts.items()}
         self.runs = Runs(stored.workloads, stored.machines)
         self._left: dict[object, tuple[str, ...]] = {}
@@ -292,9 +295,10 @@ def load_model(path: Path | None = None) -> PerformanceModel:
     """The model in a file, or the one that ships.
 
     Raises:
-        ModakError: the file cannot be read, is damaged, or was fitted by another version.
+        OfAnotherVersion: the file was fitted by another version.
+        ModakError: it cannot be read, or is damaged.
     """
-    return PerformanceModel(read_stored(path or SHIPPED))
+    return PerformanceModel(read_stored(path or SHIPPED), is_own=path is not None)
 
 
 def _staging_seconds(run: Run, question: Question) -> float | None:

@@ -18,6 +18,10 @@ UNIT = 1000  # parts of one: of the 1,175 runs that ship, standard deviations ar
 AGAIN = "modak model fit makes a new one"
 
 
+class OfAnotherVersion(ModakError):
+    """A model that another version of the project fitted."""
+
+
 class Part(Model):
     """One regression: of a step, the start, the first step, or the evaluation.
 
@@ -119,7 +123,8 @@ def read_stored(path: Path) -> Stored:
     """The model in a file.
 
     Raises:
-        ModakError: it cannot be read, is damaged, or another version of the project wrote it.
+        OfAnotherVersion: another version of the project wrote it.
+        ModakError: it cannot be read, or is damaged.
     """
     try:
         text = path.read_bytes()
@@ -135,7 +140,7 @@ def read_stored(path: Path) -> Stored:
         raise ModakError(f"{path} is damaged: {error}", hint=AGAIN) from error
     known = (data.get("schema_version"), data.get("features")) if isinstance(data, dict) else (None, None)
     if known != (SCHEMA, FEATURES):
-        raise ModakError(
+        raise OfAnotherVersion(
             f"{path} was fitted by another version: it is {known[0]} with features {known[1]}, "
             f"and this is {SCHEMA} with features {FEATURES}",
             hint=AGAIN,

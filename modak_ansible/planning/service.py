@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Self, cast
+from warnings import warn
 
 from modak_ansible.allocation.allocate import allocate
 from modak_ansible.allocation.limits import limit_problems
@@ -19,6 +20,7 @@ from modak_ansible.model.quantities import some_of
 from modak_ansible.model.request import Request, without
 from modak_ansible.model.search import Search, Value
 from modak_ansible.performance import PerformanceModel, load_model
+from modak_ansible.performance.stored import OfAnotherVersion
 from modak_ansible.planning.dependency_order import after_planned, in_order, is_meant
 from modak_ansible.planning.plan import CannotPlan, plan_for
 from modak_ansible.planning.search import Shared
@@ -340,25 +342,39 @@ class ProjectKnowledge(NamedTuple):
     choices: Shared
 
 
+class ModelWarning(UserWarning):
+    """A project's own model is not taken."""
+
+
 def model_of(state: Path) -> PerformanceModel:
-    """The performance model of a project: its own where it has fitted one, or the one that ships.
+    """The performance model of a project: its own where this version has fitted one, or the one that ships.
 
     Raises:
-        ModakError: the project's own is damaged, or another version fitted it.
+        ModakError: the project's own is damaged.
     """
-    own = state / MODEL
-    return load_model(own if own.exists() else None)
+    if own := own_model(state):
+        try:
+            return load_model(own)
+        except OfAnotherVersion as error:
+            warn(f"{error.message}; the one that ships is taken until {error.hint}", ModelWarning, stacklevel=1)
+    return load_model()
+
+
+def own_model(state: Path) -> Path | None:
+    """The file of the model that a project has fitted; None where it has not."""
+    return own if (own := state / MODEL).exists() else None
 
 
 def basis_of(state: Path) -> str:
     """What a project's performance model rests on, for people.
 
     Raises:
-        ModakError: the project's own is damaged, or another version fitted it.
+        ModakError: the project's own is damaged.
     """
-    stored = model_of(state).stored
+    model = model_of(state)
+    stored = model.stored
     machines = ", ".join(machine.name for machine in stored.machines)
-    whose = "the project's own model" if (state / MODEL).exists() else "the model that ships"
+    whose = "the project's own model" if model.is_own else "the model that ships"
     return (
         f"{whose}, fitted to {stored.records} records ({stored.records_digest[:12]}) of {machines}; "
         f"workloads: {some_of(list(stored.workloads), _SHOWN)}. Intervals are of 90 %. modak model show tells more."

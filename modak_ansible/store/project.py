@@ -64,7 +64,8 @@ def has_unfitted_records(state: Path) -> bool:
     """Whether something was measured since a project's model was fitted."""
     fitted = state / MODEL
     when = fitted.stat().st_mtime if fitted.exists() else 0.0
-    return any(path.stat().st_mtime > when for path in (state / RECORDS).glob("*.jsonl"))
+    new = (path for path in (state / RECORDS).glob("*.jsonl") if path.stat().st_mtime > when)
+    return any(b'"outcome":"measured"' in path.read_bytes() for path in new)
 
 
 def moved_with(deployment: Path, state: Path, path: Path) -> Path:

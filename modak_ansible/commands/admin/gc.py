@@ -52,9 +52,9 @@ def command(
     from modak_ansible.commands.admin.garbage_text import print_found, print_removed
 
     age = seconds_in("--older-than", older_than)
+    collection = Collection.of_project(Path.cwd(), targets or [], asked.given, age, here=deployments)
     _check_answerable(dry_run=dry_run, yes=yes, as_json=as_json)
     console = Console(stderr=as_json, highlight=False)
-    collection = Collection.of_project(Path.cwd(), targets or [], asked.given, age, here=deployments)
     with console.status("looking"):
         collection.survey()
     print_found(console, collection)

@@ -170,6 +170,6 @@ def validate(
 
 def _model(path: Path | None) -> PerformanceModel:
     from modak_ansible.performance import load_model
-    from modak_ansible.planning.service import model_of
+    from modak_ansible.planning.service import own_model
 
-    return load_model(path) if path else model_of(state_folder(Path.cwd()))
+    return load_model(path or own_model(state_folder(Path.cwd())))

@@ -16,6 +16,7 @@ from modak_ansible.commands.options import (
 from modak_ansible.errors import INVALID_BLUEPRINT
 from modak_ansible.model.quantities import counted, some_of
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
+from modak_ansible.store.csar import as_given
 from modak_ansible.store.project import find_blueprint
 
 EXAMPLES = "Example: modak validate mnist-pytorch-slurm -i site.yaml"
@@ -43,11 +44,11 @@ def command(
         print_json(found)
     else:
         for mistake in mistakes:
-            typer.echo(str(mistake))
+            typer.echo(as_given(str(mistake)))
         trainings = some_of([plan.training for plan in plans], _SHOWN)
         does = f"{'trains' if all(plan.application.is_training for plan in plans) else 'runs'} {trainings}"
         if all(runs_nothing(plan.application) for plan in plans):
             does = "asks for an image alone, and runs nothing"
-        typer.echo(counted(len(mistakes), "mistake") if mistakes else f"{path} is valid; it {does}")
+        typer.echo(counted(len(mistakes), "mistake") if mistakes else as_given(f"{path} is valid; it {does}"))
     if mistakes:
         raise typer.Exit(INVALID_BLUEPRINT)

@@ -14,7 +14,7 @@ from modak_ansible.catalogue.entry import ANY, fits, satisfies, script_for
 from modak_ansible.catalogue.locks import package_of
 from modak_ansible.catalogue.processor import why_refused
 from modak_ansible.catalogue.serving import why_not_made, why_not_on_processor
-from modak_ansible.errors import nearest
+from modak_ansible.errors import nearest, visible
 from modak_ansible.model.application import STOCK_MPI
 from modak_ansible.model.measured.seen_image import SeenImage
 from modak_ansible.model.measured.workload import WorkloadScript
@@ -420,7 +420,7 @@ def _nothing_fits(draft: Draft, refused: list[Option]) -> CannotPlan:
     architecture = draft.request.target.processor.architecture
     if architecture not in archspec.cpu.TARGETS:
         hint = nearest(architecture, archspec.cpu.TARGETS) or "leave architecture out, or take x86_64 or aarch64"
-        return CannotPlan("host", f"{architecture} is not a processor that archspec knows", hint)
+        return CannotPlan("host", f"{visible(architecture)} is not a processor that archspec knows", hint)
     others = [option.why_not for option in refused if not option.why_not.startswith("version ")]
     no_compiler = bool(others) and all(reason.startswith("it carries no ") for reason in others)
     about = "optimisation.compiler" if no_compiler else "framework" if others else "version"

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from modak_ansible.catalogue.serving import accelerated
-from modak_ansible.errors import nearest
+from modak_ansible.errors import nearest, visible
 from modak_ansible.model.application import Application, Checkpoint, Optimisation, Resources, SourceFile
 from modak_ansible.model.dataset import Dataset
 from modak_ansible.model.distributed import Distributed
@@ -252,7 +252,9 @@ class TrainingReader:
         if not is_file(self._folder / path):
             beside = self._folder.glob("**/*.py")
             hint = nearest(text, [each.relative_to(self._folder).as_posix() for each in beside])
-            self._mistakes.add(item.location, "file-not-found", f"there is no script {text} in {self._folder}", hint)
+            self._mistakes.add(
+                item.location, "file-not-found", f"there is no script {visible(text)} in {self._folder}", hint
+            )
             return None
         patterns = self._texts("files", rules.pattern_problem) if self._property("files") else None
         if patterns is not None:

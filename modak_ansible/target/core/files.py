@@ -98,9 +98,12 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """The mapping in a JSON file; None when the file is missing or damaged."""
+    """The mapping in a JSON file; None when the file is missing or damaged.
+
+    NaN and Infinity, which JSON has not, are null.
+    """
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(path.read_text(encoding="utf-8"), parse_constant=lambda _: None)
     except (OSError, ValueError):
         return None
     return value if isinstance(value, dict) else None

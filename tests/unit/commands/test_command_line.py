@@ -269,11 +269,22 @@ def test_a_command_ends_without_taking_apart_what_it_has_imported():
 
 
 @pytest.mark.parametrize("closed", [1, 2])
-@pytest.mark.parametrize(("word", "code"), [("--version", 0), ("nosuch", 2)])
+@pytest.mark.parametrize(("word", "code"), [("--version", 0), ("nosuch", 2), ("plan mnist-pytorch-local", 0)])
 def test_where_nobody_listens_the_code_is_the_same(closed, word, code):
     done = subprocess.run(["sh", "-c", f'exec "$0" {word} {closed}>&-', MODAK], capture_output=True, check=False)
     assert done.returncode == code
     assert b"Traceback" not in done.stdout + done.stderr
+    assert b"error" not in done.stdout
+
+
+def test_a_disk_that_is_full_is_told_where_json_is_asked_for_too():
+    done = subprocess.run(["sh", "-c", 'exec "$0" schema plan >/dev/full', MODAK], capture_output=True, check=False)
+    asked = subprocess.run(
+        ["sh", "-c", 'exec "$0" plan nosuch --json >/dev/full', MODAK], capture_output=True, check=False
+    )
+    assert (done.returncode, asked.returncode) == (1, 2)
+    assert b"No space left" in done.stderr
+    assert b"Traceback" not in done.stderr + asked.stderr
 
 
 @pytest.mark.parametrize("thread", ["import time; time.sleep(0.5); print('done')", ""])

@@ -167,6 +167,7 @@ def test_a_blueprint_names_its_target_before_anything_was_deployed(project, targ
     ("arguments", "words"),
     [
         (["clutser", "--dry-run"], "there is no target clutser"),
+        (["clutser"], "there is no target clutser"),
         (["--older-than", "soon", "--dry-run"], "--older-than: 'soon' is not a duration"),
         (["--dry-run", "--yes"], "--dry-run does not go with --yes"),
         (["--on", "local", "--dry-run"], "this project has not deployed to localhost"),

@@ -11,6 +11,8 @@ import typer.main
 from planned_once import planned_once
 
 from modak_ansible.commands import main
+from modak_ansible.errors import INVALID_BLUEPRINT
+from modak_ansible.store.csar import archive
 from modak_ansible.store.record import Record
 from modak_ansible.target.core.files import write_json
 
@@ -140,3 +142,20 @@ def test_a_mistake_is_json_where_that_is_asked_for(monkeypatch, tmp_path, capsys
     if is_json:
         (line,) = printed.out.splitlines()
         assert json.loads(line)["exit_code"] == code
+
+
+@pytest.mark.parametrize("command", ["validate", "plan"])
+def test_a_mistake_in_a_package_is_told_in_the_package(monkeypatch, blueprint, tmp_path, capsys, command):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    packed = {"service.yaml": (blueprint.service.read_bytes().replace(b"train/train.py", b"train/tran.py"), False)}
+    Path("mine.csar").write_bytes(archive("service.yaml", packed, "modak"))
+    for more in ([], ["--json"]):
+        monkeypatch.setattr(sys, "argv", ["modak", command, "mine.csar", *more])
+        with pytest.raises(SystemExit) as ended:
+            main.run()
+        printed = capsys.readouterr()
+        assert ended.value.code == INVALID_BLUEPRINT
+        assert "there is no script train/tran.py in mine.csar" in printed.out + printed.err
+        assert "mine.csar/service.yaml" in (printed.out or printed.err)
+        assert "cache" not in printed.out + printed.err

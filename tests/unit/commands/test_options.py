@@ -17,7 +17,7 @@ from modak_ansible.errors import UsageError
 
 def test_a_command_is_restated_with_all_that_was_given():
     inputs = Path("my site.yaml")
-    said = PlanOptions("mine", inputs=inputs, value=["epochs=4", "name=a b"], training="train", on="t.yaml").restated
+    said = PlanOptions("mine", inputs=[inputs], value=["epochs=4", "name=a b"], training="train", on="t.yaml").restated
     assert said == "mine --inputs 'my site.yaml' --input epochs=4 --input 'name=a b' --training train --on t.yaml"
     assert PlanOptions("mine").restated == "mine"
     said = PlanOptions("train.py", ["--lr", "1"], nodes=2, processes=3, on="box").restated
@@ -29,6 +29,13 @@ def test_a_command_is_restated_with_all_that_was_given():
 def test_a_shell_reads_it_as_it_was_given(blueprint, values):
     words = shlex.split(PlanOptions(blueprint, value=values).restated)
     assert words == [blueprint, *(word for value in values for word in ("--input", value))]
+
+
+def test_of_two_files_of_inputs_none_is_left_out():
+    words = ["plan", "mnist-pytorch-local", "-i", "site.yaml", "-i", "mine.yaml"]
+    done = CliRunner().invoke(application(), words, standalone_mode=False)
+    assert isinstance(done.exception, UsageError)
+    assert done.exception.message == "--inputs is given twice: site.yaml and mine.yaml"
 
 
 @pytest.mark.parametrize("asked", [PlanOptions(value=["name=\udcfc"]), PlanOptions(words=["--name", "\udcfc"])])
@@ -66,6 +73,7 @@ def test_letters_are_read_as_the_locale_has_them_or_refused_with_its_name(monkey
         ["model", "fit", "--output"],
         ["bench", "report", "--output"],
         ["bench", "run", "smoke", "--dry-run", "--records"],
+        ["plan", "mnist-pytorch-local", "--inputs"],
     ],
 )
 def test_a_folder_where_a_file_is_to_be_is_told(tmp_path, monkeypatch, words):

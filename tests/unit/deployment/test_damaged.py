@@ -81,11 +81,12 @@ def kept(tmp_path, monkeypatch):
 def test_a_value_of_another_type_ends_nothing_and_hides_no_other(kept, name):
     write, stores = kept
     for place in places(WHOLE[name]):
-        for wrong in (None, "x", [3], {"other": 1}):
+        for wrong in (None, "x", [3], {"other": 1}, float("inf"), 1e30):
             write(name, json.dumps(changed(WHOLE[name], place, wrong)))
             rows = rows_of([Entry(store) for store in stores()])
             assert {row["deployment"] for row in rows} == {"a", "b"}, (place, wrong)
             assert lines_of(rows)
+            assert json.dumps(rows, allow_nan=False), (place, wrong)
             assert all(state_of(store) for store in stores())
             assert all(shown(row["search"]) for row in rows if "search" in row)
             assert compare(stores(), "val_loss").runs

@@ -13,9 +13,17 @@ from modak_ansible.catalogue import load_catalogue
 from modak_ansible.commands.plan.table import trainings_table
 from modak_ansible.errors import InvalidBlueprint, ModakError, UsageError
 from modak_ansible.model.measured.refusal import Refusal
-from modak_ansible.performance.stored import write_stored
+from modak_ansible.performance.features import FEATURES
+from modak_ansible.performance.stored import SCHEMA, write_stored
 from modak_ansible.planning import this_machine as here
-from modak_ansible.planning.service import basis_of, model_of, plan_blueprint, plan_trainings, request_of
+from modak_ansible.planning.service import (
+    ModelWarning,
+    basis_of,
+    model_of,
+    plan_blueprint,
+    plan_trainings,
+    request_of,
+)
 from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.store.lists.refusals import note_refusal
 
@@ -75,9 +83,7 @@ def test_the_projects_own_model_goes_before_the_one_that_ships(blueprint):
     ("text", "words"),
     [
         ("{", "is damaged"),
-        ("[]", "was fitted by another version"),
-        ('{"schema_version": "modak.model/0", "features": 1}', "was fitted by another version"),
-        ('{"schema_version": "modak.model/2", "features": 1, "records": "many"}', "model.json"),
+        (f'{{"schema_version": "{SCHEMA}", "features": {FEATURES}, "records": "many"}}', "is damaged: records"),
     ],
 )
 def test_no_plan_is_made_with_a_model_that_failed_its_check(blueprint, text, words):
@@ -88,6 +94,23 @@ def test_no_plan_is_made_with_a_model_that_failed_its_check(blueprint, text, wor
         plan_blueprint(blueprint.service, Inputs())
     assert str(state / "model.json") in str(caught.value)
     assert caught.value.hint == "modak model fit makes a new one"
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", '{"schema_version": "modak.model/0", "features": 1}', '{"schema_version": "modak.model/2"}']
+)
+def test_a_plan_goes_on_with_the_model_that_ships_where_another_version_fitted_the_projects_own(blueprint, text):
+    state, planned = blueprint.path / ".modak", plan_blueprint(blueprint.service, Inputs())
+    state.mkdir(exist_ok=True)
+    (state / "model.json").write_text(text)
+    with pytest.warns(ModelWarning, match="the one that ships is taken until modak model fit makes a new one") as told:
+        again = plan_blueprint(blueprint.service, Inputs())
+    assert again.plan == planned.plan
+    (said,) = {str(each.message) for each in told}
+    assert said.startswith(f"{state / 'model.json'} was fitted by another version")
+    assert "\n" not in said
+    with pytest.warns(ModelWarning):
+        assert basis_of(state).startswith("the model that ships, fitted to")
 
 
 def test_a_target_that_is_this_machine_has_its_processor(blueprint, monkeypatch):

@@ -113,7 +113,9 @@ def test_what_no_model_was_fitted_to_is_known(tmp_path):
     assert not has_unfitted_records(tmp_path)
     records, model = tmp_path / RECORDS / "jobs.jsonl", tmp_path / MODEL
     records.parent.mkdir()
-    records.write_text("{}\n")
+    records.write_text('{"outcome":"failed","reason":"nothing of it was measured"}\n')
+    assert not has_unfitted_records(tmp_path)  # a plain Python script's
+    records.write_text('{"outcome":"measured"}\n')
     assert has_unfitted_records(tmp_path)
     model.write_text("{}")
     os.utime(model, (2e9, 2e9))

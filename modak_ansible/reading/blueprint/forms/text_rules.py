@@ -50,7 +50,7 @@ def _is(pattern: str, text: str) -> bool:
 
 def shown(text: str) -> str:
     """A text on one line, for a message."""
-    is_plain = text and text.isprintable() and len(text) <= 60
+    is_plain = text.strip() and text.isprintable() and len(text) <= 60
     return text if is_plain else repr(text[:57] + "..." if len(text) > 60 else text)
 
 

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from modak_ansible.errors import Location, nearest
+from modak_ansible.errors import Location, nearest, visible
 from modak_ansible.reading.blueprint.forms.kept_tree import read_kept_yaml
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.forms.yaml_files import parse_yaml
@@ -22,7 +22,10 @@ from modak_ansible.target.core.files import exists, is_file, real_path
 
 VERSION = "tosca_simple_yaml_1_3"
 TYPES = "types"
-_KINDS = ("node_types", "data_types", "capability_types", "relationship_types", "artifact_types", "interface_types")
+_KINDS = (
+    "node_types", "data_types", "capability_types", "relationship_types", "artifact_types", "interface_types",
+    "policy_types", "group_types",
+)  # fmt: skip
 _SCALARS = (
     "string", "integer", "float", "number", "boolean", "timestamp", "range", "version", "list", "map",
     "scalar-unit.size", "scalar-unit.time", "scalar-unit.frequency",
@@ -119,7 +122,10 @@ def check_version(root: Item, mistakes: Mistakes) -> bool:
         mistakes.add(where, "tosca-version", "not a TOSCA file: it has no tosca_definitions_version", hint)
     elif version.value != VERSION:
         mistakes.add(
-            version.location, "tosca-version", f"TOSCA version {version.text} is not supported", f"use {VERSION}"
+            version.location,
+            "tosca-version",
+            f"TOSCA version {visible(version.text)} is not supported",
+            f"use {VERSION}",
         )
     return version is not None and version.value == VERSION
 
@@ -187,7 +193,9 @@ def _load_imports(
             beside = [str(each.relative_to(folder)) for each in others if real_path(each) != own]
             beside += [f"{TYPES}/{path.name}"] if built_in(f"{TYPES}/{path.name}") else []
             hint = nearest(place.text, beside) or f"the types are built in: {TYPES}/modak.yaml"
-            mistakes.add(place.location, "import-missing", f"the imported file {place.text} is not there", hint)
+            mistakes.add(
+                place.location, "import-missing", f"the imported file {visible(place.text)} is not there", hint
+            )
             continue
         tree = read_kept_yaml(path, mistakes)
         if tree and check_version(tree, mistakes):

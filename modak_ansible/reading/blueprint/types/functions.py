@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from modak_ansible.errors import nearest
+from modak_ansible.errors import nearest, visible
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.forms.yaml_tree import Item, entries_of, item_from
 from modak_ansible.reading.blueprint.types.definitions import Definitions
@@ -89,9 +89,8 @@ class Evaluator:
         path = [str(part.plain()) for part in (argument.elements if argument.is_list else [argument])]
         if not path or (self.declared is not None and path[0] not in self.declared):
             wanted = path[0] if path else ""
-            self.mistakes.add(
-                argument.location, "unknown-input", f"there is no input {wanted}", nearest(wanted, self.declared or ())
-            )
+            hint = nearest(wanted, self.declared or ())
+            self.mistakes.add(argument.location, "unknown-input", f"there is no input {visible(wanted)}", hint)
             return None
         given = self.inputs.get(path[0])  # one that lacks a value is reported where it is declared
         self.left_out += path[0] in self.optional
@@ -123,7 +122,10 @@ class Evaluator:
         owner = node if parts[0] == "SELF" else parts[0]
         if owner not in self.templates:
             self.mistakes.add(
-                argument.location, "function", f"there is no node {parts[0]}", nearest(parts[0], self.templates)
+                argument.location,
+                "function",
+                f"there is no node {visible(parts[0])}",
+                nearest(parts[0], self.templates),
             )
             return None
         value = self._given(str(owner), parts[1:], depth)

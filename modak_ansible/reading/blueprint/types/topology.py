@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from modak_ansible.errors import Location, nearest
+from modak_ansible.errors import Location, nearest, visible
 from modak_ansible.reading.blueprint.forms import text_rules as rules
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.forms.yaml_tree import Item, entries_of
@@ -21,6 +21,8 @@ _SECTIONS = (
 _TOPOLOGY_SECTIONS = (
     "description", "inputs", "node_templates", "relationship_templates", "groups", "policies", "outputs",
 )  # fmt: skip
+# Whose types tosca-parser stumbles over where there are none.
+_TYPED = {"policies": "policy_types", "groups": "group_types", "relationship_templates": "relationship_types"}
 _TEMPLATE_KEYS = (
     "type", "description", "metadata", "directives", "properties", "attributes", "requirements", "capabilities",
     "interfaces", "artifacts",
@@ -119,6 +121,10 @@ class _Reader:
     def read(self, given_inputs: Item) -> Topology:
         self._check_keys(self._root, _SECTIONS, "a service template")
         self._check_keys(self._topology_item, _TOPOLOGY_SECTIONS, "topology_template")
+        for section, kind in _TYPED.items():
+            given = self._topology_item.get(section)
+            for each in given.elements or [given] if given else ():  # policies are a list
+                self._check_types(each, section, self._definitions.types[kind])
         given = self._topology_item.get("node_templates")
         if given and not _is_mapping(given):
             hint = "NAME: { type: ... }"
@@ -142,6 +148,20 @@ class _Reader:
                 nodes[name] = node
         self._check_outputs()
         return Topology(self._definitions, nodes, self._root)
+
+    def _check_types(self, given: Item, section: str, known: Mapping[str, Item]) -> None:
+        for name, each in entries_of(given).items():
+            kind = each.get("type")
+            if kind is None and (each.is_map or section == "relationship_templates"):
+                place = given.key_location(name)
+                self._mistakes.add(place, "missing-property", f"{name} in {section} has no type", nearest("", known))
+            elif kind and str(kind.value) not in known and self._definitions.is_complete:
+                message = f"there is no type {visible(str(kind.value))} of {section}"
+                self._mistakes.add(kind.location, "unknown-type", message, nearest(str(kind.value), known))
+            for word in ("targets", "members"):
+                if (nodes := each.get(word)) and not nodes.is_list:
+                    message = f"the {word} of {name} must be a list"
+                    self._mistakes.add(nodes.location, "wrong-type", message, f"{word}: [ NODE ]")
 
     def _check_keys(self, item: Item, valid: tuple[str, ...], owner: str) -> None:
         if not item.is_map:
@@ -179,7 +199,7 @@ class _Reader:
                 self._mistakes.add(kind.location, "wrong-type", f"the type of the input {name} must be a name")
             elif not self._definitions.is_known_type(kind.value):
                 hint = nearest(str(kind.value), ["string", "integer", "float", "boolean", "list", "map"])
-                self._mistakes.add(kind.location, "unknown-type", f"there is no type {kind.value}", hint)
+                self._mistakes.add(kind.location, "unknown-type", f"there is no type {visible(str(kind.value))}", hint)
             elif value is None:
                 if is_required(schema):
                     self._mistakes.add(
@@ -211,7 +231,7 @@ class _Reader:
                 others = [each for each in known if not each.startswith("tosca.")]
                 is_ours = kind.value.startswith("modak.") and not others
                 hint = "imports: [ types/modak.yaml ]" if is_ours else nearest(kind.value, others or known)
-                self._mistakes.add(kind.location, "unknown-type", f"there is no node type {kind.value}", hint)
+                self._mistakes.add(kind.location, "unknown-type", f"there is no node type {visible(kind.value)}", hint)
             return None
         if parent := self._definitions.broken_parent(kind.value):
             if str(parent.value) in known:
@@ -335,7 +355,7 @@ class _Reader:
         name = str(target.value)
         if name not in self._templates:
             hint = nearest(name, self._templates)
-            self._mistakes.add(target.location, "requirement-target", f"there is no node {name}", hint)
+            self._mistakes.add(target.location, "requirement-target", f"there is no node {visible(name)}", hint)
             return
         wanted = definition.get("node")
         kind = self._templates[name].get("type")

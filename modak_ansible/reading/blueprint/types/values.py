@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from modak_ansible.errors import NEAR, nearest
+from modak_ansible.errors import NEAR, nearest, visible
 from modak_ansible.model.quantities import parse_size
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.forms.yaml_tree import Item
@@ -199,7 +199,7 @@ def _size_problem(item: Item) -> str:
 def _constraint_problem(kind: str, value: Any, limit: Any) -> tuple[str, str]:
     """What a constraint says against a value, and a hint; empty when it is met or does not apply."""
     if kind == "valid_values" and value not in limit:
-        return f"cannot be {value}", _all_of(value, limit)
+        return f"cannot be {visible(str(value))}", _all_of(value, limit)
     if kind == "pattern" and not re.fullmatch(str(limit), str(value)):
         return f"does not look as it must: {value!r}", f"it must match {limit}"
     if kind == "equal" and value != limit:
