@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 
 from modak_ansible.reading.blueprint.script.libraries import PARSERS
 from modak_ansible.reading.blueprint.script.syntax import last_name, nodes_of
-from modak_ansible.reading.drafts.texts import ANY, FORMATTED, Texts, below
+from modak_ansible.reading.drafts.texts import ANY, FORMATTED, Calls, Texts, below
 
 # Where the path stands among the arguments: of a function, by the end of its name, and of a method.
 _FUNCTIONS = {
@@ -59,10 +59,7 @@ def outputs_of(trees: Mapping[str, ast.Module], options: Mapping[str, str]) -> t
     """
     inside: list[str] = []
     outside: list[str] = []
-    calls: dict[str, list[tuple[str, ast.Call]]] = {}
-    for path, call in ((path, node) for path, tree in trees.items() for node in nodes_of(tree)):
-        if isinstance(call, ast.Call):
-            calls.setdefault(last_name(call.func), []).append((path, call))
+    calls = _calls_of(trees, options)
     for path, tree in trees.items():
         texts = Texts(tree, options, path, calls)
         names = _lightning_names(tree)
@@ -80,6 +77,18 @@ def outputs_of(trees: Mapping[str, ast.Module], options: Mapping[str, str]) -> t
         if not any(each.startswith(f"{other}/") for other in inside if other != each)
     ]
     return sorted(kept)[:_MOST], sorted(set(outside))
+
+
+def _calls_of(trees: Mapping[str, ast.Module], options: Mapping[str, str]) -> Calls:
+    """What is called, by its last name; of fire's commands with the options by the names of their parameters."""
+    found: dict[str, list[tuple[str, ast.Call]]] = {}
+    told = [ast.keyword(name, ast.Constant(value)) for name, value in options.items()]
+    for path, call in ((path, node) for path, tree in trees.items() for node in nodes_of(tree)):
+        if isinstance(call, ast.Call):
+            is_told = last_name(call.func) == "Fire" and call.args
+            made = ast.Call(call.func, [], told) if is_told else call
+            found.setdefault(last_name(call.args[0] if is_told else call.func), []).append((path, made))
+    return found
 
 
 def _escaped(path: str) -> str:

@@ -138,7 +138,8 @@ def _own_code(
     if is_theirs:
         return ""
     module = imported.name.partition(".")[0]
-    places = [folder / inner / name for folder in folders for inner in ("", "src") for name in (module, f"{module}.py")]
+    around = [*folders, *code.aside]
+    places = [folder / inner / name for folder in around for inner in ("", "src") for name in (module, f"{module}.py")]
     place = next((place for place in places if _is_module(place, code.dotted)), None)
     if place and folders and folders[0].is_relative_to(place):
         lies = f"{module}, which {imported.place} imports, is the package that {code.script.name} lies in"

@@ -305,7 +305,9 @@ def _name_of(node: ast.AST) -> str:
 def _functions_of(node: ast.AST) -> list[tuple[str, ast.FunctionDef]]:
     """The function that a statement defines, or that makes an object of the class, by the name of what calls it."""
     if isinstance(node, ast.ClassDef):
-        return [(node.name, each) for each in node.body if isinstance(each, ast.FunctionDef) and each.name == "__init__"]
+        return [
+            (node.name, each) for each in node.body if isinstance(each, ast.FunctionDef) and each.name == "__init__"
+        ]
     return [(node.name, node)] if isinstance(node, ast.FunctionDef) and node.name != "__init__" else []
 
 
@@ -319,11 +321,14 @@ def _given(called: str, function: ast.FunctionDef, path: str, calls: Calls) -> I
     said = []
     for place, call in calls.get(called, ()):
         given = {**dict(zip(names, call.args, strict=False)), **{word.arg: word.value for word in call.keywords}}
-        if None not in given and not any(isinstance(value, ast.Starred) for value in call.args):
-            is_known = {name: place == path or isinstance(value, ast.Constant) for name, value in given.items()}
-            said.append({name: value if is_known[name] else elsewhere for name, value in given.items()})
+        if None in given or any(isinstance(value, ast.Starred) for value in call.args):  # whatever these hold
+            given = dict.fromkeys(names, elsewhere)
+        is_own = place == path
+        said.append(
+            {name: value if is_own or isinstance(value, ast.Constant) else elsewhere for name, value in given.items()}
+        )
     for name in names:
-        values = [value for given in said or [{}] if (value := given.get(name, defaults.get(name)))]
+        values = [value for given in said if (value := given.get(name, defaults.get(name)))]
         different = {ast.dump(value): value for value in values if getattr(value, "value", value) is not None}
         yield from ((name, value) for value in different.values())
 
