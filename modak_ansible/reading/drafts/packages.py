@@ -99,6 +99,10 @@ def requirements_of(
         if own:
             found.notes.append(own)
             continue
+        if package not in pins and (instead := _table()["unlisted"].get(package)):
+            what = f"{imported.name}, which {imported.place} imports, is in no index, which has another package of that name"
+            found.notes.append(f"{what}: left out; {instead}")
+            continue
         if requirement_problem(package):
             what = f"{imported.name}, which {imported.place} imports, is no package's name: left out"
             found.notes.append(f"{what}; {_ALL_THE_SAME}")

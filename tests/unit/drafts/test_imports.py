@@ -204,3 +204,14 @@ def test_a_repository_with_an_init_and_a_name_that_python_cannot_import_is_no_pa
     (tmp_path / "my-papers" / "__init__.py").write_text("")
     (note,) = draft_of(tmp_path / "my-papers" / "one" / "train.py").notes
     assert note.endswith("lies beside one/ and starts it: from one.train import main; main()")
+
+
+def test_what_no_index_has_is_not_taken_for_what_it_has_by_that_name(tmp_path):
+    written(tmp_path, train="import torch\nfrom apex import amp\nimport clip, dora.log\n")
+    draft = draft_of(tmp_path / "train.py")
+    assert draft.requirements == ["dora-search"]
+    assert [note.partition(":")[0] for note in draft.notes] == [
+        "apex, which train.py", "clip, which train.py",
+    ]  # fmt: skip
+    (tmp_path / "requirements.txt").write_text("clip==0.2.0\n")
+    assert "clip==0.2.0" in draft_of(tmp_path / "train.py").requirements
