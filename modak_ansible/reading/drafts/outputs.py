@@ -47,7 +47,6 @@ _FETCHES = {"urlretrieve", "snapshot_download", "hf_hub_download", "load_dataset
 _OPENERS = ("io", "gzip", "bz2", "lzma", "codecs", "fsspec", "tarfile")
 _OPENING = ("h5py.File", "ZipFile")  # classes that open a file as open does
 _WRITERS = ("write_text", "write_bytes")
-_MOST = 12
 _FEWEST_LETTERS = 2
 
 
@@ -76,7 +75,7 @@ def outputs_of(trees: Mapping[str, ast.Module], options: Mapping[str, str]) -> t
         for each in dict.fromkeys(inside)
         if not any(each.startswith(f"{other}/") for other in inside if other != each)
     ]
-    return sorted(kept)[:_MOST], sorted(set(outside))
+    return sorted(kept), sorted(set(outside))
 
 
 def _calls_of(trees: Mapping[str, ast.Module], options: Mapping[str, str]) -> Calls:

@@ -100,7 +100,7 @@ def requirements_of(
             found.notes.append(own)
             continue
         if package not in pins and (instead := _table()["unlisted"].get(package)):
-            what = f"{imported.name}, which {imported.place} imports, is in no index, which has something else of that name"
+            what = f"{imported.name}, which {imported.place} imports, is in no index, which has another by that name"
             found.notes.append(f"{what}: left out; {instead}")
             continue
         if requirement_problem(package):

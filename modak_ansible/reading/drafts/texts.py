@@ -329,6 +329,9 @@ def _given(called: str, function: ast.FunctionDef, path: str, calls: Calls) -> I
         )
     for name in names:
         values = [value for given in said if (value := given.get(name, defaults.get(name)))]
+        values = [
+            elsewhere if getattr(value, "value", value) == "" else value for value in values
+        ]  # more comes, mostly
         different = {ast.dump(value): value for value in values if getattr(value, "value", value) is not None}
         yield from ((name, value) for value in different.values())
 

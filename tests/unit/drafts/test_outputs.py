@@ -33,6 +33,7 @@ def outputs(options=None, **files):
         ("def keep(m, out):\n    torch.save(m, out + '/a.pt')\nkeep(m, unknown())", ["here/a.pt"]),
         (f"{STOPPING}Stopping()", ["best.pt"]),
         (f"{STOPPING}Stopping(path='nets/a.pt')", ["nets/a.pt"]),
+        ("def draw(to=''):\n    plt.savefig(to + 'a.png')\ndraw()", ["*a.png"]),
         ("class Run:\n    def go(self):\n        self.to = 'x'\n        torch.save(m, self.to + '/a.pt')", ["x/a.pt"]),
         ("path = None\nif x:\n    path = 'a.pt'\ntorch.save(m, path)", ["a.pt"]),
         ("args.out = os.path.join(args.out, args.name)\ntorch.save(m, args.out + '/a.pt')", ["here/*/a.pt"]),
@@ -48,6 +49,10 @@ def test_what_another_file_gives_a_parameter_counts_in_place_of_its_default():
     assert outputs(tools=STOPPING, train="from tools import Stopping\nStopping(3)") == ["best.pt"]
     assert outputs(tools=STOPPING, train="from tools import Stopping\nStopping(3, 'mine.pt')") == ["mine.pt"]
     assert outputs(tools=STOPPING, train="from tools import Stopping\nStopping(path=where())") == []
+
+
+def test_however_many_files_are_written_all_come_back():
+    assert len(outputs(a="\n".join(f"torch.save(m, 'net_{n}.pt')" for n in range(40)))) == 40
 
 
 @pytest.mark.parametrize(
