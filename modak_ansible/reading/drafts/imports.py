@@ -97,7 +97,7 @@ def read_code(script: Path, named: Sequence[Named] = ()) -> Code:
         calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.args]
         texts = Texts(tree, {}, path.relative_to(script.parent).as_posix())
         searched = list(_searched(calls, texts))
-        bases += [script.parent / inside for folder in searched if (inside := below(folder))]
+        bases += [script.parent / own_folder for folder in searched if (own_folder := below(folder))]
         code.aside += [Path(os.path.normpath(script.parent / folder)) for folder in searched if not below(folder)]
         for module, level, is_optional, is_inner in [*_imports_of(tree), *_while_running(calls, texts)]:
             is_late = is_later or (is_inner and path != script)
@@ -106,12 +106,7 @@ def read_code(script: Path, named: Sequence[Named] = ()) -> Code:
             (later if is_late else waiting).extend(inside)
             if not level and not inside and not any(_has(base, module) for base in bases):
                 _note(code, module, (is_optional, is_late), partial(_place, path, tree, script))
-        for name in _named_in(tree):
-            inside = [each for each in _own(bases, name, script.parent, root) if syntax_of(each)]
-            if (
-                inside and inside[-1].parent not in bases and inside[-1].name != "__init__.py"
-            ):  # else a file, as utils.log
-                (later if is_later else waiting).extend(inside)
+        (later if is_later else waiting).extend(_named_in(tree, bases, script.parent, root))
     for each, files in own.items():
         if each.is_sure and not files and not any(_has(base, each.name) for base in bases):
             _note(code, each.name, (True, True), each.place_of)
@@ -236,10 +231,14 @@ def _searched(calls: list[ast.Call], texts: Texts) -> Iterator[str]:
             yield folder
 
 
-def _named_in(tree: ast.Module) -> Iterator[str]:
-    """The texts of a file that may be full names of classes or functions, which something makes or calls by these."""
+def _named_in(tree: ast.Module, bases: Sequence[Path], top: Path, root: Path) -> Iterator[Path]:
+    """The files of the classes and functions that texts of a file name in full, by which something makes or calls them;
+    see :func:`_own`."""
     texts = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str))
-    yield from filter(_DOTTED.fullmatch, texts)
+    for name in filter(_DOTTED.fullmatch, texts):
+        found = [each for each in _own(bases, name, top, root) if syntax_of(each)]
+        if found and found[-1].parent not in bases and found[-1].name != "__init__.py":  # else utils.log may be a file
+            yield from found
 
 
 def _while_running(calls: list[ast.Call], texts: Texts) -> Iterator[tuple[str, int, bool, bool]]:

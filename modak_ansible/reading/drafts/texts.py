@@ -320,7 +320,8 @@ def _given(called: str, function: ast.FunctionDef, path: str, calls: Calls) -> I
     defaults |= {each.arg: value for each, value in zip(own.kwonlyargs, own.kw_defaults, strict=True) if value}
     said = []
     for place, call in calls.get(called, ()):
-        given = {**dict(zip(names, call.args, strict=False)), **{word.arg: word.value for word in call.keywords}}
+        given: dict[str | None, ast.expr] = dict(zip(names, call.args, strict=False))
+        given |= {word.arg: word.value for word in call.keywords}
         if None in given or any(isinstance(value, ast.Starred) for value in call.args):  # whatever these hold
             given = dict.fromkeys(names, elsewhere)
         is_own = place == path
@@ -329,11 +330,11 @@ def _given(called: str, function: ast.FunctionDef, path: str, calls: Calls) -> I
         )
     for name in names:
         values = [value for given in said if (value := given.get(name, defaults.get(name)))]
-        values = [
-            elsewhere if getattr(value, "value", value) == "" else value for value in values
-        ]  # more comes, mostly
         different = {ast.dump(value): value for value in values if getattr(value, "value", value) is not None}
-        yield from ((name, value) for value in different.values())
+        # an empty text is mostly where others stand
+        yield from (
+            (name, elsewhere if getattr(value, "value", value) == "" else value) for value in different.values()
+        )
 
 
 def _in_common(texts: Sequence[str | None]) -> str | None:
@@ -372,10 +373,17 @@ def _is_of_main(node: ast.If) -> bool:
     return any(_name_of(each) == "__name__" for each in ast.walk(node.test))
 
 
+def _pairs(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
+    """What is assigned to what, where several variables get several values, too."""
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+        return list(zip(target.elts, value.elts, strict=True))
+    return [(target, value)]
+
+
 def _assigned(node: ast.AST) -> list[tuple[str, ast.expr]]:
     """The variables that a statement gives a value, and the values."""
     if isinstance(node, ast.Assign):
-        targets = [(target, node.value) for target in node.targets]
+        targets = [each for target in node.targets for each in _pairs(target, node.value)]
     elif isinstance(node, ast.AnnAssign) and node.value is not None:
         targets = [(node.target, node.value)]
     elif isinstance(node, ast.AugAssign):

@@ -34,6 +34,10 @@ def outputs(options=None, **files):
         (f"{STOPPING}Stopping()", ["best.pt"]),
         (f"{STOPPING}Stopping(path='nets/a.pt')", ["nets/a.pt"]),
         ("def draw(to=''):\n    plt.savefig(to + 'a.png')\ndraw()", ["*a.png"]),
+        (
+            "last, best = w / 'last.pt', w / 'best.pt'\ntorch.save(m, best)\ntorch.save(m, last)",
+            ["*/best.pt", "*/last.pt"],
+        ),
         ("class Run:\n    def go(self):\n        self.to = 'x'\n        torch.save(m, self.to + '/a.pt')", ["x/a.pt"]),
         ("path = None\nif x:\n    path = 'a.pt'\ntorch.save(m, path)", ["a.pt"]),
         ("args.out = os.path.join(args.out, args.name)\ntorch.save(m, args.out + '/a.pt')", ["here/*/a.pt"]),
