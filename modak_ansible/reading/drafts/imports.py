@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -28,6 +29,7 @@ _MOST_LISTED = 4  # files of one folder that are named one by one
 _MOST_BYTES = 4 * 2**20
 _BINARY = "this is no Python 3: it has null bytes, as UTF-16 and programs have"
 _UTF8 = "save it as UTF-8"
+_DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+", re.ASCII)
 
 
 class BrokenScript(ModakError):
@@ -55,6 +57,7 @@ class Code:
     # what else it imports, by the first part of the name and without Python's own library
     modules: dict[str, Imported] = field(default_factory=dict)
     dotted: set[str] = field(default_factory=set)  # the full names of all that is imported
+    aside: list[Path] = field(default_factory=list)  # folders outside of its own that it has Python look in
 
     @property
     def folder(self) -> Path:
@@ -93,7 +96,9 @@ def read_code(script: Path, named: Sequence[Named] = ()) -> Code:
             raise BrokenScript(f"{script} has nothing that would run", hint="give the script that trains")
         calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.args]
         texts = Texts(tree, {}, path.relative_to(script.parent).as_posix())
-        bases += [script.parent / folder for folder in _searched(calls, texts)]
+        searched = list(_searched(calls, texts))
+        bases += [script.parent / own_folder for folder in searched if (own_folder := below(folder))]
+        code.aside += [Path(os.path.normpath(script.parent / folder)) for folder in searched if not below(folder)]
         for module, level, is_optional, is_inner in [*_imports_of(tree), *_while_running(calls, texts)]:
             is_late = is_later or (is_inner and path != script)
             above = [path.parent.joinpath(*[".."] * (level - 1))] if level else bases
@@ -101,6 +106,7 @@ def read_code(script: Path, named: Sequence[Named] = ()) -> Code:
             (later if is_late else waiting).extend(inside)
             if not level and not inside and not any(_has(base, module) for base in bases):
                 _note(code, module, (is_optional, is_late), partial(_place, path, tree, script))
+        (later if is_later else waiting).extend(_named_in(tree, bases, script.parent, root))
     for each, files in own.items():
         if each.is_sure and not files and not any(_has(base, each.name) for base in bases):
             _note(code, each.name, (True, True), each.place_of)
@@ -217,11 +223,22 @@ def _imports_of(tree: ast.Module) -> Iterator[tuple[str, int, bool, bool]]:
 
 
 def _searched(calls: list[ast.Call], texts: Texts) -> Iterator[str]:
-    """The folders below the script's that a file has Python look for modules in."""
+    """The folders that a file has Python look for modules in, from the script's."""
     for call in calls:
         is_told = last_name(call.func) in ("append", "insert") and ast.unparse(call.func).startswith("sys.path.")
-        if is_told and (folder := below(texts.of(call.args[-1]) or "")):
+        folder = texts.of(call.args[-1]) if is_told else None
+        if folder and ANY not in folder:
             yield folder
+
+
+def _named_in(tree: ast.Module, bases: Sequence[Path], top: Path, root: Path) -> Iterator[Path]:
+    """The files of the classes and functions that texts of a file name in full, by which something makes or calls them;
+    see :func:`_own`."""
+    texts = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str))
+    for name in filter(_DOTTED.fullmatch, texts):
+        found = [each for each in _own(bases, name, top, root) if syntax_of(each)]
+        if found and found[-1].parent not in bases and found[-1].name != "__init__.py":  # else utils.log may be a file
+            yield from found
 
 
 def _while_running(calls: list[ast.Call], texts: Texts) -> Iterator[tuple[str, int, bool, bool]]:

@@ -10,12 +10,13 @@ from pathlib import PurePosixPath
 
 from modak_ansible.reading.blueprint.script.libraries import PARSERS
 from modak_ansible.reading.blueprint.script.syntax import last_name, nodes_of
-from modak_ansible.reading.drafts.texts import ANY, FORMATTED, Texts, below
+from modak_ansible.reading.drafts.texts import ANY, FORMATTED, Calls, Texts, below
 
 # Where the path stands among the arguments: of a function, by the end of its name, and of a method.
 _FUNCTIONS = {
     "torch.save": 1, "jit.save": 1, "onnx.export": 2, "dump": 1, "onnx.save": 1, "image.imsave": 0, "save_file": 1,
-    "save_image": 1, "saved_model.save": 1, "save_on_master": 1, "accelerator.save": 1,
+    "save_image": 1, "saved_model.save": 1, "save_on_master": 1, "accelerator.save": 1, "copyfile": 1, "shutil.copy": 1,
+    "copy2": 1, "copytree": 1, "shutil.move": 1, "os.rename": 1, "os.replace": 1,
 }  # fmt: skip
 _METHODS = {
     "save": 0, "save_weights": 0, "save_model": 0, "save_pretrained": 0, "savefig": 0, "imsave": 0, "imwrite": 0,
@@ -46,7 +47,6 @@ _FETCHES = {"urlretrieve", "snapshot_download", "hf_hub_download", "load_dataset
 _OPENERS = ("io", "gzip", "bz2", "lzma", "codecs", "fsspec", "tarfile")
 _OPENING = ("h5py.File", "ZipFile")  # classes that open a file as open does
 _WRITERS = ("write_text", "write_bytes")
-_MOST = 12
 _FEWEST_LETTERS = 2
 
 
@@ -58,8 +58,9 @@ def outputs_of(trees: Mapping[str, ast.Module], options: Mapping[str, str]) -> t
     """
     inside: list[str] = []
     outside: list[str] = []
+    calls = _calls_of(trees, options)
     for path, tree in trees.items():
-        texts = Texts(tree, options, path)
+        texts = Texts(tree, options, path, calls)
         names = _lightning_names(tree)
         for node in nodes_of(tree):
             written = [*_written(node, texts), *_of_trainers(node, texts, names)] if isinstance(node, ast.Call) else ()
@@ -74,7 +75,19 @@ def outputs_of(trees: Mapping[str, ast.Module], options: Mapping[str, str]) -> t
         for each in dict.fromkeys(inside)
         if not any(each.startswith(f"{other}/") for other in inside if other != each)
     ]
-    return sorted(kept)[:_MOST], sorted(set(outside))
+    return sorted(kept), sorted(set(outside))
+
+
+def _calls_of(trees: Mapping[str, ast.Module], options: Mapping[str, str]) -> Calls:
+    """What is called, by its last name; of fire's commands with the options by the names of their parameters."""
+    found: dict[str, list[tuple[str, ast.Call]]] = {}
+    told = [ast.keyword(name, ast.Constant(value)) for name, value in options.items()]
+    for path, call in ((path, node) for path, tree in trees.items() for node in nodes_of(tree)):
+        if isinstance(call, ast.Call):
+            is_told = last_name(call.func) == "Fire" and call.args
+            made = ast.Call(call.func, [], told) if is_told else call
+            found.setdefault(last_name(call.args[0] if is_told else call.func), []).append((path, made))
+    return found
 
 
 def _escaped(path: str) -> str:
@@ -103,10 +116,8 @@ def _written(call: ast.Call, texts: Texts) -> Iterator[str]:
         ends = [index for end, index in _FUNCTIONS.items() if full == end or full.endswith(f".{end}")]
         index = ends[0] if ends else _METHODS.get(name)
         if index is not None:
-            node = call.args[index] if len(call.args) > index else None
-            node = node or next(
-                (given[each] for each in ("f", "path", "filename", "fname", "file") if each in given), None
-            )
+            named = [given[each] for each in ("f", "path", "filename", "fname", "file", "dst") if each in given]
+            node = next(iter([*named, *call.args[index : index + 1]]), None)
     text = texts.of(node)
     if text is None and name.startswith("save") and len(call.args) > 1:  # behind what is saved
         behind = texts.of(call.args[1]) or ""

@@ -99,6 +99,10 @@ def requirements_of(
         if own:
             found.notes.append(own)
             continue
+        if package not in pins and (instead := _table()["unlisted"].get(package)):
+            what = f"{imported.name}, which {imported.place} imports, is in no index, which has another by that name"
+            found.notes.append(f"{what}: left out; {instead}")
+            continue
         if requirement_problem(package):
             what = f"{imported.name}, which {imported.place} imports, is no package's name: left out"
             found.notes.append(f"{what}; {_ALL_THE_SAME}")
@@ -138,7 +142,8 @@ def _own_code(
     if is_theirs:
         return ""
     module = imported.name.partition(".")[0]
-    places = [folder / inner / name for folder in folders for inner in ("", "src") for name in (module, f"{module}.py")]
+    around = [*folders, *code.aside]
+    places = [folder / inner / name for folder in around for inner in ("", "src") for name in (module, f"{module}.py")]
     place = next((place for place in places if _is_module(place, code.dotted)), None)
     if place and folders and folders[0].is_relative_to(place):
         lies = f"{module}, which {imported.place} imports, is the package that {code.script.name} lies in"

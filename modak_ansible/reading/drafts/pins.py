@@ -24,6 +24,8 @@ _OF_CONDA = {"pytorch": "torch", "pytorch-cpu": "torch", "pytorch-gpu": "torch",
              "opencv": "opencv-python-headless", "py-xgboost": "xgboost", "matplotlib-base": "matplotlib",
              "python-graphviz": "graphviz", "lightning": "lightning"}  # fmt: skip
 _CONDA = re.compile(r"(?:[\w.-]+::)?([A-Za-z0-9][\w.-]*)\s*(.*)", re.ASCII)
+_LISTED = re.compile(r"([A-Za-z0-9][\w.-]*)\s+v?(\d\S*)", re.ASCII)  # of pip list
+_EXPORTED = re.compile(r"[\w.-]+=[^=\s]+=[^=\s]+", re.ASCII)  # of conda list --export
 _NUMBERS = re.compile(r"\d+(\.\d+)*", re.ASCII)
 _DEPTH = 5  # files of requirements that name others
 _INLINE = re.compile(r"(?m)^# /// script$\s(?P<content>(^#(| .*)$\s)+)^# ///$")  # as PEP 723 has it
@@ -233,13 +235,17 @@ def _requirements(path: Path, pins: Pins, depth: int = 0) -> Iterator[str]:
 def _required(lines: Iterable[str], path: Path, pins: Pins, depth: int = 0) -> Iterator[str]:
     """The lines of requirements.txt, or of pip's among those of conda, with those of the files that they name."""
     for raw in lines:
-        line = re.split(r"(?:^|\s)#", raw, maxsplit=1)[0].strip()
+        line = re.split(r"(?:^|\s)#|^Package\s+Version\b", raw, maxsplit=1)[0].strip()
         if include := re.match(r"(?:-r|--requirement|-c|--constraint)[\s=]*(\S+)", line):
             other = path.parent / include.group(1)
             if not is_file(other):
                 pins.note(f"{path.name} names {include.group(1)}, which is not there")
             elif depth < _DEPTH:
                 yield from _requirements(other, pins, depth + 1)
+        elif _EXPORTED.fullmatch(line):
+            yield _of_conda(line)
+        elif listed := _LISTED.fullmatch(line):
+            yield f"{listed[1]}=={listed[2]}"
         else:
             yield line if line.startswith("-") else re.split(r"\s--\w", line, maxsplit=1)[0].strip()
 
@@ -249,18 +255,20 @@ def _conda(path: Path, pins: Pins) -> Iterator[str]:
         if isinstance(dependency, dict):
             yield from _required(map(str, _listed(dependency.get("pip") or [])), path, pins)
             continue
-        matched = _CONDA.fullmatch(str(dependency).strip())
-        if not matched:
-            continue
-        name, words = matched.group(1).lower(), matched.group(2).split()
-        version = words[0] if words else ""
-        if version.startswith("=") and not version.startswith("=="):
-            version = f"=={version[1:]}" + ("" if len(words) > 1 or version.count("=") > 1 else ".*")
-        version = version.replace(".*.*", ".*")
-        if version.startswith("==") and "=" in version[2:]:  # a build behind the version
-            version = version.rpartition("=")[0].removesuffix(".*")
-        if name != "python":
-            yield f"{_OF_CONDA.get(name, name)}{version if _is_specifier(version) else ''}"
+        yield _of_conda(str(dependency))
+
+
+def _of_conda(dependency: str) -> str:
+    """What conda's words for a package are as a line of requirements.txt; empty for Python, and what is no package."""
+    matched = _CONDA.fullmatch(dependency.strip())
+    name, words = (matched[1].lower(), matched[2].split()) if matched else ("python", [])
+    version = words[0] if words else ""
+    if version.startswith("=") and not version.startswith("=="):
+        version = f"=={version[1:]}" + ("" if len(words) > 1 or version.count("=") > 1 else ".*")
+    version = version.replace(".*.*", ".*")
+    if version.startswith("==") and "=" in version[2:]:  # a build behind the version
+        version = version.rpartition("=")[0].removesuffix(".*")
+    return f"{_OF_CONDA.get(name, name)}{version if _is_specifier(version) else ''}" if name != "python" else ""
 
 
 def _pyproject(path: Path, pins: Pins) -> Iterator[str]:

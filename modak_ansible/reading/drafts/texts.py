@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count, takewhile
 from pathlib import Path
 from string import Formatter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from modak_ansible.reading.blueprint.script.syntax import children_of, last_name, syntax_of
 
@@ -19,6 +19,7 @@ FORMATTED = re.compile(r"\{[^{}]*\}")
 _PERCENT = re.compile(r"%(?:%|(?:\((\w+)\))?([-+# 0-9.]*)[a-zA-Z])")
 # What gives the folder in which a script runs, which is its own.
 _OF_SCRIPT = re.compile(r"os\.getcwd\(\)|(pathlib\.)?Path\.cwd\(\)|(pathlib\.)?Path\(\)")
+Calls: TypeAlias = Mapping[str, Sequence[tuple[str, ast.Call]]]
 _MOST_VALUES, _MOST_NESTED = 4, 2  # of a variable that has several, and of such that are made of each other
 _JOIN, _SPLIT = (re.compile(rf"(\w*path\.|os\.path\.|osp\.)?{name}") for name in ("join", "split"))
 _SAME = ("resolve", "absolute", "expanduser", "as_posix", "rstrip", "strip")
@@ -37,22 +38,35 @@ class Texts:
         tree: the file's syntax.
         options: the defaults of the script's options, by the names that hold their values.
         path: the file's, below the script's folder.
+        calls: what is called in this file and others, with their paths, by the last names; without them nothing is
+            known of parameters.
     """
 
-    def __init__(self, tree: ast.AST, options: Mapping[str, str], path: str = "") -> None:
+    def __init__(self, tree: ast.AST, options: Mapping[str, str], path: str = "", calls: Calls | None = None) -> None:
         self._options = options
         self._known: dict[str, str | None] = {"__file__": path or "script.py"}  # what variables hold
         self._before: dict[str, str | None] = {}  # of those that are being looked at
         self._asked: set[str] = set()  # of these those that others are made of
         self._held: dict[str, list[ast.expr]] = {}
         self._places: dict[ast.expr, _Place] = {}  # where variables get these values
-        self._uses: dict[str, list[ast.Name]] = {}  # of variables
+        self._uses: dict[str, list[ast.Name | ast.Attribute]] = {}  # of variables
+        self._parameters: set[str] = set()
+        functions: list[tuple[str, ast.FunctionDef]] = []  # by what calls them
         for node, place in _with_places(tree):
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-                self._uses.setdefault(node.id, []).append(node)
+            if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
+                self._uses.setdefault(_name_of(node), []).append(node)
             for target, value in _assigned(node):
-                self._held.setdefault(target, []).append(value)
-                self._places[value] = place
+                if getattr(value, "value", value) is not None:  # which is no path
+                    self._held.setdefault(target, []).append(value)
+                    self._places[value] = place
+            if calls is not None:
+                functions += _functions_of(node)
+        assigned = set(self._held)
+        for name, value in (each for function in functions for each in _given(*function, path, calls or {})):
+            if name not in assigned:
+                self._parameters.add(name)
+                self._held.setdefault(name, []).append(value)
+                self._places.setdefault(value, _Place(is_perhaps=True))
 
     def of(self, node: ast.expr | None, depth: int = 0) -> str | None:
         """A text with * for its unknown parts; None where nothing of it is known."""
@@ -70,7 +84,7 @@ class Texts:
             return self._variable(node.id, depth)
         if isinstance(node, ast.Attribute):
             path = self.of(node.value, depth + 1) if node.attr == "parent" else None
-            return self._attribute(node) if path is None else _above(path)
+            return self._attribute(node, depth) if path is None else _above(path)
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
             return self._item(node.value, node.slice.value, depth)
         if isinstance(node, ast.IfExp | ast.BoolOp):
@@ -93,14 +107,20 @@ class Texts:
             return None
         outer, self._asked = self._asked, set()
         self._before[name] = None  # while what it is made of is looked at
-        goes_on = [value for value in values if any(_is_named(node, name) for node in ast.walk(value))]
-        known = _in_common([self.of(value, depth + 1) for value in values if value not in goes_on])
+        goes_on = [value for value in values if any(_name_of(node) == name for node in ast.walk(value))]
+        texts = [self.of(value, depth + 1) for value in values if value not in goes_on]
+        option = self._options.get(name.partition(".")[2])  # that an attribute has the value of at first
+        if option and any(value in goes_on or self._places[value].is_perhaps for value in values):
+            texts.append(option)
+        known = _in_common(texts)
         for value in goes_on:
             self._before[name] = before = known
             known = self.of(value, depth + 1)
             known = known if self._takes_its_place(name, value) else _in_common([before, known])
         del self._before[name]
         self._asked.discard(name)
+        if known is None and name in self._parameters:
+            known = self._options.get(name)
         if not self._asked:  # nothing that is still being looked at counts
             self._known[name] = known
         self._asked |= outer
@@ -126,8 +146,11 @@ class Texts:
         word = self._options.get(f"sys.argv[{key}]") if written == "sys.argv" else None
         return word or self._options.get(str(key))
 
-    def _attribute(self, node: ast.Attribute) -> str | None:
-        """What an attribute holds, by its name: of options, or of a variable with one of absl's flags."""
+    def _attribute(self, node: ast.Attribute, depth: int) -> str | None:
+        """What an attribute holds: what it gets here; else by its name what options do, or a variable with one of
+        absl's flags."""
+        if _name_of(node) in self._held:
+            return self._variable(_name_of(node), depth)
         owner = self._held.get(node.value.id, []) if isinstance(node.value, ast.Name) else []
         if node.attr == "value" and len(owner) == 1 and isinstance(owner[0], ast.Call) and owner[0].args:
             return self._options.get(str(getattr(owner[0].args[0], "value", "")))
@@ -272,8 +295,46 @@ def _above(path: str | None, levels: int = 1) -> str | None:
     return posixpath.normpath(posixpath.join(path, *[".."] * levels))
 
 
-def _is_named(node: ast.AST, name: str) -> bool:
-    return isinstance(node, ast.Name) and node.id == name
+def _name_of(node: ast.AST) -> str:
+    """That of a variable, or of an attribute of one with it; empty for anything else."""
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        return f"{node.value.id}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _functions_of(node: ast.AST) -> list[tuple[str, ast.FunctionDef]]:
+    """The function that a statement defines, or that makes an object of the class, by the name of what calls it."""
+    if isinstance(node, ast.ClassDef):
+        return [
+            (node.name, each) for each in node.body if isinstance(each, ast.FunctionDef) and each.name == "__init__"
+        ]
+    return [(node.name, node)] if isinstance(node, ast.FunctionDef) and node.name != "__init__" else []
+
+
+def _given(called: str, function: ast.FunctionDef, path: str, calls: Calls) -> Iterator[tuple[str, ast.expr]]:
+    """What the parameters of a function get: by the calls that say it, and else by default."""
+    own, elsewhere = function.args, ast.Constant(0)  # which stands for what is known in another file alone
+    places = [each.arg for each in (*own.posonlyargs, *own.args)]
+    names = [*places[places[:1] in (["self"], ["cls"]) :], *(each.arg for each in own.kwonlyargs)]
+    defaults = dict(zip(reversed(places), reversed(own.defaults), strict=False))
+    defaults |= {each.arg: value for each, value in zip(own.kwonlyargs, own.kw_defaults, strict=True) if value}
+    said = []
+    for place, call in calls.get(called, ()):
+        given: dict[str | None, ast.expr] = dict(zip(names, call.args, strict=False))
+        given |= {word.arg: word.value for word in call.keywords}
+        if None in given or any(isinstance(value, ast.Starred) for value in call.args):  # whatever these hold
+            given = dict.fromkeys(names, elsewhere)
+        is_own = place == path
+        said.append(
+            {name: value if is_own or isinstance(value, ast.Constant) else elsewhere for name, value in given.items()}
+        )
+    for name in names:
+        values = [value for given in said if (value := given.get(name, defaults.get(name)))]
+        different = {ast.dump(value): value for value in values if getattr(value, "value", value) is not None}
+        # an empty text is mostly where others stand
+        yield from (
+            (name, elsewhere if getattr(value, "value", value) == "" else value) for value in different.values()
+        )
 
 
 def _in_common(texts: Sequence[str | None]) -> str | None:
@@ -309,13 +370,20 @@ def _with_places(tree: ast.AST) -> Iterator[tuple[ast.AST, _Place]]:
 
 
 def _is_of_main(node: ast.If) -> bool:
-    return any(_is_named(each, "__name__") for each in ast.walk(node.test))
+    return any(_name_of(each) == "__name__" for each in ast.walk(node.test))
+
+
+def _pairs(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
+    """What is assigned to what, where several variables get several values, too."""
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+        return list(zip(target.elts, value.elts, strict=True))
+    return [(target, value)]
 
 
 def _assigned(node: ast.AST) -> list[tuple[str, ast.expr]]:
     """The variables that a statement gives a value, and the values."""
     if isinstance(node, ast.Assign):
-        targets = [(target, node.value) for target in node.targets]
+        targets = [each for target in node.targets for each in _pairs(target, node.value)]
     elif isinstance(node, ast.AnnAssign) and node.value is not None:
         targets = [(node.target, node.value)]
     elif isinstance(node, ast.AugAssign):
@@ -324,4 +392,4 @@ def _assigned(node: ast.AST) -> list[tuple[str, ast.expr]]:
         targets = [(node.target, node.iter)]
     else:
         return []
-    return [(target.id, value) for target, value in targets if isinstance(target, ast.Name)]
+    return [(name, value) for target, value in targets if (name := _name_of(target))]

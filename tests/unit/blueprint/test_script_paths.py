@@ -69,3 +69,19 @@ def test_a_script_that_is_deployed_has_it_as_a_warning(folder):
     (told,) = [line for line in done.stderr.splitlines() if "trian" in line]
     assert told.startswith("warning: ")
     assert told.endswith("data/trian.csv, which train.py is given, is not there (did you mean data/train.csv?)")
+
+
+def test_a_path_from_the_project_s_root_is_told_as_it_is_from_the_script_s_folder(tmp_path):
+    """People start python src/train.py there, and a job starts where the script lies."""
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "code" / "src").mkdir(parents=True)
+    (tmp_path / "configs").mkdir()
+    (tmp_path / "configs" / "one.yaml").write_text("")
+    (tmp_path / "table.csv").write_text("")
+    options = [("config", "configs/one.yaml"), ("save_dir", "configs/one.yaml"), ("name", "configs"), ("x", "gone.csv")]
+    found = list(path_slips(tmp_path / "code" / "src", options, ["table.csv", "../../table.csv"], ()))
+    assert [(slip.option, slip.path, slip.meant) for slip in found] == [
+        ("config", "configs/one.yaml", "../../configs/one.yaml"), ("", "table.csv", "../../table.csv"),
+    ]  # fmt: skip
+    (tmp_path / "code" / ".git").mkdir()
+    assert list(path_slips(tmp_path / "code" / "src", options, ["table.csv"], ())) == []

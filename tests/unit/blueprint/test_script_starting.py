@@ -187,6 +187,7 @@ def test_a_blueprint_says_it_at_the_words(script, tmp_path):
     [
         ("train.ipynb", "is a notebook"),
         ("run.sh", "is a script of the shell, by its name"),
+        ("train.slurm", "is a job script, by its name"),
         ("train.R", "is a script of R, by its name"),
     ],
 )

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from script_files import written
 
 from modak_ansible.errors import ModakError, UsageError
+from modak_ansible.reading.drafts.draft import draft_of
 from modak_ansible.reading.drafts.imports import BrokenScript, read_code
 
 
@@ -166,3 +167,51 @@ def test_a_package_that_imports_its_parts_by_their_names_brings_itself_alone(tmp
     for dots, brought in ((".", ["parts/more.py"]), ("..", [])):
         some.write_text(f"import importlib\nimportlib.import_module('{dots}' + input(), __package__)\n")
         assert read_code(script).files == [*brought, "parts/some.py", "train.py"]
+
+
+def test_a_class_that_the_source_names_in_a_text_travels(tmp_path):
+    (tmp_path / ".git").mkdir()
+    written(
+        tmp_path,
+        train="import torch, tools\nkinds = {'net': 'nets.deep.Net', 'log': 'tools.log', 'data': 'nets.csv'}\n",
+        tools="def make(name):\n    return importlib.import_module(name)\n",
+        nets__deep="import einops\nfrom . import parts\nclass Net: pass\n",
+        nets__parts="",
+        nets__unused="import elsewhere\n",
+    )
+    (tmp_path / "nets" / "__init__.py").write_text("")
+    draft = draft_of(tmp_path / "train.py")
+    assert draft.files == ["tools.py", "train.py", "nets/__init__.py", "nets/deep.py", "nets/parts.py"]
+    assert draft.requirements == ["einops"]
+
+
+def test_code_in_a_folder_elsewhere_that_python_is_told_to_look_in_is_asked_of_no_index(tmp_path):
+    (tmp_path / ".git").mkdir()
+    written(
+        tmp_path,
+        main__one__train="import sys\nsys.path.insert(0, '../../tools/')\nfrom drawing import figure\nfigure()\n",
+        tools__drawing="",
+    )
+    draft = draft_of(tmp_path / "main" / "one" / "train.py")
+    assert draft.requirements == []
+    (note,) = draft.notes
+    assert note.startswith("drawing, which train.py:3 imports, lies in ../../tools/drawing.py, and only what is beside")
+
+
+def test_a_repository_with_an_init_and_a_name_that_python_cannot_import_is_no_package(tmp_path):
+    (tmp_path / "my-papers" / ".git").mkdir(parents=True)
+    written(tmp_path / "my-papers", one__train="from one import nets\ndef main(): pass\n", one__nets="")
+    (tmp_path / "my-papers" / "__init__.py").write_text("")
+    (note,) = draft_of(tmp_path / "my-papers" / "one" / "train.py").notes
+    assert note.endswith("lies beside one/ and starts it: from one.train import main; main()")
+
+
+def test_what_no_index_has_is_not_taken_for_what_it_has_by_that_name(tmp_path):
+    written(tmp_path, train="import torch\nfrom apex import amp\nimport clip, dora.log\n")
+    draft = draft_of(tmp_path / "train.py")
+    assert draft.requirements == ["dora-search"]
+    assert [note.partition(":")[0] for note in draft.notes] == [
+        "apex, which train.py", "clip, which train.py",
+    ]  # fmt: skip
+    (tmp_path / "requirements.txt").write_text("clip==0.2.0\n")
+    assert "clip==0.2.0" in draft_of(tmp_path / "train.py").requirements

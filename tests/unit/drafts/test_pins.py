@@ -207,3 +207,19 @@ def test_a_line_with_a_null_byte_is_told(tmp_path):
     (tmp_path / "requirements.txt").write_text("./a\0b\nnumpy\n")
     pins = pins_of([tmp_path])
     assert list(pins.asked) == ["numpy"]
+
+
+def test_a_requirements_txt_that_conda_or_pip_list_wrote_is_read(tmp_path):
+    (tmp_path / "requirements.txt").write_text(
+        "# platform: linux-64\n_libgcc_mutex=0.1=main\npython=3.8.5=h7579374_1\npytorch=1.8.1=py3.8_cuda11.1_cudnn8.0.5_0\n"
+        "tqdm=4.59.0=pypi_0\n"
+    )
+    found = {name: line for name, (line, _) in lines(tmp_path).items()}
+    assert found == {"torch": "torch==1.8.1", "tqdm": "tqdm==4.59.0"}
+    assert pins_of([tmp_path]).notes == []
+    (tmp_path / "requirements.txt").write_text(
+        "Package         Version\n--------------- -----------\nabsl-py         0.10.0\ntorch           1.8.1+cu111\n"
+    )
+    found = {name: line for name, (line, _) in lines(tmp_path).items()}
+    assert found == {"absl-py": "absl-py==0.10.0", "torch": "torch==1.8.1+cu111"}
+    assert pins_of([tmp_path]).notes == []

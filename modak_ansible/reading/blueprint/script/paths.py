@@ -1,4 +1,5 @@
-"""Paths among a script's options that are not there, and look like a slip for one that is."""
+"""Paths among a script's options that are not there, and look like a slip for one that is: in its name, or in where it
+begins."""
 
 from __future__ import annotations
 
@@ -8,6 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
+
+from modak_ansible.store.project import project_root
 
 OF_OUTPUT = re.compile(
     r"(^|_)(out|outputs?|saved?|checkpoints?|ckpts?|logs?|results?|runs?|work|tb|tensorboard|export|cache)(_?dir)?(_|$)"
@@ -30,7 +33,8 @@ class PathSlip(NamedTuple):
 def path_slips(
     folder: Path, options: Iterable[tuple[str, object]], words: Sequence[str], outputs: Sequence[str]
 ) -> Iterator[PathSlip]:
-    """The paths of a command line that are not there while something with almost their names is.
+    """The paths of a command line that are not there while something with almost their names is, or that lie so below
+    a folder above the script's, as where people start it from their project's root.
 
     Args:
         folder: the script's.
@@ -57,7 +61,8 @@ def _named(words: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _meant(folder: Path, value: str) -> str:
-    """What lies in a script's folder and is called almost as a path of its options; empty where that is there.
+    """What lies in a script's folder and is called almost as a path of its options, or lies so below one above it;
+    empty where that is there.
 
     So it is where nothing is like it: the script may make it. Names that differ in their numbers alone are no slips.
 
@@ -70,6 +75,10 @@ def _meant(folder: Path, value: str) -> str:
         return ""
     here, meant = folder, PurePosixPath()
     try:
+        above = [each for each in folder.parents if each.is_relative_to(project_root(folder))]
+        for level, each in enumerate(above if not (folder / path).exists() else (), 1):
+            if (each / path).exists():
+                return PurePosixPath(*[".."] * level, path).as_posix()
         for part in path.parts:
             name = part if (here / part).exists() else _near(part, here)
             here, meant = here / name, meant / name

@@ -16,6 +16,7 @@ _OTHERS = {
     ".r": "a script of R", ".sh": "a script of the shell", ".bash": "a script of the shell", ".jl": "a script of Julia",
     ".m": "a script of MATLAB", ".pyc": "compiled Python", ".yaml": "a file of YAML", ".yml": "a file of YAML",
     ".json": "a file of JSON", ".toml": "a file of TOML", ".txt": "a text",
+    **dict.fromkeys((".slurm", ".sbatch", ".pbs", ".qsub", ".lsf", ".sge", ".job"), "a job script"),
 }  # fmt: skip
 _SEVERAL = 2  # commands, of which one is to be named
 
@@ -69,7 +70,7 @@ def _relative_import(tree: ast.Module, script: Path) -> StartProblem | None:
 
 
 def package_of(folder: Path, level: int = 1) -> Path:
-    """The outermost package that a folder belongs to.
+    """The outermost package that a folder belongs to, of those that can be imported: a repository's name may be none.
 
     Args:
         level: how far up it reaches at least, in the dots of a relative import.
@@ -77,7 +78,7 @@ def package_of(folder: Path, level: int = 1) -> Path:
     top = folder
     for _ in range(level - 1):
         top = top.parent
-    while (top.parent / "__init__.py").is_file():
+    while (top.parent / "__init__.py").is_file() and top.parent.name.isidentifier():
         top = top.parent
     return top
 
