@@ -16,7 +16,7 @@ _SCRIPTS = (".py", ".ipynb")
 
 
 def is_script(path: Path) -> bool:
-    """Whether a file is a script rather than a blueprint or a request, by its name; one of the shell's is none of either."""
+    """Whether a file is a script rather than a blueprint or a request, by its name or its first line."""
     return path.suffix in _SCRIPTS or is_of_shell(path)
 
 
