@@ -18,6 +18,7 @@ shift
 reports=${REPORTS:-reports}
 modak=${MODAK:-modak}
 planned=
+mkdir -p "$reports" && written=$(mktemp -d) || exit 1 # where reports lie among its files, they would change the training
 
 # The names of the deployments of the plans in a file: what follows on digest, name and blueprint.
 deployments_in() {
@@ -34,26 +35,26 @@ clean_up() {
     trap - EXIT
     trap '' INT TERM # a second Ctrl-C does not leave a job behind
     for each in $planned; do # and nothing that was deployed from here before
-        if ! "$modak" undeploy "$each" > "$reports/undeploy.log" 2>&1; then
+        if ! "$modak" undeploy "$each" > "$written/undeploy.log" 2>&1; then
             # what was never begun has left nothing behind
-            grep -q "there is no deployment" "$reports/undeploy.log" || {
-                cat "$reports/undeploy.log" >&2
+            grep -q "there is no deployment" "$written/undeploy.log" || {
+                cat "$written/undeploy.log" >&2
                 [ "$code" -ne 0 ] || code=1
             }
         fi
     done
+    cp -R "$written/." "$reports/" && rm -rf "$written" || [ "$code" -ne 0 ] || code=1
     exit "$code"
 }
 trap clean_up EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-mkdir -p "$reports" || exit 1
-"$modak" plan "$blueprint" "$@" --json > "$reports/plan.json" || exit
-planned=$(deployments_in "$reports/plan.json")
+"$modak" plan "$blueprint" "$@" --json > "$written/plan.json" || exit
+planned=$(deployments_in "$written/plan.json")
 # in the background, so that a signal is heard while it runs
 "$modak" deploy "$blueprint" "$@" --json --time-limit "${TIME_LIMIT:-20m}" --at-time-limit undeploy \
-    --junit "$reports/junit.xml" > "$reports/deployment.json" &
+    --junit "$written/junit.xml" > "$written/deployment.json" &
 deploying=$!
 trap 'kill -TERM "$deploying" 2> /dev/null; wait "$deploying"; exit 130' INT
 trap 'kill -TERM "$deploying" 2> /dev/null; wait "$deploying"; exit 143' TERM

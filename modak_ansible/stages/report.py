@@ -14,6 +14,12 @@ from modak_ansible.target.jobs.situation import LIVING, Situation
 
 _SHOWN = 8
 
+# Why the same job would come to the same end.
+_LIMITS = {
+    "TIMEOUT": ", and no longer than this one: ask for more walltime, or for checkpoints",
+    "OUT_OF_MEMORY": ", with no more than this one had: ask for more memory under resources",
+}
+
 
 class _Ended(NamedTuple):
     """A deployment whose job may have ended, and its record."""
@@ -66,6 +72,8 @@ def _report_one(stage: Stage) -> Outcome:
     if job.state in ("COMPLETED", *LIVING):
         return Outcome(False, job.words, {"facts": facts})
     hint = f"everything that it wrote is in {record.get('results')}; modak resume {stage.folder.name} runs it again"
+    if not (job.state == "TIMEOUT" and stage.plan["job"].get("checkpoint")):  # goes on from the last one
+        hint += _LIMITS.get(job.state, "")
     raise JobFailed("\n".join(_failure(job, record)), hint=hint)
 
 

@@ -56,13 +56,17 @@ def _there(known: list[DeploymentStore]) -> list[DeploymentStore]:
 
 
 def not_superseded(known: list[DeploymentStore]) -> list[DeploymentStore]:
-    """Deployments, the newest last, but those that failed before they had a job and were deployed anew since."""
+    """Deployments, the newest last, but those that failed, or were given up as plans, before they had a job and were
+    deployed anew since."""
     failed = {
         store.name
         for store in known
         if not store.record.get("job")
         and not store.record.get("undeployed")
-        and any(stage.get("state") == "failed" for stage in (store.record.get("stages") or {}).values())
+        and (
+            not store.record
+            or any(each.get("state") == "failed" for each in (store.record.get("stages") or {}).values())
+        )
     }
     if not failed:
         return known

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from modak_ansible.reading.blueprint.script.starting import is_of_shell
+
 _TOSCA = re.compile(r"^[\s{]*['\"]?tosca_definitions_version", re.MULTILINE)
 _REQUEST = re.compile(r"""(^|\A\s*\{\s*)['"]?(job|optimisation|optimization)['"]?\s*:""", re.MULTILINE)
 _HEAD = 100_000
@@ -14,8 +16,8 @@ _SCRIPTS = (".py", ".ipynb")
 
 
 def is_script(path: Path) -> bool:
-    """Whether a file is a script rather than a blueprint or a request, by its name."""
-    return path.suffix in _SCRIPTS
+    """Whether a file is a script rather than a blueprint or a request, by its name or its first line."""
+    return path.suffix in _SCRIPTS or is_of_shell(path)
 
 
 def is_request(path: Path) -> bool:

@@ -113,8 +113,7 @@ def summary_pairs(outcomes: list[AppliedChoice]) -> list[tuple[str, str]]:
         if outcome["applied"] is not None
     ]
     pairs = [("applied", ", ".join(done))] if done else []
-    pairs += [("not applied", text) for text in warnings_of(outcomes)]
-    return pairs
+    return pairs + [("applied", text) for text in warnings_of(outcomes)]
 
 
 def warnings_of(outcomes: list[AppliedChoice]) -> list[str]:

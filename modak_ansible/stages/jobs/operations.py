@@ -187,8 +187,9 @@ def remove_jobs(stages: Sequence[Stage], *, remove_images: bool = False, leave: 
     layers = [layer for stage in stages for layer in stage.plan["image"]["layers"]] if remove_images else []
     images = list(dict.fromkeys(layer["path"] for layer in layers if layer["kind"] != "file"))
     answer = campaign.call("remove", campaign.wanted(), images=images, leave=leave)
-    for name in answer["removed"]:
-        campaign.members[name].stage.record.update(undeployed=time.time())
+    for member in campaign.members:  # those that had not come to the target, too
+        if not member.stage.record.read().get("undeployed"):
+            member.stage.record.update(undeployed=time.time())
     cancelled, left = list(answer["cancelled"].values()), list(dict.fromkeys(answer["left"].values()))
     words = []
     if only:

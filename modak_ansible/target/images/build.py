@@ -76,7 +76,9 @@ def requirement_error(lines: List[str]) -> Optional[ModakError]:
         if found := _NOT_THERE.search(line):
             name, brings, versions = found.group(1), found.group(2), found.group(3).split(", ")
             asked = f", which {brings} needs" if brings else ""
-            if any(_NOT_REACHED.search(line) for line in lines) and versions == ["none"]:
+            # what the site's index has told counts, whether or not one that was asked behind it was reached
+            asking = itertools.takewhile(lambda line: not _NOT_THERE.search(line), lines)
+            if any(map(_NOT_REACHED.search, asking)) and versions == ["none"]:
                 text = f"the package index was not reached, and has not told of {name}{asked}"
                 hint = "the site's pip_index_url is another one, or proxy in pip.conf or https_proxy there leads to it"
                 return ModakError(text, hint=hint)

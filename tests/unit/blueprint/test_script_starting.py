@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from modak_ansible.planning.service import check_blueprint
+from modak_ansible.errors import UsageError
+from modak_ansible.planning.service import check_blueprint, read
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.reading.blueprint.script.starting import start_problem
@@ -180,6 +181,15 @@ def test_a_blueprint_says_it_at_the_words(script, tmp_path):
     check_blueprint(tmp_path / "mine" / "service.yaml", Inputs(), mistakes)
     [found] = [str(mistake) for mistake in mistakes]
     assert "service.yaml:11:16: script: train.py has no command fti (did you mean fit?)" in found
+
+
+@pytest.mark.parametrize("first", ["#!/bin/bash -l", "#! /usr/bin/env -S bash -e", "#!/bin/csh"])
+@pytest.mark.parametrize("name", ["job.sbatch", "job"])
+def test_a_batch_script_is_told_by_its_first_line(tmp_path, name, first):
+    (tmp_path / name).write_text(f"{first}\n#SBATCH --nodes=1\nsrun python train.py\n")
+    with pytest.raises(UsageError, match=f"{name} is a script of the shell, by its first line") as caught:
+        read(tmp_path / name, Inputs(), Mistakes())
+    assert "give the Python script that it starts" in caught.value.hint
 
 
 @pytest.mark.parametrize(

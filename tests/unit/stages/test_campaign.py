@@ -212,6 +212,17 @@ def test_when_the_one_that_failed_is_deployed_anew_the_others_follow(make_stages
 
 
 @pytest.mark.component
+def test_what_was_interrupted_before_it_was_staged_is_undeployed_too(make_stages):
+    """It stayed in modak status for good: nothing lay on the target, and so nothing was noted here."""
+    stages, _ = make_stages()
+    assert remove_jobs(stages).changed is False
+    noted = [stage.record.read()["undeployed"] for stage in stages]
+    assert all(noted)
+    remove_jobs(stages)
+    assert [stage.record.read()["undeployed"] for stage in stages] == noted
+
+
+@pytest.mark.component
 def test_jobs_that_wait_for_what_was_removed_are_submitted_anew(make_stages, target):
     stages, _ = make_stages()
     run_jobs(stages, wait=False)

@@ -260,6 +260,25 @@ def test_a_job_that_failed_is_reported_with_its_exit_code_and_last_words(make_st
         report([stage])
 
 
+@pytest.mark.parametrize(
+    ("state", "checkpoint", "hint"),
+    [
+        ("TIMEOUT", None, "runs it again, and no longer than this one: ask for more walltime, or for checkpoints"),
+        ("TIMEOUT", {"every": 60}, "runs it again"),
+        ("OUT_OF_MEMORY", None, "runs it again, with no more than this one had: ask for more memory under resources"),
+        ("NODE_FAIL", None, "runs it again"),
+    ],
+)
+def test_a_job_that_came_to_its_limits_is_told_to_ask_for_more(make_stage, state, checkpoint, hint):
+    """The same job comes to the same end."""
+    stage, _ = make_stage(None)
+    stage.plan["job"]["checkpoint"] = checkpoint
+    stage.record.update(job={"job_id": "7", "state": state, "nodes": ""}, results="/r")
+    with pytest.raises(JobFailed) as caught:
+        report([stage])
+    assert caught.value.hint.endswith(hint)
+
+
 @pytest.mark.component
 def test_what_a_file_system_has_lost_since_stays_here(make_stage, remote):
     """Scratch is cleared of what is old, file by file."""

@@ -111,6 +111,12 @@ def test_whatever_a_log_holds(lines):
              "ERROR: Could not find a version that satisfies the requirement six (from versions: none)"],
             "the package index was not reached, and has not told of six",
         ),
+        (  # the site's index has told; the framework's own, asked behind it, is out of reach
+            ["ERROR: Could not find a version that satisfies the requirement nosuch (from versions: none)",
+             "WARNING: Retrying (Retry(total=0, connect=None)) after connection broken by 'NewConnectionError'",
+             "ERROR: Could not find a version that satisfies the requirement nosuch (from versions: none)"],
+            "the package index has no nosuch, or none for this Python",
+        ),
         (
             ["  error: subprocess-exited-with-error", "      error: [Errno 2] No such file or directory: 'gcc'",
              "  note: This error originates from a subprocess", "  ERROR: Failed building wheel for pycosat",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -18,6 +19,8 @@ _OTHERS = {
     ".json": "a file of JSON", ".toml": "a file of TOML", ".txt": "a text",
     **dict.fromkeys((".slurm", ".sbatch", ".pbs", ".qsub", ".lsf", ".sge", ".job"), "a job script"),
 }  # fmt: skip
+_SHELL = re.compile(rb"#!.*\b[a-z]*sh\b")
+_LINE = 256  # bytes, of which Linux reads a first line
 _SEVERAL = 2  # commands, of which one is to be named
 
 
@@ -49,12 +52,24 @@ def start_problem(script: Path, words: Sequence[str], *, has_more: bool = False)
 
 
 def other_program(script: Path) -> tuple[str, str]:
-    """What a script is, by its name, that is none of Python's, and what to do; empty for any other."""
+    """What a script is, by its name or first line, that is none of Python's, and what to do; empty for any other."""
     if script.suffix == ".ipynb":
         return "is a notebook", f"make a script of it first: jupyter nbconvert --to script {script.name}"
+    hint = "give the Python script that it starts; a training is one of Python's"
     if kind := _OTHERS.get(script.suffix.lower()):
-        return f"is {kind}, by its name", "give the Python script that it starts; a training is one of Python's"
+        return f"is {kind}, by its name", hint
+    if is_of_shell(script):
+        return "is a script of the shell, by its first line", hint
     return "", ""
+
+
+def is_of_shell(path: Path) -> bool:
+    """Whether a file's first line names a shell, as that of a batch script does, whatever its name is."""
+    try:
+        with path.open("rb") as file:
+            return _SHELL.match(file.readline(_LINE)) is not None
+    except OSError:
+        return False
 
 
 def _relative_import(tree: ast.Module, script: Path) -> StartProblem | None:
