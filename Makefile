@@ -102,15 +102,18 @@ generate: $(READY)
 # The thousands of small files of the unit tests need no disk: they lie in memory where that has a gigabyte for them.
 MEMORY = $(shell [ -w /dev/shm ] && [ "$$(df -Pk /dev/shm | awk 'END { print $$4 }')" -gt 1000000 ] && echo /dev/shm)
 
+# What tests of one file share, plans, pages and data, is made by one worker and not by each.
+BY_FILE = --dist loadfile --no-loadscope-reorder
+
 unit: $(READY)
-	PYTEST_DEBUG_TEMPROOT=$(MEMORY) .venv/bin/pytest -q -o tmp_path_retention_count=1 -n auto --durations=10 -m "not component and not thorough" tests/unit
+	PYTEST_DEBUG_TEMPROOT=$(MEMORY) .venv/bin/pytest -q -o tmp_path_retention_count=1 -n auto $(BY_FILE) --durations=10 -m "not component and not thorough" tests/unit
 
 # Those of the unit tests that start processes, bash, Python, ssh to nowhere, and wait for them half of the time.
 component: $(READY)
 	.venv/bin/pytest -q -n $$(( 2 * $$(nproc) )) --durations=10 -m component tests/unit
 
 # Tests of a cluster wait more than they compute: three workers share the files of tests, each with a testbed of its own.
-WORKERS = -n 3 --dist loadfile --no-loadscope-reorder
+WORKERS = -n 3 $(BY_FILE)
 
 integration: $(READY) $(OPERA_READY)
 	.venv/bin/pytest -v $(WORKERS) --durations=10 -m "not thorough" tests/integration

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from cluster import ROOT, Project, Testbed, has_root, modak, play_testbed
-from workers import keep_images, own_testbed, provide_images
+from workers import keep_images, locked, own_testbed, provide_images
 
 # What takes longest begins first; what needs no testbed does, while the testbeds' images are built.
 FIRST = (
@@ -89,22 +89,33 @@ topology_template:
     (folder / "service.yaml").write_text(template)
     done = modak("deploy", folder, "--json", cwd=folder)
     assert done.returncode == 0, done.stderr
-    plan = modak("plan", folder, "--json", cwd=folder)
+    (plan,) = folder.glob(".modak/deployments/*/plan.json")
+    path = json.loads(plan.read_text())["image"]["path"]
     assert modak("undeploy", folder, cwd=folder).returncode == 0
-    return str(Path.home() / "modak" / json.loads(plan.stdout)["image"]["path"] / "bin" / "python")
+    return str(Path.home() / "modak" / path / "bin" / "python")
+
+
+def shared_environment(factory: pytest.TempPathFactory, name: str, framework: str, packages: Sequence[str] = ()) -> str:
+    """As :func:`make_environment`; what one worker of a run has made serves the others."""
+    folder = factory.getbasetemp()
+    made = (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / f"{name}-python"
+    with locked(made.with_suffix(".lock")):
+        if not made.exists():
+            made.write_text(make_environment(factory.mktemp(name) / "project", framework, packages))
+    return made.read_text()
 
 
 @pytest.fixture(scope="session")
 def pytorch_python(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return make_environment(tmp_path_factory.mktemp("pytorch") / "project", "pytorch")
+    return shared_environment(tmp_path_factory, "pytorch", "pytorch")
 
 
 @pytest.fixture(scope="session")
 def trainers_python(tmp_path_factory: pytest.TempPathFactory) -> str:
     packages = ["transformers==5.23.0", "accelerate==1.15.0", "lightning==2.6.6"]
-    return make_environment(tmp_path_factory.mktemp("trainers") / "project", "pytorch", packages)
+    return shared_environment(tmp_path_factory, "trainers", "pytorch", packages)
 
 
 @pytest.fixture(scope="session")
 def tensorflow_python(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return make_environment(tmp_path_factory.mktemp("tensorflow") / "project", "tensorflow")
+    return shared_environment(tmp_path_factory, "tensorflow", "tensorflow")

@@ -32,7 +32,7 @@ FORGOTTEN = 3 * 24 * 3600
 def own_testbed() -> Iterator[Testbed]:
     """The checkout's testbed, which stays, for the first worker; each other brings up one, which goes with it."""
     if WORKER == FIRST:
-        with _locked(STARTING):
+        with locked(STARTING):
             started = modak("testbed", "up")
         assert started.returncode == 0, started.stderr
         yield Testbed()
@@ -41,7 +41,7 @@ def own_testbed() -> Iterator[Testbed]:
     made = Testbed(ROOT / ".modak" / "workers" / name)
     made.folder.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with _locked(STARTING):
+        with locked(STARTING):
             play_testbed("up", name, made.folder)
         yield made
     finally:
@@ -62,7 +62,7 @@ def provide_images(testbed: Testbed, project: Path) -> set[str]:
     (project / ".modak" / "testbed").symlink_to(testbed.folder)
     shared = {digest for blueprint in SHARED for digest in _layers(blueprint, project)}
     cache = _cache(testbed)
-    with _locked(cache.with_suffix(".lock")):
+    with locked(cache.with_suffix(".lock")):
         _bring(testbed, cache, shared)
         built = modak("catalogue", "build", ENTRY, cwd=project)
         assert built.returncode == 0, built.stdout + built.stderr
@@ -74,17 +74,17 @@ def provide_images(testbed: Testbed, project: Path) -> set[str]:
 def borrowed_images(testbed: Testbed, digests: set[str]) -> Iterator[None]:
     """Has a testbed hold such images as the cache keeps, and the cache those that are made meanwhile."""
     cache = _cache(testbed)
-    with _locked(cache.with_suffix(".lock")):
+    with locked(cache.with_suffix(".lock")):
         _bring(testbed, cache, digests)
     yield
-    with _locked(cache.with_suffix(".lock")):
+    with locked(cache.with_suffix(".lock")):
         _keep(testbed, cache, digests)
 
 
 def keep_images(testbed: Testbed, shared: set[str]) -> None:
     """Keeps for later runs what else of the shared images has been built meanwhile."""
     cache = _cache(testbed)
-    with _locked(cache.with_suffix(".lock")):
+    with locked(cache.with_suffix(".lock")):
         _keep(testbed, cache, shared)
 
 
@@ -144,7 +144,7 @@ def _copy(testbed: Testbed, sources: list[str], to: str) -> None:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
