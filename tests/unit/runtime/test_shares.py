@@ -322,6 +322,31 @@ def test_a_validation_that_began_first_leaves_the_batch_to_the_loop_that_trains(
         assert ranks.has_part()
 
 
+class Stream(Loader):
+    """One that is read by this process, and may go by the rank or draw noise."""
+
+    def __init__(self, rank=0, noise=0.0):
+        super().__init__()
+        self.dataset, self.batch_sampler = TORCH.utils.data.IterableDataset(), []
+        for numbers in ((0, 1, 2, 3), (4, 5, 6)):
+            self.batch_sampler.append([(noise * number, number + 10 * rank) for number in numbers])
+
+    def _get_iterator(self):
+        found = Process(self)
+        found.begin()
+        return found
+
+
+def test_streams_that_go_by_the_rank_are_told_from_those_that_draw_noise():
+    drawn = []
+    for rank, noise in ((0, 0.0), (0, 0.5), (1, 0.0)):
+        ranks, loader = Ranks(), Stream(rank, noise)
+        shares.share(TORCH, ranks, loader)
+        assert [number for batch in loader for _, number in batch] == [each + 10 * rank for each in (1, 3, 5)]
+        drawn.append(ranks.turn.drawn)
+    assert drawn[0] == drawn[1] != drawn[2]
+
+
 class Unprepared(Loader):
     """A loader of a class whose loops begin in a function of its own."""
 

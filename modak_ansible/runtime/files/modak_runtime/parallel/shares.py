@@ -15,6 +15,7 @@ import weakref
 import zlib
 
 from modak_runtime.parallel import alike
+from modak_runtime.parallel.whole import leaves_of
 
 _OWN, _WHOLE = "own", "whole"  # of a loader that the script shares out itself, and of one that prepare was not given
 
@@ -101,7 +102,7 @@ class _Turn:
         trains: whether it is taken for one that trains.
         shares: whether what it is given is this rank's part of each batch.
         parts: of the batches that are on their way, how many samples count here, and how many there are.
-        given: batches so far; drawn: a digest of the numbers of the first one's samples, where they have any.
+        given: batches so far; drawn: a digest of what tells the first one's samples from others, where something does.
         arrivals: gradients before it began; behind: before the first step behind it, None where there was none.
         is_over: whether it has had all batches.
     """
@@ -208,6 +209,18 @@ class _Sampler(_Common):
                 yield indices
 
 
+def _content(samples, dims):
+    """A digest of words, labels and tokens, by which samples are known whatever an augmentation draws.
+
+    Args:
+        dims: of the largest tensors that are looked at; those of a single sample's may be pixels.
+    """
+    leaves = leaves_of(samples)
+    is_small = [hasattr(each, "tolist") and getattr(each, "ndim", dims + 1) <= dims for each in leaves]
+    plain = [each.tolist() if small else each for each, small in zip(leaves, is_small)]
+    return zlib.crc32(repr([each for each in leaves_of(plain) if isinstance(each, (int, str, bytes))]).encode())
+
+
 def _digest(indices):
     """Of the numbers of a batch's samples; arrays, which have __index__, too, and other keys are no numbers."""
     numbers = []
@@ -265,8 +278,11 @@ class _Next:
         if turn.shares and way == "samples":
             part = turn.parts.pop(0)
         elif turn.shares and way == "stream":
-            *part, batch = batch
+            *part, drawn, batch = batch
+            turn.drawn = drawn if turn.given == 1 else turn.drawn
         elif turn.shares and way == "slices":
+            if turn.given == 1:
+                turn.drawn = _content(batch, 2)
             *part, batch = _sliced(ranks, batch)
         if way == _WHOLE and turn.trains and ranks.has_part() and not ranks.turn.is_over:
             return batch  # beside one that ranks have parts of: as much of it counts as of that
@@ -293,6 +309,7 @@ class _Part:
 
     def __init__(self, original, number, world, acts=False):
         self._original, self._number, self._world, self.acts = original, number, world, acts
+        self._is_known = False
 
     def for_loop(self, acts):
         """The same for another loop, which trains or does not."""
@@ -302,7 +319,9 @@ class _Part:
         if not self.acts:
             return self._original(samples)
         mine, count = part_of(samples, self._number, self._world)
-        return count, len(samples), self._original(mine)
+        drawn = None if self._is_known else _content(samples, 1)
+        self._is_known = True
+        return count, len(samples), drawn, self._original(mine)
 
 
 class _Seed:
