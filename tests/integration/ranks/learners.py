@@ -469,7 +469,8 @@ CASES = {
     "adversaries": adversaries,
     "images": images,
 }  # fmt: skip
-ASKED_FOR = {"apart": apart, "lasting": lasting, "by_hand": by_hand, "shown": shown, "dropping": dropping}  # by their names alone
+# by their names alone
+ASKED_FOR = {"apart": apart, "lasting": lasting, "by_hand": by_hand, "shown": shown, "dropping": dropping}
 
 if __name__ == "__main__":
     torch.set_num_threads(1)

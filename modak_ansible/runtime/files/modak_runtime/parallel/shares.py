@@ -98,10 +98,11 @@ def part_of(samples, number, world):
     mine = samples[number::world]
     return (mine, len(mine)) if len(mine) else (samples[:1], 0)
 
+
 _MIXED = (
-    "batches are read ahead of their steps, or of several loaders at once, and not all have the same share of samples in "
-    "each rank: a step may count as one batch does in place of another; drop_last=True, and batches that the number of "
-    "ranks divides, have one share"
+    "batches are read ahead of their steps, or of several loaders at once, and not all have the same share of samples "
+    "in each rank: a step may count as one batch does in place of another; drop_last=True, and batches that the number "
+    "of ranks divides, have one share"
 )
 
 
@@ -112,7 +113,8 @@ class _Turn:
         trains: whether it is taken for one that trains.
         shares: whether what it is given is this rank's part of each batch.
         parts: of the batches that are on their way, how many samples count here, and how many there are.
-        ahead: whether it was given two before anything was learned; given: batches so far; drawn: a digest of what tells the first one's samples from others, where something does.
+        ahead: whether it was given two batches before anything was learned.
+        given: batches so far; drawn: a digest of what tells the first one's samples from others.
         arrivals: gradients before it began; behind: before the first step behind it, None where there was none.
         is_over: whether it has had all batches.
     """
@@ -310,7 +312,6 @@ class _Next:
             ranks.looks = turn
         return batch
 
-
     def _left_of(self, part, batch):
         """What collate_fn has left of a batch: where that is nothing, one from before, which counts for nothing."""
         loader, (own, whole) = self._loader, part
@@ -318,8 +319,8 @@ class _Next:
         count = _rows(batch, max(1, own))
         if count < own and ranks.has_parts and not ranks.is_alike:
             ranks.rank.end(
-                "collate_fn leaves out samples of a batch, which ddp weighs and %s does not: leave them out of the dataset"
-                % ranks.strategy
+                "collate_fn leaves out samples of a batch, which ddp weighs and %s does not: leave them out of the "
+                "dataset" % ranks.strategy
             )
         loader._modak_before = batch if count else loader._modak_before
         if loader._modak_before is None:
