@@ -210,11 +210,13 @@ def test_other_sums_that_learn_the_same(pytorch_python, choices):
 # --- what no sum of gradients passes
 
 
-def test_gradients_that_no_backward_pass_leaves_have_a_mean(pytorch_python):
-    alone = results(pytorch_python, "by_hand", world=1)[0]
-    for together in results(pytorch_python, "by_hand", world=2):
-        for case, expected in alone.items():
-            assert together[case] == pytest.approx(expected, rel=1e-3, abs=2e-5), case
+@pytest.mark.parametrize("case", ["by_hand", "dropping"])
+def test_gradients_count_as_the_samples_that_they_are_of(pytorch_python, case):
+    """Where no backward pass leaves them, by their mean; and where a collate_fn has dropped some."""
+    alone = results(pytorch_python, case, world=1)[0]
+    for together in results(pytorch_python, case, world=2):
+        for seed, expected in alone.items():
+            assert together[seed] == pytest.approx(expected, rel=1e-3, abs=2e-5), seed
 
 
 def test_what_the_first_rank_alone_looks_at_keeps_nobody_waiting(pytorch_python):

@@ -367,6 +367,23 @@ def by_hand():
     return numbers(*used)
 
 
+def dropping():
+    """Samples that a collate_fn leaves out, by which a rank may have nothing of a batch."""
+
+    def left(samples):
+        found = [(x, y) for x, y in samples if x[0] > -0.5]
+        return torch.utils.data.default_collate(found) if found else None
+
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model, optimizer, data = modak_runtime.prepare(model, optimizer, loader(many=46, batch=9, collate_fn=left))
+    for _ in range(2):
+        for batch in data:
+            if batch is not None:
+                learn(model, optimizer, *batch)
+    return numbers(*model.parameters())
+
+
 def apart():
     """What each rank draws by itself: masks of dropout, and what its dataset draws, here and in other processes."""
     import random
@@ -452,7 +469,8 @@ CASES = {
     "adversaries": adversaries,
     "images": images,
 }  # fmt: skip
-ASKED_FOR = {"apart": apart, "lasting": lasting, "by_hand": by_hand, "shown": shown}  # by their names alone
+# by their names alone
+ASKED_FOR = {"apart": apart, "lasting": lasting, "by_hand": by_hand, "shown": shown, "dropping": dropping}
 
 if __name__ == "__main__":
     torch.set_num_threads(1)

@@ -119,7 +119,7 @@ class Ranks:
         self.in_common, self.meet, self.apart, self.left = contextlib.nullcontext, lambda: None, 0, 0
         self.said, self.turn, self.looks, self.has_parts, self.torch = [], None, None, True, TORCH
         self._arrivals = itertools.count()
-        self.rank = SimpleNamespace(say=self.said.append)
+        self.rank, self.drops, self.is_alike = SimpleNamespace(say=self.said.append, end=pytest.fail), False, True
 
     def is_training(self):
         return self.trains
@@ -320,6 +320,96 @@ def test_a_validation_that_began_first_leaves_the_batch_to_the_loop_that_trains(
     for _ in loader:
         list(checks)
         assert ranks.has_part()
+
+
+class Stream(Loader):
+    """One that is read by this process, and may go by the rank or draw noise."""
+
+    def __init__(self, rank=0, noise=0.0):
+        super().__init__()
+        self.dataset, self.batch_sampler = TORCH.utils.data.IterableDataset(), []
+        for numbers in ((0, 1, 2, 3), (4, 5, 6)):
+            self.batch_sampler.append([(noise * number, number + 10 * rank) for number in numbers])
+
+    def _get_iterator(self):
+        found = Process(self)
+        found.begin()
+        return found
+
+
+def test_streams_that_go_by_the_rank_are_told_from_those_that_draw_noise():
+    drawn = []
+    for rank, noise in ((0, 0.0), (0, 0.5), (1, 0.0)):
+        ranks, loader = Ranks(), Stream(rank, noise)
+        shares.share(TORCH, ranks, loader)
+        assert [number for batch in loader for _, number in batch] == [each + 10 * rank for each in (1, 3, 5)]
+        drawn.append(ranks.turn.drawn)
+    assert drawn[0] == drawn[1] != drawn[2]
+
+
+@pytest.mark.parametrize(("ahead", "uneven", "said"), [(True, True, 1), (False, True, 0), (True, False, 0)])
+def test_a_last_batch_that_is_read_ahead_of_its_step_is_told_of(ahead, uneven, said):
+    ranks, loader = shared()
+    loader.batch_sampler = [[0, 1], [2, 3], [4, 5], [6] if uneven else [6, 7]]
+    ranks._arrivals = itertools.repeat(0) if ahead else itertools.count()
+    list(loader)
+    assert sum("read ahead of their steps" in each for each in ranks.said) == said
+
+
+def test_a_loader_beside_another_whose_batches_have_another_share_is_told_of():
+    ranks, loader = shared()
+    other = Loader()
+    other.batch_sampler = [[0, 1, 2], [3, 4, 5]]
+    shares.share(TORCH, ranks, other)
+    list(zip(loader, other, strict=False))
+    assert sum("several loaders at once" in each for each in ranks.said) >= 1
+
+
+class Dropping(Loader):
+    """One whose collate_fn leaves out what is no sample; nothing is left of the second rank's part of the last batch."""
+
+    def __init__(self):
+        super().__init__()
+        self.batch_sampler, self.collate_fn = [[0, 1, 2, 3], [4, -5, 6, 7], [8, -9]], self.left
+
+    @staticmethod
+    def left(samples):
+        found = [each for each in samples if each >= 0]
+        return (found, found) if found else None
+
+    def _get_iterator(self):
+        found = Process(self)
+        found.begin()
+        return found
+
+
+def test_what_a_collate_fn_leaves_out_does_not_count():
+    """Where nothing is left a rank computes what it was given before, lest the others wait for it."""
+    ranks, loader = shared(Dropping)
+    assert [(batch, ranks.part) for batch in loader] == [
+        (([1, 3], [1, 3]), (2, 4)), (([7], [7]), (1, 4)), (([7], [7]), (0, 2)),
+    ]  # fmt: skip
+    assert ranks.drops
+
+
+def test_what_is_left_out_is_refused_where_ranks_cannot_weigh_it():
+    ranks, loader = shared(Dropping)
+    ranks.is_alike, ranks.strategy = False, "fsdp"
+    ranks.rank.end = sys.exit
+    with pytest.raises(SystemExit, match="which ddp weighs and fsdp does not"):
+        list(loader)
+
+
+@pytest.mark.parametrize(
+    ("batch", "found"),
+    [
+        (None, 0), ((), 0), ((None, None), 0), (([1, 2], [3, 4]), 2), ({"x": [1], "y": [3]}, 1), (([], []), 0),
+        ([(1, 2), (3, 4), (5, 6), (7, 8)], 4), (([1] * 9,), 4), (([1] * 3, [1] * 2), 4), (7, 4),
+        ((SimpleNamespace(shape=(3, 4)),), 4), ((SimpleNamespace(shape=(3, 5)), 1.5), 3), (SimpleNamespace(shape=()), 4),
+    ],
+)  # fmt: skip
+def test_as_many_samples_are_left_of_four_as_show(batch, found):
+    assert shares._rows(batch, 4) == found
 
 
 class Unprepared(Loader):

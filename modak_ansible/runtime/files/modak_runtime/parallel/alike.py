@@ -38,7 +38,8 @@ def _compare(ranks, learned, first, theirs, number, allowed):
     if first[0] != theirs[0]:
         ranks.rank.end(
             "ranks 0 and %d draw other batches of one loader: what its sampler draws from is seeded by something that "
-            "they do not have alike, such as the time" % number
+            "they do not have alike, such as the time, or its stream shares samples out by rank, as split_by_node "
+            "does, which is to be left to prepare" % number
         )
     for parameter, one, other in zip(learned, first[1], theirs[1]):
         if _differ(one, other, allowed):

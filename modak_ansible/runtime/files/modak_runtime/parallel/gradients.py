@@ -110,7 +110,7 @@ class Gradients:
                 bucket.fill(own / whole)
                 self._send(bucket, self._plain)
                 self._ranks.guarded(next, bucket.sent, None)
-            bucket.empty()
+            bucket.empty(self._ranks.drops and (self.passes.many if self.passes else 1))
 
     # --- steps that ranks make apart from each other
 
@@ -136,7 +136,7 @@ class Gradients:
 
 
 class Bucket:
-    """Gradients that travel together, and behind them for each whether there was one.
+    """Gradients that travel together, and behind them for each whether there was one, and how much they all count.
 
     Attributes:
         number: of this bucket; whole: all that is sent; views: the part of each parameter in it; flags: what follows.
@@ -148,7 +148,7 @@ class Bucket:
         self.number, self.awaited, self.is_stale, self.sent, self._is_kept = 0, 0, False, None, False
         own = [local_of(each) for each in members]
         size = sum(each.numel() for each in own)
-        self.whole = torch.zeros(size + len(members), dtype=members[0].dtype, device=members[0].device)
+        self.whole = torch.zeros(size + len(members) + 1, dtype=members[0].dtype, device=members[0].device)
         self._flat, self.flags = self.whole[:size], self.whole[size:]
         parts = self._flat.split([each.numel() for each in own])
         self.views = [part.view(each.shape) for part, each in zip(parts, own)]
@@ -167,7 +167,7 @@ class Bucket:
                 else:
                     own = local_of(each.grad)
                     view.copy_(own.to_dense() if own.is_sparse else own)
-            known = [0.0 if each.grad is None else 1.0 for each in self.members]
+            known = [*(0.0 if each.grad is None else 1.0 for each in self.members), 1.0]
             self.flags.copy_(self._torch.tensor(known)) if 0.0 in known else self.flags.fill_(1)
             if share:
                 self.whole.mul_(share)
@@ -196,9 +196,16 @@ class Bucket:
             for view, anchor, each in zip(self.views, anchors, self.members):
                 self._torch.sub(anchor, view, out=each)
 
-    def empty(self):
-        """Gives the sums back as gradients; what no rank had stays without one."""
+    def empty(self, passes):
+        """Gives the sums back as gradients; what no rank had stays without one.
+
+        Args:
+            passes: over which the samples that are left of their batches are to count whole; 0 where all are left.
+        """
         with self._torch.no_grad():
+            if passes:
+                counted = self.flags[-1:] / passes
+                self.whole.div_(self._torch.where(counted == 0, self._torch.ones_like(counted), counted))
             known = all(each.grad is not None for each in self.members)
             used = None if known else self.flags.tolist()
             for number, (view, each) in enumerate(zip(self.views, self.members)):

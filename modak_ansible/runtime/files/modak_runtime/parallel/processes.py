@@ -60,6 +60,7 @@ class Ranks:
             when the garbage collector comes to one that a script has left differs between ranks.
         turn: the loop that trains whose batch ranks were given last; None before the first.
         looks: one that does not train whose batch they were given since, and that goes on; None where there is none.
+        drops: whether a collate_fn of the script's own makes batches, of which it may leave samples out.
         arrivals: gradients that backward passes have left in parameters, or that torch.autograd.grad gave of them.
         has_parts: whether it keeps a part of each parameter only.
         is_alike: whether ranks with parts of one copy are given the same samples, and draw the same numbers.
@@ -76,7 +77,7 @@ class Ranks:
         self.models, self.gradients, self.learns, self.trace = [], [], False, []
         self.optimizers, self.stepped = weakref.WeakSet(), set()
         self.turn = self.looks = None
-        self.arrivals = 0
+        self.drops, self.arrivals = False, 0
         self.has_looked, self._said, self._since = False, set(), (0, 0, 0)
         self.is_compared = False  # whether ranks that split layers have once made the same step
         self.pipe = None  # of ranks with stages

@@ -15,6 +15,7 @@ import weakref
 import zlib
 
 from modak_runtime.parallel import alike
+from modak_runtime.parallel.whole import leaves_of
 
 _OWN, _WHOLE = "own", "whole"  # of a loader that the script shares out itself, and of one that prepare was not given
 
@@ -42,6 +43,9 @@ def share(torch, ranks, loader):
     if 0 < (loader.batch_size or 0) < many:
         words = "a loader's batches have %d samples for %d ranks, some of which compute what counts for nothing"
         loader._modak_words = words % (loader.batch_size, many)
+    plain = getattr(torch.utils.data, "default_collate", None)
+    loader._modak_drops = way != "slices" and loader.collate_fn is not plain
+    ranks.drops = ranks.drops or loader._modak_drops
     if way == "stream":
         loader.collate_fn = _Part(loader.collate_fn, ranks.samples.number, many)
     elif not is_stream:
@@ -67,7 +71,8 @@ def _follow(ranks, loader, way, reads_alike):
     """Has a loader go one of the ways; reads_alike: whether what it draws as it reads, it draws alike in all ranks."""
     is_new = not hasattr(loader, "_modak_way")
     loader._modak_ranks, loader._modak_way, loader._modak_reads_alike = ranks, way, reads_alike
-    loader._modak_turn, loader._modak_words = None, ""
+    loader._modak_turn, loader._modak_words, loader._modak_drops = None, "", False
+    loader._modak_before = None
     if way == _OWN and not reads_alike:
         loader.worker_init_fn = _Seed(loader.worker_init_fn, ranks.samples.number)
     if is_new:
@@ -94,6 +99,13 @@ def part_of(samples, number, world):
     return (mine, len(mine)) if len(mine) else (samples[:1], 0)
 
 
+_MIXED = (
+    "batches are read ahead of their steps, or of several loaders at once, and not all have the same share of samples "
+    "in each rank: a step may count as one batch does in place of another; drop_last=True, and batches that the number "
+    "of ranks divides, have one share"
+)
+
+
 class _Turn:
     """One loop over a loader, beside which there may be others, such as of a validation in its midst.
 
@@ -101,7 +113,8 @@ class _Turn:
         trains: whether it is taken for one that trains.
         shares: whether what it is given is this rank's part of each batch.
         parts: of the batches that are on their way, how many samples count here, and how many there are.
-        given: batches so far; drawn: a digest of the numbers of the first one's samples, where they have any.
+        ahead: whether it was given two batches before anything was learned.
+        given: batches so far; drawn: a digest of what tells the first one's samples from others.
         arrivals: gradients before it began; behind: before the first step behind it, None where there was none.
         is_over: whether it has had all batches.
     """
@@ -109,7 +122,7 @@ class _Turn:
     def __init__(self, ranks, way):
         self.trains = ranks.is_training()
         self.shares, self.parts, self.given, self.drawn = self.trains and way != _WHOLE, [], 0, None
-        self.arrivals, self.behind, self.is_over = ranks.arrivals, None, False
+        self.arrivals, self.behind, self.is_over, self.ahead = ranks.arrivals, None, False, False
 
 
 def _loop(loader, iterate):
@@ -208,6 +221,18 @@ class _Sampler(_Common):
                 yield indices
 
 
+def _content(samples, dims):
+    """A digest of words, labels and tokens, by which samples are known whatever an augmentation draws.
+
+    Args:
+        dims: of the largest tensors that are looked at; those of a single sample's may be pixels.
+    """
+    leaves = leaves_of(samples)
+    is_small = [hasattr(each, "tolist") and getattr(each, "ndim", dims + 1) <= dims for each in leaves]
+    plain = [each.tolist() if small else each for each, small in zip(leaves, is_small)]
+    return zlib.crc32(repr([each for each in leaves_of(plain) if isinstance(each, (int, str, bytes))]).encode())
+
+
 def _digest(indices):
     """Of the numbers of a batch's samples; arrays, which have __index__, too, and other keys are no numbers."""
     numbers = []
@@ -227,8 +252,10 @@ class _Next:
 
     def __call__(self):
         ranks, turn = self._loader._modak_ranks, self.turn
-        if turn.shares and turn.given == 1 and threading.current_thread() is threading.main_thread():
-            alike.look(ranks, turn.drawn)  # behind the first step
+        if turn.shares and turn.given == 1:
+            turn.ahead = turn.arrivals == ranks.arrivals
+            if threading.current_thread() is threading.main_thread():
+                alike.look(ranks, turn.drawn)  # behind the first step
         turn.given += 1
         try:
             return self._next()
@@ -265,16 +292,58 @@ class _Next:
         if turn.shares and way == "samples":
             part = turn.parts.pop(0)
         elif turn.shares and way == "stream":
-            *part, batch = batch
+            *part, drawn, batch = batch
+            turn.drawn = drawn if turn.given == 1 else turn.drawn
         elif turn.shares and way == "slices":
+            if turn.given == 1:
+                turn.drawn = _content(batch, 2)
             *part, batch = _sliced(ranks, batch)
+        if turn.shares and loader._modak_drops:
+            part, batch = self._left_of(part, batch)
         if way == _WHOLE and turn.trains and ranks.has_part() and not ranks.turn.is_over:
             return batch  # beside one that ranks have parts of: as much of it counts as of that
         if turn.trains:
-            ranks.turn, ranks.looks, ranks.part = turn, None, (int(part[0]), int(part[1]))
+            part, before, beside = (int(part[0]), int(part[1])), ranks.part, ranks.turn not in (None, turn)
+            is_mixed = turn.ahead or (beside and not ranks.turn.is_over)
+            if is_mixed and turn.given > 1 and part[0] * before[1] != before[0] * part[1]:
+                ranks.say_once(_MIXED)
+            ranks.turn, ranks.looks, ranks.part = turn, None, part
         else:
             ranks.looks = turn
         return batch
+
+    def _left_of(self, part, batch):
+        """What collate_fn has left of a batch: where that is nothing, one from before, which counts for nothing."""
+        loader, (own, whole) = self._loader, part
+        ranks = loader._modak_ranks
+        count = _rows(batch, max(1, own))
+        if count < own and ranks.has_parts and not ranks.is_alike:
+            ranks.rank.end(
+                "collate_fn leaves out samples of a batch, which ddp weighs and %s does not: leave them out of the "
+                "dataset" % ranks.strategy
+            )
+        loader._modak_before = batch if count else loader._modak_before
+        if loader._modak_before is None:
+            ranks.rank.end(
+                "collate_fn leaves out all of a rank's part of the first batch: leave such samples out of the dataset"
+            )
+        return (min(own, count), whole), loader._modak_before
+
+
+def _rows(batch, most):
+    """How many of so many samples a batch has, as far as that shows in it."""
+    values = list(batch.values()) if hasattr(batch, "values") and hasattr(batch, "keys") else batch
+    values = values if isinstance(values, (list, tuple)) else [values]
+    if all(each is None for each in values):
+        return 0
+    shapes = [
+        (len(each),) if isinstance(each, (list, tuple)) else tuple(each.shape[:2])
+        for each in values if isinstance(each, (list, tuple)) or hasattr(each, "shape")
+    ]  # fmt: skip
+    sizes = {shape[0] for shape in shapes if shape}
+    is_listed = isinstance(batch, list) and len(batch) == most and not all(hasattr(each, "shape") for each in batch)
+    is_whole = is_listed or any(most in shape for shape in shapes)  # the latter also where time is before samples
+    return most if is_whole or len(sizes) != 1 else min(most, *sizes)
 
 
 def _sliced(ranks, batch):
@@ -293,6 +362,7 @@ class _Part:
 
     def __init__(self, original, number, world, acts=False):
         self._original, self._number, self._world, self.acts = original, number, world, acts
+        self._is_known = False
 
     def for_loop(self, acts):
         """The same for another loop, which trains or does not."""
@@ -302,7 +372,9 @@ class _Part:
         if not self.acts:
             return self._original(samples)
         mine, count = part_of(samples, self._number, self._world)
-        return count, len(samples), self._original(mine)
+        drawn = None if self._is_known else _content(samples, 1)
+        self._is_known = True
+        return count, len(samples), drawn, self._original(mine)
 
 
 class _Seed:
