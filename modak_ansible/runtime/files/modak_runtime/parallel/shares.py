@@ -317,7 +317,8 @@ class _Next:
         loader, (own, whole) = self._loader, part
         ranks = loader._modak_ranks
         count = _rows(batch, max(1, own))
-        if count < own and ranks.has_parts and not ranks.is_alike:
+        is_left = count < own and count != 1  # one row may be all of them, as of sequences that are packed into one
+        if is_left and ranks.has_parts and not ranks.is_alike:
             ranks.rank.end(
                 "collate_fn leaves out samples of a batch, which ddp weighs and %s does not: leave them out of the "
                 "dataset" % ranks.strategy
