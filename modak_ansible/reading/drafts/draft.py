@@ -156,7 +156,7 @@ class _Drafting:
 
     def _read(self, script: Path, words: Sequence[str], named: Sequence[Named] = ()) -> None:
         self._code = read_code(script, named)
-        replaced(self._code.trees[self._code.script], script.parent, words)  # before anybody keeps what it is made of
+        replaced(self._code.trees[self._code.script], script.parent, words)
         self._sources = [source_of(tree) for tree in self._code.trees.values()]
         self._declared = _declared(self._sources)
         self._trees = {path.relative_to(self._code.folder).as_posix(): tree for path, tree in self._code.trees.items()}

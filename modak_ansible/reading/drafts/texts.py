@@ -12,7 +12,7 @@ from pathlib import Path
 from string import Formatter
 from typing import Any, NamedTuple, TypeAlias
 
-from modak_ansible.reading.blueprint.script.syntax import children_of, last_name, syntax_of
+from modak_ansible.reading.blueprint.script.syntax import children_of, forget, kept, last_name, syntax_of
 
 ANY = "*"
 FORMATTED = re.compile(r"\{[^{}]*\}")
@@ -31,6 +31,20 @@ class _Place(NamedTuple):
     is_perhaps: bool = False  # whether it is done in a case only, or again and again
 
 
+class _Variables(NamedTuple):
+    """What a file says of its variables.
+
+    Attributes:
+        held: the values that each gets; places: where it gets them; uses: of each.
+        functions: by what calls them.
+    """
+
+    held: dict[str, list[ast.expr]]
+    places: dict[ast.expr, _Place]
+    uses: dict[str, list[ast.Name | ast.Attribute]]
+    functions: list[tuple[str, ast.FunctionDef]]
+
+
 class Texts:
     """What expressions of one file are, as far as its literals say.
 
@@ -47,23 +61,17 @@ class Texts:
         self._known: dict[str, str | None] = {"__file__": path or "script.py"}  # what variables hold
         self._before: dict[str, str | None] = {}  # of those that are being looked at
         self._asked: set[str] = set()  # of these those that others are made of
-        self._held: dict[str, list[ast.expr]] = {}
-        self._places: dict[ast.expr, _Place] = {}  # where variables get these values
-        self._uses: dict[str, list[ast.Name | ast.Attribute]] = {}  # of variables
+        known = _variables_of(tree)
+        self._held, self._places, self._uses = known.held, known.places, known.uses
         self._parameters: set[str] = set()
-        functions: list[tuple[str, ast.FunctionDef]] = []  # by what calls them
-        for node, place in _with_places(tree):
-            if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
-                self._uses.setdefault(_name_of(node), []).append(node)
-            for target, value in _assigned(node):
-                if getattr(value, "value", value) is not None:  # which is no path
-                    self._held.setdefault(target, []).append(value)
-                    self._places[value] = place
-            if calls is not None:
-                functions += _functions_of(node)
-        assigned = set(self._held)
-        for name, value in (each for function in functions for each in _given(*function, path, calls or {})):
-            if name not in assigned:
+        if calls is not None:
+            self._held, self._places = {**known.held}, {**known.places}
+            self._add_parameters(known, path, calls)
+
+    def _add_parameters(self, known: _Variables, path: str, calls: Calls) -> None:
+        given = (each for function in known.functions for each in _given(*function, path, calls))
+        for name, value in given:
+            if name not in known.held:
                 self._parameters.add(name)
                 self._held.setdefault(name, []).append(value)
                 self._places.setdefault(value, _Place(is_perhaps=True))
@@ -263,6 +271,7 @@ def replaced(tree: ast.Module, folder: Path, words: Sequence[str]) -> None:
         if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
             name = node.targets[0].id
             node.value = ast.copy_location(ast.Constant(said[name]), node.value) if name in said else node.value
+    forget(tree)
 
 
 def _constants(path: Path) -> dict[str, Any]:
@@ -367,6 +376,20 @@ def _with_places(tree: ast.AST) -> Iterator[tuple[ast.AST, _Place]]:
         elif isinstance(node, ast.For | ast.While | ast.Try) or (isinstance(node, ast.If) and not _is_of_main(node)):
             place = place._replace(is_perhaps=True)
         waiting.extend((each, place) for each in children_of(node))
+
+
+@kept
+def _variables_of(tree: ast.AST) -> _Variables:
+    found = _Variables({}, {}, {}, [])
+    for node, place in _with_places(tree):
+        if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
+            found.uses.setdefault(_name_of(node), []).append(node)
+        for target, value in _assigned(node):
+            if getattr(value, "value", value) is not None:  # which is no path
+                found.held.setdefault(target, []).append(value)
+                found.places[value] = place
+        found.functions.extend(_functions_of(node))
+    return found
 
 
 def _is_of_main(node: ast.If) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,7 +12,7 @@ from modak_ansible.model.application import SourceFile
 from modak_ansible.reading.blueprint.script.option import literal
 from modak_ansible.reading.blueprint.script.parallelism import TRAINERS
 from modak_ansible.reading.blueprint.script.source import source_of
-from modak_ansible.reading.blueprint.script.syntax import KEPT, children_of, last_name, nodes_of, said_of, syntax_of
+from modak_ansible.reading.blueprint.script.syntax import children_of, kept, last_name, nodes_of, said_of, syntax_of
 
 # What a device is called in PyTorch, or what sends between several; and what it is to TensorFlow, JAX and trainers.
 _CUDA = re.compile(r"cuda(:\d*)?|nccl")
@@ -80,7 +79,7 @@ def use_of(trees: Mapping[str, ast.Module], framework: str, values: Iterable[tup
     return next(uses, None) or next(_taken(trees, framework), None)
 
 
-@lru_cache(KEPT)
+@kept
 def _first_said(tree: ast.Module) -> tuple[int, str] | None:
     return min(_said(tree), default=None)
 
@@ -134,7 +133,7 @@ def _taken(trees: Mapping[str, ast.Module], framework: str) -> Iterator[Use]:
                 yield Use(first, f"{path}:{line}", is_said=False)
 
 
-@lru_cache(KEPT)
+@kept
 def _keeps_to_processors(tree: ast.Module) -> bool:
     if any(said_of(tree, variable) in values for variable, values in _HIDING.items()):
         return True

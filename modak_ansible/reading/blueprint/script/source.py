@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import Any, TypeAlias
 
 from modak_ansible.reading.blueprint.script.libraries import absl_options, dataclass_options, parsed_classes
 from modak_ansible.reading.blueprint.script.option import Option, literal
-from modak_ansible.reading.blueprint.script.syntax import KEPT, children_of, last_name, parts_of
+from modak_ansible.reading.blueprint.script.syntax import children_of, kept, last_name, parts_of
 
 _PARSER = "argparse.ArgumentParser"
 _READ_FROM_ELSEWHERE = {"parents", "prefix_chars", "fromfile_prefix_chars"}
@@ -390,7 +389,7 @@ def _gives_one_of(made: list[ast.Call], function: Function) -> bool:
     return any(isinstance(node, ast.Return) and node.value for node in nodes) and any(node in made for node in nodes)
 
 
-@lru_cache(KEPT)
+@kept
 def source_of(tree: ast.Module) -> ScriptSource:
     """What a file says of its command line, read once whoever asks."""
     return ScriptSource(tree)

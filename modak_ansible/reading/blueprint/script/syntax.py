@@ -5,10 +5,15 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, wraps
 from pathlib import Path
+from typing import TypeVar
 
-KEPT = 32  # files
+_KEPT = 32  # files
+_HELD = "of_modak"
+_Syntax = TypeVar("_Syntax", bound=ast.AST)
+_Told = TypeVar("_Told")
 _ALONE = (ast.Name, ast.Constant)  # half of all nodes, with nothing below them
 
 
@@ -25,7 +30,7 @@ def syntax_of(path: Path, words: re.Pattern[bytes] | None = None) -> ast.Module 
     return _parsed(text) if words is None or words.search(text) else None
 
 
-@lru_cache(KEPT)
+@lru_cache(_KEPT)
 def _parsed(text: bytes) -> ast.Module | None:
     try:
         with warnings.catch_warnings():
@@ -35,7 +40,30 @@ def _parsed(text: bytes) -> ast.Module | None:
         return None
 
 
-@lru_cache(KEPT)
+def kept(of: Callable[[_Syntax], _Told]) -> Callable[[_Syntax], _Told]:
+    """Has what a function tells of a file's syntax be kept with it, for as long as anybody has that.
+
+    A project may have hundreds of files, each of which is asked in turn by whoever wants to know something.
+    """
+    name = f"{of.__module__}.{of.__qualname__}"
+
+    @wraps(of)
+    def told(tree: _Syntax) -> _Told:
+        known = vars(tree).setdefault(_HELD, {})
+        if name not in known:
+            known[name] = of(tree)
+        found: _Told = known[name]
+        return found
+
+    return told
+
+
+def forget(tree: ast.AST) -> None:
+    """Has what is kept with a file's syntax be found anew, which has changed."""
+    vars(tree).pop(_HELD, None)
+
+
+@kept
 def nodes_of(tree: ast.AST) -> tuple[ast.AST, ...]:
     """All that a file is made of, in the order of :func:`ast.walk`, without what says how a name is used."""
     return tuple(parts_of(tree))
