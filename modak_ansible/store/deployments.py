@@ -58,20 +58,23 @@ def _there(known: list[DeploymentStore]) -> list[DeploymentStore]:
 def not_superseded(known: list[DeploymentStore]) -> list[DeploymentStore]:
     """Deployments, the newest last, but those that failed, or were given up as plans, before they had a job and were
     deployed anew since."""
-    failed = {
-        store.name
-        for store in known
-        if not store.record.get("job")
-        and not store.record.get("undeployed")
-        and (
-            not store.record
-            or any(each.get("state") == "failed" for each in (store.record.get("stages") or {}).values())
-        )
-    }
-    if not failed:
+    began = [store for store in known if _came_to_nothing(store)]
+    if not began:
         return known
-    newest = {_what(store): store.name for store in known}
-    return [store for store in known if store.name not in failed or newest[_what(store)] == store.name]
+    newest = {_what(store): store for store in known}
+    gone = {
+        store.name
+        for store in began
+        if (last := newest[_what(store)]) is not store and (store.record or last.record)  # of two plans both are shown
+    }
+    return [store for store in known if store.name not in gone]
+
+
+def _came_to_nothing(store: DeploymentStore) -> bool:
+    record = store.record
+    if record.get("job") or record.get("undeployed"):
+        return False
+    return not record or any(each.get("state") == "failed" for each in (record.get("stages") or {}).values())
 
 
 def _what(known: DeploymentStore) -> tuple[str, str]:

@@ -184,7 +184,7 @@ def test_a_blueprint_says_it_at_the_words(script, tmp_path):
 
 
 @pytest.mark.parametrize("first", ["#!/bin/bash -l", "#! /usr/bin/env -S bash -e", "#!/bin/csh"])
-@pytest.mark.parametrize("name", ["job.sbatch", "job"])
+@pytest.mark.parametrize("name", ["job.batch", "job"])
 def test_a_batch_script_is_told_by_its_first_line(tmp_path, name, first):
     (tmp_path / name).write_text(f"{first}\n#SBATCH --nodes=1\nsrun python train.py\n")
     with pytest.raises(UsageError, match=f"{name} is a script of the shell, by its first line") as caught:
