@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import traceback
+import warnings
 
 import numpy as np
 import torch
@@ -275,6 +276,7 @@ def case_short_attention_in_bf16_is_computed_in_single_precision():
         for each in (model, nn.Linear(2, 2)):  # twice: one way around it is enough
             assert outcome(prepared("precision=bf16", each), "precision")["applied"] == "bf16"
         short = torch.rand(2, 12, 16)
+        warnings.simplefilter("error")
         for mask in (None, torch.ones(12, 12, dtype=torch.bool).tril(), torch.zeros(12, 12)):
             found = model(short, mask)
             assert (kinds.pop(), model.seen, found.dtype) == ((torch.float32, False), torch.bfloat16, torch.float32)
@@ -287,6 +289,7 @@ def case_short_attention_in_bf16_is_computed_in_single_precision():
         model(torch.rand(1, 300, 16)), model(short, None, 0.5)
         assert kinds == [(torch.bfloat16, True)] * 2
     finally:
+        warnings.resetwarnings()
         nn.functional.scaled_dot_product_attention = stock
 
 

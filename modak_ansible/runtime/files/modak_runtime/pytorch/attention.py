@@ -15,10 +15,11 @@ LONGEST = 256
 def in_single_precision(torch):
     """Has short attention that autocast would compute in bf16 be computed in float32, from now on; once is enough."""
     functional = torch.nn.functional
-    inner = getattr(functional, "scaled_dot_product_attention", None)  # since PyTorch 2.0
-    has_tiles = getattr(torch.cpu, "_is_amx_tile_supported", bool)  # units that nobody measured this on
-    if inner is None or hasattr(inner, "of_modak") or has_tiles():
+    if not hasattr(torch, "get_autocast_dtype") or hasattr(functional.scaled_dot_product_attention, "of_modak"):
+        return  # it is older than PyTorch 2.4, or done
+    if getattr(torch.cpu, "_is_amx_tile_supported", bool)():  # units that nobody measured this on
         return
+    inner = functional.scaled_dot_product_attention
 
     @functools.wraps(inner)
     def attention(query, key, value, attn_mask=None, dropout_p=0.0, **options):
@@ -26,8 +27,8 @@ def in_single_precision(torch):
             not dropout_p  # for which it takes another way, by products
             and query.device.type == "cpu"
             and key.shape[-2] <= LONGEST
-            and torch.is_autocast_cpu_enabled()
-            and torch.get_autocast_cpu_dtype() == torch.bfloat16
+            and torch.is_autocast_enabled("cpu")
+            and torch.get_autocast_dtype("cpu") == torch.bfloat16
         )
         if not is_ours:
             return inner(query, key, value, attn_mask, dropout_p, **options)
