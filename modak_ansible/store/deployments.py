@@ -58,14 +58,15 @@ def _there(known: list[DeploymentStore]) -> list[DeploymentStore]:
 def not_superseded(known: list[DeploymentStore]) -> list[DeploymentStore]:
     """Deployments, the newest last, but those that failed, or were given up as plans, before they had a job and were
     deployed anew since."""
-    began = [store for store in known if _came_to_nothing(store)]
-    if not began:
+    in_vain = [store for store in known if _came_to_nothing(store)]
+    if not in_vain:
         return known
     newest = {_what(store): store for store in known}
     gone = {
         store.name
-        for store in began
-        if (last := newest[_what(store)]) is not store and (store.record or last.record)  # of two plans both are shown
+        for store in in_vain
+        if (last := newest[_what(store)]) is not store
+        and (store.has_record or last.has_record)  # of two plans both are shown
     }
     return [store for store in known if store.name not in gone]
 
@@ -74,7 +75,7 @@ def _came_to_nothing(store: DeploymentStore) -> bool:
     record = store.record
     if record.get("job") or record.get("undeployed"):
         return False
-    return not record or any(each.get("state") == "failed" for each in (record.get("stages") or {}).values())
+    return not store.has_record or any(each.get("state") == "failed" for each in (record.get("stages") or {}).values())
 
 
 def _what(known: DeploymentStore) -> tuple[str, str]:

@@ -71,6 +71,8 @@ def test_a_deployment_that_failed_before_its_job_is_shown_until_its_training_is_
     (deployed[0] / "state.json").unlink()  # interrupted while it was planned
     assert first not in shown()
     assert shown(first) == {first}
+    (deployed[0] / "state.json").write_text("gone\n")  # what it was, nobody knows
+    assert first in shown()
     (deployed[2] / "state.json").unlink()
     assert last in shown()
 
