@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from modak_ansible.errors import INVALID_BLUEPRINT, Location, ModakError, UsageError
 from modak_ansible.reading.blueprint.forms.text_rules import script_problem
 from modak_ansible.reading.blueprint.script.starting import other_program
-from modak_ansible.reading.blueprint.script.syntax import last_name, syntax_of
+from modak_ansible.reading.blueprint.script.syntax import last_name, nodes_of, syntax_of
 from modak_ansible.reading.drafts.configured import Named
 from modak_ansible.reading.drafts.texts import ANY, Texts, below
 from modak_ansible.store.project import no_script, project_root
@@ -94,7 +94,7 @@ def read_code(script: Path, named: Sequence[Named] = ()) -> Code:
         code.trees[path] = tree = _parsed(path)
         if path == script and all(isinstance(each, ast.Expr | ast.Pass) and _is_idle(each) for each in tree.body):
             raise BrokenScript(f"{script} has nothing that would run", hint="give the script that trains")
-        calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.args]
+        calls = [node for node in nodes_of(tree) if isinstance(node, ast.Call) and node.args]
         texts = Texts(tree, {}, path.relative_to(script.parent).as_posix())
         searched = list(_searched(calls, texts))
         bases += [script.parent / own_folder for folder in searched if (own_folder := below(folder))]
@@ -234,7 +234,7 @@ def _searched(calls: list[ast.Call], texts: Texts) -> Iterator[str]:
 def _named_in(tree: ast.Module, bases: Sequence[Path], top: Path, root: Path) -> Iterator[Path]:
     """The files of the classes and functions that texts of a file name in full, by which something makes or calls them;
     see :func:`_own`."""
-    texts = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str))
+    texts = (node.value for node in nodes_of(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str))
     for name in filter(_DOTTED.fullmatch, texts):
         found = [each for each in _own(bases, name, top, root) if syntax_of(each)]
         if found and found[-1].parent not in bases and found[-1].name != "__init__.py":  # else utils.log may be a file
