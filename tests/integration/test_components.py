@@ -54,10 +54,19 @@ def go_on(project, rank=""):
     project.testbed.ssh(f"printf '%s' '{rank}' > {told}.new && mv {told}.new {told}")
 
 
-def nothing_is_queued(project):
+@pytest.fixture
+def queued_before(testbed):
+    """The ids of jobs that others have in the queue of a testbed that was there."""
+    return queued(testbed)
+
+
+def queued(testbed):
+    return set(testbed.ssh("squeue --noheader --format=%i").split())
+
+
+def nothing_more_is_queued(testbed, before):
     shown = "squeue; scontrol show nodes; scontrol show jobs"
-    own = f"squeue --noheader --name={project.deployment}"  # a testbed that was there may have other jobs
-    wait_for(lambda: not project.testbed.ssh(own), told=lambda: project.testbed.ssh(shown))
+    wait_for(lambda: queued(testbed) <= before, told=lambda: testbed.ssh(shown))
 
 
 def test_components_train_one_model_and_are_one_job(components):
@@ -95,7 +104,7 @@ def test_components_train_one_model_and_are_one_job(components):
     assert leaders(components) == {job_id}
 
 
-def test_a_rank_of_another_component_that_is_lost_ends_the_job(components):
+def test_a_rank_of_another_component_that_is_lost_ends_the_job(components, queued_before):
     done = components.deploy("--detach")
     assert done.returncode == 0, done.stdout + done.stderr
     components.wait_for_output("all ")
@@ -103,7 +112,7 @@ def test_a_rank_of_another_component_that_is_lost_ends_the_job(components):
     done = components.deploy()
     assert done.returncode == 5, done.stdout + done.stderr
     assert "rank 1 on node02 failed first, with exit code 137" in done.stderr
-    nothing_is_queued(components)
+    nothing_more_is_queued(components.testbed, queued_before)
 
 
 def test_a_node_of_another_component_that_is_lost_is_told(components):
@@ -119,7 +128,7 @@ def test_a_node_of_another_component_that_is_lost_is_told(components):
     assert len(leaders(components)) == 1
 
 
-def test_what_is_cancelled_is_all_of_it_and_what_slurm_refuses_is_told(components):
+def test_what_is_cancelled_is_all_of_it_and_what_slurm_refuses_is_told(components, queued_before):
     components.training["job_options"] = {"components": {**COMPONENTS, "other": {"architecture_constraint": "nosuch"}}}
     refused = components.deploy()
     assert refused.returncode not in (0, 5), refused.stdout + refused.stderr
@@ -128,6 +137,6 @@ def test_what_is_cancelled_is_all_of_it_and_what_slurm_refuses_is_told(component
     components.wait_for_output("all ")
     done = modak("cancel", components.path, cwd=components.path)
     assert done.returncode == 0, done.stdout + done.stderr
-    nothing_is_queued(components)
+    nothing_more_is_queued(components.testbed, queued_before)
     (status,) = [each for each in json.loads(modak("status", "--json", cwd=components.path).stdout) if each["job_id"]]
     assert status["state"] == "CANCELLED"

@@ -263,34 +263,39 @@ class Attending(nn.Module):
 
 
 def case_short_attention_in_bf16_is_computed_in_single_precision():
-    stock, kinds = nn.functional.scaled_dot_product_attention, []
+    stock = nn.functional.scaled_dot_product_attention
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            attend_in_bf16(stock)
+    finally:
+        nn.functional.scaled_dot_product_attention = stock
+
+
+def attend_in_bf16(stock):
+    kinds = []
 
     def told(query, *arguments, **options):
         kinds.append((query.dtype, torch.is_autocast_enabled("cpu")))
         return stock(query, *arguments, **options)
 
     nn.functional.scaled_dot_product_attention = told
-    try:
-        model = Attending()
-        plain = copy.deepcopy(model)
-        for each in (model, nn.Linear(2, 2)):  # twice: one way around it is enough
-            assert outcome(prepared("precision=bf16", each), "precision")["applied"] == "bf16"
-        short = torch.rand(2, 12, 16)
-        warnings.simplefilter("error")
-        for mask in (None, torch.ones(12, 12, dtype=torch.bool).tril(), torch.zeros(12, 12)):
-            found = model(short, mask)
-            assert (kinds.pop(), model.seen, found.dtype) == ((torch.float32, False), torch.bfloat16, torch.float32)
-            assert torch.allclose(found, plain(short, mask), atol=2e-2)
-            assert kinds.pop() == (torch.float32, False)
-        found.sum().backward()
-        plain(short, mask).sum().backward()
-        assert torch.allclose(model.all.weight.grad, plain.all.weight.grad, rtol=5e-2, atol=5e-2)
-        kinds.clear()
-        model(torch.rand(1, 300, 16)), model(short, None, 0.5)
-        assert kinds == [(torch.bfloat16, True)] * 2
-    finally:
-        warnings.resetwarnings()
-        nn.functional.scaled_dot_product_attention = stock
+    model = Attending()
+    plain = copy.deepcopy(model)
+    for each in (model, nn.Linear(2, 2)):  # twice: one way around it is enough
+        assert outcome(prepared("precision=bf16", each), "precision")["applied"] == "bf16"
+    short = torch.rand(2, 12, 16)
+    for mask in (None, torch.ones(12, 12, dtype=torch.bool).tril(), torch.zeros(12, 12)):
+        found = model(short, mask)
+        assert (kinds.pop(), model.seen, found.dtype) == ((torch.float32, False), torch.bfloat16, torch.float32)
+        assert torch.allclose(found, plain(short, mask), atol=2e-2)
+        assert kinds.pop() == (torch.float32, False)
+    found.sum().backward()
+    plain(short, mask).sum().backward()
+    assert torch.allclose(model.all.weight.grad, plain.all.weight.grad, rtol=5e-2, atol=5e-2)
+    kinds.clear()
+    model(torch.rand(1, 300, 16)), model(short, None, 0.5)
+    assert kinds == [(torch.bfloat16, True)] * 2
 
 
 def case_a_copy_computes_with_its_own_weights():
