@@ -296,6 +296,15 @@ def attend_in_bf16(stock):
     kinds.clear()
     model(torch.rand(1, 300, 16)), model(short, None, 0.5)
     assert kinds == [(torch.bfloat16, True)] * 2
+    kinds.clear()
+    layer = nn.TransformerEncoderLayer(16, 2, 32, 0.0, batch_first=True)  # PyTorch's own names its arguments by places
+    prepared("precision=bf16", layer)
+    layer(short).sum().backward()
+    assert kinds == [(torch.float32, False)]
+    ragged = torch.nested.nested_tensor([torch.rand(4, 16), torch.rand(6, 16)], layout=torch.jagged)
+    heads = ragged.unflatten(-1, (2, 8)).transpose(1, 2)  # which have no length
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert nn.functional.scaled_dot_product_attention(heads, heads, heads).dtype == torch.bfloat16
 
 
 def case_a_copy_computes_with_its_own_weights():

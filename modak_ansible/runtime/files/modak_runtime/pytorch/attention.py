@@ -22,20 +22,21 @@ def in_single_precision(torch):
     inner = functional.scaled_dot_product_attention
 
     @functools.wraps(inner)
-    def attention(query, key, value, attn_mask=None, dropout_p=0.0, **options):
+    def attention(query, key, value, attn_mask=None, dropout_p=0.0, *more, **options):
         is_ours = (
             not dropout_p  # for which it takes another way, by products
             and query.device.type == "cpu"
+            and not key.is_nested
             and key.shape[-2] <= LONGEST
             and torch.is_autocast_enabled("cpu")
             and torch.get_autocast_dtype("cpu") == torch.bfloat16
         )
         if not is_ours:
-            return inner(query, key, value, attn_mask, dropout_p, **options)
+            return inner(query, key, value, attn_mask, dropout_p, *more, **options)
         if attn_mask is not None and attn_mask.is_floating_point():
             attn_mask = attn_mask.float()
         with torch.autocast("cpu", enabled=False):
-            found = inner(query.float(), key.float(), value.float(), attn_mask, dropout_p, **options)
+            found = inner(query.float(), key.float(), value.float(), attn_mask, dropout_p, *more, **options)
         return found.to(torch.bfloat16)
 
     attention.of_modak = True
