@@ -4,7 +4,7 @@ from __future__ import absolute_import, division, print_function
 
 import networks
 import numpy as np
-from arguments import parse, training_parser
+from arguments import parse, refuse, training_parser
 from dataset import batches
 from recorder import Recorder, Workload
 
@@ -22,7 +22,9 @@ def parse_arguments(framework, switches):
         "--steps", type=int, default=16, metavar="N", help="of an epoch, where --images is not given (default: 16)"
     )
     arguments = parse(parser, needs_data=False)
-    arguments.network = networks.NETWORKS["%s-%s" % (arguments.model, arguments.size)]
+    arguments.network = networks.NETWORKS.get("%s-%s" % (arguments.model, arguments.size))
+    if arguments.network is None:
+        refuse("size", arguments.size, "%s is small or large" % arguments.model)
     arguments.batch_size = arguments.batch_size or arguments.network.batch_size
     arguments.images = arguments.images or max(1, arguments.steps) * arguments.batch_size
     return arguments

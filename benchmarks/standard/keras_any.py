@@ -12,7 +12,7 @@ import keras
 import keras_backend
 import keras_steps
 import numpy as np
-from arguments import refuse
+from arguments import give_up, refuse
 
 SWITCHES = {
     "compiler": ("default", "none", "xla", "inductor"),
@@ -52,12 +52,15 @@ def _behind(layer, shape, inside, dtype):
         return layers.Add()([inside, layers.Dense(shape[1])(inner)])
     if kind == "average":
         return (layers.GlobalAveragePooling2D if len(shape) == 3 else layers.GlobalAveragePooling1D)()(inside)
-    return {
+    simple = {
         "norm": layers.BatchNormalization,
         "relu": layers.ReLU,
         "pool": layers.MaxPooling2D,
         "flatten": layers.Flatten,
-    }[kind]()(inside)
+    }
+    if kind not in simple:
+        give_up(2, "the network has a layer %s, which only pytorch.py has" % kind)
+    return simple[kind]()(inside)
 
 
 def epochs_of(arguments, backend, model, data, recorder):

@@ -46,6 +46,99 @@ class Feed(nn.Module):
         return x + self.outer(functional.relu(self.inner(self.norm(x))))
 
 
+class Residual(nn.Module):
+    """Two convolutions with batch-norm, and the way around."""
+
+    def __init__(self, inputs, outputs, stride):
+        super().__init__()
+        self.first, self.norm1 = nn.Conv2d(inputs, outputs, 3, stride, 1), nn.BatchNorm2d(outputs)
+        self.second, self.norm2 = nn.Conv2d(outputs, outputs, 3, 1, 1), nn.BatchNorm2d(outputs)
+        self.around = nn.Conv2d(inputs, outputs, 1, stride) if stride > 1 or inputs != outputs else nn.Identity()
+
+    def forward(self, x):
+        y = self.norm2(self.second(functional.relu(self.norm1(self.first(x)))))
+        return functional.relu(y + self.around(x))
+
+
+class UNet(nn.Module):
+    """An image smaller and smaller, then larger again, with what it was at each size beside it."""
+
+    def __init__(self, inputs, width, depth):
+        super().__init__()
+        widths = [width << number for number in range(depth)]
+        self.down = nn.ModuleList(self.pair(*both) for both in zip([inputs, *widths], widths))
+        self.wide = nn.ModuleList(nn.ConvTranspose2d(2 * each, each, 2, 2) for each in widths[-2::-1])
+        self.up = nn.ModuleList(self.pair(2 * each, each) for each in widths[-2::-1])
+
+    @staticmethod
+    def pair(inputs, outputs):
+        layers = []
+        for before in (inputs, outputs):
+            layers += [nn.Conv2d(before, outputs, 3, 1, 1), nn.BatchNorm2d(outputs), nn.ReLU()]
+        return nn.Sequential(*layers)
+
+    def forward(self, x):
+        kept = []
+        for number, down in enumerate(self.down):
+            x = down(functional.max_pool2d(x, 2) if number else x)
+            kept.append(x)
+        for wide, up, left in zip(self.wide, self.up, kept[-2::-1]):
+            x = up(torch.cat([wide(x), left], 1))
+        return x
+
+
+class Sound(nn.Module):
+    """A convolution along time, over sequences of (length, width)."""
+
+    def __init__(self, inputs, outputs, kernel, stride):
+        super().__init__()
+        self.conv = nn.Conv1d(inputs, outputs, kernel, stride, kernel // 2)
+        self.norm = nn.GroupNorm(8, outputs)
+
+    def forward(self, x):
+        return functional.gelu(self.norm(self.conv(x.transpose(1, 2)))).transpose(1, 2)
+
+
+class Recurrent(nn.LSTM):
+    """All outputs of a recurrent layer."""
+
+    def forward(self, x):
+        return super().forward(x)[0]
+
+
+class Patches(nn.Conv2d):
+    """An image as a sequence of what its squares give."""
+
+    def forward(self, x):
+        return super().forward(x).flatten(2).transpose(1, 2)
+
+
+class Mix(nn.Module):
+    """Dense layers along the places, then along the width of each."""
+
+    def __init__(self, places, width):
+        super().__init__()
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.along = nn.Sequential(nn.Linear(places, 2 * places), nn.GELU(), nn.Linear(2 * places, places))
+        self.across = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+
+    def forward(self, x):
+        x = x + self.along(self.norm1(x).transpose(1, 2)).transpose(1, 2)
+        return x + self.across(self.norm2(x))
+
+
+class Tables(nn.Module):
+    """A row of a table for each column of the samples, whose numbers say which."""
+
+    def __init__(self, columns, rows, width):
+        super().__init__()
+        self.tables = nn.ModuleList(nn.Embedding(rows, width) for _ in range(columns))
+
+    def forward(self, x):
+        numbers = (x.abs() * 1e6).long()
+        return torch.cat([table(numbers[:, n] % table.num_embeddings) for n, table in enumerate(self.tables)], 1)
+
+
 class Average(nn.Module):
     """The mean over an image's pixels or a sequence's places."""
 
@@ -76,6 +169,13 @@ def _module(layer, shape):
         "average": Average,
         "attention": lambda: Attention(shape[1], layer[1]),
         "feed": lambda: Feed(shape[1], layer[1]),
+        "residual": lambda: Residual(shape[0], *layer[1:]),
+        "unet": lambda: UNet(shape[0], *layer[1:]),
+        "sound": lambda: Sound(shape[1], *layer[1:]),
+        "lstm": lambda: Recurrent(shape[1], layer[1], batch_first=True),
+        "patches": lambda: Patches(shape[0], layer[1], layer[2], layer[2]),
+        "mix": lambda: Mix(*shape),
+        "tables": lambda: Tables(shape[0], *layer[1:]),
     }[kind]()
 
 

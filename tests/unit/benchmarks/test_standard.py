@@ -44,6 +44,20 @@ def test_the_work_of_a_convolution_and_of_attention_by_hand():
     assert flop == 2 * (4 * 32 * 128 * 128 + 2 * 32 * 32 * 128)
 
 
+def test_the_work_of_blocks_by_hand():
+    convolutions = [2 * 9 * 16 * 32 * 16 * 16, 2 * 9 * 32 * 32 * 16 * 16, 2 * 16 * 32 * 16 * 16]
+    parameters = 9 * 16 * 32 + 32 + 9 * 32 * 32 + 32 + 16 * 32 + 32 + 2 * 2 * 32
+    assert networks.after(("residual", 32, 2), (16, 32, 32)) == ((32, 16, 16), parameters, sum(convolutions))
+    weights = 4 * 96 * (64 + 96)
+    assert networks.after(("lstm", 96), (10, 64)) == ((10, 96), weights + 8 * 96, 2 * weights * 10)
+    assert networks.after(("tables", 1000, 16), (8,)) == ((128,), 8 * 1000 * 16, 0)
+    without_its_tables = networks.NETWORKS["tables-small"]._replace(
+        shape=(128,), layers=networks.NETWORKS["tables-small"].layers[1:]
+    )
+    first, tables = networks.cost(without_its_tables), networks.cost(networks.NETWORKS["tables-small"])
+    assert tables.gflop_per_image == pytest.approx(first.gflop_per_image + 2 * 128 * 64 / 1e9)  # tables want a gradient
+
+
 @pytest.mark.parametrize("name", networks.NETWORKS)
 def test_every_network_gives_scores_and_is_on_the_page(name):
     network = networks.NETWORKS[name]
@@ -64,7 +78,9 @@ def test_workload_yaml_says_what_the_scripts_have(script):
     assert {name: tuple(known) for name, known in ast.literal_eval(values).items()} == script.switches
 
 
-@pytest.mark.parametrize("name", ["model-cpu", "model-cpu-more", "model-cpu-wider", "model-sizes", "model-tensorflow"])
+@pytest.mark.parametrize(
+    "name", ["model-cpu", "model-cpu-more", "model-cpu-wider", "model-sizes", "model-kinds", "model-tensorflow"]
+)
 def test_suites_name_networks_that_there_are(name):
     for group in read_suite(find_suite(name)).groups:
         if group.workload == "standard":
