@@ -2,7 +2,6 @@
 
 from pydantic import Field, field_validator
 
-from modak_ansible.errors import CannotPlan
 from modak_ansible.model.application import Application, Checkpoint, Optimisation, Predecessor, Resources, SourceFile
 from modak_ansible.model.base import Model, left_out
 from modak_ansible.model.dataset import Dataset
@@ -82,10 +81,10 @@ class Request(Model):
         return is_program and self.image is None and self.target.container_runtime == "none"
 
 
-def without(request: Request, problem: CannotPlan) -> Request | None:
-    """The request without the wish that a problem is about; None where it is about none, and has to be mended."""
-    section, _, name = problem.about.partition(".")
-    if not problem.wish or section not in _WISHES:
+def without(request: Request, wish: str) -> Request | None:
+    """The request without a wish, such as ``optimisation.allocator``; None where it has none there."""
+    section, _, name = wish.partition(".")
+    if section not in _WISHES:
         return None
     wishes: Model = getattr(request, section)
     field = type(wishes).model_fields.get(name)

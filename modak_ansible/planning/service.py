@@ -457,7 +457,8 @@ def _plan_or_note(
         found = _plan_of(request, known)
         if isinstance(found, Plan):
             return found.model_copy(update={"notes": tuple(notes)})
-        weaker = next(((less, each) for each in found if not strict and (less := without(request, each))), None)
+        wishes = (each for each in found if each.wish and not strict)
+        weaker = next(((less, each) for each in wishes if (less := without(request, each.about))), None)
         if weaker is None:
             for each in found:
                 mistakes.add(blueprint.place(training, each.about), "cannot-plan", each.message, each.hint)
