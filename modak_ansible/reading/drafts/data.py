@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from fnmatch import filter as filter_names
 from fnmatch import fnmatch
 from glob import escape
 from pathlib import Path, PurePosixPath
@@ -29,6 +30,10 @@ _MOST_LETTERS = 200
 # What reads a file beside open and pandas' functions.
 _READERS = ("fromfile", "genfromtxt", "imread", "load", "loadtxt", "memmap")
 _LOADERS = re.compile(r"(^|\.)(torch|np|numpy|joblib)\.load$")
+# What lists the files that a pattern names, and which of these do it for a folder, too; where a pattern begins.
+_LISTING = ("glob", "iglob", "rglob", "list_files")
+_OF_FOLDERS = ("glob", "rglob", "gfile")
+_SIGN = re.compile(r"[*?{%\[]")
 # What a script looks with whether something is there, or makes it with.
 _LOOKING = ("exists", "isfile", "is_file", "isdir", "is_dir", "system", "run", "call", "check_call", "Popen")
 _SYSTEM = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr", "/var/log")
@@ -164,7 +169,7 @@ def _opens(node: ast.AST) -> TypeGuard[ast.Call]:
     name, mode = last_name(node.func), ast.unparse(node.args[1]) if len(node.args) > 1 else ""
     mode = next((ast.unparse(keyword.value) for keyword in node.keywords if keyword.arg == "mode"), mode)
     is_read = not mode or re.fullmatch("'[^wax]*'", mode)  # as far as it is said
-    return (name == "open" and bool(is_read)) or name.startswith("read_") or name in _READERS
+    return (name == "open" and bool(is_read)) or name.startswith(("read_", "scan_")) or name in _READERS
 
 
 def lacking_in(
@@ -347,16 +352,32 @@ def is_much(path: Path) -> bool:
 
 
 def _texts_in(tree: ast.Module, texts: Texts, folder: Path) -> Iterator[str]:
-    """The paths that a file spells out; the parts of one that is there are none of their own."""
+    """The paths that a file spells out, of a pattern the folder; the parts of one that is there are none of their own."""
     waiting: list[ast.AST] = [tree]
     while waiting:
         node = waiting.pop()
         text = texts.of(node) if isinstance(node, ast.Constant | ast.BinOp | ast.Call | ast.JoinedStr) else None
-        if text and _is_path(text) and ANY not in text:
-            yield text
-            if below(text) and exists(folder / below(text)):
+        if text and _is_path(text):
+            inside = below(text)
+            if ANY not in text:
+                yield text
+            if inside and exists(folder / inside):
                 continue
+            yield _SIGN.split(text)[0].rpartition("/")[0]
+        yield from _matching(node, texts, folder)
         waiting += ast.iter_child_nodes(node)
+
+
+def _matching(node: ast.AST, texts: Texts, folder: Path) -> list[str]:
+    """The files right in a script's folder that a pattern names with which something looks for files, or reads them."""
+    name = last_name(node.func) if isinstance(node, ast.Call) else ""
+    if not (isinstance(node, ast.Call) and node.args and (name in _LISTING or _opens(node))):
+        return []
+    owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+    is_here = owner is None or name not in _OF_FOLDERS or last_name(owner) in _OF_FOLDERS
+    pattern = texts.of(node.args[0]) or ""
+    is_pattern = "/" not in pattern and PurePosixPath(pattern).suffix and (is_here or texts.of(owner) == ".")
+    return filter_names(os.listdir(folder), pattern) if is_pattern and isinstance(node.args[0], ast.Constant) else []
 
 
 def _is_path(text: str) -> bool:

@@ -374,6 +374,31 @@ def test_a_file_that_is_opened_and_that_nothing_makes_is_told(project, text, tol
     assert [note.partition(", which")[0] for note in notes] == ([f"it opens {told}"] if told else [])
 
 
+@pytest.mark.parametrize(
+    ("call", "travels"),
+    [
+        ("glob.glob('rows/part-*.csv')", ["rows"]),
+        ("tf.data.Dataset.list_files('rows/**/part-?.csv')", ["rows"]),
+        ("webdataset.WebDataset('rows/part-{0..1}.csv')", ["rows"]),
+        ("read('rows/part-%d.csv' % number)", ["rows"]),
+        ("read('rows/part-{}.csv'.format(number))", ["rows"]),
+        ("glob.glob('*.tsv')", ["a.tsv", "b.tsv"]),
+        ("polars.scan_csv('?.tsv')", ["a.tsv", "b.tsv"]),
+        ("pathlib.Path().glob('*.tsv')", ["a.tsv", "b.tsv"]),
+        ("folder.glob('*.tsv')", []),  # which may be any
+        ("glob.glob('*')", []),
+        ("table.write_csv('x.tsv')\nglob.glob('rows/x*.csv')\ntorch.save(m, 'rows/x1.csv')", []),
+        ("print('*** rows: 100% [done] ***')", []),
+    ],
+)
+def test_what_a_pattern_names_travels(project, call, travels):
+    written(project, train=f"import torch\n{call}\n")
+    (project / "rows").mkdir()
+    for name in ("rows/part-0.csv", "rows/part-1.csv", "a.tsv", "b.tsv"):
+        (project / name).write_text("1\n")
+    assert draft_of(project / "train.py").files == ["train.py", *travels]
+
+
 def test_data_that_a_path_with_a_dot_names_by_default_is_brought_once(project):
     (project / "rows").mkdir()
     (project / "rows" / "x.csv").write_text("1\n")

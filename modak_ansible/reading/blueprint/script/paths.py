@@ -42,6 +42,7 @@ def path_slips(
         words: that are no options, or follow them.
         outputs: what the script writes.
     """
+    folder = folder.resolve()  # a relative one has nothing above it
     for name, value in [*options, *_named(words)]:
         if OF_OUTPUT.search(name.replace("-", "_")):
             continue
