@@ -17,8 +17,10 @@ from pathlib import Path, PurePosixPath
 from typing import TypeGuard
 
 from modak_ansible.reading.blueprint.files import is_hidden
-from modak_ansible.reading.blueprint.script.paths import OF_OUTPUT
+from modak_ansible.reading.blueprint.script.paths import OF_OUTPUT, lies_above
+from modak_ansible.reading.blueprint.script.starting import start_above
 from modak_ansible.reading.blueprint.script.syntax import last_name, nodes_of
+from modak_ansible.reading.drafts.outputs import OPENERS
 from modak_ansible.reading.drafts.texts import ANY, PLAIN_CALLS, Texts, below
 from modak_ansible.target.core.files import exists, expanded, is_folder, real_path
 
@@ -167,6 +169,8 @@ def _opens(node: ast.AST) -> TypeGuard[ast.Call]:
     if not (isinstance(node, ast.Call) and node.args):
         return False
     name, mode = last_name(node.func), ast.unparse(node.args[1]) if len(node.args) > 1 else ""
+    if name == "open" and isinstance(node.func, ast.Attribute) and last_name(node.func.value) not in OPENERS:
+        return False  # of an archive, or a path
     mode = next((ast.unparse(keyword.value) for keyword in node.keywords if keyword.arg == "mode"), mode)
     is_read = not mode or re.fullmatch("'[^wax]*'", mode)  # as far as it is said
     return (name == "open" and bool(is_read)) or name.startswith(("read_", "scan_")) or name in _READERS
@@ -242,18 +246,19 @@ def data_options(names: Sequence[str]) -> list[str]:
     return [name for name in names if _OF_DATA.search(name.replace("-", "_"))]
 
 
-def absent(folder: Path, name: str, value: str) -> list[str]:
+def absent(script: Path, name: str, value: str) -> list[str]:
     """What is to be said of data that an option names and that is not here, in one note; none where it may be no path.
 
     Args:
-        folder: the script's.
         value: given, or by default; empty where there is none.
     """
     is_elsewhere = value.startswith(("/", "~"))
     if not value or not (is_elsewhere or value.startswith(".") or _OF_PATH.search(name)):
         return []
-    if "://" in value or exists(folder / expanded(value)):
+    if "://" in value or exists(script.parent / expanded(value)):
         return []
+    if there := lies_above(script.parent, value):
+        return [f"--{name} is {value}, which lies in {there}, and {start_above(script, there)}"]
     then = "a job finds it only where the target has it" if is_elsewhere else "and a job finds nothing there"
     return [f"--{name} is {value}, which is not on this machine{':' if is_elsewhere else ','} {then}"]
 
@@ -339,6 +344,14 @@ def _nodes_of(trees: Mapping[str, ast.Module], options: Mapping[str, str]) -> It
         yield from ((name, texts, node) for node in nodes_of(tree))
 
 
+def holds_something(folder: Path) -> bool:
+    """Whether it is a folder that may be looked into, and is not empty."""
+    try:
+        return any(folder.iterdir())
+    except OSError:
+        return False
+
+
 def is_much(path: Path) -> bool:
     """Whether a file or folder is too much to travel with a script, into each deployment anew."""
     size = 0
@@ -352,7 +365,7 @@ def is_much(path: Path) -> bool:
 
 
 def _texts_in(tree: ast.Module, texts: Texts, folder: Path) -> Iterator[str]:
-    """The paths that a file spells out, of a pattern the folder; the parts of one that is there are none of their own."""
+    """The paths that a file spells out, of a pattern its folder; parts of one that is there are none of their own."""
     waiting: list[ast.AST] = [tree]
     while waiting:
         node = waiting.pop()
@@ -377,7 +390,9 @@ def _matching(node: ast.AST, texts: Texts, folder: Path) -> list[str]:
     is_here = owner is None or name not in _OF_FOLDERS or last_name(owner) in _OF_FOLDERS
     pattern = texts.of(node.args[0]) or ""
     is_pattern = "/" not in pattern and PurePosixPath(pattern).suffix and (is_here or texts.of(owner) == ".")
-    return filter_names(os.listdir(folder), pattern) if is_pattern and isinstance(node.args[0], ast.Constant) else []
+    if not is_pattern or not isinstance(node.args[0], ast.Constant):
+        return []
+    return filter_names((each.name for each in folder.iterdir()), pattern)
 
 
 def _is_path(text: str) -> bool:

@@ -21,9 +21,9 @@ from modak_ansible.reading.blueprint.script.hydra import Hydra, hydra_of
 from modak_ansible.reading.blueprint.script.option import Option
 from modak_ansible.reading.blueprint.script.options import library_options, options_of
 from modak_ansible.reading.blueprint.script.parallelism import parallelism_of
-from modak_ansible.reading.blueprint.script.paths import OF_OUTPUT_FOLDER
+from modak_ansible.reading.blueprint.script.paths import OF_OUTPUT_FOLDER, lies_above
 from modak_ansible.reading.blueprint.script.source import ScriptSource, source_of
-from modak_ansible.reading.blueprint.script.starting import package_of
+from modak_ansible.reading.blueprint.script.starting import package_of, start_above
 from modak_ansible.reading.blueprint.script.syntax import last_name, nodes_of
 from modak_ansible.reading.drafts.configured import Named, classes_named, told_by
 from modak_ansible.reading.drafts.data import (
@@ -34,6 +34,7 @@ from modak_ansible.reading.drafts.data import (
     elsewhere_by,
     far_more_than_data,
     fetched_by,
+    holds_something,
     hub_datasets,
     is_much,
     is_output,
@@ -168,7 +169,7 @@ class _Drafting:
         defined = {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
         called = [node.func for node in nodes if isinstance(node, ast.Call)]
         others = {last_name(each) for each in called if not (isinstance(each, ast.Name) and each.id in defined)}
-        starts = bool(others & {"main", "run_module"}) and not self._declared
+        starts = bool(others & {"main", "run_module", "run_path"}) and not self._declared
         read = (hydra_of(path, tree, words, self._code.folder) for path, tree in (own if starts else own[:1]))
         return next(filter(None, read), None)
 
@@ -255,6 +256,12 @@ class _Drafting:
         self._elsewhere = set(outside)
         for text in outside:
             self.draft.notes.append(f"it writes to {text}, outside of its folder, from where nothing comes back")
+        folder = self._code.folder
+        of_project = [each for each in outside if _holds(project_root(folder), folder / each) and each[:2] == ".."]
+        if of_project:
+            self.draft.notes[-1] += (
+                f"; {start_above(self._code.script, max(of_project, key=lambda each: each.count('../')))}"
+            )
 
     def _folders_of_options(self, known: Sequence[str]) -> list[str]:
         """The folders below its own that options have it write to, by their names."""
@@ -298,7 +305,7 @@ class _Drafting:
             if name not in known and not (root and values.get(name) == root):
                 draft.unsaid.append(name)
                 if not self._downloads:
-                    draft.notes += absent(self._code.folder, name, values.get(name, ""))
+                    draft.notes += absent(self._code.script, name, values.get(name, ""))
         self._lacking(written)
 
     def _lacking(self, written: Sequence[str]) -> None:
@@ -313,8 +320,11 @@ class _Drafting:
         script = self._code.script
         opened = [] if self._downloads else lacking_in(script, self._trees[script.name], self._held(), written)
         for text, line in opened:
-            words = f"it opens {text} ({script.name}:{line}), which is not here"
-            self.draft.notes.append(f"{words}: a job ends there, unless something makes it first")
+            words = f"it opens {text} ({script.name}:{line}), which"
+            there = lies_above(script.parent, text)
+            then = "is not here: a job ends there, unless something makes it first"
+            then = f"lies in {there}, and {start_above(script, there)}" if there else then
+            self.draft.notes.append(f"{words} {then}")
 
     def _is_made(self, path: str, written: Sequence[str]) -> bool:
         return exists(self._code.folder / expanded(path)) or is_output(below(path), written)
@@ -351,7 +361,7 @@ class _Drafting:
                 elsewhere = self._code.folder / expanded(value)
                 if what := far_more_than_data(elsewhere):
                     self.draft.notes.append(f"{value} (which {word} names) is {what} and is not brought: {_NARROWER}")
-                elif is_file(elsewhere) or _holds_something(elsewhere):
+                elif is_file(elsewhere) or holds_something(elsewhere):
                     found.append(Read(elsewhere, "", word=word))
             elif inside and not is_written and exists(path) and path.resolve() != self._code.folder.resolve():
                 found.append(Read(path, inside, word=word))
@@ -483,14 +493,6 @@ def _variable(name: str) -> str:
 
 def _holds(path: Path, other: Path) -> bool:
     return other.resolve().is_relative_to(path.resolve())
-
-
-def _holds_something(folder: Path) -> bool:
-    """Whether it is a folder that may be looked into, and is not empty."""
-    try:
-        return any(folder.iterdir())
-    except OSError:
-        return False
 
 
 def _plain(name: str) -> str:

@@ -44,7 +44,7 @@ _TRAINER_FOLDER = "trainer_output"
 _LIGHTNING = ("lightning", "pytorch_lightning")
 _LIGHTNING_FOLDERS = ("lightning_logs", "checkpoints")  # with a logger, and without
 _FETCHES = {"urlretrieve", "snapshot_download", "hf_hub_download", "load_dataset", "download", "get_file", "wget"}
-_OPENERS = ("io", "gzip", "bz2", "lzma", "codecs", "fsspec", "tarfile")
+OPENERS = ("io", "gzip", "bz2", "lzma", "codecs", "fsspec", "tarfile", "Image", "rasterio", "wave", "zarr")  # modules
 _OPENING = ("h5py.File", "ZipFile")  # classes that open a file as open does
 _WRITERS = ("write_text", "write_bytes")
 _FEWEST_LETTERS = 2
@@ -176,7 +176,7 @@ def _opened(call: ast.Call, given: Mapping[str, ast.expr]) -> ast.expr | None:
     is_method = (
         isinstance(call.func, ast.Attribute)
         and call.func.attr == "open"
-        and ast.unparse(call.func.value) not in _OPENERS
+        and ast.unparse(call.func.value) not in OPENERS
     )
     places = 0 if is_method else 1
     mode = given.get("mode") or (call.args[places] if len(call.args) > places else None)

@@ -363,6 +363,8 @@ def test_data_that_an_option_names_and_that_is_not_here_is_told(project, option,
         ("try:\n    open('m.txt')\nexcept OSError: pass", ""),
         ("if os.path.exists(x): pass\nopen('m.txt')", ""),
         ("evaluate.load('some/metric.x')", ""),
+        ("with zipfile.ZipFile('here.csv') as z:\n    z.open('in/rows.csv')", ""),
+        ("gzip.open('rows.gz')", "rows.gz (train.py:2)"),
         ("pandas.read_csv('https://example.org/x.csv')", ""),
         ("urllib.request.urlretrieve(a, 'm.txt')\nopen('m.txt')", ""),
     ],
@@ -503,7 +505,8 @@ def test_the_folder_above_is_known_however_it_is_said(project, above):
     assert [(each.name, each.source, each.mount_as) for each in draft.data] == [
         ("rows", "../shared/rows.csv", "../shared/rows.csv")
     ]
-    assert draft.notes == ["it writes to ../runs/m.pt, outside of its folder, from where nothing comes back"]
+    (note,) = draft.notes
+    assert note.startswith("it writes to ../runs/m.pt, outside of its folder, from where nothing comes back; ")
 
 
 @pytest.mark.parametrize("module", ["_ours", "ours_", "größe"])

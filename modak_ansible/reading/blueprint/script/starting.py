@@ -111,6 +111,27 @@ def start_hint(tree: ast.Module, script: Path, level: int = 1) -> str:
     return f"give a script that lies beside {top.name}/ and starts it: {start}"
 
 
+def module_of(path: str) -> str:
+    """What a file would be imported as, by its path below a folder that Python looks in."""
+    return path.removeprefix("./").removesuffix(".py").replace("/", ".")
+
+
+def start_above(script: Path, there: str) -> str:
+    """How a script is started in a folder above its own, as people do by its path, so that it finds what lies there.
+
+    Args:
+        there: what lies so, as it is from the script's folder.
+    """
+    path = script.resolve()
+    top = path.parents[there.count("../")]
+    way = path.relative_to(top).as_posix()
+    is_part = (path.parent / "__init__.py").is_file()
+    folder = (package_of(path.parent).parent if is_part else path.parent).relative_to(top).as_posix()
+    start = f'sys.path.insert(0, "{folder}"); runpy.run_path("{way}", run_name="__main__")'
+    where = "a job starts where the script lies"
+    return f"{where}: give a script that lies in {top} and starts it: import runpy, sys; {start}"
+
+
 def _command(tree: ast.Module, words: Sequence[str]) -> StartProblem | None:
     """Of a parser with subcommands, that none is given, or one that it does not have."""
     calls = [node for node in nodes_of(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)]
