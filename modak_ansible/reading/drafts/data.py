@@ -364,6 +364,13 @@ def is_much(path: Path) -> bool:
     return False
 
 
+def leads_away(path: Path, root: Path) -> bool:
+    """Whether something, or a part of it, lies outside of a project: what links have from there does not travel."""
+    parts = (Path(here, name) for here, folders, names in os.walk(path) for name in (*folders, *names))
+    links = (each for each in parts if each.is_symlink())
+    return any(not real_path(each).is_relative_to(root) for each in (path, *links))
+
+
 def _texts_in(tree: ast.Module, texts: Texts, folder: Path) -> Iterator[str]:
     """The paths that a file spells out, of a pattern its folder; parts of one that is there are none of their own."""
     waiting: list[ast.AST] = [tree]

@@ -39,6 +39,7 @@ from modak_ansible.reading.drafts.data import (
     is_much,
     is_output,
     lacking_in,
+    leads_away,
     read_by,
     too_wide,
     torchvision_folder,
@@ -341,11 +342,10 @@ class _Drafting:
 
     def _with_configuration(self, folder: str, reads: list[Read]) -> list[Read]:
         """What a script reads, with the folder of its configuration."""
-        place = self._code.folder / folder
-        if not below(folder):
-            self.draft.notes.append(f"its configuration lies in {folder}, outside of its folder, and stays here")
+        if not below(folder):  # which its source spells out
             return reads
-        return [*(each for each in reads if not below(each.inside).startswith(folder)), Read(place, folder)]
+        own = Read(self._code.folder / folder, folder)
+        return [*(each for each in reads if not below(each.inside).startswith(folder)), own]
 
     def _of_words(self) -> list[Read]:
         """The files and folders that words of its command line name, and that the script does not write."""
@@ -377,7 +377,8 @@ class _Drafting:
         is_written = any(
             output == name or output.startswith(f"{name}/") for output in self.draft.outputs for name in names
         )
-        return not is_written and not mount_problem(inside) and is_much(read.path)
+        is_apart = is_much(read.path) or leads_away(read.path, project_root(self.draft.folder))
+        return not is_written and not mount_problem(inside) and is_apart
 
     def _dataset(self, place: Path, source: str = "", mount_as: str = "", option: str = "") -> str:
         """Has a dataset of its own for what lies in a place, and gives what stands for its folder in an argument.

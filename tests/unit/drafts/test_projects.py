@@ -7,8 +7,11 @@ import ast
 import pytest
 from script_files import written
 
+from modak_ansible.planning.service import plan_blueprint
+from modak_ansible.reading.blueprint.inputs import Inputs
 from modak_ansible.reading.drafts.draft import draft_of
 from modak_ansible.reading.drafts.outputs import outputs_of
+from modak_ansible.reading.drafts.text import text_of
 
 
 @pytest.fixture(autouse=True)
@@ -399,6 +402,25 @@ def test_what_a_pattern_names_travels(project, call, travels):
     for name in ("rows/part-0.csv", "rows/part-1.csv", "a.tsv", "b.tsv"):
         (project / name).write_text("1\n")
     assert draft_of(project / "train.py").files == ["train.py", *travels]
+
+
+@pytest.mark.parametrize("link", ["rows", "rows/train", "rows/train/x.csv"])
+@pytest.mark.parametrize(
+    ("call", "mount"), [("open('rows/train/x.csv')", "rows/train/x.csv"), ("glob('rows/*/x.csv')", "rows")]
+)
+def test_data_that_a_link_has_from_elsewhere_is_brought_and_laid_where_it_lies(project, tmp_path, link, call, mount):
+    """It does not travel: a link out of the project may lead to anything."""
+    (tmp_path / "rows" / "train").mkdir(parents=True)
+    (tmp_path / "rows" / "train" / "x.csv").write_text("1\n")
+    (project / link).parent.mkdir(parents=True, exist_ok=True)
+    (project / link).symlink_to(tmp_path / link)
+    written(project, train=f"import torch\n{call}\ntorch.save(m, 'm.pt')\n")
+    service = project / "service.yaml"
+    service.write_text(text_of(draft_of(project / "train.py")))
+    plan = plan_blueprint(service, Inputs()).plan
+    (dataset,) = plan.datasets
+    assert (dataset.mount_as, dataset.sources[0].contents.files) == (mount, 1)
+    assert [each.path for each in plan.application.files] == ["train.py"]
 
 
 def test_data_that_a_path_with_a_dot_names_by_default_is_brought_once(project):

@@ -51,3 +51,13 @@ def test_a_script_that_is_run_by_its_path_is_read_with_the_one_that_runs_it(proj
     assert (draft.framework, draft.requirements, draft.outputs) == ("pytorch", ["einops", "timm"], ["m.pt"])
     assert draft.files == ["run.py", "lib/net.py", "src/nets.py", "src/train.py"]
     assert draft.missing == ["--rows"]
+
+
+def test_a_configuration_of_hydra_s_above_the_script_is_brought_and_nothing_else_is_said_of_it(project):
+    text = "import hydra, torch\n@hydra.main(config_path='../conf', config_name='a', version_base=None)\ndef main(c): ...\n"
+    written(project, src__train=f"{text}main()\n")
+    (project / "conf").mkdir()
+    (project / "conf" / "a.yaml").write_text("x: 1\n")
+    draft = draft_of(project / "src" / "train.py")
+    assert [(each.source, each.mount_as) for each in draft.data] == [("../conf", "../conf")]
+    assert draft.notes == []
