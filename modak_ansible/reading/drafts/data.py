@@ -18,6 +18,7 @@ from typing import TypeGuard
 
 from modak_ansible.reading.blueprint.files import is_hidden
 from modak_ansible.reading.blueprint.script.paths import OF_OUTPUT, lies_above
+from modak_ansible.reading.blueprint.script.source import source_of
 from modak_ansible.reading.blueprint.script.starting import start_above
 from modak_ansible.reading.blueprint.script.syntax import last_name, nodes_of
 from modak_ansible.reading.drafts.outputs import OPENERS
@@ -46,13 +47,17 @@ _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
 _MOST_FILES, _MOST_BYTES = 500, 20 * 10**6
 # The switches, and the functions, of libraries that have something fetched.
 _FETCHING = ("download", "pretrained")
-_FETCHER = re.compile("fetch_|load$|load_data$|urlretrieve|snapshot_download|hf_hub_download|from_pretrained")
+_ASKING = ("requests.get", "urllib.request.urlopen")
 _FETCHERS = re.compile(
     r"\.(urlretrieve|snapshot_download|hf_hub_download|hub\.load|fetch_(openml|california_housing|covtype|20newsgroups\w*)"
-    r"|(mnist|fashion_mnist|cifar10|cifar100|imdb|reuters|boston_housing|california_housing)\.load_data|tfds\.load)$"
+    r"|(mnist|fashion_mnist|cifar10|cifar100|imdb|reuters|boston_housing|california_housing)\.load_data|get_file|tfds\.load"
+    r"|tensorflow_datasets\.(load|builder)|evaluate\.load|nltk\.download|(gdown|wget)\.download\w*|seaborn\.load_dataset"
+    r"|gensim\.downloader\.load|kagglehub\.\w+_download|load_state_dict_from_url|fetch_ucirepo"
+    r"|(torch_geometric\.datasets|ogb\.\w+)\.(?!Fake|Evaluator)[A-Z]\w+)$"
 )
 _PRETRAINED = re.compile(
     r"(^|\.)(Auto\w+|\w+(Tokenizer|TokenizerFast|Model|Processor|Pipeline)|\w+For\w+)\.from_pretrained$"
+    r"|\w\.from_preset$|(^|\.)(SentenceTransformer|CrossEncoder|pipeline)$"
 )
 # What load_dataset takes for a format of files, and not for a dataset.
 _BUILDERS = (
@@ -311,19 +316,24 @@ class Fetched:
 def fetched_by(trees: Mapping[str, ast.Module], options: Mapping[str, str]) -> list[Fetched]:
     """What libraries fetch for a script, each once, by what its source says for certain."""
     found: dict[str, Fetched] = {}
-    for name, texts, node in _nodes_of(trees, options):
-        if isinstance(node, ast.Call) and (what := _fetches(node, texts)):
-            given = {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg}
-            root = texts.of(node.args[0] if node.args else given.get("root")) or ""
-            found.setdefault(what, Fetched(what, f"{name}:{node.lineno}", root))
+    held = {name.replace("-", "_"): value for name, value in options.items()}
+    for name, tree in trees.items():
+        texts = Texts(tree, held, name)
+        for full, call in source_of(tree).calls():
+            if what := _fetches(full, call, texts):
+                given = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
+                root = texts.of(call.args[0] if call.args else given.get("root")) or ""
+                found.setdefault(what, Fetched(what, f"{name}:{call.lineno}", root))
     return list(found.values())
 
 
-def _fetches(call: ast.Call, texts: Texts) -> str:
-    """What a call fetches, in a word; empty where it is not known to fetch anything."""
+def _fetches(full: str, call: ast.Call, texts: Texts) -> str:
+    """What a call, of something by its full name, fetches, in a word; empty where it is not known to fetch anything."""
     name = last_name(call.func)
     given = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
-    full = ast.unparse(call.func) if _FETCHER.match(name) else ""
+    address = texts.of(call.args[0]) or "" if call.args else ""
+    if address.startswith(("http://", "https://")) and (_opens(call) or full in _ASKING):
+        return address
     if _FETCHERS.search(f".{full}"):
         return full
     if any(isinstance(value, ast.Constant) and value.value is True for value in map(given.get, _FETCHING)):
@@ -331,7 +341,8 @@ def _fetches(call: ast.Call, texts: Texts) -> str:
     if "weights" in given and "_Weights." in ast.unparse(given["weights"]):
         return name
     if _PRETRAINED.search(full):
-        text = texts.of(call.args[0] if call.args else given.get("pretrained_model_name_or_path")) or ""
+        said = given.get("model" if name == "pipeline" else "pretrained_model_name_or_path")
+        text = texts.of(said) or ("" if name == "pipeline" else address)
         return text if _HUB_NAME.fullmatch(text) else ""
     return ""
 

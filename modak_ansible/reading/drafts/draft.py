@@ -258,11 +258,9 @@ class _Drafting:
         for text in outside:
             self.draft.notes.append(f"it writes to {text}, outside of its folder, from where nothing comes back")
         folder = self._code.folder
-        of_project = [each for each in outside if _holds(project_root(folder), folder / each) and each[:2] == ".."]
-        if of_project:
-            self.draft.notes[-1] += (
-                f"; {start_above(self._code.script, max(of_project, key=lambda each: each.count('../')))}"
-            )
+        above = [each for each in outside if each[:3] == "../" and _holds(project_root(folder), folder / each)]
+        if above:
+            self.draft.notes[-1] += f"; {start_above(self._code.script, max(above, key=lambda it: it.count('../')))}"
 
     def _folders_of_options(self, known: Sequence[str]) -> list[str]:
         """The folders below its own that options have it write to, by their names."""
@@ -313,7 +311,7 @@ class _Drafting:
         """Tells what a job would fetch, and what it would not find; not what lies here already, or is brought."""
         # of MNIST something was said already
         fetched = [each for each in fetched_by(self._trees, self._held()) if each.name != "MNIST"]
-        wanted = [each for each in fetched if not (each.root and self._is_made(each.root, written))]
+        wanted = [each for each in fetched if not any(self._is_made(it, written) for it in (each.root, each.name))]
         if wanted:
             listed = ", ".join(f"{each.name} ({each.place})" for each in wanted)
             words = f"it fetches {listed} where it runs, and mostly the nodes of a cluster have no network"
@@ -328,7 +326,7 @@ class _Drafting:
             self.draft.notes.append(f"{words} {then}")
 
     def _is_made(self, path: str, written: Sequence[str]) -> bool:
-        return exists(self._code.folder / expanded(path)) or is_output(below(path), written)
+        return bool(path) and (exists(self._code.folder / expanded(path)) or is_output(below(path), written))
 
     def _travels(self, read: Read) -> None:
         draft, pattern = self.draft, escape(read.inside)

@@ -313,6 +313,22 @@ def test_a_framework_that_functions_of_other_files_import_is_asked_for_by_nobody
         ("fetch_california_housing()", "fetch_california_housing (train.py:2)"),
         ("urllib.request.urlretrieve(a, b)", "urllib.request.urlretrieve (train.py:2)"),
         ("own.load_data()", ""),
+        ("evaluate.load('accuracy')", "evaluate.load (train.py:2)"),
+        ("evaluate.load('here')", ""),
+        ("import seaborn as sns\nsns.load_dataset('iris')", "seaborn.load_dataset (train.py:3)"),
+        ("from gensim import downloader as api\napi.load('glove')", "gensim.downloader.load (train.py:3)"),
+        (
+            "from torch_geometric.datasets import Planetoid\nPlanetoid('graphs', 'Cora')",
+            "torch_geometric.datasets.Planetoid (train.py:3)",
+        ),
+        ("from torch_geometric.datasets import FakeDataset\nFakeDataset()", ""),
+        ("import tensorflow_datasets as tfds\ntfds.builder('mnist')", "tensorflow_datasets.builder (train.py:3)"),
+        ("SentenceTransformer('all-MiniLM-L6-v2')", "all-MiniLM-L6-v2 (train.py:2)"),
+        ("keras_hub.models.Bert.from_preset('bert_tiny_en')", "bert_tiny_en (train.py:2)"),
+        ("pipeline('summarization', model='some/model')", "some/model (train.py:2)"),
+        ("pandas.read_csv('https://example.org/x.csv')", "https://example.org/x.csv (train.py:2)"),
+        ("requests.get(f'https://example.org/{name}')", "https://example.org/* (train.py:2)"),
+        ("requests.post('https://example.org/log')", ""),
     ],
 )
 def test_what_a_job_would_fetch_is_told(project, text, told):
