@@ -7,7 +7,7 @@ import os
 import posixpath
 import re
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import filter as filter_names
@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import TypeGuard
 
 from modak_ansible.reading.blueprint.files import is_hidden
-from modak_ansible.reading.blueprint.script.paths import OF_OUTPUT, lies_above
+from modak_ansible.reading.blueprint.script.paths import OF_OUTPUT, lies_above, named_words
 from modak_ansible.reading.blueprint.script.source import source_of
 from modak_ansible.reading.blueprint.script.starting import start_above
 from modak_ansible.reading.blueprint.script.syntax import last_name, nodes_of
@@ -64,6 +64,9 @@ _BUILDERS = (
     "csv", "json", "text", "parquet", "arrow", "pandas", "sql", "xml", "imagefolder", "audiofolder", "videofolder",
     "pdffolder", "webdataset", "hdf5", "lance", "generator",
 )  # fmt: skip
+
+
+ONLY_THERE = "finds it only where the target has it: on_target of a dataset names it"
 
 
 @dataclass(frozen=True)
@@ -264,8 +267,15 @@ def absent(script: Path, name: str, value: str) -> list[str]:
         return []
     if there := lies_above(script.parent, value):
         return [f"--{name} is {value}, which lies in {there}, and {start_above(script, there)}"]
-    then = "a job finds it only where the target has it" if is_elsewhere else "and a job finds nothing there"
-    return [f"--{name} is {value}, which is not on this machine{':' if is_elsewhere else ','} {then}"]
+    then = f": a job {ONLY_THERE}" if is_elsewhere else ", and a job finds nothing there"
+    return [f"{f'--{name} is {value}, which' if name else value} is not on this machine{then}"]
+
+
+def absent_words(script: Path, words: Sequence[str], elsewhere: Container[str]) -> Iterator[str]:
+    """The same of the paths elsewhere that words of its command line name, but for those that it writes to."""
+    for name, value in named_words(words):
+        if value.startswith(("/", "~")) and value not in elsewhere and not OF_OUTPUT.search(name.replace("-", "_")):
+            yield from absent(script, name, value)
 
 
 def torchvision_root(trees: Mapping[str, ast.Module], options: Mapping[str, str]) -> str | None:

@@ -27,9 +27,11 @@ from modak_ansible.reading.blueprint.script.starting import package_of, start_ab
 from modak_ansible.reading.blueprint.script.syntax import last_name, nodes_of
 from modak_ansible.reading.drafts.configured import Named, classes_named, told_by
 from modak_ansible.reading.drafts.data import (
+    ONLY_THERE,
     Elsewhere,
     Read,
     absent,
+    absent_words,
     data_options,
     elsewhere_by,
     far_more_than_data,
@@ -305,6 +307,7 @@ class _Drafting:
                 draft.unsaid.append(name)
                 if not self._downloads:
                     draft.notes += absent(self._code.script, name, values.get(name, ""))
+        draft.notes += [] if self._hydra else absent_words(self._code.script, draft.words, self._elsewhere)
         self._lacking(written)
 
     def _lacking(self, written: Sequence[str]) -> None:
@@ -319,11 +322,10 @@ class _Drafting:
         script = self._code.script
         opened = [] if self._downloads else lacking_in(script, self._trees[script.name], self._held(), written)
         for text, line in opened:
-            words = f"it opens {text} ({script.name}:{line}), which"
             there = lies_above(script.parent, text)
             then = "is not here: a job ends there, unless something makes it first"
             then = f"lies in {there}, and {start_above(script, there)}" if there else then
-            self.draft.notes.append(f"{words} {then}")
+            self.draft.notes.append(f"it opens {text} ({script.name}:{line}), which {then}")
 
     def _is_made(self, path: str, written: Sequence[str]) -> bool:
         return bool(path) and (exists(self._code.folder / expanded(path)) or is_output(below(path), written))
@@ -433,7 +435,7 @@ class _Drafting:
             mount = PurePosixPath(each.text).as_posix()
             if not each.is_here:
                 words = f"it names {each.text} ({each.place}), which is not on this machine"
-                draft.notes.append(f"{words}: a job finds it only where the target has it")
+                draft.notes.append(f"{words}: a job {ONLY_THERE}")
             elif not mount_problem(mount):
                 source = self._beside(each.path)
                 self._dataset(each.path.resolve(), source, mount)

@@ -25,10 +25,11 @@ _METHODS = {
     "save_checkpoint": 0, "tofile": 0, "SummaryWriter": 0, "CSVLogger": 0, "TensorBoardLogger": 0, "ModelCheckpoint": 0,
     "BackupAndRestore": 0, "write_csv": 0, "write_parquet": 0, "save_state": 0, "FileHandler": 0,
     "create_file_writer": 0, "TensorBoard": 0, "export_chrome_trace": 0, "tensorboard_trace_handler": 0,
+    "to_netcdf": 0, "to_zarr": 0, "sink_parquet": 0, "sink_csv": 0, "to_file": 0, "tree_serialise_leaves": 0,
 }  # fmt: skip
 _KEYWORDS = {
     "output_dir", "save_dir", "default_root_dir", "dirpath", "checkpoint_dir", "logging_dir", "log_dir", "save_path",
-    "filepath", "model_dir", "logdir", "save_directory",
+    "filepath", "model_dir", "logdir", "save_directory", "tensorboard_log",
 }  # fmt: skip
 # What a path gets that has no ending, by the end of the name of what writes it.
 _ENDINGS = {"np.save": ".npy", "numpy.save": ".npy", "savez": ".npz", "savez_compressed": ".npz", "savefig": ".png"}

@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 from modak_ansible.catalogue import Entry, load_catalogue
 from modak_ansible.catalogue.companions import PACKAGES, collision, constraints_of
@@ -87,6 +88,7 @@ def requirements_of(
         framework, pins, installed, found, _backend_of(code) if framework == "keras" else ""
     )
     there = _in_image(entry) if entry else set()
+    found.notes += _gone(code, framework, entry)
     wanted = _wanted(code, project, installed, found)
     late = []
     for package, imported in wanted.items():
@@ -123,6 +125,19 @@ def requirements_of(
         words = f"{_LISTED} has {', '.join(unseen)}, too, which nothing here imports: left out"
         found.notes.append(f"{words}; {_ALL_THE_SAME}")
     return found
+
+
+def _gone(code: Code, framework: str, entry: Entry | None) -> Iterator[str]:
+    """What a script uses that its framework has no more, the first of each kind, with what to do."""
+    used = {path.name: source_of(tree).used for path, tree in code.trees.items()}
+    names = {name.partition(".compat.")[1] for lines in used.values() for name in lines}
+    for kind in _table()["gone"].get(framework, ()) if ".compat." not in names else ():
+        full = {f"{framework}.{name}" for name in kind["names"]}
+        lines = [(line, path, name) for path, own in used.items() for name, line in own.items() if name in full]
+        if lines and entry and Version(entry.version) >= Version(kind["before"]):
+            line, path, name = min(lines)
+            what = f"it uses {name} ({path}:{line}), which TensorFlow has not had since {kind['before']}"
+            yield f"{what}: {kind['instead']}"
 
 
 def _compare(package: str, pins: dict[str, Pin], entry: Entry | None, found: Requirements) -> None:
@@ -195,6 +210,12 @@ def _needed(code: Code) -> Iterator[tuple[str, str]]:
     used = code.dotted.union(code.modules, (name for name in used if name.partition(".")[0] in code.modules))
     for name, packages in _table()["needed"].items():
         yield from ((name, package) for package in packages if name in used)
+    keywords = [each for tree in code.trees.values() for each in nodes_of(tree) if isinstance(each, ast.keyword)]
+    for keyword in keywords:
+        packages = _table()["told"].get(keyword.arg, ())
+        said = {str(each.value) for each in ast.walk(keyword.value) if isinstance(each, ast.Constant)}
+        known = [packages] if isinstance(packages, str) and said - {"None"} else said.intersection(packages)
+        yield from ((str(keyword.arg), package) for package in sorted(known))
     for module, calls in _table()["called"].items():
         if module in code.modules:
             imported = {name.rpartition(".")[2] for name in code.dotted if name.startswith(f"{module}.")}

@@ -477,11 +477,18 @@ def test_what_a_package_asks_for_when_it_is_called(project, call, package):
         ("from lightning.pytorch.cli import LightningCLI", "jsonargparse[jsonnet,signatures]"),
         ("import lightning.pytorch as pl\npl.loggers.TensorBoardLogger('x')", "tensorboard"),
         ("import torch\ntransformers = 1\nprint(transformers)", ""),
+        ("import jax\nimport tensorflow_datasets as tfds\ntfds.load('mnist')", "tensorflow"),
+        ("import jax\nfrom clu import metric_writers", "tensorflow"),
+        ("import accelerate\naccelerate.Accelerator(log_with='tensorboard')", "tensorboard"),
+        ("import accelerate\naccelerate.Accelerator(log_with=['wandb', LogLevel])", "wandb"),
+        ("import accelerate\naccelerate.Accelerator(log_with='all')", ""),
+        ("import stable_baselines3\nstable_baselines3.PPO('x', tensorboard_log='./tb/')", "tensorboard"),
     ],
 )  # fmt: skip
 def test_what_a_package_asks_for_when_a_part_of_it_is_used(project, text, package):
     (project / "plain.py").write_text(f"{text}\n")
     own = {"pandas", "torchvision", "scikit-learn", "xgboost", "lightgbm", "lightning"} - {package}
+    own |= {"tensorflow-datasets", "clu", "accelerate", "stable-baselines3"}
     assert set(draft_of(project / "plain.py").requirements) - own == ({package} if package else set())
 
 

@@ -74,6 +74,21 @@ def test_conda(tmp_path):
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(("file", "table"), [("pixi.toml", ""), ("pyproject.toml", "tool.pixi.")])
+def test_pixi(tmp_path, file, table):
+    (tmp_path / file).write_text(
+        f'[{table}dependencies]\npython = "3.12.*"\npytorch = "2.1.*"\npandas = ">=2,<3"\nscipy = "1.11.4"\neinops = "*"\n'
+        f'numpy = {{ version = "~=1.26", channel = "conda-forge" }}\n'
+        f'[{table}pypi-dependencies]\ntqdm = "==4.66"\nrich = "*"\ntyper = {{ version = ">=0.12", extras = ["all"] }}\n'
+        f'own = {{ path = ".", editable = true }}\n'
+    )
+    found = {name: line for name, (line, _) in lines(tmp_path).items()}
+    assert found == {
+        "torch": "torch==2.1.*", "pandas": "pandas<3,>=2", "scipy": "scipy==1.11.4", "einops": "einops",
+        "numpy": "numpy~=1.26", "tqdm": "tqdm==4.66", "rich": "rich", "typer": "typer>=0.12",
+    }  # fmt: skip
+
+
 def test_pyproject_and_locks_of_which_the_lock_goes_first(tmp_path):
     (tmp_path / "pyproject.toml").write_text(
         '[project]\ndependencies = ["numpy>=1.20", "rich"]\n'

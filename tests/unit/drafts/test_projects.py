@@ -341,6 +341,43 @@ def test_what_a_job_would_fetch_is_told(project, text, told):
 
 
 @pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["/rows/imagenet", "-a", "net"], ["/rows/imagenet"]),
+        (["fit", "--data-dir", "/rows"], ["--data-dir"]),
+        (["fit", "--out-dir", "/nets", "here", "http://example.org/x"], []),
+    ],
+)
+def test_a_word_that_names_what_is_not_here_is_told(project, words, told):
+    """Of which the target may have a copy of its own."""
+    (project / "here").mkdir()
+    written(project, train="import torch, sys\ntorch.save(train(sys.argv), 'm.pt')\n")
+    notes = [note for note in draft_of(project / "train.py", words).notes if "is not on this machine: a job" in note]
+    assert [note.split()[0] for note in notes] == told
+    assert all(
+        note.endswith("finds it only where the target has it: on_target of a dataset names it") for note in notes
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("flags = tf.app.flags\nflags.DEFINE_string('x', '', '')", "tensorflow.app (train.py:2)"),
+        ("with tf.Session() as s: pass\nx = tf.placeholder(1)", "tensorflow.Session (train.py:2)"),
+        ("tf.estimator.DNNClassifier()", "tensorflow.estimator (train.py:2)"),
+        ("tf.compat.v1.Session()\ntf.Session", ""),
+        ("tf.data.Dataset", ""),
+    ],
+)
+def test_what_tensorflow_has_no_more_is_told(project, text, told):
+    written(project, train=f"import tensorflow as tf\n{text}\n")
+    notes = [note.partition(", which TensorFlow")[0] for note in draft_of(project / "train.py").notes]
+    assert notes == ([f"it uses {told}"] if told else [])
+    (project / "requirements.txt").write_text("tensorflow==1.14\n")
+    assert draft_of(project / "train.py").notes == []
+
+
+@pytest.mark.parametrize(
     ("option", "words", "told"),
     [
         ("'--data_path', default='/path/to/images'", [], "--data_path is /path/to/images, which is not on this machine: "),

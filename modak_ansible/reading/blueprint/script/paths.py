@@ -43,7 +43,7 @@ def path_slips(
         words: that are no options, or follow them.
         outputs: what the script writes.
     """
-    for name, value in [*options, *_named(words)]:
+    for name, value in [*options, *named_words(words)]:
         if OF_OUTPUT.search(name.replace("-", "_")):
             continue
         for each in value if isinstance(value, list | tuple) else (value,):
@@ -51,7 +51,7 @@ def path_slips(
                 yield PathSlip(name, each, meant)
 
 
-def _named(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+def named_words(words: Sequence[str]) -> Iterator[tuple[str, str]]:
     """The values among words, with the name that stands before = or in the word before; empty where none does."""
     for before, word in zip(("", *words), words, strict=False):
         name, is_given, value = word.partition("=")

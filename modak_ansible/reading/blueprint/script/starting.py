@@ -45,6 +45,7 @@ def start_problem(script: Path, words: Sequence[str], *, has_more: bool = False)
         return None
     return (
         _relative_import(tree, script)
+        or _of_notebook(tree)
         or _command(tree, words)
         or _group(tree, words)
         or (None if has_more else _too_few(tree, words))
@@ -82,6 +83,19 @@ def _relative_import(tree: ast.Module, script: Path) -> StartProblem | None:
             problem = f"is a part of the package {folder.name}, and no script: {ast.unparse(node)} (line {node.lineno})"
             return StartProblem(False, problem, start_hint(tree, script, node.level))
     return None
+
+
+def _of_notebook(tree: ast.Module) -> StartProblem | None:
+    """Of what nbconvert makes of lines with ! and %, which Python does not know; it may be imported from IPython."""
+    nodes = nodes_of(tree)
+    bound = {node.asname or node.name for node in nodes if isinstance(node, ast.alias)}
+    bound |= {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
+    plain = (each for each in tree.body if isinstance(each, ast.Expr | ast.Assign))
+    calls = [node for each in plain for node in parts_of(each) if isinstance(node, ast.Call)]
+    line = next((call.lineno for call in calls if last_name(call.func) == "get_ipython"), 0)
+    if not line or "get_ipython" in bound:
+        return None
+    return StartProblem(False, f"calls get_ipython (line {line}), which notebooks have alone", "remove such lines")
 
 
 def package_of(folder: Path, level: int = 1) -> Path:
