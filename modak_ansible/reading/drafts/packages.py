@@ -30,7 +30,10 @@ from modak_ansible.reading.drafts.installed import Installed
 from modak_ansible.reading.drafts.pins import Pin, Pins, plain
 
 PYTHON = "python"
-_LISTED = "requirements.txt"
+_LISTING = (
+    "requirements.txt",
+    "pyproject.toml",
+)  # files in which people list what they need, and not all that is there
 _BACKEND = "KERAS_BACKEND"  # the variable by which Keras 3 is told what computes
 _MOST_UNSEEN = 12
 _ALL_THE_SAME = "what is needed all the same goes into requirements_txt"
@@ -119,11 +122,12 @@ def requirements_of(
     if late:
         what = f"the project does not ask for {', '.join(late)}, which functions alone import: left out"
         found.notes.append(f"{what}; {_ALL_THE_SAME}")
-    unseen = sorted({canonicalize_name(name) for name in pins if pins[name].source == _LISTED} - set(wanted) - there)
+    unseen = sorted({*map(canonicalize_name, pins)} - set(wanted) - there)
     unseen = [name for name in unseen if not _is_of_framework(name)]
-    if 0 < len(unseen) <= _MOST_UNSEEN:  # more are what pip freeze writes
-        words = f"{_LISTED} has {', '.join(unseen)}, too, which nothing here imports: left out"
-        found.notes.append(f"{words}; {_ALL_THE_SAME}")
+    by_file = {file: [name for name in unseen if pins[name].source == file] for file in _LISTING}
+    told = [f"{file} has {', '.join(names)}" for file, names in by_file.items() if 0 < len(names) <= _MOST_UNSEEN]
+    if told:  # more are what pip freeze writes
+        found.notes.append(f"{', '.join(told)}, too, which nothing here imports: left out; {_ALL_THE_SAME}")
     return found
 
 

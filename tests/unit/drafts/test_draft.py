@@ -194,6 +194,9 @@ def test_versions_come_from_the_projects_files_and_else_from_what_is_installed(p
     ]  # fmt: skip
     assert any("mine, which plain.py:1 imports, is of this machine" in note for note in draft.notes)
     assert any("requirements.txt has unused, too, which nothing here imports" in note for note in draft.notes)
+    (project / "pyproject.toml").write_text('[project]\nname = "p"\ndependencies = [ "other>=1", "tqdm", "torch" ]\n')
+    (note,) = [note for note in draft_of(project / "plain.py").notes if "which nothing here imports" in note]
+    assert note.startswith("requirements.txt has unused, pyproject.toml has other, too, which nothing here imports: ")
 
 
 def test_what_the_image_has_is_left_out_and_what_belongs_to_it_has_its_release(project, environment):
