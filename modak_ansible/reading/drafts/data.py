@@ -6,8 +6,8 @@ import ast
 import os
 import posixpath
 import re
-from collections import deque
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import filter as filter_names
@@ -21,6 +21,7 @@ from modak_ansible.reading.blueprint.script.paths import OF_OUTPUT, lies_above, 
 from modak_ansible.reading.blueprint.script.source import source_of
 from modak_ansible.reading.blueprint.script.starting import start_above
 from modak_ansible.reading.blueprint.script.syntax import last_name, nodes_of
+from modak_ansible.reading.drafts.configured import paths_in
 from modak_ansible.reading.drafts.outputs import OPENERS
 from modak_ansible.reading.drafts.texts import ANY, PLAIN_CALLS, Texts, below
 from modak_ansible.target.core.files import exists, expanded, is_folder, real_path
@@ -45,6 +46,7 @@ _IN_HOME = 3  # parts of a path that only names a home
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
 # Of more files or bytes than this each deployment would send a copy of its own; a dataset is brought once.
 _MOST_FILES, _MOST_BYTES = 500, 20 * 10**6
+_MOST_LISTED = 4  # files of one folder that a file of configuration names, and that are named one by one
 # The switches, and the functions, of libraries that have something fetched.
 _FETCHING = ("download", "pretrained")
 _ASKING = ("requests.get", "urllib.request.urlopen")
@@ -78,12 +80,17 @@ class Read:
 
 
 def read_by(
-    folder: Path, trees: Mapping[str, ast.Module], options: Mapping[str, str], outputs: Sequence[str]
+    folder: Path,
+    trees: Mapping[str, ast.Module],
+    options: Mapping[str, str],
+    outputs: Sequence[str],
+    words: Sequence[str] = (),
 ) -> list[Read]:
-    """What is there of the paths that a script names.
+    """What is there of the paths that a script names, or a file of configuration that it is given.
 
     Args:
         options: the value or the default of each option, by its longest name without dashes.
+        words: of its command line, where no options are told from them.
     """
     found: dict[Path, Read] = {}
     for name, value in options.items():
@@ -101,6 +108,15 @@ def read_by(
             if inside and not is_output(inside, outputs) and inside not in trees and exists(folder / inside):
                 path = folder / inside
                 found.setdefault(path, Read(path, inside))
+    spelled = (each.inside for each in found.values())
+    for file in dict.fromkeys((*spelled, *options.values(), *(value for _, value in named_words(words)))):
+        texts_in = map(_pattern_s_folder, paths_in(folder, file))
+        inner = [
+            each for each in map(below, texts_in) if each and not is_output(each, outputs) and exists(folder / each)
+        ]
+        beside = Counter(map(posixpath.dirname, inner))
+        tops = [top if beside[top := posixpath.dirname(each)] > _MOST_LISTED and top else each for each in inner]
+        found |= {folder / each: Read(folder / each, each, word=file) for each in tops if folder / each not in found}
     named = [each for each in found.values() if not _is_code(each.path, folder, trees)]
     reads = [each for each in named if not far_more_than_data(each.path)]
     tops = [each for each in reads if not any(other.path in each.path.parents and not other.option for other in reads)]
@@ -254,16 +270,17 @@ def data_options(names: Sequence[str]) -> list[str]:
     return [name for name in names if _OF_DATA.search(name.replace("-", "_"))]
 
 
-def absent(script: Path, name: str, value: str) -> list[str]:
+def absent(script: Path, name: str, value: str, others: Iterable[str] = ()) -> list[str]:
     """What is to be said of data that an option names and that is not here, in one note; none where it may be no path.
 
     Args:
         value: given, or by default; empty where there is none.
+        others: the values of other options, one of which may be the folder that it is joined with.
     """
     is_elsewhere = value.startswith(("/", "~"))
     if not value or not (is_elsewhere or value.startswith(".") or _OF_PATH.search(name)):
         return []
-    if "://" in value or exists(script.parent / expanded(value)):
+    if "://" in value or any(exists(script.parent / expanded(other) / expanded(value)) for other in ("", *others)):
         return []
     if there := lies_above(script.parent, value):
         return [f"--{name} is {value}, which lies in {there}, and {start_above(script, there)}"]
@@ -404,9 +421,15 @@ def _texts_in(tree: ast.Module, texts: Texts, folder: Path) -> Iterator[str]:
                 yield text
             if inside and exists(folder / inside):
                 continue
-            yield _SIGN.split(text)[0].rpartition("/")[0]
+            yield _pattern_s_folder(text)
         yield from _matching(node, texts, folder)
         waiting += ast.iter_child_nodes(node)
+
+
+def _pattern_s_folder(text: str) -> str:
+    """The folder up to which a path is no pattern; the path itself where it is none."""
+    before, *more = _SIGN.split(text, maxsplit=1)
+    return before.rpartition("/")[0] if more else text
 
 
 def _matching(node: ast.AST, texts: Texts, folder: Path) -> list[str]:

@@ -273,7 +273,7 @@ class _Drafting:
     def _data(self) -> None:
         draft = self.draft
         written = [output for output in draft.outputs if output != ALL]
-        reads = read_by(self._code.folder, self._trees, self._values(), written)
+        reads = read_by(self._code.folder, self._trees, self._values(), written, draft.words)
         draft.files = patterns_of(self._code.files)
         if self._hydra and self._hydra.folder:
             reads = self._with_configuration(self._hydra.folder, reads)
@@ -306,7 +306,7 @@ class _Drafting:
             if name not in known and not (root and values.get(name) == root):
                 draft.unsaid.append(name)
                 if not self._downloads:
-                    draft.notes += absent(self._code.script, name, values.get(name, ""))
+                    draft.notes += absent(self._code.script, name, values.get(name, ""), values.values())
         draft.notes += [] if self._hydra else absent_words(self._code.script, draft.words, self._elsewhere)
         self._lacking(written)
 

@@ -389,6 +389,7 @@ def test_what_tensorflow_has_no_more_is_told(project, text, told):
         ("'--data-dir', default='.'", [], ". (which --data-dir names) is the script's own folder and is not brought: "),
         ("'--data-dir', default='~'", [], "~ (which --data-dir names) is the whole home folder and is not brought: "),
         ("'--data-dir', default='readers'", [], ""),
+        ("'--data_path'); p.add_argument('--root', default='./here/'", ["--data_path", "x.bin"], ""),  # which it joins
         ("'--data-dir', default='s3://bucket/rows'", [], ""),
     ],
 )  # fmt: skip
