@@ -115,8 +115,8 @@ def read_by(
             each for each in map(below, texts_in) if each and not is_output(each, outputs) and exists(folder / each)
         ]
         beside = Counter(map(posixpath.dirname, inner))
-        tops = [top if beside[top := posixpath.dirname(each)] > _MOST_LISTED and top else each for each in inner]
-        found |= {folder / each: Read(folder / each, each, word=file) for each in tops if folder / each not in found}
+        kept = [top if beside[top := posixpath.dirname(each)] > _MOST_LISTED and top else each for each in inner]
+        found |= {folder / each: Read(folder / each, each, word=file) for each in kept if folder / each not in found}
     named = [each for each in found.values() if not _is_code(each.path, folder, trees)]
     reads = [each for each in named if not far_more_than_data(each.path)]
     tops = [each for each in reads if not any(other.path in each.path.parents and not other.option for other in reads)]

@@ -302,7 +302,7 @@ class _Drafting:
         self._of_hub()
         self._spelled_out(spelled, root)
         values = self._values()
-        for name in data_options([longest(each) for each in self._declared]):
+        for name in data_options(list(dict.fromkeys((*map(longest, self._declared), *draft.arguments)))):
             if name not in known and not (root and values.get(name) == root):
                 draft.unsaid.append(name)
                 if not self._downloads:

@@ -23,7 +23,7 @@ from modak_ansible.catalogue.locks import lock_of, package_of
 from modak_ansible.errors import ModakError
 from modak_ansible.reading.blueprint.forms.text_rules import requirement_problem
 from modak_ansible.reading.blueprint.script.source import source_of
-from modak_ansible.reading.blueprint.script.starting import start_hint
+from modak_ansible.reading.blueprint.script.starting import start_above, start_hint
 from modak_ansible.reading.blueprint.script.syntax import nodes_of, said_of
 from modak_ansible.reading.drafts.imports import Code, Imported, has_code
 from modak_ansible.reading.drafts.installed import Installed
@@ -170,8 +170,10 @@ def _own_code(
         return f"{lies}: {start_hint(code.trees[code.script], code.script, level)}"
     if place and folders:
         way = Path(os.path.relpath(place, folders[0])).as_posix()
-        return (f"{module}, which {imported.place} imports, lies in {way}, and only what is beside the script travels: "
-                f"link it there (ln -s {shlex.quote(way)} {shlex.quote(str(folders[0]))}/)")  # fmt: skip
+        link = f"link it there (ln -s {shlex.quote(way)} {shlex.quote(str(folders[0]))}/)"
+        then = f"only what is beside the script travels: {link}"
+        then = start_above(code.script, way) if folders[0].is_relative_to(place.parent) else then
+        return f"{module}, which {imported.place} imports, lies in {way}, and {then}"
     if said or installed.is_own(package):
         where = said.said if said else "installed from a folder"
         what = f"{package}, which {imported.place} imports, is of this machine ({where})"

@@ -384,6 +384,7 @@ def test_what_tensorflow_has_no_more_is_told(project, text, told):
         ("'--data-dir'", ["--data-dir", "pictures"], "--data-dir is pictures, which is not on this machine, and a job "),
         ("'--data-dir'", ["--data-dir", "here"], ""),
         ("'--data-dir', default=''", [], ""),
+        ("'--rows'); add_all(p", ["--data-dir", "pictures"], "--data-dir is pictures, which is not on this machine, and a job "),
         ("'--dataset', default='cifar10'", [], ""),
         ("'--out-dir', default='nets'", [], ""),
         ("'--data-dir', default='.'", [], ". (which --data-dir names) is the script's own folder and is not brought: "),
@@ -446,6 +447,7 @@ def test_a_file_that_is_opened_and_that_nothing_makes_is_told(project, text, tol
         ("pathlib.Path().glob('*.tsv')", ["a.tsv", "b.tsv"]),
         ("folder.glob('*.tsv')", []),  # which may be any
         ("glob.glob('*')", []),
+        ("read('rows/gone.csv')", []),
         ("table.write_csv('x.tsv')\nglob.glob('rows/x*.csv')\ntorch.save(m, 'rows/x1.csv')", []),
         ("print('*** rows: 100% [done] ***')", []),
     ],

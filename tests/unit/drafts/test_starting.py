@@ -61,3 +61,16 @@ def test_a_configuration_of_hydra_s_above_the_script_is_brought_and_nothing_else
     draft = draft_of(project / "src" / "train.py")
     assert [(each.source, each.mount_as) for each in draft.data] == [("../conf", "../conf")]
     assert draft.notes == []
+
+
+def test_code_that_lies_above_is_found_by_a_script_that_starts_it_there(project):
+    text = "from lib.net import Net\nprint(Net)\n"
+    written(project, scripts__train=text, lib__net="import torch\nNet = 1\n")
+    (note,) = draft_of(project / "scripts" / "train.py").notes
+    assert note.startswith(
+        "lib, which train.py:1 imports, lies in ../lib, and a job starts where the script lies: give a "
+    )
+    (project / "run.py").write_text(note.partition("starts it: ")[2])
+    draft = draft_of(project / "run.py")
+    assert (draft.framework, draft.notes) == ("pytorch", [])
+    assert draft.files == ["run.py", "lib/net.py", "scripts/train.py"]
