@@ -49,6 +49,7 @@ _MOST_FILES, _MOST_BYTES = 500, 20 * 10**6
 _MOST_LISTED = 4  # files of one folder that a file of configuration names, and that are named one by one
 # The switches, and the functions, of libraries that have something fetched.
 _FETCHING = ("download", "pretrained")
+_REMOTE = ("http://", "https://", "s3://", "gs://", "hf://")
 _ASKING = ("requests.get", "urllib.request.urlopen")
 _FETCHERS = re.compile(
     r"\.(urlretrieve|snapshot_download|hf_hub_download|hub\.load|fetch_(openml|california_housing|covtype|20newsgroups\w*)"
@@ -59,7 +60,7 @@ _FETCHERS = re.compile(
 )
 _PRETRAINED = re.compile(
     r"(^|\.)(Auto\w+|\w+(Tokenizer|TokenizerFast|Model|Processor|Pipeline)|\w+For\w+)\.from_pretrained$"
-    r"|\w\.from_preset$|(^|\.)(SentenceTransformer|CrossEncoder|pipeline)$"
+    r"|\w\.from_preset$|(^|\.)(SentenceTransformer|CrossEncoder|pipeline|\w+Trainer)$"
 )
 # What load_dataset takes for a format of files, and not for a dataset.
 _BUILDERS = (
@@ -359,7 +360,7 @@ def _fetches(full: str, call: ast.Call, texts: Texts) -> str:
     name = last_name(call.func)
     given = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
     address = texts.of(call.args[0]) or "" if call.args else ""
-    if address.startswith(("http://", "https://")) and (_opens(call) or full in _ASKING):
+    if address.startswith(_REMOTE) and (_opens(call) or full in _ASKING):
         return address
     if _FETCHERS.search(f".{full}"):
         return full
@@ -368,8 +369,9 @@ def _fetches(full: str, call: ast.Call, texts: Texts) -> str:
     if "weights" in given and "_Weights." in ast.unparse(given["weights"]):
         return name
     if _PRETRAINED.search(full):
-        said = given.get("model" if name == "pipeline" else "pretrained_model_name_or_path")
-        text = texts.of(said) or ("" if name == "pipeline" else address)
+        takes_any = name == "pipeline" or name.endswith("Trainer")  # a model, or its name
+        said = given.get("model" if takes_any else "pretrained_model_name_or_path")
+        text = texts.of(said) or ("" if takes_any else address)
         return text if _HUB_NAME.fullmatch(text) else ""
     return ""
 

@@ -48,6 +48,7 @@ def outputs(options=None, **files):
             "rows.to_netcdf('a.nc')\nrows.to_zarr('a.zarr')\nframe.sink_parquet('a.parquet')",
             ["a.nc", "a.parquet", "a.zarr"],
         ),
+        ("ex.observers.append(FileStorageObserver('kept'))", ["kept"]),
         ("PPO('MlpPolicy', env, tensorboard_log='./tb/')", ["tb"]),
         ("eqx.tree_serialise_leaves('a.eqx', m)\nshapes.to_file('a.gpkg')", ["a.eqx", "a.gpkg"]),
         ("args.out = f'{args.out}/one'\ntorch.save(m, f'{args.out}/a.pt')", ["here/one/a.pt"]),

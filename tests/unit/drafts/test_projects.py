@@ -328,6 +328,9 @@ def test_a_framework_that_functions_of_other_files_import_is_asked_for_by_nobody
         ("pipeline('summarization', model='some/model')", "some/model (train.py:2)"),
         ("pandas.read_csv('https://example.org/x.csv')", "https://example.org/x.csv (train.py:2)"),
         ("requests.get(f'https://example.org/{name}')", "https://example.org/* (train.py:2)"),
+        ("polars.scan_parquet('s3://bucket/rows/*.parquet')", "s3://bucket/rows/*.parquet (train.py:2)"),
+        ("SFTTrainer(model='some/model', args=args)", "some/model (train.py:2)"),
+        ("Trainer(model=model, args=args)", ""),
         ("requests.post('https://example.org/log')", ""),
     ],
 )
