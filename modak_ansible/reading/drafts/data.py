@@ -284,7 +284,7 @@ def absent(script: Path, name: str, value: str, others: Iterable[str] = ()) -> l
     if "://" in value or any(exists(script.parent / expanded(other) / expanded(value)) for other in ("", *others)):
         return []
     if there := lies_above(script.parent, value):
-        return [f"--{name} is {value}, which lies in {there}, and {start_above(script, there)}"]
+        return [f"--{name} is {value}, which lies in {there}; {start_above(script, there)}"]
     then = f": a job {ONLY_THERE}" if is_elsewhere else ", and a job finds nothing there"
     return [f"{f'--{name} is {value}, which' if name else value} is not on this machine{then}"]
 

@@ -23,7 +23,7 @@ from modak_ansible.reading.blueprint.script.options import library_options, opti
 from modak_ansible.reading.blueprint.script.parallelism import parallelism_of
 from modak_ansible.reading.blueprint.script.paths import OF_OUTPUT_FOLDER, lies_above
 from modak_ansible.reading.blueprint.script.source import ScriptSource, source_of
-from modak_ansible.reading.blueprint.script.starting import package_of, start_above
+from modak_ansible.reading.blueprint.script.starting import package_of, start_above, told_once
 from modak_ansible.reading.blueprint.script.syntax import last_name, nodes_of
 from modak_ansible.reading.drafts.configured import Named, classes_named, told_by
 from modak_ansible.reading.drafts.data import (
@@ -156,6 +156,7 @@ class _Drafting:
         self._missing()
         given = [*self.draft.arguments.items(), *(("", word) for word in self.draft.words)]
         self.draft.use = use_of(self._trees, self.draft.framework, given)
+        self.draft.notes = told_once(self.draft.notes)
         self.draft.parallel = parallelism_of(self._code.folder, list(self._trees))
 
     def _read(self, script: Path, words: Sequence[str], named: Sequence[Named] = ()) -> None:
@@ -324,7 +325,7 @@ class _Drafting:
         for text, line in opened:
             there = lies_above(script.parent, text)
             then = "is not here: a job ends there, unless something makes it first"
-            then = f"lies in {there}, and {start_above(script, there)}" if there else then
+            then = f"lies in {there}; {start_above(script, there)}" if there else then
             self.draft.notes.append(f"it opens {text} ({script.name}:{line}), which {then}")
 
     def _is_made(self, path: str, written: Sequence[str]) -> bool:
@@ -462,9 +463,8 @@ class _Drafting:
     def _missing(self) -> None:
         if self._hydra:
             self.draft.missing = [f"{name}=" for name in self._hydra.missing]
-        if self._options is None or self.draft.words:
-            return
-        self.draft.missing = list(self._options.missing(self.draft.arguments))
+        if self._options is not None and not self.draft.words:
+            self.draft.missing = list(self._options.missing(self.draft.arguments))
 
 
 def longest(option: Option) -> str:

@@ -25,7 +25,8 @@ _METHODS = {
     "save_checkpoint": 0, "tofile": 0, "SummaryWriter": 0, "CSVLogger": 0, "TensorBoardLogger": 0, "ModelCheckpoint": 0,
     "BackupAndRestore": 0, "write_csv": 0, "write_parquet": 0, "save_state": 0, "FileHandler": 0,
     "create_file_writer": 0, "TensorBoard": 0, "export_chrome_trace": 0, "tensorboard_trace_handler": 0,
-    "FileStorageObserver": 0, "to_netcdf": 0, "to_zarr": 0, "sink_parquet": 0, "sink_csv": 0, "to_file": 0, "tree_serialise_leaves": 0,
+    "FileStorageObserver": 0, "to_netcdf": 0, "to_zarr": 0, "sink_parquet": 0, "sink_csv": 0,
+    "to_file": 0, "tree_serialise_leaves": 0,
 }  # fmt: skip
 _KEYWORDS = {
     "output_dir", "save_dir", "default_root_dir", "dirpath", "checkpoint_dir", "logging_dir", "log_dir", "save_path",

@@ -171,9 +171,9 @@ def _own_code(
     if place and folders:
         way = Path(os.path.relpath(place, folders[0])).as_posix()
         link = f"link it there (ln -s {shlex.quote(way)} {shlex.quote(str(folders[0]))}/)"
-        then = f"only what is beside the script travels: {link}"
-        then = start_above(code.script, way) if folders[0].is_relative_to(place.parent) else then
-        return f"{module}, which {imported.place} imports, lies in {way}, and {then}"
+        then = f", and only what is beside the script travels: {link}"
+        then = f"; {start_above(code.script, way)}" if folders[0].is_relative_to(place.parent) else then
+        return f"{module}, which {imported.place} imports, lies in {way}{then}"
     if said or installed.is_own(package):
         where = said.said if said else "installed from a folder"
         what = f"{package}, which {imported.place} imports, is of this machine ({where})"

@@ -27,7 +27,7 @@ def test_what_is_opened_and_lies_so_above_the_script_is_told_with_where(project)
     (note,) = draft_of(project / "src" / "train.py").notes
     start = 'import runpy, sys; sys.path.insert(0, "src"); runpy.run_path("src/train.py", run_name="__main__")'
     assert note == (
-        "it opens conf/a.txt (train.py:2), which lies in ../conf/a.txt, and a job starts where the script lies: give a "
+        "it opens conf/a.txt (train.py:2), which lies in ../conf/a.txt; a job starts where the script lies: give a "
         f"script that lies in {project} and starts it: {start}"
     )
 
@@ -39,6 +39,16 @@ def test_what_is_written_elsewhere_in_the_project_is_told_with_what_brings_it_ba
     assert note.startswith("it writes to ../models/m.pt, outside of its folder, from where nothing comes back; a job")
     (project / "run.py").write_text(note.partition("starts it: ")[2])
     assert draft_of(project / "run.py").outputs == ["models/m.pt"]
+
+
+def test_how_it_is_started_is_told_once(project):
+    written(project, src__train="import torch\nopen('conf/a.txt')\nopen('conf/b.txt')\ntorch.save(1, '../m.pt')\n")
+    (project / "conf").mkdir()
+    for name in ("a", "b"):
+        (project / "conf" / f"{name}.txt").write_text("1\n")
+    notes = draft_of(project / "src" / "train.py").notes
+    assert ["a job starts" in note for note in notes] == [True, False, False]
+    assert notes[1] == "it opens conf/a.txt (train.py:2), which lies in ../conf/a.txt"
 
 
 def test_a_script_that_is_run_by_its_path_is_read_with_the_one_that_runs_it(project):
@@ -67,9 +77,7 @@ def test_code_that_lies_above_is_found_by_a_script_that_starts_it_there(project)
     text = "from lib.net import Net\nprint(Net)\n"
     written(project, scripts__train=text, lib__net="import torch\nNet = 1\n")
     (note,) = draft_of(project / "scripts" / "train.py").notes
-    assert note.startswith(
-        "lib, which train.py:1 imports, lies in ../lib, and a job starts where the script lies: give a "
-    )
+    assert note.startswith("lib, which train.py:1 imports, lies in ../lib; a job starts where the script lies: give a ")
     (project / "run.py").write_text(note.partition("starts it: ")[2])
     draft = draft_of(project / "run.py")
     assert (draft.framework, draft.notes) == ("pytorch", [])

@@ -21,6 +21,7 @@ _OTHERS = {
 }  # fmt: skip
 _SHELL = re.compile(rb"#!.*\b[a-z]*sh\b")
 _LINE = 256  # bytes, of which Linux reads a first line
+_WHERE = "a job starts where the script lies"
 _SEVERAL = 2  # commands, of which one is to be named
 
 
@@ -85,6 +86,13 @@ def _relative_import(tree: ast.Module, script: Path) -> StartProblem | None:
     return None
 
 
+def told_once(notes: Sequence[str]) -> list[str]:
+    """Notes of which several may end with how a script is started above its folder, which one of them says."""
+    parted = [note.partition(f"; {_WHERE}") for note in notes]
+    ends = [end for _, _, end in parted]
+    return [what if end in ends[:number] else what + by + end for number, (what, by, end) in enumerate(parted)]
+
+
 def _of_notebook(tree: ast.Module) -> StartProblem | None:
     """Of what nbconvert makes of lines with ! and %, which Python does not know; it may be imported from IPython."""
     nodes = nodes_of(tree)
@@ -142,8 +150,7 @@ def start_above(script: Path, there: str) -> str:
     is_part = (path.parent / "__init__.py").is_file()
     folder = (package_of(path.parent).parent if is_part else path.parent).relative_to(top).as_posix()
     start = f'sys.path.insert(0, "{folder}"); runpy.run_path("{way}", run_name="__main__")'
-    where = "a job starts where the script lies"
-    return f"{where}: give a script that lies in {top} and starts it: import runpy, sys; {start}"
+    return f"{_WHERE}: give a script that lies in {top} and starts it: import runpy, sys; {start}"
 
 
 def _command(tree: ast.Module, words: Sequence[str]) -> StartProblem | None:
