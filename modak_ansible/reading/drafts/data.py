@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from fnmatch import filter as filter_names
 from fnmatch import fnmatch
 from glob import escape
+from itertools import chain, islice
 from pathlib import Path, PurePosixPath
 from typing import TypeGuard
 
@@ -24,6 +25,7 @@ from modak_ansible.reading.blueprint.script.syntax import last_name, nodes_of
 from modak_ansible.reading.drafts.configured import paths_in
 from modak_ansible.reading.drafts.outputs import OPENERS
 from modak_ansible.reading.drafts.texts import ANY, PLAIN_CALLS, Texts, below
+from modak_ansible.sources.local import FETCH_IT, POINTER, pointer_in
 from modak_ansible.target.core.files import exists, expanded, is_folder, real_path
 
 _OF_DATA = re.compile(
@@ -402,6 +404,16 @@ def is_much(path: Path) -> bool:
         if number > _MOST_FILES or size > _MOST_BYTES:
             return True
     return False
+
+
+def pointers(folder: Path, reads: Iterable[Read]) -> Iterator[str]:
+    """What is to be said of files that travel, and are none."""
+    for each in reads:
+        walked = (Path(here, name) for here, _, names in os.walk(each.path) for name in names)
+        files = islice(chain([each.path], walked), _MOST_FILES)
+        inside = (path.relative_to(folder).as_posix() for path in files if path.is_relative_to(folder))
+        if pointer := pointer_in(folder, inside):
+            yield f"{pointer} {POINTER}: {FETCH_IT}"
 
 
 def leads_away(path: Path, root: Path) -> bool:

@@ -42,6 +42,7 @@ from modak_ansible.reading.drafts.data import (
     is_output,
     lacking_in,
     leads_away,
+    pointers,
     read_by,
     too_wide,
     torchvision_folder,
@@ -224,14 +225,14 @@ class _Drafting:
         for option in self._declared:
             given = self._given(option)
             known |= set(given)
-            name = longest(option)
+            name = option.longest
             found[name] = self.draft.arguments[given[0]] if given else found.get(name, option.default)
         found |= {name: value for name, value in self.draft.arguments.items() if name not in known}
         return {name: value for name, value in found.items() if isinstance(value, str) and value}
 
     def _held(self) -> dict[str, str]:
         """The same by the names that the script has them under, and the words of the command line by their numbers."""
-        names = {longest(each): each.held_by or longest(each).replace("-", "_") for each in self._declared}
+        names = {each.longest: each.held_by or each.longest.replace("-", "_") for each in self._declared}
         values = self._values().items()
         places = [place for source in self._sources for place in source.places if isinstance(place.default, str)]
         found = self._constants | {place.names[0]: place.default for place in places if place.default}
@@ -279,7 +280,7 @@ class _Drafting:
         if self._hydra and self._hydra.folder:
             reads = self._with_configuration(self._hydra.folder, reads)
         reads = [*self._of_words(), *reads]
-        defaults = {longest(each): each.default for each in self._declared if isinstance(each.default, str)}
+        defaults = {each.longest: each.default for each in self._declared if isinstance(each.default, str)}
         spelled = elsewhere_by(self._code.folder, self._trees, {**self._values(), **defaults})
         known = {each.option for each in reads}
         root = torchvision_root(self._trees, self._values())
@@ -303,12 +304,13 @@ class _Drafting:
         self._of_hub()
         self._spelled_out(spelled, root)
         values = self._values()
-        for name in data_options(list(dict.fromkeys((*map(longest, self._declared), *draft.arguments)))):
+        for name in data_options(list(dict.fromkeys((*(each.longest for each in self._declared), *draft.arguments)))):
             if name not in known and not (root and values.get(name) == root):
                 draft.unsaid.append(name)
                 if not self._downloads:
                     draft.notes += absent(self._code.script, name, values.get(name, ""), values.values())
-        draft.notes += [] if self._hydra else absent_words(self._code.script, draft.words, self._elsewhere)
+        told = () if self._hydra else absent_words(self._code.script, draft.words, self._elsewhere)
+        draft.notes += [*told, *pointers(self._code.folder, reads)]
         self._lacking(written)
 
     def _lacking(self, written: Sequence[str]) -> None:
@@ -421,7 +423,7 @@ class _Drafting:
             draft.words = [*kept, f"{read.option}={there}"]
         else:
             for option in self._declared:
-                for name in self._given(option) if longest(option) == read.option else ():
+                for name in self._given(option) if option.longest == read.option else ():
                     draft.arguments.pop(name)
             draft.arguments[read.option] = there
         self._say("data", f"{draft.data[-1].source}, {self._why(read)}; it is brought to the target")
@@ -467,11 +469,6 @@ class _Drafting:
             self.draft.missing = list(self._options.missing(self.draft.arguments))
 
 
-def longest(option: Option) -> str:
-    """The name by which an option is given, without dashes."""
-    return max(option.names, key=len).lstrip("-")
-
-
 def name_of(script: Path) -> str:
     """A blueprint's name after its script, of the letters that a job's name may have."""
     name = re.sub(r"[^A-Za-z0-9_.+-]+", "-", script.stem).strip("-.+_")[:40]
@@ -483,7 +480,7 @@ def _declared(sources: Sequence[ScriptSource]) -> list[Option]:
     found: dict[str, Option] = {}
     own = (option for source in sources for option in (*source.options, *(source.command or ())))
     for option in (*own, *library_options(sources)):
-        found.setdefault(longest(option), option)
+        found.setdefault(option.longest, option)
     return list(found.values())
 
 

@@ -463,6 +463,17 @@ def test_what_a_pattern_names_travels(project, call, travels):
     assert draft_of(project / "train.py").files == ["train.py", *travels]
 
 
+@pytest.mark.parametrize("call", ["open('rows/x.bin')", "glob('rows/*.bin')"])
+def test_what_git_lfs_has_in_the_place_of_a_file_is_told(project, call):
+    """As a clone without Git LFS has it."""
+    written(project, train=f"import torch\n{call}\n")
+    (project / "rows").mkdir()
+    text = f"version https://git-lfs.github.com/spec/v1\noid sha256:{'ab' * 32}\nsize 12345\n"
+    (project / "rows" / "x.bin").write_text(text)
+    (note,) = draft_of(project / "train.py").notes
+    assert note == "rows/x.bin is what Git LFS has in the place of a file, and not the file: git lfs pull"
+
+
 @pytest.mark.parametrize("link", ["rows", "rows/train", "rows/train/x.csv"])
 @pytest.mark.parametrize(
     ("call", "mount"), [("open('rows/train/x.csv')", "rows/train/x.csv"), ("glob('rows/*/x.csv')", "rows")]
