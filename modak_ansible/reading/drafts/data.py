@@ -21,7 +21,7 @@ from modak_ansible.reading.blueprint.files import is_hidden
 from modak_ansible.reading.blueprint.script.paths import OF_OUTPUT, lies_above, named_words
 from modak_ansible.reading.blueprint.script.source import source_of
 from modak_ansible.reading.blueprint.script.starting import start_above
-from modak_ansible.reading.blueprint.script.syntax import last_name, nodes_of
+from modak_ansible.reading.blueprint.script.syntax import last_name, nodes_of, parts_of
 from modak_ansible.reading.drafts.configured import paths_in
 from modak_ansible.reading.drafts.outputs import OPENERS
 from modak_ansible.reading.drafts.texts import ANY, PLAIN_CALLS, Texts, below
@@ -316,22 +316,37 @@ def torchvision_folder(root: str) -> str:
     return "" if is_no_place or {"~", ANY} & set(root) else path.as_posix()
 
 
-def hub_datasets(folder: Path, trees: Mapping[str, ast.Module], options: Mapping[str, str]) -> list[tuple[str, str]]:
-    """The datasets that a script asks the Hugging Face Hub for, with the revision that it names, or none.
+def hub_datasets(
+    folder: Path, trees: Mapping[str, ast.Module], options: Mapping[str, str]
+) -> tuple[dict[str, str], list[str]]:
+    """The datasets that a script asks the Hugging Face Hub for, with the revision that it names, or none; and what
+    is to be said of those of which it asks for one in the place of another.
 
     A name that is a folder or a file of the script's is no dataset of the Hub, nor is that of a format.
     """
     found: dict[str, str] = {}
+    instead: dict[str, None] = {}
     for _, texts, node in _nodes_of(trees, options):
-        if not isinstance(node, ast.Call) or last_name(node.func) != "load_dataset":
-            continue
-        given = {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg}
-        name = texts.of(node.args[0] if node.args else given.get("path")) or ""
-        is_theirs = _HUB_NAME.fullmatch(name) and name not in _BUILDERS and not exists(folder / name)
-        if is_theirs and not {"data_files", "data_dir"} & set(given):
-            revision = texts.of(given.get("revision")) or ""
+        if isinstance(node, ast.Call) and (name := _of_hub(node, texts, folder)):
+            revision = next((texts.of(each.value) for each in node.keywords if each.arg == "revision"), "") or ""
             found.setdefault(name, revision if ANY not in revision else "")
-    return list(found.items())
+        elif isinstance(node, ast.If) and node.orelse:
+            arms = [[part for each in arm for part in parts_of(each)] for arm in (node.body, node.orelse)]
+            calls = [[each for each in arm if isinstance(each, ast.Call)] for arm in arms]
+            names = [dict.fromkeys(filter(None, (_of_hub(each, texts, folder) for each in arm))) for arm in calls]
+            instead |= names[0] | names[1] if all(names) and names[0] != names[1] else {}
+    words = f"it asks the Hub for one of {', '.join(instead)}, and nobody can tell here for which"
+    note = f"{words}: a dataset with source: hf://datasets/NAME and mount_as: NAME brings it"
+    return {name: each for name, each in found.items() if name not in instead}, [note] if instead else []
+
+
+def _of_hub(call: ast.Call, texts: Texts, folder: Path) -> str:
+    """The dataset of the Hub that a call asks for; empty for any other call."""
+    given = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
+    if last_name(call.func) != "load_dataset" or {"data_files", "data_dir"} & set(given):
+        return ""
+    name = texts.of(call.args[0] if call.args else given.get("path")) or ""
+    return name if _HUB_NAME.fullmatch(name) and name not in _BUILDERS and not exists(folder / name) else ""
 
 
 @dataclass(frozen=True)

@@ -449,8 +449,10 @@ class _Drafting:
 
     def _of_hub(self) -> None:
         """load_dataset takes a folder of the name that it is given for the dataset, and then needs no network."""
-        asked = hub_datasets(self._code.folder, self._trees, self._held()) if "datasets" in self._code.modules else []
-        for name, revision in asked:
+        trees = self._trees if "datasets" in self._code.modules else {}
+        asked, notes = hub_datasets(self._code.folder, trees, self._held())
+        self.draft.notes += notes
+        for name, revision in asked.items():
             source = f"hf://datasets/{name}{'@' if revision else ''}{revision.replace('/', '%2F')}"
             self._dataset(Path(name.rpartition("/")[2]), source, name)
             self._say("data", f"{source}, laid where load_dataset takes it for that dataset: {name}")

@@ -124,10 +124,11 @@ def requirements_of(
         found.notes.append(f"{what}; {_ALL_THE_SAME}")
     unseen = sorted({*map(canonicalize_name, pins)} - set(wanted) - there)
     unseen = [name for name in unseen if not _is_of_framework(name)]
-    by_file = {file: [name for name in unseen if pins[name].source == file] for file in _LISTING}
-    told = [f"{file} has {', '.join(names)}" for file, names in by_file.items() if 0 < len(names) <= _MOST_UNSEEN]
-    if told:  # more are what pip freeze writes
-        found.notes.append(f"{', '.join(told)}, too, which nothing here imports: left out; {_ALL_THE_SAME}")
+    file = next((file for file in _LISTING if any(pin.source == file for pin in pins.values())), "")
+    unseen = [name for name in unseen if pins[name].source == file]
+    if 0 < len(unseen) <= _MOST_UNSEEN:  # more are what pip freeze writes
+        what = f"{file} has {', '.join(unseen)}, too, which nothing here imports: left out"
+        found.notes.append(f"{what}; {_ALL_THE_SAME}")
     return found
 
 

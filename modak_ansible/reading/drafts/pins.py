@@ -23,6 +23,8 @@ from modak_ansible.target.core.files import is_file
 _OF_CONDA = {"pytorch": "torch", "pytorch-cpu": "torch", "pytorch-gpu": "torch", "tensorflow-base": "tensorflow",
              "opencv": "opencv-python-headless", "py-xgboost": "xgboost", "matplotlib-base": "matplotlib",
              "python-graphviz": "graphviz", "lightning": "lightning"}  # fmt: skip
+# What an index has under these names refuses to be built, and says that it is meant to be the other.
+_STANDS_FOR = {"sklearn": "scikit-learn", "pytorch": "torch"}
 _CONDA = re.compile(r"(?:[\w.-]+::)?([A-Za-z0-9][\w.-]*)\s*(.*)", re.ASCII)
 _LISTED = re.compile(r"([A-Za-z0-9][\w.-]*)\s+v?(\d\S*)", re.ASCII)  # of pip list
 _EXPORTED = re.compile(r"[\w.-]+=[^=\s]+=[^=\s]+", re.ASCII)  # of conda list --export
@@ -91,6 +93,10 @@ class Pins:
         if requirement.url:
             return self._from(line, requirement.url, source, folder, name)
         requirement.marker = None
+        if name in _STANDS_FOR:
+            name = canonicalize_name(_STANDS_FOR[name])
+            requirement.name = name
+            requirement.specifier = SpecifierSet() if "==0.0" in str(requirement.specifier) else requirement.specifier
         known = self.asked.get(name)
         if known is None or (not known.requirement.specifier and requirement.specifier):
             self.asked[name] = Pin(requirement, source)

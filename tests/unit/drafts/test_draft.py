@@ -196,7 +196,10 @@ def test_versions_come_from_the_projects_files_and_else_from_what_is_installed(p
     assert any("requirements.txt has unused, too, which nothing here imports" in note for note in draft.notes)
     (project / "pyproject.toml").write_text('[project]\nname = "p"\ndependencies = [ "other>=1", "tqdm", "torch" ]\n')
     (note,) = [note for note in draft_of(project / "plain.py").notes if "which nothing here imports" in note]
-    assert note.startswith("requirements.txt has unused, pyproject.toml has other, too, which nothing here imports: ")
+    assert note.startswith("requirements.txt has unused, too, which nothing here imports: ")
+    (project / "requirements.txt").unlink()
+    (note,) = [note for note in draft_of(project / "plain.py").notes if "which nothing here imports" in note]
+    assert note.startswith("pyproject.toml has other, too, which nothing here imports: ")
 
 
 def test_what_the_image_has_is_left_out_and_what_belongs_to_it_has_its_release(project, environment):
@@ -786,6 +789,20 @@ more = load_dataset("squad", split="train")
 own = load_dataset("csv", data_files="x.csv")
 here = load_dataset("folder")
 """
+
+
+def test_of_datasets_of_the_hub_that_take_each_others_place_none_is_brought(project):
+    """Together they may be more than anybody has room for."""
+    script = project / "main.py"
+    script.write_text(
+        "import torch\nfrom datasets import load_dataset\nload_dataset('squad')\nif name == 'a':\n    load_dataset('imdb')\n"
+        "elif name == 'b':\n    load_dataset('wikitext', 'x')\nelse:\n    load_dataset('ag_news')\n"
+        "if more:\n    load_dataset('glue')\n"
+    )
+    draft = draft_of(script)
+    assert [each.name for each in draft.data] == ["squad", "glue"]
+    (_, note) = draft.notes
+    assert note.startswith("it asks the Hub for one of imdb, wikitext, ag_news, and nobody can tell here for which: ")
 
 
 def test_a_dataset_of_the_hub_is_laid_where_an_unchanged_script_finds_it(project):

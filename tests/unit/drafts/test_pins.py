@@ -62,6 +62,14 @@ def test_requirements_txt(tmp_path):
     ]
 
 
+def test_a_package_that_stands_for_another_is_that(tmp_path):
+    """Those of these names in the index refuse to be built."""
+    (tmp_path / "requirements.txt").write_text("sklearn==0.0\npytorch==2.1\n")
+    assert {name: line for name, (line, _) in lines(tmp_path).items()} == {
+        "scikit-learn": "scikit-learn", "torch": "torch==2.1",
+    }  # fmt: skip
+
+
 def test_conda(tmp_path):
     (tmp_path / "environment.yml").write_text(
         "dependencies:\n  - python=3.11\n  - pytorch=2.1\n  - conda-forge::numpy=1.26.4=py311h1\n  - pandas>=2\n"
