@@ -17,6 +17,7 @@ _OTHERS = {
     ".r": "a script of R", ".sh": "a script of the shell", ".bash": "a script of the shell", ".jl": "a script of Julia",
     ".m": "a script of MATLAB", ".pyc": "compiled Python", ".yaml": "a file of YAML", ".yml": "a file of YAML",
     ".json": "a file of JSON", ".toml": "a file of TOML", ".txt": "a text",
+    "makefile": "a Makefile", "dockerfile": "a Dockerfile", "snakefile": "a workflow of Snakemake",
     **dict.fromkeys((".slurm", ".sbatch", ".pbs", ".qsub", ".lsf", ".sge", ".job"), "a job script"),
 }  # fmt: skip
 _SHELL = re.compile(rb"#!.*\b[a-z]*sh\b")
@@ -58,7 +59,7 @@ def other_program(script: Path) -> tuple[str, str]:
     if script.suffix == ".ipynb":
         return "is a notebook", f"make a script of it first: jupyter nbconvert --to script {script.name}"
     hint = "give the Python script that it starts; a training is one of Python's"
-    if kind := _OTHERS.get(script.suffix.lower()):
+    if kind := _OTHERS.get(script.suffix.lower() or script.name.lower()):
         return f"is {kind}, by its name", hint
     if is_of_shell(script):
         return "is a script of the shell, by its first line", hint
