@@ -450,7 +450,8 @@ def _texts_in(tree: ast.Module, texts: Texts, folder: Path) -> Iterator[str]:
                 yield text
             if inside and exists(folder / inside):
                 continue
-            yield _pattern_s_folder(text)
+            if _SIGN.search(text):
+                yield _pattern_s_folder(text)
         yield from _matching(node, texts, folder)
         waiting += ast.iter_child_nodes(node)
 
