@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, ClassVar
 
-from modak_ansible.errors import ModakError, nearest
+from modak_ansible.errors import NEAR, ModakError, nearest
 from modak_ansible.model.dataset import IDX, DataFile, Dataset, DataSource
 from modak_ansible.sources import samples
 from modak_ansible.sources.base import Asked, Carrier, Source, SourceProblem
@@ -19,6 +20,10 @@ from modak_ansible.target.core.files import expanded, read_json, real_path
 from modak_ansible.target.datasets.archive import is_archive, limit_of, members_of
 
 _IDX_FILES = "*-idx*-ubyte*"
+POINTER, FETCH_IT = "is what Git LFS has in the place of a file, and not the file", "git lfs pull"
+_POINTER_BYTES = range(100, 200)
+_BRACES = re.compile(r"\{[^{}/]*\}")
+_OF_SCP = re.compile(r"((?:[\w.-]+@)?[\w-]+\.[\w.-]+):(.+)", re.ASCII)
 
 
 class Local(Source):
@@ -43,6 +48,8 @@ class Local(Source):
         if not any(file.size for file in files):
             what = f"{asked.text} is empty" if kind == "file" else f"all files of {asked.text} are empty"
             raise SourceProblem(what, "0 bytes are no data: look at what wrote it")
+        if pointer := pointer_in(root, (file.name for file in files)):
+            raise SourceProblem(f"{pointer} {POINTER}", FETCH_IT)
         _check_sums(asked, files)
         packs = kind == "file" and is_archive(names[0])
         unpack = asked.unpacks(is_archive=packs)
@@ -150,8 +157,35 @@ def _found(folder: Path, text: str, pattern: str) -> tuple[str, Path, list[str]]
     beside: list[str] = []
     with suppress(OSError, ValueError):  # the folder above need not be there, nor be one that may be looked into
         beside = [each.name for each in path.parent.iterdir()]
-    hint = hint or nearest(text, (*WORDS, *beside)) or "a path is relative to the folder of the file that names it"
+    hint = (
+        hint
+        or _meant(text, nearest(text, (*WORDS, *beside)))
+        or "a path is relative to the folder of the file that names it"
+    )
     raise SourceProblem(f"there is no file or folder {text}", hint, "file-not-found")
+
+
+def _meant(text: str, near: str) -> str:
+    """What to say of a path that is not on this machine.
+
+    Args:
+        near: the hint with what is called so.
+    """
+    if _BRACES.search(text):
+        return f"a pattern is written with * and ?: {_BRACES.sub('*', text)}"
+    if matched := _OF_SCP.fullmatch(text):
+        return f"sftp://{matched[1]}{matched[2] if matched[2].startswith('/') else f'/~/{matched[2]}'}"
+    is_absolute = text.startswith(("/", "~", "$")) and not near.startswith(NEAR)
+    return f"on_target: {text}, where the target has it" if is_absolute else near
+
+
+def pointer_in(root: Path, names: Iterable[str]) -> str:
+    """The first of some files that is a pointer of Git LFS, as a clone without it has them; empty where none is."""
+    for path, name in ((root / name, name) for name in names):
+        with suppress(OSError):
+            if path.stat().st_size in _POINTER_BYTES and path.read_bytes().startswith(b"version https://git-lfs"):
+                return name
+    return ""
 
 
 def _check_sums(asked: Asked, files: list[DataFile]) -> None:

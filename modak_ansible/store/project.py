@@ -25,6 +25,7 @@ _MARKS = (STATE_FOLDER, ".git", "ansible.cfg")
 # How many bytes the path of a socket has (unix(7)), without the two slashes, the name that one has here (12 digits, a
 # dash, 40 digits) and the 17 letters behind it under which ssh makes it.
 _ROOM_FOR_SOCKETS = 107 - 2 - 53 - 17
+_LAUNCHERS = ("python", "python3", "torchrun", "accelerate", "deepspeed", "horovodrun", "mpirun", "srun", "uv", "bash")
 _PYTHONS = ("pyproject.toml", "setup.py")  # of a project that has none of these, as one that was unpacked
 
 
@@ -169,7 +170,12 @@ def no_script(path: Path) -> UsageError:
     if os.path.islink(path):  # noqa: PTH114 - a name may be too long for pathlib
         there = f"{path} is a link to {path.readlink()}, where no file is"
         return UsageError(there, hint="give the path of a Python file")
-    hint = nearest(path.name, _scripts_in(path.parent)) or "give the path of a Python file"
+    if path.name in _LAUNCHERS:
+        hint = "give the script alone, which a job starts by itself"
+    elif path.parts[:1] in (("https:",), ("http:",)):
+        hint = "git clone it first, and give the path of its script"
+    else:
+        hint = nearest(path.name, _scripts_in(path.parent)) or "give the path of a Python file"
     return UsageError(f"there is no script {path}", hint=hint)
 
 

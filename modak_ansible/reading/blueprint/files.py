@@ -15,8 +15,9 @@ from modak_ansible.target.core.files import is_text, real_path, sha256_of
 # Files of these kinds are never the training's own.
 _LEFT_OUT_FOLDERS = ("__pycache__", "node_modules")
 _LEFT_OUT_FILES = ("*.pyc", "*.sif", "*.egg-info")
-# Hidden files that do travel: empty ones that scripts find their project's folder by (rootutils, pyprojroot).
-_MARKERS = (".project-root", ".here")
+# Hidden files that do travel: empty ones that scripts find their project's folder by (rootutils, pyprojroot), and those
+# that say what lies in a store of zarr.
+_MARKERS = (".project-root", ".here", ".zarray", ".zgroup", ".zattrs", ".zmetadata")
 # What only an environment of packages has in it, whatever it is called: it is of this machine.
 _OF_ENVIRONMENT = ("pyvenv.cfg", "conda-meta")
 # What is said of runs is written beside the script, even while one is being planned; it travels where it is named.

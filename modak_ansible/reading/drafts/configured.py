@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path, PurePosixPath
@@ -13,9 +15,9 @@ import yaml
 
 from modak_ansible.target.core.files import expanded, is_file
 
-_ARGUMENT_FILES = (".json", ".yaml", ".yml")
+_ARGUMENT_FILES = (".json", ".yaml", ".yml", ".toml")
 _YAML = (".yaml", ".yml")
-_MOST_FILES, _MOST_BYTES = 500, 2**20
+_MOST_FILES, _MOST_BYTES, _MOST_READ = 500, 2**20, 2**18
 # hydra's and Lightning's words for a class; others say target, as much else does
 _OF_CLASS = re.compile(
     r"(?:^|[\s{,-])(_target_|class_path|target)\s*:\s*['\"]?([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+)['\"]?\s*(?:[},#]|$)"
@@ -37,14 +39,36 @@ def told_by(folder: Path, words: Sequence[str]) -> dict[str, Any]:
     """What a script's options are by a file that takes the place of its command line."""
     found: dict[str, Any] = {}
     for word in words:
-        path = folder / word
-        try:
-            if path.suffix in _ARGUMENT_FILES and path.is_file():
-                read = yaml.safe_load(path.read_text(encoding="utf-8"))  # JSON is YAML, too
-                found |= read if isinstance(read, dict) else {}
-        except (OSError, ValueError, yaml.YAMLError, RecursionError):
-            continue
+        read = _content(folder / word)
+        found |= read if isinstance(read, dict) else {}
     return {str(name): value for name, value in found.items()}
+
+
+def _content(path: Path) -> Any:
+    """What a file of configuration holds; None for what is none, or is damaged, or is as large as data are."""
+    try:
+        if path.suffix not in _ARGUMENT_FILES or not is_file(path) or path.stat().st_size > _MOST_READ:
+            return None
+        text = path.read_text(encoding="utf-8")
+        if path.suffix in _YAML:
+            return yaml.safe_load(text)
+        return tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
+    except (OSError, ValueError, yaml.YAMLError, RecursionError):
+        return None
+
+
+def paths_in(folder: Path, value: str) -> Iterator[str]:
+    """The texts that may be paths, with a folder or an ending, of a file of configuration that an option or a word
+    names."""
+    waiting = [_content(folder / expanded(value))] if value.endswith(_ARGUMENT_FILES) else []
+    seen: set[int] = set()  # what a name of YAML's stands for again
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, str) and ("/" in node or PurePosixPath(node).suffix):
+            yield node
+        elif isinstance(node, dict | list) and id(node) not in seen:
+            seen.add(id(node))
+            waiting += node.values() if isinstance(node, dict) else node
 
 
 def classes_named(folder: Path, configuration: str, words: Iterable[str]) -> list[Named]:

@@ -6,19 +6,26 @@ import ast
 import os
 import posixpath
 import re
-from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from fnmatch import filter as filter_names
 from fnmatch import fnmatch
 from glob import escape
+from itertools import chain, islice
 from pathlib import Path, PurePosixPath
 from typing import TypeGuard
 
 from modak_ansible.reading.blueprint.files import is_hidden
-from modak_ansible.reading.blueprint.script.paths import OF_OUTPUT
-from modak_ansible.reading.blueprint.script.syntax import last_name, nodes_of
+from modak_ansible.reading.blueprint.script.paths import OF_OUTPUT, lies_above, named_words
+from modak_ansible.reading.blueprint.script.source import source_of
+from modak_ansible.reading.blueprint.script.starting import start_above
+from modak_ansible.reading.blueprint.script.syntax import last_name, nodes_of, parts_of
+from modak_ansible.reading.drafts.configured import paths_in
+from modak_ansible.reading.drafts.outputs import OPENERS
 from modak_ansible.reading.drafts.texts import ANY, PLAIN_CALLS, Texts, below
+from modak_ansible.sources.local import FETCH_IT, POINTER, pointer_in
 from modak_ansible.target.core.files import exists, expanded, is_folder, real_path
 
 _OF_DATA = re.compile(
@@ -29,6 +36,10 @@ _MOST_LETTERS = 200
 # What reads a file beside open and pandas' functions.
 _READERS = ("fromfile", "genfromtxt", "imread", "load", "loadtxt", "memmap")
 _LOADERS = re.compile(r"(^|\.)(torch|np|numpy|joblib)\.load$")
+# What lists the files that a pattern names, and which of these do it for a folder, too; where a pattern begins.
+_LISTING = ("glob", "iglob", "rglob", "list_files")
+_OF_FOLDERS = ("glob", "rglob", "gfile")
+_SIGN = re.compile(r"[*?{%\[]")
 # What a script looks with whether something is there, or makes it with.
 _LOOKING = ("exists", "isfile", "is_file", "isdir", "is_dir", "system", "run", "call", "check_call", "Popen")
 _SYSTEM = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr", "/var/log")
@@ -37,21 +48,30 @@ _IN_HOME = 3  # parts of a path that only names a home
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
 # Of more files or bytes than this each deployment would send a copy of its own; a dataset is brought once.
 _MOST_FILES, _MOST_BYTES = 500, 20 * 10**6
+_MOST_LISTED = 4  # files of one folder that a file of configuration names, and that are named one by one
 # The switches, and the functions, of libraries that have something fetched.
 _FETCHING = ("download", "pretrained")
-_FETCHER = re.compile("fetch_|load$|load_data$|urlretrieve|snapshot_download|hf_hub_download|from_pretrained")
+_REMOTE = ("http://", "https://", "s3://", "gs://", "hf://")
+_ASKING = ("requests.get", "urllib.request.urlopen")
 _FETCHERS = re.compile(
     r"\.(urlretrieve|snapshot_download|hf_hub_download|hub\.load|fetch_(openml|california_housing|covtype|20newsgroups\w*)"
-    r"|(mnist|fashion_mnist|cifar10|cifar100|imdb|reuters|boston_housing|california_housing)\.load_data|tfds\.load)$"
+    r"|(mnist|fashion_mnist|cifar10|cifar100|imdb|reuters|boston_housing|california_housing)\.load_data|get_file|tfds\.load"
+    r"|tensorflow_datasets\.(load|builder)|evaluate\.load|nltk\.download|(gdown|wget)\.download\w*|seaborn\.load_dataset"
+    r"|gensim\.downloader\.load|kagglehub\.\w+_download|load_state_dict_from_url|fetch_ucirepo"
+    r"|(torch_geometric\.datasets|ogb\.\w+)\.(?!Fake|Evaluator)[A-Z]\w+)$"
 )
 _PRETRAINED = re.compile(
     r"(^|\.)(Auto\w+|\w+(Tokenizer|TokenizerFast|Model|Processor|Pipeline)|\w+For\w+)\.from_pretrained$"
+    r"|\w\.from_preset$|(^|\.)(SentenceTransformer|CrossEncoder|pipeline|\w+Trainer)$"
 )
 # What load_dataset takes for a format of files, and not for a dataset.
 _BUILDERS = (
     "csv", "json", "text", "parquet", "arrow", "pandas", "sql", "xml", "imagefolder", "audiofolder", "videofolder",
     "pdffolder", "webdataset", "hdf5", "lance", "generator",
 )  # fmt: skip
+
+
+ONLY_THERE = "finds it only where the target has it: on_target of a dataset names it"
 
 
 @dataclass(frozen=True)
@@ -63,12 +83,17 @@ class Read:
 
 
 def read_by(
-    folder: Path, trees: Mapping[str, ast.Module], options: Mapping[str, str], outputs: Sequence[str]
+    folder: Path,
+    trees: Mapping[str, ast.Module],
+    options: Mapping[str, str],
+    outputs: Sequence[str],
+    words: Sequence[str] = (),
 ) -> list[Read]:
-    """What is there of the paths that a script names.
+    """What is there of the paths that a script names, or a file of configuration that it is given.
 
     Args:
         options: the value or the default of each option, by its longest name without dashes.
+        words: of its command line, where no options are told from them.
     """
     found: dict[Path, Read] = {}
     for name, value in options.items():
@@ -86,6 +111,15 @@ def read_by(
             if inside and not is_output(inside, outputs) and inside not in trees and exists(folder / inside):
                 path = folder / inside
                 found.setdefault(path, Read(path, inside))
+    spelled = (each.inside for each in found.values())
+    for file in dict.fromkeys((*spelled, *options.values(), *(value for _, value in named_words(words)))):
+        texts_in = map(_pattern_s_folder, paths_in(folder, file))
+        inner = [
+            each for each in map(below, texts_in) if each and not is_output(each, outputs) and exists(folder / each)
+        ]
+        beside = Counter(map(posixpath.dirname, inner))
+        kept = [top if beside[top := posixpath.dirname(each)] > _MOST_LISTED and top else each for each in inner]
+        found |= {folder / each: Read(folder / each, each, word=file) for each in kept if folder / each not in found}
     named = [each for each in found.values() if not _is_code(each.path, folder, trees)]
     reads = [each for each in named if not far_more_than_data(each.path)]
     tops = [each for each in reads if not any(other.path in each.path.parents and not other.option for other in reads)]
@@ -162,9 +196,11 @@ def _opens(node: ast.AST) -> TypeGuard[ast.Call]:
     if not (isinstance(node, ast.Call) and node.args):
         return False
     name, mode = last_name(node.func), ast.unparse(node.args[1]) if len(node.args) > 1 else ""
+    if name == "open" and isinstance(node.func, ast.Attribute) and last_name(node.func.value) not in OPENERS:
+        return False  # of an archive, or a path
     mode = next((ast.unparse(keyword.value) for keyword in node.keywords if keyword.arg == "mode"), mode)
     is_read = not mode or re.fullmatch("'[^wax]*'", mode)  # as far as it is said
-    return (name == "open" and bool(is_read)) or name.startswith("read_") or name in _READERS
+    return (name == "open" and bool(is_read)) or name.startswith(("read_", "scan_")) or name in _READERS
 
 
 def lacking_in(
@@ -237,20 +273,29 @@ def data_options(names: Sequence[str]) -> list[str]:
     return [name for name in names if _OF_DATA.search(name.replace("-", "_"))]
 
 
-def absent(folder: Path, name: str, value: str) -> list[str]:
+def absent(script: Path, name: str, value: str, others: Iterable[str] = ()) -> list[str]:
     """What is to be said of data that an option names and that is not here, in one note; none where it may be no path.
 
     Args:
-        folder: the script's.
         value: given, or by default; empty where there is none.
+        others: the values of other options, one of which may be the folder that it is joined with.
     """
     is_elsewhere = value.startswith(("/", "~"))
     if not value or not (is_elsewhere or value.startswith(".") or _OF_PATH.search(name)):
         return []
-    if "://" in value or exists(folder / expanded(value)):
+    if "://" in value or any(exists(script.parent / expanded(other) / expanded(value)) for other in ("", *others)):
         return []
-    then = "a job finds it only where the target has it" if is_elsewhere else "and a job finds nothing there"
-    return [f"--{name} is {value}, which is not on this machine{':' if is_elsewhere else ','} {then}"]
+    if there := lies_above(script.parent, value):
+        return [f"--{name} is {value}, which lies in {there}; {start_above(script, there)}"]
+    then = f": a job {ONLY_THERE}" if is_elsewhere else ", and a job finds nothing there"
+    return [f"{f'--{name} is {value}, which' if name else value} is not on this machine{then}"]
+
+
+def absent_words(script: Path, words: Sequence[str], elsewhere: Container[str]) -> Iterator[str]:
+    """The same of the paths elsewhere that words of its command line name, but for those that it writes to."""
+    for name, value in named_words(words):
+        if value.startswith(("/", "~")) and value not in elsewhere and not OF_OUTPUT.search(name.replace("-", "_")):
+            yield from absent(script, name, value)
 
 
 def torchvision_root(trees: Mapping[str, ast.Module], options: Mapping[str, str]) -> str | None:
@@ -271,22 +316,37 @@ def torchvision_folder(root: str) -> str:
     return "" if is_no_place or {"~", ANY} & set(root) else path.as_posix()
 
 
-def hub_datasets(folder: Path, trees: Mapping[str, ast.Module], options: Mapping[str, str]) -> list[tuple[str, str]]:
-    """The datasets that a script asks the Hugging Face Hub for, with the revision that it names, or none.
+def hub_datasets(
+    folder: Path, trees: Mapping[str, ast.Module], options: Mapping[str, str]
+) -> tuple[dict[str, str], list[str]]:
+    """The datasets that a script asks the Hugging Face Hub for, with the revision that it names, or none; and what
+    is to be said of those of which it asks for one in the place of another.
 
     A name that is a folder or a file of the script's is no dataset of the Hub, nor is that of a format.
     """
     found: dict[str, str] = {}
+    instead: dict[str, None] = {}
     for _, texts, node in _nodes_of(trees, options):
-        if not isinstance(node, ast.Call) or last_name(node.func) != "load_dataset":
-            continue
-        given = {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg}
-        name = texts.of(node.args[0] if node.args else given.get("path")) or ""
-        is_theirs = _HUB_NAME.fullmatch(name) and name not in _BUILDERS and not exists(folder / name)
-        if is_theirs and not {"data_files", "data_dir"} & set(given):
-            revision = texts.of(given.get("revision")) or ""
+        if isinstance(node, ast.Call) and (name := _of_hub(node, texts, folder)):
+            revision = next((texts.of(each.value) for each in node.keywords if each.arg == "revision"), "") or ""
             found.setdefault(name, revision if ANY not in revision else "")
-    return list(found.items())
+        elif isinstance(node, ast.If) and node.orelse:
+            arms = [[part for each in arm for part in parts_of(each)] for arm in (node.body, node.orelse)]
+            calls = [[each for each in arm if isinstance(each, ast.Call)] for arm in arms]
+            names = [dict.fromkeys(filter(None, (_of_hub(each, texts, folder) for each in arm))) for arm in calls]
+            instead |= names[0] | names[1] if all(names) and names[0] != names[1] else {}
+    words = f"it asks the Hub for one of {', '.join(instead)}, and nobody can tell here for which"
+    note = f"{words}: a dataset with source: hf://datasets/NAME and mount_as: NAME brings it"
+    return {name: each for name, each in found.items() if name not in instead}, [note] if instead else []
+
+
+def _of_hub(call: ast.Call, texts: Texts, folder: Path) -> str:
+    """The dataset of the Hub that a call asks for; empty for any other call."""
+    given = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
+    if last_name(call.func) != "load_dataset" or {"data_files", "data_dir"} & set(given):
+        return ""
+    name = texts.of(call.args[0] if call.args else given.get("path")) or ""
+    return name if _HUB_NAME.fullmatch(name) and name not in _BUILDERS and not exists(folder / name) else ""
 
 
 @dataclass(frozen=True)
@@ -301,19 +361,24 @@ class Fetched:
 def fetched_by(trees: Mapping[str, ast.Module], options: Mapping[str, str]) -> list[Fetched]:
     """What libraries fetch for a script, each once, by what its source says for certain."""
     found: dict[str, Fetched] = {}
-    for name, texts, node in _nodes_of(trees, options):
-        if isinstance(node, ast.Call) and (what := _fetches(node, texts)):
-            given = {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg}
-            root = texts.of(node.args[0] if node.args else given.get("root")) or ""
-            found.setdefault(what, Fetched(what, f"{name}:{node.lineno}", root))
+    held = {name.replace("-", "_"): value for name, value in options.items()}
+    for name, tree in trees.items():
+        texts = Texts(tree, held, name)
+        for full, call in source_of(tree).calls():
+            if what := _fetches(full, call, texts):
+                given = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
+                root = texts.of(call.args[0] if call.args else given.get("root")) or ""
+                found.setdefault(what, Fetched(what, f"{name}:{call.lineno}", root))
     return list(found.values())
 
 
-def _fetches(call: ast.Call, texts: Texts) -> str:
-    """What a call fetches, in a word; empty where it is not known to fetch anything."""
+def _fetches(full: str, call: ast.Call, texts: Texts) -> str:
+    """What a call, of something by its full name, fetches, in a word; empty where it is not known to fetch anything."""
     name = last_name(call.func)
     given = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
-    full = ast.unparse(call.func) if _FETCHER.match(name) else ""
+    address = texts.of(call.args[0]) or "" if call.args else ""
+    if address.startswith(_REMOTE) and (_opens(call) or full in _ASKING):
+        return address
     if _FETCHERS.search(f".{full}"):
         return full
     if any(isinstance(value, ast.Constant) and value.value is True for value in map(given.get, _FETCHING)):
@@ -321,7 +386,9 @@ def _fetches(call: ast.Call, texts: Texts) -> str:
     if "weights" in given and "_Weights." in ast.unparse(given["weights"]):
         return name
     if _PRETRAINED.search(full):
-        text = texts.of(call.args[0] if call.args else given.get("pretrained_model_name_or_path")) or ""
+        takes_any = name == "pipeline" or name.endswith("Trainer")  # a model, or its name
+        said = given.get("model" if takes_any else "pretrained_model_name_or_path")
+        text = texts.of(said) or ("" if takes_any else address)
         return text if _HUB_NAME.fullmatch(text) else ""
     return ""
 
@@ -332,6 +399,14 @@ def _nodes_of(trees: Mapping[str, ast.Module], options: Mapping[str, str]) -> It
     for name, tree in trees.items():
         texts = Texts(tree, held, name)
         yield from ((name, texts, node) for node in nodes_of(tree))
+
+
+def holds_something(folder: Path) -> bool:
+    """Whether it is a folder that may be looked into, and is not empty."""
+    try:
+        return any(folder.iterdir())
+    except OSError:
+        return False
 
 
 def is_much(path: Path) -> bool:
@@ -346,17 +421,59 @@ def is_much(path: Path) -> bool:
     return False
 
 
+def pointers(folder: Path, reads: Iterable[Read]) -> Iterator[str]:
+    """What is to be said of files that travel, and are none."""
+    for each in reads:
+        walked = (Path(here, name) for here, _, names in os.walk(each.path) for name in names)
+        files = islice(chain([each.path], walked), _MOST_FILES)
+        inside = (path.relative_to(folder).as_posix() for path in files if path.is_relative_to(folder))
+        if pointer := pointer_in(folder, inside):
+            yield f"{pointer} {POINTER}: {FETCH_IT}"
+
+
+def leads_away(path: Path, root: Path) -> bool:
+    """Whether something, or a part of it, lies outside of a project: what links have from there does not travel."""
+    parts = (Path(here, name) for here, folders, names in os.walk(path) for name in (*folders, *names))
+    links = (each for each in parts if each.is_symlink())
+    return any(not real_path(each).is_relative_to(root) for each in (path, *links))
+
+
 def _texts_in(tree: ast.Module, texts: Texts, folder: Path) -> Iterator[str]:
-    """The paths that a file spells out; the parts of one that is there are none of their own."""
+    """The paths that a file spells out, of a pattern its folder; parts of one that is there are none of their own."""
     waiting: list[ast.AST] = [tree]
     while waiting:
         node = waiting.pop()
         text = texts.of(node) if isinstance(node, ast.Constant | ast.BinOp | ast.Call | ast.JoinedStr) else None
-        if text and _is_path(text) and ANY not in text:
-            yield text
-            if below(text) and exists(folder / below(text)):
+        if text and _is_path(text):
+            inside = below(text)
+            if ANY not in text:
+                yield text
+            if inside and exists(folder / inside):
                 continue
+            if _SIGN.search(text):
+                yield _pattern_s_folder(text)
+        yield from _matching(node, texts, folder)
         waiting += ast.iter_child_nodes(node)
+
+
+def _pattern_s_folder(text: str) -> str:
+    """The folder up to which a path is no pattern; the path itself where it is none."""
+    before, *more = _SIGN.split(text, maxsplit=1)
+    return before.rpartition("/")[0] if more else text
+
+
+def _matching(node: ast.AST, texts: Texts, folder: Path) -> list[str]:
+    """The files right in a script's folder that a pattern names with which something looks for files, or reads them."""
+    name = last_name(node.func) if isinstance(node, ast.Call) else ""
+    if not (isinstance(node, ast.Call) and node.args and (name in _LISTING or _opens(node))):
+        return []
+    owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+    is_here = owner is None or name not in _OF_FOLDERS or last_name(owner) in _OF_FOLDERS
+    pattern = texts.of(node.args[0]) or ""
+    is_pattern = "/" not in pattern and PurePosixPath(pattern).suffix and (is_here or texts.of(owner) == ".")
+    if not is_pattern or not isinstance(node.args[0], ast.Constant):
+        return []
+    return filter_names((each.name for each in folder.iterdir()), pattern)
 
 
 def _is_path(text: str) -> bool:

@@ -21,23 +21,28 @@ from modak_ansible.reading.blueprint.script.hydra import Hydra, hydra_of
 from modak_ansible.reading.blueprint.script.option import Option
 from modak_ansible.reading.blueprint.script.options import library_options, options_of
 from modak_ansible.reading.blueprint.script.parallelism import parallelism_of
-from modak_ansible.reading.blueprint.script.paths import OF_OUTPUT_FOLDER
+from modak_ansible.reading.blueprint.script.paths import OF_OUTPUT_FOLDER, lies_above
 from modak_ansible.reading.blueprint.script.source import ScriptSource, source_of
-from modak_ansible.reading.blueprint.script.starting import package_of
+from modak_ansible.reading.blueprint.script.starting import package_of, start_above, told_once
 from modak_ansible.reading.blueprint.script.syntax import last_name, nodes_of
 from modak_ansible.reading.drafts.configured import Named, classes_named, told_by
 from modak_ansible.reading.drafts.data import (
+    ONLY_THERE,
     Elsewhere,
     Read,
     absent,
+    absent_words,
     data_options,
     elsewhere_by,
     far_more_than_data,
     fetched_by,
+    holds_something,
     hub_datasets,
     is_much,
     is_output,
     lacking_in,
+    leads_away,
+    pointers,
     read_by,
     too_wide,
     torchvision_folder,
@@ -152,6 +157,7 @@ class _Drafting:
         self._missing()
         given = [*self.draft.arguments.items(), *(("", word) for word in self.draft.words)]
         self.draft.use = use_of(self._trees, self.draft.framework, given)
+        self.draft.notes = told_once(self.draft.notes)
         self.draft.parallel = parallelism_of(self._code.folder, list(self._trees))
 
     def _read(self, script: Path, words: Sequence[str], named: Sequence[Named] = ()) -> None:
@@ -168,7 +174,7 @@ class _Drafting:
         defined = {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
         called = [node.func for node in nodes if isinstance(node, ast.Call)]
         others = {last_name(each) for each in called if not (isinstance(each, ast.Name) and each.id in defined)}
-        starts = bool(others & {"main", "run_module"}) and not self._declared
+        starts = bool(others & {"main", "run_module", "run_path"}) and not self._declared
         read = (hydra_of(path, tree, words, self._code.folder) for path, tree in (own if starts else own[:1]))
         return next(filter(None, read), None)
 
@@ -219,14 +225,14 @@ class _Drafting:
         for option in self._declared:
             given = self._given(option)
             known |= set(given)
-            name = longest(option)
+            name = option.longest
             found[name] = self.draft.arguments[given[0]] if given else found.get(name, option.default)
         found |= {name: value for name, value in self.draft.arguments.items() if name not in known}
         return {name: value for name, value in found.items() if isinstance(value, str) and value}
 
     def _held(self) -> dict[str, str]:
         """The same by the names that the script has them under, and the words of the command line by their numbers."""
-        names = {longest(each): each.held_by or longest(each).replace("-", "_") for each in self._declared}
+        names = {each.longest: each.held_by or each.longest.replace("-", "_") for each in self._declared}
         values = self._values().items()
         places = [place for source in self._sources for place in source.places if isinstance(place.default, str)]
         found = self._constants | {place.names[0]: place.default for place in places if place.default}
@@ -255,6 +261,10 @@ class _Drafting:
         self._elsewhere = set(outside)
         for text in outside:
             self.draft.notes.append(f"it writes to {text}, outside of its folder, from where nothing comes back")
+        folder = self._code.folder
+        above = [each for each in outside if each[:3] == "../" and _holds(project_root(folder), folder / each)]
+        if above:
+            self.draft.notes[-1] += f"; {start_above(self._code.script, max(above, key=lambda it: it.count('../')))}"
 
     def _folders_of_options(self, known: Sequence[str]) -> list[str]:
         """The folders below its own that options have it write to, by their names."""
@@ -265,12 +275,12 @@ class _Drafting:
     def _data(self) -> None:
         draft = self.draft
         written = [output for output in draft.outputs if output != ALL]
-        reads = read_by(self._code.folder, self._trees, self._values(), written)
+        reads = read_by(self._code.folder, self._trees, self._values(), written, draft.words)
         draft.files = patterns_of(self._code.files)
         if self._hydra and self._hydra.folder:
             reads = self._with_configuration(self._hydra.folder, reads)
         reads = [*self._of_words(), *reads]
-        defaults = {longest(each): each.default for each in self._declared if isinstance(each.default, str)}
+        defaults = {each.longest: each.default for each in self._declared if isinstance(each.default, str)}
         spelled = elsewhere_by(self._code.folder, self._trees, {**self._values(), **defaults})
         known = {each.option for each in reads}
         root = torchvision_root(self._trees, self._values())
@@ -294,18 +304,20 @@ class _Drafting:
         self._of_hub()
         self._spelled_out(spelled, root)
         values = self._values()
-        for name in data_options([longest(each) for each in self._declared]):
+        for name in data_options(list(dict.fromkeys((*(each.longest for each in self._declared), *draft.arguments)))):
             if name not in known and not (root and values.get(name) == root):
                 draft.unsaid.append(name)
                 if not self._downloads:
-                    draft.notes += absent(self._code.folder, name, values.get(name, ""))
+                    draft.notes += absent(self._code.script, name, values.get(name, ""), values.values())
+        told = () if self._hydra else absent_words(self._code.script, draft.words, self._elsewhere)
+        draft.notes += [*told, *pointers(self._code.folder, reads)]
         self._lacking(written)
 
     def _lacking(self, written: Sequence[str]) -> None:
         """Tells what a job would fetch, and what it would not find; not what lies here already, or is brought."""
         # of MNIST something was said already
         fetched = [each for each in fetched_by(self._trees, self._held()) if each.name != "MNIST"]
-        wanted = [each for each in fetched if not (each.root and self._is_made(each.root, written))]
+        wanted = [each for each in fetched if not any(self._is_made(it, written) for it in (each.root, each.name))]
         if wanted:
             listed = ", ".join(f"{each.name} ({each.place})" for each in wanted)
             words = f"it fetches {listed} where it runs, and mostly the nodes of a cluster have no network"
@@ -313,11 +325,13 @@ class _Drafting:
         script = self._code.script
         opened = [] if self._downloads else lacking_in(script, self._trees[script.name], self._held(), written)
         for text, line in opened:
-            words = f"it opens {text} ({script.name}:{line}), which is not here"
-            self.draft.notes.append(f"{words}: a job ends there, unless something makes it first")
+            there = lies_above(script.parent, text)
+            then = "is not here: a job ends there, unless something makes it first"
+            then = f"lies in {there}; {start_above(script, there)}" if there else then
+            self.draft.notes.append(f"it opens {text} ({script.name}:{line}), which {then}")
 
     def _is_made(self, path: str, written: Sequence[str]) -> bool:
-        return exists(self._code.folder / expanded(path)) or is_output(below(path), written)
+        return bool(path) and (exists(self._code.folder / expanded(path)) or is_output(below(path), written))
 
     def _travels(self, read: Read) -> None:
         draft, pattern = self.draft, escape(read.inside)
@@ -331,11 +345,10 @@ class _Drafting:
 
     def _with_configuration(self, folder: str, reads: list[Read]) -> list[Read]:
         """What a script reads, with the folder of its configuration."""
-        place = self._code.folder / folder
-        if not below(folder):
-            self.draft.notes.append(f"its configuration lies in {folder}, outside of its folder, and stays here")
+        if not below(folder):  # which its source spells out
             return reads
-        return [*(each for each in reads if not below(each.inside).startswith(folder)), Read(place, folder)]
+        own = Read(self._code.folder / folder, folder)
+        return [*(each for each in reads if not below(each.inside).startswith(folder)), own]
 
     def _of_words(self) -> list[Read]:
         """The files and folders that words of its command line name, and that the script does not write."""
@@ -351,7 +364,7 @@ class _Drafting:
                 elsewhere = self._code.folder / expanded(value)
                 if what := far_more_than_data(elsewhere):
                     self.draft.notes.append(f"{value} (which {word} names) is {what} and is not brought: {_NARROWER}")
-                elif is_file(elsewhere) or _holds_something(elsewhere):
+                elif is_file(elsewhere) or holds_something(elsewhere):
                     found.append(Read(elsewhere, "", word=word))
             elif inside and not is_written and exists(path) and path.resolve() != self._code.folder.resolve():
                 found.append(Read(path, inside, word=word))
@@ -367,7 +380,8 @@ class _Drafting:
         is_written = any(
             output == name or output.startswith(f"{name}/") for output in self.draft.outputs for name in names
         )
-        return not is_written and not mount_problem(inside) and is_much(read.path)
+        is_apart = is_much(read.path) or leads_away(read.path, project_root(self.draft.folder))
+        return not is_written and not mount_problem(inside) and is_apart
 
     def _dataset(self, place: Path, source: str = "", mount_as: str = "", option: str = "") -> str:
         """Has a dataset of its own for what lies in a place, and gives what stands for its folder in an argument.
@@ -409,7 +423,7 @@ class _Drafting:
             draft.words = [*kept, f"{read.option}={there}"]
         else:
             for option in self._declared:
-                for name in self._given(option) if longest(option) == read.option else ():
+                for name in self._given(option) if option.longest == read.option else ():
                     draft.arguments.pop(name)
             draft.arguments[read.option] = there
         self._say("data", f"{draft.data[-1].source}, {self._why(read)}; it is brought to the target")
@@ -424,7 +438,7 @@ class _Drafting:
             mount = PurePosixPath(each.text).as_posix()
             if not each.is_here:
                 words = f"it names {each.text} ({each.place}), which is not on this machine"
-                draft.notes.append(f"{words}: a job finds it only where the target has it")
+                draft.notes.append(f"{words}: a job {ONLY_THERE}")
             elif not mount_problem(mount):
                 source = self._beside(each.path)
                 self._dataset(each.path.resolve(), source, mount)
@@ -435,8 +449,10 @@ class _Drafting:
 
     def _of_hub(self) -> None:
         """load_dataset takes a folder of the name that it is given for the dataset, and then needs no network."""
-        asked = hub_datasets(self._code.folder, self._trees, self._held()) if "datasets" in self._code.modules else []
-        for name, revision in asked:
+        trees = self._trees if "datasets" in self._code.modules else {}
+        asked, notes = hub_datasets(self._code.folder, trees, self._held())
+        self.draft.notes += notes
+        for name, revision in asked.items():
             source = f"hf://datasets/{name}{'@' if revision else ''}{revision.replace('/', '%2F')}"
             self._dataset(Path(name.rpartition("/")[2]), source, name)
             self._say("data", f"{source}, laid where load_dataset takes it for that dataset: {name}")
@@ -451,14 +467,8 @@ class _Drafting:
     def _missing(self) -> None:
         if self._hydra:
             self.draft.missing = [f"{name}=" for name in self._hydra.missing]
-        if self._options is None or self.draft.words:
-            return
-        self.draft.missing = list(self._options.missing(self.draft.arguments))
-
-
-def longest(option: Option) -> str:
-    """The name by which an option is given, without dashes."""
-    return max(option.names, key=len).lstrip("-")
+        if self._options is not None and not self.draft.words:
+            self.draft.missing = list(self._options.missing(self.draft.arguments))
 
 
 def name_of(script: Path) -> str:
@@ -472,7 +482,7 @@ def _declared(sources: Sequence[ScriptSource]) -> list[Option]:
     found: dict[str, Option] = {}
     own = (option for source in sources for option in (*source.options, *(source.command or ())))
     for option in (*own, *library_options(sources)):
-        found.setdefault(longest(option), option)
+        found.setdefault(option.longest, option)
     return list(found.values())
 
 
@@ -483,14 +493,6 @@ def _variable(name: str) -> str:
 
 def _holds(path: Path, other: Path) -> bool:
     return other.resolve().is_relative_to(path.resolve())
-
-
-def _holds_something(folder: Path) -> bool:
-    """Whether it is a folder that may be looked into, and is not empty."""
-    try:
-        return any(folder.iterdir())
-    except OSError:
-        return False
 
 
 def _plain(name: str) -> str:

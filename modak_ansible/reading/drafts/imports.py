@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 
 from modak_ansible.errors import INVALID_BLUEPRINT, Location, ModakError, UsageError
 from modak_ansible.reading.blueprint.forms.text_rules import script_problem
-from modak_ansible.reading.blueprint.script.starting import other_program
+from modak_ansible.reading.blueprint.script.starting import module_of, other_program
 from modak_ansible.reading.blueprint.script.syntax import last_name, nodes_of, syntax_of
 from modak_ansible.reading.drafts.configured import Named
 from modak_ansible.reading.drafts.texts import ANY, Texts, below
@@ -244,8 +244,11 @@ def _named_in(tree: ast.Module, bases: Sequence[Path], top: Path, root: Path) ->
 def _while_running(calls: list[ast.Call], texts: Texts) -> Iterator[tuple[str, int, bool, bool]]:
     """The modules that are imported by a text, as those of _imports_of; ANY stands for what is not known of a name."""
     for call in calls:
-        text = texts.of(call.args[0]) if last_name(call.func) in ("import_module", "__import__") else None
-        if text:
+        by = last_name(call.func)
+        text = texts.of(call.args[0]) if by in ("import_module", "__import__", "run_module", "run_path") else None
+        if text and by == "run_path":
+            yield module_of(text), 0, True, False
+        elif text:
             given = {keyword.arg: keyword.value for keyword in call.keywords}
             package = texts.of(call.args[1] if len(call.args) > 1 else given.get("package"))
             text = f"{package}{text}" if package and text.startswith(".") else text

@@ -25,10 +25,12 @@ _METHODS = {
     "save_checkpoint": 0, "tofile": 0, "SummaryWriter": 0, "CSVLogger": 0, "TensorBoardLogger": 0, "ModelCheckpoint": 0,
     "BackupAndRestore": 0, "write_csv": 0, "write_parquet": 0, "save_state": 0, "FileHandler": 0,
     "create_file_writer": 0, "TensorBoard": 0, "export_chrome_trace": 0, "tensorboard_trace_handler": 0,
+    "FileStorageObserver": 0, "to_netcdf": 0, "to_zarr": 0, "sink_parquet": 0, "sink_csv": 0,
+    "to_file": 0, "tree_serialise_leaves": 0,
 }  # fmt: skip
 _KEYWORDS = {
     "output_dir", "save_dir", "default_root_dir", "dirpath", "checkpoint_dir", "logging_dir", "log_dir", "save_path",
-    "filepath", "model_dir", "logdir", "save_directory",
+    "filepath", "model_dir", "logdir", "save_directory", "tensorboard_log",
 }  # fmt: skip
 # What a path gets that has no ending, by the end of the name of what writes it.
 _ENDINGS = {"np.save": ".npy", "numpy.save": ".npy", "savez": ".npz", "savez_compressed": ".npz", "savefig": ".png"}
@@ -44,7 +46,7 @@ _TRAINER_FOLDER = "trainer_output"
 _LIGHTNING = ("lightning", "pytorch_lightning")
 _LIGHTNING_FOLDERS = ("lightning_logs", "checkpoints")  # with a logger, and without
 _FETCHES = {"urlretrieve", "snapshot_download", "hf_hub_download", "load_dataset", "download", "get_file", "wget"}
-_OPENERS = ("io", "gzip", "bz2", "lzma", "codecs", "fsspec", "tarfile")
+OPENERS = ("io", "gzip", "bz2", "lzma", "codecs", "fsspec", "tarfile", "Image", "rasterio", "wave", "zarr")  # modules
 _OPENING = ("h5py.File", "ZipFile")  # classes that open a file as open does
 _WRITERS = ("write_text", "write_bytes")
 _FEWEST_LETTERS = 2
@@ -176,7 +178,7 @@ def _opened(call: ast.Call, given: Mapping[str, ast.expr]) -> ast.expr | None:
     is_method = (
         isinstance(call.func, ast.Attribute)
         and call.func.attr == "open"
-        and ast.unparse(call.func.value) not in _OPENERS
+        and ast.unparse(call.func.value) not in OPENERS
     )
     places = 0 if is_method else 1
     mode = given.get("mode") or (call.args[places] if len(call.args) > places else None)

@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 from modak_ansible.catalogue import Entry, load_catalogue
 from modak_ansible.catalogue.companions import PACKAGES, collision, constraints_of
@@ -22,14 +23,17 @@ from modak_ansible.catalogue.locks import lock_of, package_of
 from modak_ansible.errors import ModakError
 from modak_ansible.reading.blueprint.forms.text_rules import requirement_problem
 from modak_ansible.reading.blueprint.script.source import source_of
-from modak_ansible.reading.blueprint.script.starting import start_hint
+from modak_ansible.reading.blueprint.script.starting import start_above, start_hint
 from modak_ansible.reading.blueprint.script.syntax import nodes_of, said_of
 from modak_ansible.reading.drafts.imports import Code, Imported, has_code
 from modak_ansible.reading.drafts.installed import Installed
 from modak_ansible.reading.drafts.pins import Pin, Pins, plain
 
 PYTHON = "python"
-_LISTED = "requirements.txt"
+_LISTING = (
+    "requirements.txt",
+    "pyproject.toml",
+)  # files in which people list what they need, and not all that is there
 _BACKEND = "KERAS_BACKEND"  # the variable by which Keras 3 is told what computes
 _MOST_UNSEEN = 12
 _ALL_THE_SAME = "what is needed all the same goes into requirements_txt"
@@ -87,6 +91,7 @@ def requirements_of(
         framework, pins, installed, found, _backend_of(code) if framework == "keras" else ""
     )
     there = _in_image(entry) if entry else set()
+    found.notes += _gone(code, framework, entry)
     wanted = _wanted(code, project, installed, found)
     late = []
     for package, imported in wanted.items():
@@ -117,12 +122,27 @@ def requirements_of(
     if late:
         what = f"the project does not ask for {', '.join(late)}, which functions alone import: left out"
         found.notes.append(f"{what}; {_ALL_THE_SAME}")
-    unseen = sorted({canonicalize_name(name) for name in pins if pins[name].source == _LISTED} - set(wanted) - there)
+    unseen = sorted({*map(canonicalize_name, pins)} - set(wanted) - there)
     unseen = [name for name in unseen if not _is_of_framework(name)]
+    file = next((file for file in _LISTING if any(pin.source == file for pin in pins.values())), "")
+    unseen = [name for name in unseen if pins[name].source == file]
     if 0 < len(unseen) <= _MOST_UNSEEN:  # more are what pip freeze writes
-        words = f"{_LISTED} has {', '.join(unseen)}, too, which nothing here imports: left out"
-        found.notes.append(f"{words}; {_ALL_THE_SAME}")
+        what = f"{file} has {', '.join(unseen)}, too, which nothing here imports: left out"
+        found.notes.append(f"{what}; {_ALL_THE_SAME}")
     return found
+
+
+def _gone(code: Code, framework: str, entry: Entry | None) -> Iterator[str]:
+    """What a script uses that its framework has no more, the first of each kind, with what to do."""
+    used = {path.name: source_of(tree).used for path, tree in code.trees.items()}
+    names = {name.partition(".compat.")[1] for lines in used.values() for name in lines}
+    for kind in _table()["gone"].get(framework, ()) if ".compat." not in names else ():
+        full = {f"{framework}.{name}" for name in kind["names"]}
+        lines = [(line, path, name) for path, own in used.items() for name, line in own.items() if name in full]
+        if lines and entry and Version(entry.version) >= Version(kind["before"]):
+            line, path, name = min(lines)
+            what = f"it uses {name} ({path}:{line}), which TensorFlow has not had since {kind['before']}"
+            yield f"{what}: {kind['instead']}"
 
 
 def _compare(package: str, pins: dict[str, Pin], entry: Entry | None, found: Requirements) -> None:
@@ -151,8 +171,10 @@ def _own_code(
         return f"{lies}: {start_hint(code.trees[code.script], code.script, level)}"
     if place and folders:
         way = Path(os.path.relpath(place, folders[0])).as_posix()
-        return (f"{module}, which {imported.place} imports, lies in {way}, and only what is beside the script travels: "
-                f"link it there (ln -s {shlex.quote(way)} {shlex.quote(str(folders[0]))}/)")  # fmt: skip
+        link = f"link it there (ln -s {shlex.quote(way)} {shlex.quote(str(folders[0]))}/)"
+        then = f", and only what is beside the script travels: {link}"
+        then = f"; {start_above(code.script, way)}" if folders[0].is_relative_to(place.parent) else then
+        return f"{module}, which {imported.place} imports, lies in {way}{then}"
     if said or installed.is_own(package):
         where = said.said if said else "installed from a folder"
         what = f"{package}, which {imported.place} imports, is of this machine ({where})"
@@ -195,6 +217,12 @@ def _needed(code: Code) -> Iterator[tuple[str, str]]:
     used = code.dotted.union(code.modules, (name for name in used if name.partition(".")[0] in code.modules))
     for name, packages in _table()["needed"].items():
         yield from ((name, package) for package in packages if name in used)
+    keywords = [each for tree in code.trees.values() for each in nodes_of(tree) if isinstance(each, ast.keyword)]
+    for keyword in keywords:
+        packages = _table()["told"].get(keyword.arg, ())
+        said = {str(each.value) for each in ast.walk(keyword.value) if isinstance(each, ast.Constant)}
+        known = [packages] if isinstance(packages, str) and said - {"None"} else said.intersection(packages)
+        yield from ((str(keyword.arg), package) for package in sorted(known))
     for module, calls in _table()["called"].items():
         if module in code.modules:
             imported = {name.rpartition(".")[2] for name in code.dotted if name.startswith(f"{module}.")}

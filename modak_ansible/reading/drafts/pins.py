@@ -23,6 +23,8 @@ from modak_ansible.target.core.files import is_file
 _OF_CONDA = {"pytorch": "torch", "pytorch-cpu": "torch", "pytorch-gpu": "torch", "tensorflow-base": "tensorflow",
              "opencv": "opencv-python-headless", "py-xgboost": "xgboost", "matplotlib-base": "matplotlib",
              "python-graphviz": "graphviz", "lightning": "lightning"}  # fmt: skip
+# What an index has under these names refuses to be built, and says that it is meant to be the other.
+_STANDS_FOR = {"sklearn": "scikit-learn", "pytorch": "torch"}
 _CONDA = re.compile(r"(?:[\w.-]+::)?([A-Za-z0-9][\w.-]*)\s*(.*)", re.ASCII)
 _LISTED = re.compile(r"([A-Za-z0-9][\w.-]*)\s+v?(\d\S*)", re.ASCII)  # of pip list
 _EXPORTED = re.compile(r"[\w.-]+=[^=\s]+=[^=\s]+", re.ASCII)  # of conda list --export
@@ -91,6 +93,10 @@ class Pins:
         if requirement.url:
             return self._from(line, requirement.url, source, folder, name)
         requirement.marker = None
+        if name in _STANDS_FOR:
+            name = canonicalize_name(_STANDS_FOR[name])
+            requirement.name = name
+            requirement.specifier = SpecifierSet() if "==0.0" in str(requirement.specifier) else requirement.specifier
         known = self.asked.get(name)
         if known is None or (not known.requirement.specifier and requirement.specifier):
             self.asked[name] = Pin(requirement, source)
@@ -120,7 +126,7 @@ class Pins:
 def pins_of(folders: list[Path], script: Path | None = None, python: str = "") -> Pins:
     """What a script and the files in some folders ask for.
 
-    What stands in the script goes first, then a lock, then requirements.txt, conda's environment.yml, and
+    What stands in the script goes first, then a lock, then requirements.txt, conda's environment.yml, pixi.toml and
     pyproject.toml; of each kind the file in the first of the folders counts. A file that cannot be read asks for
     nothing, and is told.
 
@@ -281,12 +287,28 @@ def _pyproject(path: Path, pins: Pins) -> Iterator[str]:
     for name, value in sources.items():
         if isinstance(value, dict) and (place := _own_place(value)):
             yield f"{name} @ {place}"
+    yield from _pixi(tools.get("pixi", {}))
     for name, value in tools.get("poetry", {}).get("dependencies", {}).items():
         version = value.get("version", "") if isinstance(value, dict) else value
         if isinstance(value, dict) and _own_place(value):
             continue
         if name.lower() != "python" and isinstance(version, str):
             yield f"{name}{_of_poetry(version)}"
+
+
+def _pixi_toml(path: Path, _: Pins) -> Iterator[str]:
+    yield from _pixi(tomllib.loads(path.read_text(encoding="utf-8")))
+
+
+def _pixi(data: Mapping[str, Any]) -> Iterator[str]:
+    """What pixi has of conda's, and of an index."""
+    for table, of in (("dependencies", _of_conda), ("pypi-dependencies", str)):
+        for name, value in data.get(table, {}).items():
+            said = value if isinstance(value, dict) else {"version": value}
+            version = str(said.get("version", "*"))
+            version = f"=={version}" if version[:1].isdigit() else version.replace("*", "", version == "*")
+            place = _own_place(said)
+            yield of(f"{name} @ {place}" if place else f"{name} {version}")
 
 
 def _of_poetry(version: str) -> str:
@@ -316,6 +338,7 @@ _KINDS: tuple[tuple[tuple[str, ...], Callable[[Path, Pins], Iterator[str]]], ...
     (("uv.lock", "poetry.lock"), _lock),
     (("requirements.txt",), _requirements),
     (("environment.yml", "environment.yaml"), _conda),
+    (("pixi.toml",), _pixi_toml),
     (("pyproject.toml",), _pyproject),
 )
 

@@ -19,6 +19,7 @@ FORMATTED = re.compile(r"\{[^{}]*\}")
 _PERCENT = re.compile(r"%(?:%|(?:\((\w+)\))?([-+# 0-9.]*)[a-zA-Z])")
 # What gives the folder in which a script runs, which is its own.
 _OF_SCRIPT = re.compile(r"os\.getcwd\(\)|(pathlib\.)?Path\.cwd\(\)|(pathlib\.)?Path\(\)")
+_VARIABLE = re.compile(r"(os\.)?(getenv|environ\.get)")
 Calls: TypeAlias = Mapping[str, Sequence[tuple[str, ast.Call]]]
 _MOST_VALUES, _MOST_NESTED = 4, 2  # of a variable that has several, and of such that are made of each other
 _JOIN, _SPLIT = (re.compile(rf"(\w*path\.|os\.path\.|osp\.)?{name}") for name in ("join", "split"))
@@ -189,6 +190,9 @@ class Texts:
         if name in ("getcwd", "cwd", "Path") and _OF_SCRIPT.fullmatch(ast.unparse(node)):
             return "."
         words = [self.of(argument, depth + 1) for argument in node.args]
+        if _VARIABLE.fullmatch(ast.unparse(node.func)) and words and not (words[0] or "").startswith("MODAK_"):
+            default = next((each.value for each in node.keywords if each.arg == "default"), None)
+            return words[1] if len(words) > 1 else self.of(default, depth + 1)  # which nobody sets for a job
         if name == "files" and len(words) == 1 and words[0]:  # importlib.resources' folder of a package
             return words[0].replace(".", "/")
         if name == "join" and _JOIN.fullmatch(ast.unparse(node.func)):

@@ -48,9 +48,9 @@ def test_a_log_beside_the_script_travels_where_it_is_named_alone(project):
 
 
 def test_of_hidden_files_the_marker_travels_that_scripts_find_their_project_by(project):
-    for name in (".project-root", ".env", ".gitignore"):
+    for name in (".project-root", ".zarray", ".env", ".gitignore"):
         (project / "src" / name).touch()
-    assert travelling(project) == [".project-root", "train.py"]
+    assert travelling(project) == [".project-root", ".zarray", "train.py"]  # else a store of zarr is none
     assert travelling(project, "train.py") == ["train.py"]
     assert [travels(project / "src" / name, is_of_blueprint=False) for name in (".project-root", ".env")] == [
         True,

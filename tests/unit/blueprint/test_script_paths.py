@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -71,7 +74,8 @@ def test_a_script_that_is_deployed_has_it_as_a_warning(folder):
     assert told.endswith("data/trian.csv, which train.py is given, is not there (did you mean data/train.csv?)")
 
 
-def test_a_path_from_the_project_s_root_is_told_as_it_is_from_the_script_s_folder(tmp_path):
+@pytest.mark.parametrize("here", [".", "code", "code/src"])
+def test_a_path_from_the_project_s_root_is_told_as_it_is_from_the_script_s_folder(tmp_path, monkeypatch, here):
     """People start python src/train.py there, and a job starts where the script lies."""
     (tmp_path / ".git").mkdir()
     (tmp_path / "code" / "src").mkdir(parents=True)
@@ -79,7 +83,9 @@ def test_a_path_from_the_project_s_root_is_told_as_it_is_from_the_script_s_folde
     (tmp_path / "configs" / "one.yaml").write_text("")
     (tmp_path / "table.csv").write_text("")
     options = [("config", "configs/one.yaml"), ("save_dir", "configs/one.yaml"), ("name", "configs"), ("x", "gone.csv")]
-    found = list(path_slips(tmp_path / "code" / "src", options, ["table.csv", "../../table.csv"], ()))
+    monkeypatch.chdir(tmp_path / here)
+    folder = Path(os.path.relpath(tmp_path / "code" / "src"))  # as people name it
+    found = list(path_slips(folder, options, ["table.csv", "../../table.csv"], ()))
     assert [(slip.option, slip.path, slip.meant) for slip in found] == [
         ("config", "configs/one.yaml", "../../configs/one.yaml"), ("", "table.csv", "../../table.csv"),
     ]  # fmt: skip

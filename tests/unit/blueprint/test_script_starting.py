@@ -69,6 +69,11 @@ CASES = {
     ),
     "no command of typer's": (GROUP, "", "one of its commands: fit, look-at"),
     "no command of click's": (CLICKS, "", "one of its commands: fit, other"),
+    "lines of a notebook": (
+        "import json\nget_ipython().run_line_magic('matplotlib', 'inline')\n",
+        "",
+        "calls get_ipython (line 2), which notebooks have alone",
+    ),
     "another of a parser that starts without": (commands(required=""), "evalaute", "has no command evalaute"),
 }
 FINE = {
@@ -99,6 +104,8 @@ FINE = {
     "words of a call in a call": ("import sys\ndef main():\n    return\n    print(sys.argv[1])\n\nmain()\n", ""),
     "words that are cut": ("import sys\nprint(sys.argv[1:], sys.argv[-1])\n", ""),
     "a word that may be": ("import sys\nfull = False\nprint(full and sys.argv[1])\n", ""),
+    "lines of a notebook, asked for": ("if 'get_ipython' in globals():\n    get_ipython().system('pip')\n", ""),
+    "a name of its own": ("def get_ipython():\n    pass\n\nget_ipython()\n", ""),
     "no script": ("def f(:", ""),
 }
 

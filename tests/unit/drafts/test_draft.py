@@ -194,6 +194,12 @@ def test_versions_come_from_the_projects_files_and_else_from_what_is_installed(p
     ]  # fmt: skip
     assert any("mine, which plain.py:1 imports, is of this machine" in note for note in draft.notes)
     assert any("requirements.txt has unused, too, which nothing here imports" in note for note in draft.notes)
+    (project / "pyproject.toml").write_text('[project]\nname = "p"\ndependencies = [ "other>=1", "tqdm", "torch" ]\n')
+    (note,) = [note for note in draft_of(project / "plain.py").notes if "which nothing here imports" in note]
+    assert note.startswith("requirements.txt has unused, too, which nothing here imports: ")
+    (project / "requirements.txt").unlink()
+    (note,) = [note for note in draft_of(project / "plain.py").notes if "which nothing here imports" in note]
+    assert note.startswith("pyproject.toml has other, too, which nothing here imports: ")
 
 
 def test_what_the_image_has_is_left_out_and_what_belongs_to_it_has_its_release(project, environment):
@@ -477,11 +483,18 @@ def test_what_a_package_asks_for_when_it_is_called(project, call, package):
         ("from lightning.pytorch.cli import LightningCLI", "jsonargparse[jsonnet,signatures]"),
         ("import lightning.pytorch as pl\npl.loggers.TensorBoardLogger('x')", "tensorboard"),
         ("import torch\ntransformers = 1\nprint(transformers)", ""),
+        ("import jax\nimport tensorflow_datasets as tfds\ntfds.load('mnist')", "tensorflow"),
+        ("import jax\nfrom clu import metric_writers", "tensorflow"),
+        ("import accelerate\naccelerate.Accelerator(log_with='tensorboard')", "tensorboard"),
+        ("import accelerate\naccelerate.Accelerator(log_with=['wandb', LogLevel])", "wandb"),
+        ("import accelerate\naccelerate.Accelerator(log_with='all')", ""),
+        ("import stable_baselines3\nstable_baselines3.PPO('x', tensorboard_log='./tb/')", "tensorboard"),
     ],
 )  # fmt: skip
 def test_what_a_package_asks_for_when_a_part_of_it_is_used(project, text, package):
     (project / "plain.py").write_text(f"{text}\n")
     own = {"pandas", "torchvision", "scikit-learn", "xgboost", "lightgbm", "lightning"} - {package}
+    own |= {"tensorflow-datasets", "clu", "accelerate", "stable-baselines3"}
     assert set(draft_of(project / "plain.py").requirements) - own == ({package} if package else set())
 
 
@@ -776,6 +789,20 @@ more = load_dataset("squad", split="train")
 own = load_dataset("csv", data_files="x.csv")
 here = load_dataset("folder")
 """
+
+
+def test_of_datasets_of_the_hub_that_take_each_others_place_none_is_brought(project):
+    """Together they may be more than anybody has room for."""
+    script = project / "main.py"
+    script.write_text(
+        "import torch\nfrom datasets import load_dataset\nload_dataset('squad')\nif name == 'a':\n    load_dataset('imdb')\n"
+        "elif name == 'b':\n    load_dataset('wikitext', 'x')\nelse:\n    load_dataset('ag_news')\n"
+        "if more:\n    load_dataset('glue')\n"
+    )
+    draft = draft_of(script)
+    assert [each.name for each in draft.data] == ["squad", "glue"]
+    (_, note) = draft.notes
+    assert note.startswith("it asks the Hub for one of imdb, wikitext, ag_news, and nobody can tell here for which: ")
 
 
 def test_a_dataset_of_the_hub_is_laid_where_an_unchanged_script_finds_it(project):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -80,6 +82,13 @@ def test_notebooks_and_missing_files_are_told_as_that(tmp_path):
         read_code(tmp_path / "x.ipynb")
     with pytest.raises(UsageError, match="there is no script"):
         read_code(tmp_path / "x.py")
+    for name, hint in (
+        ("torchrun", "give the script alone, which a job starts by itself"),
+        ("https:/example.org/x/y.git", "git clone it first, and give the path of its script"),
+    ):
+        with pytest.raises(UsageError) as caught:
+            read_code(Path(name))
+        assert caught.value.hint == hint
 
 
 @pytest.mark.parametrize(
@@ -91,6 +100,7 @@ def test_notebooks_and_missing_files_are_told_as_that(tmp_path):
         ("wide.py", "print(1)\n".encode("utf-16"), "this is no", "save it as UTF-8"),
         ("train.R", b"x <- 1\n", "is a script of R", "the Python script"),
         ("train.sh", b"echo\n", "is a script of the shell", "the Python script"),
+        ("Makefile", b"all:\n\tpython train.py\n", "is a Makefile", "the Python script"),
     ],
 )
 def test_what_is_no_script_is_told_with_what_to_do(tmp_path, name, content, message, hint):

@@ -41,6 +41,16 @@ def outputs(options=None, **files):
         ("class Run:\n    def go(self):\n        self.to = 'x'\n        torch.save(m, self.to + '/a.pt')", ["x/a.pt"]),
         ("path = None\nif x:\n    path = 'a.pt'\ntorch.save(m, path)", ["a.pt"]),
         ("args.out = os.path.join(args.out, args.name)\ntorch.save(m, args.out + '/a.pt')", ["here/*/a.pt"]),
+        ("to = os.environ.get('OUT', 'nets')\ntorch.save(m, os.path.join(to, 'a.pt'))", ["nets/a.pt"]),
+        ("to = os.getenv('OUT', default='nets')\ntorch.save(m, f'{to}/a.pt')", ["nets/a.pt"]),
+        ("open(os.environ.get('MODAK_METRICS', 'metrics.json'), 'w')", []),  # which a job has
+        (
+            "rows.to_netcdf('a.nc')\nrows.to_zarr('a.zarr')\nframe.sink_parquet('a.parquet')",
+            ["a.nc", "a.parquet", "a.zarr"],
+        ),
+        ("ex.observers.append(FileStorageObserver('kept'))", ["kept"]),
+        ("PPO('MlpPolicy', env, tensorboard_log='./tb/')", ["tb"]),
+        ("eqx.tree_serialise_leaves('a.eqx', m)\nshapes.to_file('a.gpkg')", ["a.eqx", "a.gpkg"]),
         ("args.out = f'{args.out}/one'\ntorch.save(m, f'{args.out}/a.pt')", ["here/one/a.pt"]),
         ("if x:\n    args.out = args.out + '/one'\ntorch.save(m, f'{args.out}/a.pt')", ["here*/a.pt"]),
     ],

@@ -62,6 +62,14 @@ def test_requirements_txt(tmp_path):
     ]
 
 
+def test_a_package_that_stands_for_another_is_that(tmp_path):
+    """Those of these names in the index refuse to be built."""
+    (tmp_path / "requirements.txt").write_text("sklearn==0.0\npytorch==2.1\n")
+    assert {name: line for name, (line, _) in lines(tmp_path).items()} == {
+        "scikit-learn": "scikit-learn", "torch": "torch==2.1",
+    }  # fmt: skip
+
+
 def test_conda(tmp_path):
     (tmp_path / "environment.yml").write_text(
         "dependencies:\n  - python=3.11\n  - pytorch=2.1\n  - conda-forge::numpy=1.26.4=py311h1\n  - pandas>=2\n"
@@ -71,6 +79,21 @@ def test_conda(tmp_path):
     assert found == {
         "torch": "torch==2.1.*", "numpy": "numpy==1.26.4", "pandas": "pandas>=2", "scipy": "scipy==1.11",
         "einops": "einops", "pip": "pip", "tqdm": "tqdm==4.66",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("file", "table"), [("pixi.toml", ""), ("pyproject.toml", "tool.pixi.")])
+def test_pixi(tmp_path, file, table):
+    (tmp_path / file).write_text(
+        f'[{table}dependencies]\npython = "3.12.*"\npytorch = "2.1.*"\npandas = ">=2,<3"\nscipy = "1.11.4"\neinops = "*"\n'
+        f'numpy = {{ version = "~=1.26", channel = "conda-forge" }}\n'
+        f'[{table}pypi-dependencies]\ntqdm = "==4.66"\nrich = "*"\ntyper = {{ version = ">=0.12", extras = ["all"] }}\n'
+        f'own = {{ path = ".", editable = true }}\n'
+    )
+    found = {name: line for name, (line, _) in lines(tmp_path).items()}
+    assert found == {
+        "torch": "torch==2.1.*", "pandas": "pandas<3,>=2", "scipy": "scipy==1.11.4", "einops": "einops",
+        "numpy": "numpy~=1.26", "tqdm": "tqdm==4.66", "rich": "rich", "typer": "typer>=0.12",
     }  # fmt: skip
 
 

@@ -7,8 +7,11 @@ import ast
 import pytest
 from script_files import written
 
+from modak_ansible.planning.service import plan_blueprint
+from modak_ansible.reading.blueprint.inputs import Inputs
 from modak_ansible.reading.drafts.draft import draft_of
 from modak_ansible.reading.drafts.outputs import outputs_of
+from modak_ansible.reading.drafts.text import text_of
 
 
 @pytest.fixture(autouse=True)
@@ -310,6 +313,25 @@ def test_a_framework_that_functions_of_other_files_import_is_asked_for_by_nobody
         ("fetch_california_housing()", "fetch_california_housing (train.py:2)"),
         ("urllib.request.urlretrieve(a, b)", "urllib.request.urlretrieve (train.py:2)"),
         ("own.load_data()", ""),
+        ("evaluate.load('accuracy')", "evaluate.load (train.py:2)"),
+        ("evaluate.load('here')", ""),
+        ("import seaborn as sns\nsns.load_dataset('iris')", "seaborn.load_dataset (train.py:3)"),
+        ("from gensim import downloader as api\napi.load('glove')", "gensim.downloader.load (train.py:3)"),
+        (
+            "from torch_geometric.datasets import Planetoid\nPlanetoid('graphs', 'Cora')",
+            "torch_geometric.datasets.Planetoid (train.py:3)",
+        ),
+        ("from torch_geometric.datasets import FakeDataset\nFakeDataset()", ""),
+        ("import tensorflow_datasets as tfds\ntfds.builder('mnist')", "tensorflow_datasets.builder (train.py:3)"),
+        ("SentenceTransformer('all-MiniLM-L6-v2')", "all-MiniLM-L6-v2 (train.py:2)"),
+        ("keras_hub.models.Bert.from_preset('bert_tiny_en')", "bert_tiny_en (train.py:2)"),
+        ("pipeline('summarization', model='some/model')", "some/model (train.py:2)"),
+        ("pandas.read_csv('https://example.org/x.csv')", "https://example.org/x.csv (train.py:2)"),
+        ("requests.get(f'https://example.org/{name}')", "https://example.org/* (train.py:2)"),
+        ("polars.scan_parquet('s3://bucket/rows/*.parquet')", "s3://bucket/rows/*.parquet (train.py:2)"),
+        ("SFTTrainer(model='some/model', args=args)", "some/model (train.py:2)"),
+        ("Trainer(model=model, args=args)", ""),
+        ("requests.post('https://example.org/log')", ""),
     ],
 )
 def test_what_a_job_would_fetch_is_told(project, text, told):
@@ -322,17 +344,56 @@ def test_what_a_job_would_fetch_is_told(project, text, told):
 
 
 @pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["/rows/imagenet", "-a", "net"], ["/rows/imagenet"]),
+        (["fit", "--data-dir", "/rows"], ["--data-dir"]),
+        (["fit", "--out-dir", "/nets", "here", "http://example.org/x"], []),
+    ],
+)
+def test_a_word_that_names_what_is_not_here_is_told(project, words, told):
+    """Of which the target may have a copy of its own."""
+    (project / "here").mkdir()
+    written(project, train="import torch, sys\ntorch.save(train(sys.argv), 'm.pt')\n")
+    notes = [note for note in draft_of(project / "train.py", words).notes if "is not on this machine: a job" in note]
+    assert [note.split()[0] for note in notes] == told
+    assert all(
+        note.endswith("finds it only where the target has it: on_target of a dataset names it") for note in notes
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("flags = tf.app.flags\nflags.DEFINE_string('x', '', '')", "tensorflow.app (train.py:2)"),
+        ("with tf.Session() as s: pass\nx = tf.placeholder(1)", "tensorflow.Session (train.py:2)"),
+        ("tf.estimator.DNNClassifier()", "tensorflow.estimator (train.py:2)"),
+        ("tf.compat.v1.Session()\ntf.Session", ""),
+        ("tf.data.Dataset", ""),
+    ],
+)
+def test_what_tensorflow_has_no_more_is_told(project, text, told):
+    written(project, train=f"import tensorflow as tf\n{text}\n")
+    notes = [note.partition(", which TensorFlow")[0] for note in draft_of(project / "train.py").notes]
+    assert notes == ([f"it uses {told}"] if told else [])
+    (project / "requirements.txt").write_text("tensorflow==1.14\n")
+    assert draft_of(project / "train.py").notes == []
+
+
+@pytest.mark.parametrize(
     ("option", "words", "told"),
     [
         ("'--data_path', default='/path/to/images'", [], "--data_path is /path/to/images, which is not on this machine: "),
         ("'--data-dir'", ["--data-dir", "pictures"], "--data-dir is pictures, which is not on this machine, and a job "),
         ("'--data-dir'", ["--data-dir", "here"], ""),
         ("'--data-dir', default=''", [], ""),
+        ("'--rows'); add_all(p", ["--data-dir", "pictures"], "--data-dir is pictures, which is not on this machine, and a job "),
         ("'--dataset', default='cifar10'", [], ""),
         ("'--out-dir', default='nets'", [], ""),
         ("'--data-dir', default='.'", [], ". (which --data-dir names) is the script's own folder and is not brought: "),
         ("'--data-dir', default='~'", [], "~ (which --data-dir names) is the whole home folder and is not brought: "),
         ("'--data-dir', default='readers'", [], ""),
+        ("'--data_path'); p.add_argument('--root', default='./here/'", ["--data_path", "x.bin"], ""),  # which it joins
         ("'--data-dir', default='s3://bucket/rows'", [], ""),
     ],
 )  # fmt: skip
@@ -363,6 +424,8 @@ def test_data_that_an_option_names_and_that_is_not_here_is_told(project, option,
         ("try:\n    open('m.txt')\nexcept OSError: pass", ""),
         ("if os.path.exists(x): pass\nopen('m.txt')", ""),
         ("evaluate.load('some/metric.x')", ""),
+        ("with zipfile.ZipFile('here.csv') as z:\n    z.open('in/rows.csv')", ""),
+        ("gzip.open('rows.gz')", "rows.gz (train.py:2)"),
         ("pandas.read_csv('https://example.org/x.csv')", ""),
         ("urllib.request.urlretrieve(a, 'm.txt')\nopen('m.txt')", ""),
     ],
@@ -372,6 +435,62 @@ def test_a_file_that_is_opened_and_that_nothing_makes_is_told(project, text, tol
     written(project, train=f"import torch\n{text}\n")
     notes = [note for note in draft_of(project / "train.py").notes if note.startswith("it opens")]
     assert [note.partition(", which")[0] for note in notes] == ([f"it opens {told}"] if told else [])
+
+
+@pytest.mark.parametrize(
+    ("call", "travels"),
+    [
+        ("glob.glob('rows/part-*.csv')", ["rows"]),
+        ("tf.data.Dataset.list_files('rows/**/part-?.csv')", ["rows"]),
+        ("webdataset.WebDataset('rows/part-{0..1}.csv')", ["rows"]),
+        ("read('rows/part-%d.csv' % number)", ["rows"]),
+        ("read('rows/part-{}.csv'.format(number))", ["rows"]),
+        ("glob.glob('*.tsv')", ["a.tsv", "b.tsv"]),
+        ("polars.scan_csv('?.tsv')", ["a.tsv", "b.tsv"]),
+        ("pathlib.Path().glob('*.tsv')", ["a.tsv", "b.tsv"]),
+        ("folder.glob('*.tsv')", []),  # which may be any
+        ("glob.glob('*')", []),
+        ("read('rows/gone.csv')", []),
+        ("table.write_csv('x.tsv')\nglob.glob('rows/x*.csv')\ntorch.save(m, 'rows/x1.csv')", []),
+        ("print('*** rows: 100% [done] ***')", []),
+    ],
+)
+def test_what_a_pattern_names_travels(project, call, travels):
+    written(project, train=f"import torch\n{call}\n")
+    (project / "rows").mkdir()
+    for name in ("rows/part-0.csv", "rows/part-1.csv", "a.tsv", "b.tsv"):
+        (project / name).write_text("1\n")
+    assert draft_of(project / "train.py").files == ["train.py", *travels]
+
+
+@pytest.mark.parametrize("call", ["open('rows/x.bin')", "glob('rows/*.bin')"])
+def test_what_git_lfs_has_in_the_place_of_a_file_is_told(project, call):
+    """As a clone without Git LFS has it."""
+    written(project, train=f"import torch\n{call}\n")
+    (project / "rows").mkdir()
+    text = f"version https://git-lfs.github.com/spec/v1\noid sha256:{'ab' * 32}\nsize 12345\n"
+    (project / "rows" / "x.bin").write_text(text)
+    (note,) = draft_of(project / "train.py").notes
+    assert note == "rows/x.bin is what Git LFS has in the place of a file, and not the file: git lfs pull"
+
+
+@pytest.mark.parametrize("link", ["rows", "rows/train", "rows/train/x.csv"])
+@pytest.mark.parametrize(
+    ("call", "mount"), [("open('rows/train/x.csv')", "rows/train/x.csv"), ("glob('rows/*/x.csv')", "rows")]
+)
+def test_data_that_a_link_has_from_elsewhere_is_brought_and_laid_where_it_lies(project, tmp_path, link, call, mount):
+    """It does not travel: a link out of the project may lead to anything."""
+    (tmp_path / "rows" / "train").mkdir(parents=True)
+    (tmp_path / "rows" / "train" / "x.csv").write_text("1\n")
+    (project / link).parent.mkdir(parents=True, exist_ok=True)
+    (project / link).symlink_to(tmp_path / link)
+    written(project, train=f"import torch\n{call}\ntorch.save(m, 'm.pt')\n")
+    service = project / "service.yaml"
+    service.write_text(text_of(draft_of(project / "train.py")))
+    plan = plan_blueprint(service, Inputs()).plan
+    (dataset,) = plan.datasets
+    assert (dataset.mount_as, dataset.sources[0].contents.files) == (mount, 1)
+    assert [each.path for each in plan.application.files] == ["train.py"]
 
 
 def test_data_that_a_path_with_a_dot_names_by_default_is_brought_once(project):
@@ -478,7 +597,8 @@ def test_the_folder_above_is_known_however_it_is_said(project, above):
     assert [(each.name, each.source, each.mount_as) for each in draft.data] == [
         ("rows", "../shared/rows.csv", "../shared/rows.csv")
     ]
-    assert draft.notes == ["it writes to ../runs/m.pt, outside of its folder, from where nothing comes back"]
+    (note,) = draft.notes
+    assert note.startswith("it writes to ../runs/m.pt, outside of its folder, from where nothing comes back; ")
 
 
 @pytest.mark.parametrize("module", ["_ours", "ours_", "größe"])

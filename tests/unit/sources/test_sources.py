@@ -147,6 +147,9 @@ def test_what_is_known(folder):
     assert refusal(folder, source=("digits",)) == ("source", 0, "digits are drawn in place of mnist, not of mine")
 
 
+LFS = f"version https://git-lfs.github.com/spec/v1\noid sha256:{'ab' * 32}\nsize 12345\n"
+
+
 def socket_at(path):
     os.chdir(path.parent)
     with socket.socket(socket.AF_UNIX) as made:
@@ -203,6 +206,7 @@ def test_what_is_refused(folder, said, told):
         (lambda place: os.mkfifo(place / "pipe"), "pipe is a device, a pipe or a socket"),
         (lambda place: socket_at(place / "s"), "s is a device, a pipe or a socket"),
         (lambda place: (place / "two\nlines").touch(), "the name 'two\\nlines' holds a line break"),
+        (lambda place: (place / "x.bin").write_text(LFS), "x.bin is what Git LFS has in the place of a file"),
         (lambda place: open(os.fsencode(place) + b"/\xff\xfe", "w").close(), "is not in UTF-8"),
     ],
 )
@@ -255,6 +259,22 @@ def test_no_place_leads_out_of_the_deployment(text):
             "plan.json",
             "job.sh",
         )
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("/lustre/rows", "on_target: /lustre/rows, where the target has it"),
+        ("~/nothing-of-this", "on_target: ~/nothing-of-this, where the target has it"),
+        ("me@cluster.example:/rows", "sftp://me@cluster.example/rows"),
+        ("cluster.example:rows/x", "sftp://cluster.example/~/rows/x"),
+        ("parts/{0..9}.tar", "a pattern is written with * and ?: parts/*.tar"),
+        ("corpas.txt", "did you mean corpus.txt?"),
+    ],
+)
+def test_what_is_not_here_has_a_hint(folder, text, hint):
+    ((_, _, problem),) = read(folder, source=(text,))[1]
+    assert problem.hint == hint
 
 
 def test_loose_files_that_become_shards_are_counted_as_their_readers_count(folder):

@@ -24,6 +24,11 @@ class Option(NamedTuple):
     nargs: Any = None  # how many values one takes, as argparse has it; None for a single one
 
     @property
+    def longest(self) -> str:
+        """The name by which it is given, without dashes."""
+        return max(self.names, key=len).lstrip("-")
+
+    @property
     def plain_names(self) -> frozenset[str]:
         """Its names as a script's variables have them: without dashes before, and with _ for -."""
         names = {*self.names, self.held_by} - {""}

@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from modak_ansible.store.project import project_root
+from modak_ansible.target.core.files import exists
 
 OF_OUTPUT = re.compile(
     r"(^|_)(out|outputs?|saved?|checkpoints?|ckpts?|logs?|results?|runs?|work|tb|tensorboard|export|cache)(_?dir)?(_|$)"
@@ -42,7 +43,7 @@ def path_slips(
         words: that are no options, or follow them.
         outputs: what the script writes.
     """
-    for name, value in [*options, *_named(words)]:
+    for name, value in [*options, *named_words(words)]:
         if OF_OUTPUT.search(name.replace("-", "_")):
             continue
         for each in value if isinstance(value, list | tuple) else (value,):
@@ -50,7 +51,7 @@ def path_slips(
                 yield PathSlip(name, each, meant)
 
 
-def _named(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+def named_words(words: Sequence[str]) -> Iterator[tuple[str, str]]:
     """The values among words, with the name that stands before = or in the word before; empty where none does."""
     for before, word in zip(("", *words), words, strict=False):
         name, is_given, value = word.partition("=")
@@ -75,10 +76,8 @@ def _meant(folder: Path, value: str) -> str:
         return ""
     here, meant = folder, PurePosixPath()
     try:
-        above = [each for each in folder.parents if each.is_relative_to(project_root(folder))]
-        for level, each in enumerate(above if not (folder / path).exists() else (), 1):
-            if (each / path).exists():
-                return PurePosixPath(*[".."] * level, path).as_posix()
+        if there := lies_above(folder, value):
+            return there
         for part in path.parts:
             name = part if (here / part).exists() else _near(part, here)
             here, meant = here / name, meant / name
@@ -87,6 +86,15 @@ def _meant(folder: Path, value: str) -> str:
     except OSError:
         return ""
     return str(meant) if meant != path else ""
+
+
+def lies_above(folder: Path, value: str) -> str:
+    """What a path that is not there is from a script's folder, where it lies so below one above it in the project."""
+    above = [each for each in folder.resolve().parents if each.is_relative_to(project_root(folder))]
+    for level, each in enumerate(above if not exists(folder / value) else (), 1):
+        if exists(each / value):
+            return PurePosixPath(*[".."] * level, value).as_posix()
+    return ""
 
 
 def _near(name: str, folder: Path) -> str:

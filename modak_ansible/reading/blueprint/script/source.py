@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from modak_ansible.reading.blueprint.script.libraries import absl_options, dataclass_options, parsed_classes
 from modak_ansible.reading.blueprint.script.option import Option, literal
+from modak_ansible.reading.blueprint.script.starting import module_of
 from modak_ansible.reading.blueprint.script.syntax import children_of, kept, last_name, parts_of
 
 _PARSER = "argparse.ArgumentParser"
@@ -101,6 +102,8 @@ class ScriptSource:
     def _read(self) -> None:
         for each in self._of(ast.Import, ast.ImportFrom):
             self._import(each)
+        run = [call.args[0] for name, call in self.calls() if name == "runpy.run_path" and call.args]
+        self.imported |= {module_of(path) for each in run if isinstance(path := literal(each), str)}
         for each in self._defined:
             if any(self._name(base) == _PARSER for base in each.bases):
                 self._classes.add(each.name)

@@ -17,10 +17,12 @@ _OTHERS = {
     ".r": "a script of R", ".sh": "a script of the shell", ".bash": "a script of the shell", ".jl": "a script of Julia",
     ".m": "a script of MATLAB", ".pyc": "compiled Python", ".yaml": "a file of YAML", ".yml": "a file of YAML",
     ".json": "a file of JSON", ".toml": "a file of TOML", ".txt": "a text",
+    "makefile": "a Makefile", "dockerfile": "a Dockerfile", "snakefile": "a workflow of Snakemake",
     **dict.fromkeys((".slurm", ".sbatch", ".pbs", ".qsub", ".lsf", ".sge", ".job"), "a job script"),
 }  # fmt: skip
 _SHELL = re.compile(rb"#!.*\b[a-z]*sh\b")
 _LINE = 256  # bytes, of which Linux reads a first line
+_WHERE = "a job starts where the script lies"
 _SEVERAL = 2  # commands, of which one is to be named
 
 
@@ -45,6 +47,7 @@ def start_problem(script: Path, words: Sequence[str], *, has_more: bool = False)
         return None
     return (
         _relative_import(tree, script)
+        or _of_notebook(tree)
         or _command(tree, words)
         or _group(tree, words)
         or (None if has_more else _too_few(tree, words))
@@ -56,7 +59,7 @@ def other_program(script: Path) -> tuple[str, str]:
     if script.suffix == ".ipynb":
         return "is a notebook", f"make a script of it first: jupyter nbconvert --to script {script.name}"
     hint = "give the Python script that it starts; a training is one of Python's"
-    if kind := _OTHERS.get(script.suffix.lower()):
+    if kind := _OTHERS.get(script.suffix.lower() or script.name.lower()):
         return f"is {kind}, by its name", hint
     if is_of_shell(script):
         return "is a script of the shell, by its first line", hint
@@ -84,6 +87,26 @@ def _relative_import(tree: ast.Module, script: Path) -> StartProblem | None:
     return None
 
 
+def told_once(notes: Sequence[str]) -> list[str]:
+    """Notes of which several may end with how a script is started above its folder, which one of them says."""
+    parted = [note.partition(f"; {_WHERE}") for note in notes]
+    ends = [end for _, _, end in parted]
+    return [what if end in ends[:number] else what + by + end for number, (what, by, end) in enumerate(parted)]
+
+
+def _of_notebook(tree: ast.Module) -> StartProblem | None:
+    """Of what nbconvert makes of lines with ! and %, which Python does not know; it may be imported from IPython."""
+    nodes = nodes_of(tree)
+    bound = {node.asname or node.name for node in nodes if isinstance(node, ast.alias)}
+    bound |= {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
+    plain = (each for each in tree.body if isinstance(each, ast.Expr | ast.Assign))
+    calls = [node for each in plain for node in parts_of(each) if isinstance(node, ast.Call)]
+    line = next((call.lineno for call in calls if last_name(call.func) == "get_ipython"), 0)
+    if not line or "get_ipython" in bound:
+        return None
+    return StartProblem(False, f"calls get_ipython (line {line}), which notebooks have alone", "remove such lines")
+
+
 def package_of(folder: Path, level: int = 1) -> Path:
     """The outermost package that a folder belongs to, of those that can be imported: a repository's name may be none.
 
@@ -109,6 +132,26 @@ def start_hint(tree: ast.Module, script: Path, level: int = 1) -> str:
     elif any(isinstance(node, ast.If) and "__name__" in ast.unparse(node.test) for node in tree.body):
         start = f'import runpy, {module}; runpy.run_module("{module}", run_name="__main__")'
     return f"give a script that lies beside {top.name}/ and starts it: {start}"
+
+
+def module_of(path: str) -> str:
+    """What a file would be imported as, by its path below a folder that Python looks in."""
+    return path.removeprefix("./").removesuffix(".py").replace("/", ".")
+
+
+def start_above(script: Path, there: str) -> str:
+    """How a script is started in a folder above its own, as people do by its path, so that it finds what lies there.
+
+    Args:
+        there: what lies so, as it is from the script's folder.
+    """
+    path = script.resolve()
+    top = path.parents[there.count("../")]
+    way = path.relative_to(top).as_posix()
+    is_part = (path.parent / "__init__.py").is_file()
+    folder = (package_of(path.parent).parent if is_part else path.parent).relative_to(top).as_posix()
+    start = f'sys.path.insert(0, "{folder}"); runpy.run_path("{way}", run_name="__main__")'
+    return f"{_WHERE}: give a script that lies in {top} and starts it: import runpy, sys; {start}"
 
 
 def _command(tree: ast.Module, words: Sequence[str]) -> StartProblem | None:
