@@ -59,7 +59,7 @@ MISTAKES = [
     ("numerics: same }", "numerics: same }\n        checkpoint: { requeue: -1 }", "out-of-range: requeue must lie between 0 and 1000"),
     ("numerics: same }", "numerics: same }\n        checkpoint: { signal_before_wall: 1800 }",
      "service.yaml:45:43: cannot-plan: 1800 s before the wall is before the job begins: it has 1800 s"),
-    ("numerics: same }", "numerics: same }\n        resources: { cores: 16 }", "resources has no property cores (did you mean cores_per_process?)"),
+    ("{ cores_per_process: 4 }", "{ cores: 4 }", "resources has no property cores (did you mean cores_per_process?)"),
     ("numerics: same }", "numerics: same }\n        job_options: { mail-user: a@b.de }",
      "job_options has no property mail-user (did you mean email_address?)"),
     ("memory: 16 GB", "memory: 16G", "wrong-type: memory is wrong: '16G' is not a size"),
