@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -155,6 +156,9 @@ def visible(name: str) -> str:
     return name if name.strip() else repr(name)
 
 
+_SURELY = 0.8  # how alike a name is that was mistyped
+
+
 def nearest(name: str, valid: Iterable[str]) -> str:
     """A hint with the nearest valid name, or with all of them when none is near and they are few."""
     names = sorted(set(valid))
@@ -162,6 +166,10 @@ def nearest(name: str, valid: Iterable[str]) -> str:
         return ""
     lowered = {name.lower(): name for name in names}
     close = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.5)
+    # cores is meant for cores_per_process, and not for nodes
+    holding = [known for lower, known in lowered.items() if name.lower() in re.split(r"[\W_]+", lower)]
+    if len(holding) == 1 and not (close and difflib.SequenceMatcher(None, close[0], name.lower()).ratio() > _SURELY):
+        return f"{NEAR}{holding[0]}?"
     if close:
         return f"{NEAR}{lowered[close[0]]}?"
     # the last part of a dotted type name is what people remember

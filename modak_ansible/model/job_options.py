@@ -1,5 +1,6 @@
 """What a job asks of its scheduler, in the words that are the same for all of them: each option is declared here."""
 
+import re
 from datetime import datetime
 from typing import Annotated, Literal, NamedTuple
 
@@ -297,6 +298,13 @@ OPTIONS: dict[str, Option] = {
     name: next(metadatum for metadatum in field.metadata if isinstance(metadatum, Option))
     for name, field in JobOptions.model_fields.items()
 }
+
+
+def option_called(word: str) -> str:
+    """The option that a scheduler has a word of its own for, such as ``mail-user`` or ``pmem``; empty where none is."""
+    pattern = re.compile(rf"`(?:--|-l |:){re.escape(word.lstrip('-').replace('_', '-'))}[=`]")
+    said = ((name, (each.slurm, each.torque, each.pbspro)) for name, each in OPTIONS.items())
+    return next((name for name, texts in said if any(map(pattern.match, texts))), "")
 
 
 # The options that a component may have of its own.

@@ -57,7 +57,9 @@ def predicted(plan: Plan) -> str:
         walltime = format_walltime(plan.job.walltime)
         return f"not predicted: nothing models what a Python program computes; the walltime, {walltime}, bounds it"
     if found is None or not found.known:
-        return f"not known: {'; '.join(found.doubts) if found and found.doubts else 'nothing like it was measured'}"
+        # how wide an interval is says nothing where there is none
+        reasons = [doubt for doubt in (found.doubts if found else ()) if not doubt.endswith(STRANGER)]
+        return f"not known: {'; '.join(reasons) or 'nothing like it was measured'}"
     epochs, samples = plan.application.work.epochs, plan.application.work.samples
     what = f"{counted(epochs, 'epoch')}{f' of {samples:,} samples' if samples else ''} in " if epochs else ""
     text = f"{what}{format_seconds(found.seconds.middle)} ({clocks(found.seconds)})"

@@ -35,15 +35,14 @@ def epochs(blueprint):
         "{ token: [ run_12_b, _, 1 ] }",
         "{ concat: [ 1, { token: [ run.2, ., 1 ] } ] }",
         "{ get_input: [ several, 0, long ] }",
-        "{ get_property: [ SELF, environment, LIST, 1 ] }",
+        "{ get_property: [ cluster, partitions, 1, nodes ] }",
+        "{ get_property: [ SELF, host, partitions, 1, nodes ] }",
+        "{ get_property: [ HOST, partitions, 1, nodes ] }",
     ],
 )
 def test_a_function_has_its_value_wherever_it_leads(blueprint, function):
     blueprint.replace("  inputs:\n", "  inputs:\n    several: { type: list, default: [ { long: 12 } ] }\n")
-    if "LIST" in function:
-        blueprint.replace("        framework: pytorch", "        environment: { A: b }\n        framework: pytorch")
-        function = "{ get_property: [ cluster, partitions, 1, nodes ] }"
-        blueprint.replace("nodes: 2, cores: 8", "nodes: 12, cores: 8")
+    blueprint.replace("nodes: 2, cores: 8", "nodes: 12, cores: 8")
     blueprint.replace(INPUT, function)
     assert str(epochs(blueprint)) == "12"
 

@@ -14,11 +14,12 @@ from planned_once import planned_once
 from modak_ansible.catalogue import load_catalogue
 from modak_ansible.commands import main
 from modak_ansible.commands.plan.explanation import plan_story, plan_texts
-from modak_ansible.commands.plan.facts import clock, factor
+from modak_ansible.commands.plan.facts import clock, factor, predicted
 from modak_ansible.commands.plan.output import write_output
 from modak_ansible.commands.plan.table import plan_table, trainings_table
 from modak_ansible.model.measured.prediction import Interval
 from modak_ansible.model.plan import Choice, Rejected
+from modak_ansible.performance.doubts import STRANGER
 from modak_ansible.planning.plan import make_plan
 from modak_ansible.planning.service import request_of
 from modak_ansible.reading.blueprint.reader import Inputs
@@ -122,6 +123,15 @@ def test_a_time_that_is_not_known_is_no_number(made):
         for candidate in plan.candidates:
             assert clock(candidate.prediction.seconds.middle) not in text
     assert "candidates" not in plan_table(plan, 80)
+
+
+def test_where_no_time_is_known_nobody_reads_how_wide_its_interval_is(made):
+    def doubtful(candidate):
+        doubts = (f"measured on others, not on this: {STRANGER}", "the work says nothing of its samples")
+        return candidate.model_copy(update={"prediction": candidate.prediction.model_copy(update={"doubts": doubts})})
+
+    plan = unknown(made.model_copy(update={"candidates": tuple(map(doubtful, made.candidates))}))
+    assert predicted(plan) == "not known: the work says nothing of its samples"
 
 
 def test_core_hours_of_all_are_those_that_are_known(made):

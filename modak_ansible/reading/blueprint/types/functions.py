@@ -120,6 +120,8 @@ class Evaluator:
             self.mistakes.add(argument.location, "function", "get_property takes a list: [ node, property ]")
             return None
         owner = node if parts[0] == "SELF" else parts[0]
+        if owner == "HOST" and owner not in self.templates:
+            owner = self._required(node, "host") or owner
         if owner not in self.templates:
             self.mistakes.add(
                 argument.location,
@@ -129,11 +131,24 @@ class Evaluator:
             )
             return None
         value = self._given(str(owner), parts[1:], depth)
+        other = self._required(owner, parts[1]) if value is None and len(parts) > 2 else None
+        if other in self.templates:
+            value, owner = self._given(str(other), parts[2:], depth), other
+            parts = parts[1:]
         if value is None:
             hint = nearest(parts[1], entries_of(self.templates[owner].get("properties")))
             self.mistakes.add(argument.location, "function", f"{owner} gives no property {'.'.join(parts[1:])}", hint)
             return None
         return self.resolve(value, owner, depth + 1)
+
+    def _required(self, node: str | None, requirement: str) -> str | None:
+        """The node that meets a requirement of a node; None where it has no such requirement."""
+        needs = self.templates[node].get("requirements") if node in self.templates else None
+        for need in needs.elements if needs else ():
+            if (given := need.get(requirement)) is not None:
+                target = given.get("node") if given.is_map else given
+                return str(target.value) if target else None
+        return None
 
     def _given(self, owner: str, path: list[str], depth: int) -> Item | None:
         """The value of a property, or of a capability's: as a template gives it, or its type's default."""
