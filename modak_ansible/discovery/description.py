@@ -29,13 +29,13 @@ _EVERYBODYS = ("/tmp", "/var/tmp")  # noqa: S108
 _START, _END = "(?<![a-z0-9])", "(?![a-z0-9])"
 _VENDORS = {
     "nvidia": (
-        "nvidia|tesla|geforce|[gr]tx|quadro|titan|kepler|maxwell|pascal|volta|turing|ampere|hopper|blackwell"
+        "nvidia|tesla|geforce|[gr]tx|quadro|titan|kepler|maxwell|pascal|volta|turing|ampere|lovelace|hopper|blackwell"
         # T4; A100, A5000, and as sites call some of their kinds V100L, K20m, A100sxm4; GH200; 2080ti; a part: 1g.10gb
-        rf"|{_START}(?:[akhlpvgbt]\d{{1,4}}|[akhlpvb]\d{{2,3}}(?:[cdglmstx]|nvl?|pcie|sxm\d?|fat)|m[1-6]0|m20\d0)"
+        rf"|{_START}(?:[akhlpvgbt]\d{{1,4}}|(?:a?\d000)?ada|[akhlpvb]\d{{2,3}}(?:[cdglmstx]|nvl?|pcie|sxm\d?|fat)|m[1-6]0|m20\d0)"
         rf"{_END}"
-        rf"|{_START}(?:g[bh]\d00|[1-5]0[5-9]0(?:ti|s|super)?){_END}|{_START}\dg\.\d"
+        rf"|{_START}(?:g[bhv]\d00|[1-5]0[5-9]0(?:ti|s|super|d)?){_END}|{_START}\dg\.\d"
     ),
-    "amd": rf"{_START}amd{_END}|radeon|instinct|{_START}(?:vega|mi\d{{2,3}}|gfx\d)",
+    "amd": rf"{_START}amd{_END}|radeon|instinct|{_START}(?:vega|mi\d{{2,3}}|gfx\d|rx\d{{4}}|w[67]\d00)",
     "intel": rf"{_START}intel{_END}|ponte|{_START}(?:pvc{_END}|max_?1\d{{3}})|flex",
 }
 

@@ -142,7 +142,8 @@ def test_a_node_says_who_made_accelerators_that_it_shows_to_no_job_without_them(
      ("a5000", "nvidia"), ("v100l", "nvidia"), ("k20m", "nvidia"), ("a100sxm4", "nvidia"), ("h100nvl", "nvidia"), ("gb200", "nvidia"),
      ("2080ti", "nvidia"), ("3090", "nvidia"), ("volta", "nvidia"), ("1g.10gb", "nvidia"), ("m40", "nvidia"),
      ("amd_instinct_mi210", "amd"), ("gfx90a", "amd"), ("intel_data_center_gpu_max_1550", "intel"),
-     ("a64fx", None), ("6000", None), ("m5", None), ("max4", None)],
+     ("4090d", "nvidia"), ("6000ada", "nvidia"), ("a6000ada", "nvidia"), ("ada", "nvidia"), ("ada_6000", "nvidia"), ("lovelace", "nvidia"), ("gv100", "nvidia"),
+     ("w7900", "amd"), ("rx7900xtx", "amd"), ("canada", None), ("a64fx", None), ("6000", None), ("m5", None), ("max4", None)],
 )  # fmt: skip
 def test_who_made_it_is_said_only_where_the_name_says_it(text, vendor):
     assert vendor_of(text) == vendor
