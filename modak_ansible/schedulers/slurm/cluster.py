@@ -6,6 +6,7 @@ Slurm printed is in tests/unit/schedulers/recorded. Whatever else a site's versi
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
 
@@ -149,7 +150,7 @@ def accelerators_of(text: str) -> Tuple[Tuple[str, int], ...]:
     for name, rest in _GRES.findall(_value(text)):
         if name != "gpu":
             continue
-        parts = [part for part in rest.split(":") if part]
+        parts = [part for part in rest.split(":") if part not in ("", "no_consume")]
         number = _COUNT.fullmatch(parts[-1]) if parts else None
         kind = ":".join(parts[:-1] if number else parts)
         count = int(number.group(1)) * _FACTORS[number.group(2).lower()] if number else 1
@@ -305,6 +306,9 @@ def _why_closed(values: Dict[str, str], groups: Iterable[str], mine: Mine) -> st
         return "it takes jobs of a reservation only"
     if count_of(values.get("TotalNodes", "")) == 0:
         return "it has no nodes"
+    hosts = values.get("AllocNodes", "ALL")
+    if _names_some(hosts) and os.uname().nodename.partition(".")[0] not in expand_nodes(hosts):
+        return f"its jobs are submitted from {hosts} only"
     allowed = values.get("AllowGroups", "ALL")
     if _names_some(allowed) and not set(allowed.split(",")) & set(groups):
         return f"it is for the groups {allowed}"

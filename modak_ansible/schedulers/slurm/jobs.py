@@ -80,6 +80,7 @@ _OBSTACLES = {
     r"InvalidAccount|AccountNotAllowed": "its account may not be charged for it",
     r"InvalidQOS|QOSNotAllowed": "its quality of service is not for it",
     r"BadConstraints": "no node has all that it asks for",
+    r"DependencyNeverSatisfied": "a job that it waits for did not end as it should",
     r"(Assoc|QOS)Grp(?!\w*Run)\w+Minutes(Limit)?": "what its account or quality of service may use is used up",
 }
 _NOT_IN_TURN = ("Dependency", "BeginTime", "JobArrayTaskLimit")
@@ -335,6 +336,17 @@ def _state(text: str) -> JobState | None:
     return _STATES.get(word)
 
 
+def _limit(text: str) -> str:
+    """Which limit a job passed, by the same words, where that is not the one that their state goes by."""
+    return "deadline" if text.startswith("DEADLINE") else ""
+
+
+def _by_another(text: str) -> str:
+    """Who cancelled a job, by the same words, where it was not the user: an operator, or Slurm itself as root."""
+    found = re.fullmatch(r"CANCELLED by (\d+)", text)
+    return f"by user {found.group(1)}" if found and int(found.group(1)) != os.getuid() else ""
+
+
 def _exit(text: str) -> tuple[int | None, int | None]:
     """The code and the signal of ``3:0``; a signal that Slurm makes up (125, out of memory) stays as it is."""
     code, separator, signal = text.partition(":")
@@ -358,7 +370,10 @@ def _queue_record(line: str) -> JobRecord | None:
     reason = "" if reason == "None" else reason
     waits = _obstacle(reason) if state is JobState.QUEUED else ""
     held_by = _HOLDERS.get(reason, "")
-    return JobRecord(job_id, state, None, None, reason, _nodes(nodes), name, folder, held_by=held_by, obstacle=waits)
+    return JobRecord(
+        job_id, state, None, None, reason, _nodes(nodes), name, folder,
+        held_by=held_by, limit=_limit(parts[1]), obstacle=waits,
+    )  # fmt: skip
 
 
 def _obstacle(reason: str) -> str:
@@ -371,13 +386,15 @@ def _accounting_record(line: str) -> JobRecord | None:
     if state is None:
         return None
     code, signal = _exit(parts[2])
-    return JobRecord(parts[0], state, code, signal, "", _nodes(parts[3]), parts[4], parts[5])
+    reason, nodes = _by_another(parts[1]), _nodes(parts[3])
+    return JobRecord(parts[0], state, code, signal, reason, nodes, parts[4], parts[5], limit=_limit(parts[1]))
 
 
 def _shown_record(text: str) -> JobRecord | None:
     """A job as scontrol shows it."""
     values = dict(re.findall(r"(\w+)=(\S*)", text))
-    state = _state(values.get("JobState", ""))
+    word = values.get("JobState", "")
+    state = _state(word)
     if state is None:
         return None
     code, signal = _exit(values.get("ExitCode", ""))
@@ -387,7 +404,7 @@ def _shown_record(text: str) -> JobRecord | None:
     for leader, number, sign in (("ArrayJobId", "ArrayTaskId", "_"), ("HetJobId", "HetJobOffset", "+")):
         if values.get(number, "").isdigit():
             job_id = f"{values.get(leader)}{sign}{values[number]}"
-    return JobRecord(job_id, state, code, signal, "" if reason == "None" else reason, nodes)
+    return JobRecord(job_id, state, code, signal, "" if reason == "None" else reason, nodes, limit=_limit(word))
 
 
 def _whole(records: Iterable[JobRecord | None]) -> list[JobRecord]:

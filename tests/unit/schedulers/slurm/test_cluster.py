@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -390,7 +391,7 @@ def test_a_silent_scheduler():
     [("(null)", ()), ("", ()), ("gpu:4", (("", 4),)), ("gpu", (("", 1),)), ("gpu:a100:4(S:0-1)", (("a100", 4),)),
      ("gpu:a100:4(S:0,2),craynetwork:4", (("a100", 4),)), ("gpu:tesla", (("tesla", 1),)), ("mps:400,gpu:2", (("", 2),)),
      ("gpu:a100:2(S:0),gpu:a100:2(S:1)", (("a100", 4),)), ("shard:a:8", ()), ("gpu:nvidia_h100:8(IDX:0-7)", (("nvidia_h100", 8),)),
-     ("gpu:1K", (("", 1024),)), ("gpu:a:0", ())],
+     ("gpu:no_consume:4", (("", 4),)), ("gpu:a100:no_consume:2", (("a100", 2),)), ("gpu:1K", (("", 1024),)), ("gpu:a:0", ())],
 )  # fmt: skip
 def test_accelerators(text, found):
     assert accelerators_of(text) == found
@@ -424,7 +425,12 @@ def test_unknown_words_never_break_it(values):
 
 def test_a_partition_that_no_job_can_enter_is_closed():
     text = PARTITIONS.splitlines()[0]
-    for more, words in (("ReqResv=YES", "it takes jobs of a reservation only"), ("TotalNodes=0", "it has no nodes")):
+    for more, words in (
+        ("ReqResv=YES", "it takes jobs of a reservation only"),
+        ("TotalNodes=0", "it has no nodes"),
+        ("AllocNodes=else[1-2]", "its jobs are submitted from else[1-2] only"),
+        (f"AllocNodes=else1,{os.uname().nodename.partition('.')[0]}", ""),
+    ):
         key = more.partition("=")[0]
         line = " ".join([*(word for word in text.split() if not word.startswith(f"{key}=")), more])
         (found,) = partitions(partition=CommandResult(0, line)).values()
