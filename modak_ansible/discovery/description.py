@@ -164,7 +164,8 @@ def kind_words(kind: NodeKind) -> str:
     gpus = ", ".join(f"{counted(count, 'GPU')} {name}".rstrip() for name, count in kind.accelerators)
     down = f"{kind.unusable} of them down or drained" if kind.unusable else ""
     off = f"{kind.off} of them off until a job needs them" if kind.off else ""
-    parts = (f"{counted(kind.count, 'node')}: {cores}", memory, gpus, down, off)
+    machine = kind.machine if kind.machine != "x86_64" else ""
+    parts = (f"{counted(kind.count, 'node')}: {cores}", memory, machine, gpus, down, off)
     return ", ".join(filter(None, parts))
 
 
@@ -236,6 +237,10 @@ def _processor(facts: SurveyFacts, node: NodeView | None, partitions: Sequence[P
             "memory": Value(machine["memory"], "as the kernel counts it"),
         }
     if node is None:
+        machines = {kind.machine for kind in kinds}
+        if len(machines) == 1 and not machines & {"", machine["machine"]}:  # which no build on the front end is for
+            source = f"as the scheduler says; the front end is {front_end}"
+            return {"architecture": Value(machines.pop(), source)}
         source = f"not known: no node was asked, which --job does; the front end is {front_end}"
         return {"architecture": Value(None, source)}
     found = _known_processor(node["machine"], node["cpuinfo"], f"/proc/cpuinfo of {node['host']}")

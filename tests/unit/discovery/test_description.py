@@ -43,6 +43,17 @@ def test_slots_that_are_no_processors():
     assert kind_words(NodeKind(cores=24, processors=2)) == "1 node: 24 cores on 2 processors, memory not told"
 
 
+def test_a_scheduler_that_tells_nodes_of_another_family_says_what_images_are_for():
+    arm = NodeKind(cores=72, machine="aarch64")
+    assert kind_words(arm) == "1 node: 72 cores, memory not told, aarch64"
+    found = of(cluster=dataclasses.replace(CLUSTER, partitions=(dataclasses.replace(BATCH, kinds=(arm,)),)))
+    assert found.value("architecture") == "aarch64"
+    assert "the front end is" in found.values["architecture"].source
+    mixed = (arm, NodeKind(cores=64, machine="x86_64"))
+    found = of(cluster=dataclasses.replace(CLUSTER, partitions=(dataclasses.replace(BATCH, kinds=mixed),)))
+    assert found.value("architecture") is None
+
+
 def test_nodes_that_are_off_are_told():
     words = kind_words(NodeKind(count=5, cores=8, off=3))
     assert words == "5 nodes: 8 cores, memory not told, 3 of them off until a job needs them"

@@ -125,6 +125,17 @@ def test_a_comment_stands_apart_from_what_is_long():
     assert not [line for line in lines if re.search(r"\S#", line)]
 
 
+def test_all_that_is_said_of_a_partition_is_written():
+    """What a job has of memory that asks for none came last, and was cut off."""
+    note = "; ".join(f"word {number} of the administrators" for number in range(9))
+    lines = inputs_text(
+        described(dataclasses.replace(CLUSTER, partitions=(dataclasses.replace(BATCH, note=note),))), DATE
+    ).splitlines()
+    words = " ".join(line.strip(" #") for line in lines if line.startswith("  # "))
+    assert note in words
+    assert max(map(len, lines)) < 200
+
+
 @pytest.mark.parametrize("write", [inputs_text, template_text])
 def test_what_is_not_known_is_a_comment_and_said_once(write):
     found = described(dataclasses.replace(CLUSTER, unknown=("sacctmgr: timed out",)), node=None)
