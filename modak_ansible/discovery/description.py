@@ -57,7 +57,7 @@ class Description:
     # address, username: how it is entered; empty where that goes without saying
     address: str
     username: str
-    local: bool  # whether it is this machine
+    local: bool  # whether jobs run on this machine; a scheduler's front end is entered by ssh even here
     partitions: tuple[tuple[Partition, str], ...]  # each with what people should know of it
     closed: tuple[str, ...]  # partitions that the user's jobs cannot go to, and why
     # by name: account, scratch, image_base, container_runtime; architecture, processor, features, cores, memory;
@@ -103,7 +103,7 @@ def describe(aim: Aim, survey: Survey, peaks: dict[str, Value] | None = None) ->
         title=_title(facts, cluster),
         address=aim.target.address,
         username=aim.target.username or "",
-        local=aim.target.local,
+        local=aim.target.local and cluster is None,
         partitions=tuple(_with_words(is_open)),
         closed=tuple(_closed(partitions)),
         values=values,

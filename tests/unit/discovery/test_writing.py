@@ -105,6 +105,12 @@ def test_a_plain_host(tmp_path, text):
     assert (target.processor.cores, target.processor.memory) == (8, 64 * 2**30)
 
 
+def test_a_front_end_on_which_modak_itself_runs_submits_jobs(tmp_path):
+    """As this machine it would train on the front end, with what a partition allows."""
+    target = read_back(tmp_path, template_text(described(ALIKE, bare("local")), DATE))
+    assert (target.scheduler.value, target.local, target.address) == ("slurm", False, "localhost")
+
+
 def test_every_value_says_where_it_comes_from():
     for text in (inputs_text(described(), DATE), template_text(described(CLUSTER), DATE)):
         for line in text.splitlines():
