@@ -18,6 +18,7 @@ from modak_ansible.model.target import Partition
 from modak_ansible.planning.this_machine import TELLING
 from modak_ansible.reading.blueprint.forms import text_rules as rules
 from modak_ansible.schedulers.cluster import ClusterFacts, NodeKind, PartitionFacts, kinds_of
+from modak_ansible.schedulers.known import SCHEDULERS
 from modak_ansible.target.core.processor import model_of
 from modak_ansible.target.survey.node_view import PLACES, NodePlace, NodeView
 from modak_ansible.target.survey.survey import SurveyFacts
@@ -116,7 +117,7 @@ def _title(facts: SurveyFacts, cluster: ClusterFacts | None) -> str:
     runs = f"{machine['hostname']}, {machine['system']}"
     if cluster is None:
         return f"{runs}, no scheduler"
-    words = [cluster.scheduler.capitalize(), cluster.version, f"cluster {cluster.name}" if cluster.name else ""]
+    words = [SCHEDULERS[cluster.scheduler].title, cluster.version, f"cluster {cluster.name}" if cluster.name else ""]
     return f"{runs}, {' '.join(word for word in words if word)}"
 
 

@@ -24,6 +24,12 @@ def test_the_default_partition_comes_first():
     assert [partition.name for partition, _ in of(cluster=cluster).partitions] == ["batch", "gpu"]
 
 
+@pytest.mark.parametrize(("scheduler", "title"), [("slurm", "Slurm"), ("pbspro", "PBS Professional"), ("lsf", "LSF")])
+def test_a_scheduler_has_its_own_name(scheduler, title):
+    found = of(cluster=dataclasses.replace(CLUSTER, scheduler=scheduler))
+    assert found.title == f"login1, Rocky Linux 9.3, {title} 23.02.7 cluster demo"
+
+
 def test_a_job_may_count_on_what_every_node_has():
     mixed, largest = partition_from(GPU), largest_from(GPU)
     assert (mixed.nodes, mixed.cores, mixed.memory, mixed.accelerators) == (64, 40, 191000 * 2**20, 4)
