@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -20,7 +21,7 @@ def architecture_of(machine: str, cpuinfo: Mapping[str, str]) -> str:
     Args:
         machine: its family as the kernel names it, such as x86_64.
         cpuinfo: the first block of its /proc/cpuinfo; vendor_id and flags of an x86-64, CPU implementer, CPU part and
-            Features of an ARM.
+            Features of an ARM, cpu of a POWER.
 
     Returns:
         The family itself where archspec knows no more.
@@ -29,6 +30,11 @@ def architecture_of(machine: str, cpuinfo: Mapping[str, str]) -> str:
     if check is None:
         return machine
     info = _information(machine, cpuinfo)
+    if machine.startswith("ppc64"):  # archspec's own check is of this very machine's family
+
+        def check(info: Any, target: Any) -> bool:
+            return bool(target.generation <= info.generation)
+
     candidates = [
         target for target in archspec.cpu.TARGETS.values() if target.family.name == machine and check(info, target)
     ]
@@ -84,6 +90,9 @@ def _information(machine: str, cpuinfo: Mapping[str, str]) -> Any:
         vendor = TARGETS_JSON["conversions"]["arm_vendors"].get(code, code or "generic")
         features = set(cpuinfo.get("Features", "").split())
         return partial_uarch(vendor=vendor, features=features, cpu_part=cpuinfo.get("CPU part", ""))
+    if machine.startswith("ppc64"):
+        found = re.search(r"POWER(\d{1,3})", cpuinfo.get("cpu", ""), re.ASCII)
+        return partial_uarch(generation=int(found.group(1)) if found else 0)
     return partial_uarch(vendor=cpuinfo.get("vendor_id", "generic"), features=set(cpuinfo.get("flags", "").split()))
 
 

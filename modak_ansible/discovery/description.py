@@ -18,6 +18,7 @@ from modak_ansible.model.target import Partition
 from modak_ansible.planning.this_machine import TELLING
 from modak_ansible.reading.blueprint.forms import text_rules as rules
 from modak_ansible.schedulers.cluster import ClusterFacts, NodeKind, PartitionFacts, kinds_of
+from modak_ansible.schedulers.known import SCHEDULERS
 from modak_ansible.target.core.processor import model_of
 from modak_ansible.target.survey.node_view import PLACES, NodePlace, NodeView
 from modak_ansible.target.survey.survey import SurveyFacts
@@ -29,13 +30,13 @@ _EVERYBODYS = ("/tmp", "/var/tmp")  # noqa: S108
 _START, _END = "(?<![a-z0-9])", "(?![a-z0-9])"
 _VENDORS = {
     "nvidia": (
-        "nvidia|tesla|geforce|[gr]tx|quadro|titan|kepler|maxwell|pascal|volta|turing|ampere|hopper|blackwell"
+        "nvidia|tesla|geforce|[gr]tx|quadro|titan|kepler|maxwell|pascal|volta|turing|ampere|lovelace|hopper|blackwell"
         # T4; A100, A5000, and as sites call some of their kinds V100L, K20m, A100sxm4; GH200; 2080ti; a part: 1g.10gb
-        rf"|{_START}(?:[akhlpvgbt]\d{{1,4}}|[akhlpvb]\d{{2,3}}(?:[cdglmstx]|nvl?|pcie|sxm\d?|fat)|m[1-6]0|m20\d0)"
+        rf"|{_START}(?:[akhlpvgbt]\d{{1,4}}|(?:a?\d000)?ada|[akhlpvb]\d{{2,3}}(?:[cdglmstx]|nvl?|pcie|sxm\d?|fat)|m[1-6]0|m20\d0)"
         rf"{_END}"
-        rf"|{_START}(?:g[bh]\d00|[1-5]0[5-9]0(?:ti|s|super)?){_END}|{_START}\dg\.\d"
+        rf"|{_START}(?:g[bhv]\d00|[1-5]0[5-9]0(?:ti|s|super|d)?){_END}|{_START}\dg\.\d"
     ),
-    "amd": rf"{_START}amd{_END}|radeon|instinct|{_START}(?:vega|mi\d{{2,3}}|gfx\d)",
+    "amd": rf"{_START}amd{_END}|radeon|instinct|{_START}(?:vega|mi\d{{2,3}}|gfx\d|rx\d{{4}}|w[67]\d00)",
     "intel": rf"{_START}intel{_END}|ponte|{_START}(?:pvc{_END}|max_?1\d{{3}})|flex",
 }
 
@@ -57,7 +58,7 @@ class Description:
     # address, username: how it is entered; empty where that goes without saying
     address: str
     username: str
-    local: bool  # whether it is this machine
+    local: bool  # whether jobs run on this machine; a scheduler's front end is entered by ssh even here
     partitions: tuple[tuple[Partition, str], ...]  # each with what people should know of it
     closed: tuple[str, ...]  # partitions that the user's jobs cannot go to, and why
     # by name: account, scratch, image_base, container_runtime; architecture, processor, features, cores, memory;
@@ -103,7 +104,7 @@ def describe(aim: Aim, survey: Survey, peaks: dict[str, Value] | None = None) ->
         title=_title(facts, cluster),
         address=aim.target.address,
         username=aim.target.username or "",
-        local=aim.target.local,
+        local=aim.target.local and cluster is None,
         partitions=tuple(_with_words(is_open)),
         closed=tuple(_closed(partitions)),
         values=values,
@@ -116,7 +117,7 @@ def _title(facts: SurveyFacts, cluster: ClusterFacts | None) -> str:
     runs = f"{machine['hostname']}, {machine['system']}"
     if cluster is None:
         return f"{runs}, no scheduler"
-    words = [cluster.scheduler.capitalize(), cluster.version, f"cluster {cluster.name}" if cluster.name else ""]
+    words = [SCHEDULERS[cluster.scheduler].title, cluster.version, f"cluster {cluster.name}" if cluster.name else ""]
     return f"{runs}, {' '.join(word for word in words if word)}"
 
 
@@ -164,7 +165,8 @@ def kind_words(kind: NodeKind) -> str:
     gpus = ", ".join(f"{counted(count, 'GPU')} {name}".rstrip() for name, count in kind.accelerators)
     down = f"{kind.unusable} of them down or drained" if kind.unusable else ""
     off = f"{kind.off} of them off until a job needs them" if kind.off else ""
-    parts = (f"{counted(kind.count, 'node')}: {cores}", memory, gpus, down, off)
+    machine = kind.machine if kind.machine != "x86_64" else ""
+    parts = (f"{counted(kind.count, 'node')}: {cores}", memory, machine, gpus, down, off)
     return ", ".join(filter(None, parts))
 
 
@@ -236,6 +238,10 @@ def _processor(facts: SurveyFacts, node: NodeView | None, partitions: Sequence[P
             "memory": Value(machine["memory"], "as the kernel counts it"),
         }
     if node is None:
+        machines = {kind.machine for kind in kinds}
+        if len(machines) == 1 and not machines & {"", machine["machine"]}:  # which no build on the front end is for
+            source = f"as the scheduler says; the front end is {front_end}"
+            return {"architecture": Value(machines.pop(), source)}
         source = f"not known: no node was asked, which --job does; the front end is {front_end}"
         return {"architecture": Value(None, source)}
     found = _known_processor(node["machine"], node["cpuinfo"], f"/proc/cpuinfo of {node['host']}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterable
 from typing import Any
 
@@ -116,7 +117,8 @@ def _head(found: Description, date: str) -> list[str]:
 def _partitions(found: Description) -> list[str]:
     lines = ["partitions:" if found.partitions else "# partitions: none is known that is open"]
     for partition, words in found.partitions:
-        lines += [f"  # {_one_line(words)}", f"  - {partition_line(partition)}"]
+        said = textwrap.wrap(_printable(words), _COMMENT, max_lines=5, placeholder=" ...")
+        lines += [*(f"  # {line}" for line in said), f"  - {partition_line(partition)}"]
     return lines + [f"  # left out: {_one_line(words)}" for words in found.closed]
 
 
@@ -182,7 +184,11 @@ def _quoted(letter: str) -> str:
     return letter if " " <= letter <= "~" and letter not in '"\\' else f"\\U{ord(letter):08x}"
 
 
+def _printable(text: str) -> str:
+    return " ".join("".join(each if each.isprintable() else " " for each in text).split())
+
+
 def _one_line(text: str) -> str:
     """A comment's text: printable, on one line, of a sensible length."""
-    words = " ".join("".join(each if each.isprintable() else " " for each in text).split())
+    words = _printable(text)
     return words if len(words) <= _COMMENT else words[: _COMMENT - 3] + "..."

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from modak_ansible.errors import Location, nearest
-from modak_ansible.model.target import MACHINES, OF_CLOUDS, Pods, Scheduler, Target
+from modak_ansible.errors import NEAR, Location, nearest
+from modak_ansible.model.target import MACHINES, OF_CLOUDS, Pods, Scheduler, Site, Target
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.forms.yaml_tree import Item, entries_of
 from modak_ansible.reading.blueprint.target_reader import TARGET
@@ -227,7 +227,8 @@ def described(node: Item, words: Item, mistakes: Mistakes, *, is_bare: bool = Fa
         elif name in _PATHS:
             node = replaced(node, _PATHS[name], value, place)
         elif name != SCHEDULER:
-            mistakes.add(place, "unknown-property", f"a target has no {name}", nearest(name, WORDS))
+            hint = f"site: {{ {name}: ... }}" if name in Site.model_fields else nearest(name, WORDS)
+            mistakes.add(place, "unknown-property", f"a target has no {name}", hint)
     kind = words.get(SCHEDULER)
     if kind is not None:
         node_type = _type_meant(kind, mistakes)
@@ -246,7 +247,9 @@ def _type_meant(kind: Item, mistakes: Mistakes) -> Item | None:
         return Item(kind.location, TYPES[str(kind.value)])
     said = f"{kind.text or kind.plain()} starts no jobs that are known here"
     message = said if kind.value else "nothing says what starts jobs there"
-    mistakes.add(kind.location, "unknown-scheduler", message, f"scheduler: one of {', '.join(TYPES)}")
+    near = nearest(str(kind.value), TYPES)
+    hint = near if near.startswith(NEAR) else f"scheduler: one of {', '.join(TYPES)}"
+    mistakes.add(kind.location, "unknown-scheduler", message, hint)
     return None
 
 

@@ -13,7 +13,11 @@ from ..base import Run
 from ..cluster import ClusterFacts, NodeKind, PartitionFacts, bytes_of, count_of, kinds_of
 
 _OUT = re.compile(r"unavail|unreach|closed_(?:Adm|LIM|Lock|RC)", re.IGNORECASE)
-_MACHINES = {"X86_64": "x86_64"}  # of LSF's types of hosts those that say it
+_MACHINES = {
+    "X86_64": "x86_64",
+    "LINUXPPC64LE": "ppc64le",
+    "LINUX_ARM64": "aarch64",
+}  # of LSF's types of hosts those that say it
 _ALL = re.compile(r"all\b|none\b", re.IGNORECASE)
 _MINUTES = re.compile(r"(\d{1,9}(?:\.\d{1,3})?) min\b", re.ASCII)
 

@@ -35,7 +35,7 @@ _BY_ITS_NODE = ("ZOMBIE", "REMOVE_HUNG_JOB", "CTRL_PID", "RMS", "SLURM")
 # How a job ended, by the word behind TERM_, with the limit that it passed; all others it failed by.
 _REASONS: Mapping[str, tuple[JobState, str]] = {
     "RUNLIMIT": (JobState.TIMEOUT, "walltime"),
-    "DEADLINE": (JobState.TIMEOUT, ""),
+    "DEADLINE": (JobState.TIMEOUT, "deadline"),
     "CPULIMIT": (JobState.TIMEOUT, "cput"),
     "MEMLIMIT": (JobState.OUT_OF_MEMORY, "mem"),
     "SWAP": (JobState.OUT_OF_MEMORY, "vmem"),

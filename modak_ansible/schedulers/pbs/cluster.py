@@ -23,6 +23,8 @@ _OUT = re.compile(
     r"\b(down|offline|offline_by_mom|unknown|state-unknown|stale|maintenance|unresolvable|provisioning)\b",
     re.IGNORECASE,
 )
+# Sites' own resources for what accelerators are; PBS has none.
+_MODEL = re.compile(r"resources_available\.(gpu|accelerator)_?(type|model|name)", re.IGNORECASE)
 # What a queue may want of its jobs, in numbers and times, and what every job has.
 _COUNTED = re.compile(r"(?=.*[1-9])[\d:]+", re.ASCII)
 _OF_EVERY_JOB = ("ncpus=1", "nodect=1", "nodes=1")
@@ -107,6 +109,7 @@ def _whole(host: str, vnodes: List[NodeKind]) -> NodeKind:
         return vnodes[0]
     parts = [vnode for vnode in vnodes if vnode.cores] or vnodes  # beside them one of its own may have none
     gpus = sum(part.accelerator_count for part in parts)
+    models = {model for part in parts for model, _ in part.accelerators}
     return replace(
         parts[0],
         example=host,
@@ -114,7 +117,7 @@ def _whole(host: str, vnodes: List[NodeKind]) -> NodeKind:
         cores=sum(part.cores or 0 for part in parts) or None,
         processors=sum(part.processors or 0 for part in parts) or None,
         memory=sum(part.memory or 0 for part in parts) or None,
-        accelerators=(("", gpus),) if gpus else (),
+        accelerators=((models.pop() if len(models) == 1 else "", gpus),) if gpus else (),
         features=shared_features(parts),
     )
 
@@ -128,7 +131,8 @@ def _node(values: Attributes) -> NodeKind:
     kernel = (status.get("uname") or status.get("arch", "")).split()
     # PBS Professional's word behind Torque's
     count = count_of(values.get("gpus", "") or values.get("resources_available.ngpus", ""))
-    model = re.search(r"gpu_product_name=([^;,]+)", values.get("gpu_status", ""))
+    told = re.search(r"gpu_product_name=([^;,]+)", values.get("gpu_status", ""))
+    model = told.group(1) if told else next((value for key, value in values.items() if _MODEL.fullmatch(key)), "")
     memory = status.get("physmem") or status.get("availmem") or values.get("resources_available.mem", "")
     return NodeKind(
         unusable=1 if _OUT.search(values.get("state", "")) else 0,
@@ -137,7 +141,7 @@ def _node(values: Attributes) -> NodeKind:
         processors=count_of(status.get("ncpus", "") or values.get("pcpus", "")),
         memory=bytes_of(memory, "k") or None,  # Slurm's tells availmem
         machine=kernel[-1] if kernel else "",
-        accelerators=((model.group(1).strip() if model else "", count),) if count else (),
+        accelerators=((model.strip(), count),) if count else (),
         features=(*(word for word in values.get("properties", "").split(",") if word), *_resources(values)),
     )
 

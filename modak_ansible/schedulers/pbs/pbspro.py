@@ -127,11 +127,9 @@ def _record(job_id: str, values: dict[str, Any]) -> JobRecord:
     state, exit_code, signal, limit = _STATES.get(letter, JobState.QUEUED), None, None, ""
     if letter in _ENDED:
         state, exit_code, signal, limit = finished(_number(values.get("Exit_status")), _LIMITS)
-    held_by, reason = "", ""
-    if state in (JobState.QUEUED, JobState.HELD):
-        texts = {name: value for name, value in values.items() if isinstance(value, str)}
-        state, held_by, reason = waiting(state, texts)
-        reason = "it was moved to another server" if letter == "M" else reason
+    texts = {name: value for name, value in values.items() if isinstance(value, str)}
+    state, held_by, reason = waiting(state, texts)
+    reason = "it was moved to another server" if letter == "M" else reason
     return JobRecord(
         job_id,
         state,

@@ -83,7 +83,7 @@ _LIMITS = {
 # What a job waits for, in its attribute depend; there beforeok and the like are of those that wait for it.
 _WAITS_FOR_OTHERS = re.compile(r"(^|,)(after\w*|on|syncwith):")
 # What the comment still says of a run that is over, when the job waits again.
-_STALE = re.compile(r"Job started on|Starting job at")
+_STALE = re.compile(r"Job started on|Starting job at|Job run at")
 # How many letters pbsnodes -l shows of a node's name.
 _LISTED = 20
 
@@ -361,9 +361,7 @@ def _record(values: dict[str, str]) -> JobRecord:
     state, exit_code, signal, limit = STATES.get(letter, JobState.QUEUED), None, None, ""
     if letter == "C":
         state, exit_code, signal, limit = finished(code, _LIMITS)
-    held_by, reason = "", ""
-    if state in (JobState.QUEUED, JobState.HELD):
-        state, held_by, reason = waiting(state, values)
+    state, held_by, reason = waiting(state, values)
     return JobRecord(
         values["Job_Id"],
         state,
@@ -381,13 +379,15 @@ def _record(values: dict[str, str]) -> JobRecord:
 
 
 def waiting(state: JobState, values: dict[str, str]) -> tuple[JobState, str, str]:
-    """Of a job that waits its state, who holds it, and why it waits: state H is not always somebody's hold.
+    """A job's state, who holds it, and why it waits, or why it was ended: state H is not always somebody's hold.
 
     Of the Hold_Types u is the user's own and o the operators'; s is the system's, which waits for other jobs or is a
     manager's; and none is of a task of an array of which enough run already.
     """
     comment = values.get("comment", "").strip()
     comment = "" if _STALE.match(comment) else comment
+    if state not in (JobState.QUEUED, JobState.HELD):
+        return state, "", comment if state.is_final and state is not JobState.COMPLETED else ""
     types = values.get("Hold_Types")
     if state is JobState.QUEUED or types is None:
         return state, "", comment

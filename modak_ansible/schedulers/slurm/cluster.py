@@ -6,6 +6,7 @@ Slurm printed is in tests/unit/schedulers/recorded. Whatever else a site's versi
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
 
@@ -149,7 +150,7 @@ def accelerators_of(text: str) -> Tuple[Tuple[str, int], ...]:
     for name, rest in _GRES.findall(_value(text)):
         if name != "gpu":
             continue
-        parts = [part for part in rest.split(":") if part]
+        parts = [part for part in rest.split(":") if part not in ("", "no_consume")]
         number = _COUNT.fullmatch(parts[-1]) if parts else None
         kind = ":".join(parts[:-1] if number else parts)
         count = int(number.group(1)) * _FACTORS[number.group(2).lower()] if number else 1
@@ -199,7 +200,7 @@ def partition_of(
         nodes=len(members) or count_of(values.get("TotalNodes", "")),
         most_nodes=min(map(int, counts), default=None),
         cores=count_of(values.get("MaxCPUsPerNode", "")),
-        memory=bytes_of(values.get("MaxMemPerNode", "")),
+        memory=_most_memory(values, config, kinds),
         own_cores=_confines(config) and not values.get("OverSubscribe", "NO").startswith("FORCE"),
         walltime=walltime or None,
         walltime_said=values.get("MaxTime", ""),
@@ -265,11 +266,26 @@ def _own_limit_words(
 
 def _memory_words(values: Dict[str, str], config: Dict[str, str]) -> List[str]:
     """What a job has of memory that asks for none, by the partition or else by the whole cluster."""
+    gpus = [re.search(r"\bDefMemPerGPU=(\d+)", said.get("JobDefaults", "")) for said in (values, config)]
+    found = [f"{each.group(1)} MB for each of its GPUs" for each in gpus if each][:1]
+    keys = (("DefMemPerNode", "of each node"), ("DefMemPerCPU", "for each of its cores"))
+    others = [(said[key], whose) for said in (values, config) for key, whose in keys if count_of(said.get(key, ""))]
+    found += [f"{count} MB {whose}" for count, whose in others[:1]]
+    return [f"a job that asks for no memory has {', or '.join(found)}"] if found else []
+
+
+def _most_memory(values: Dict[str, str], config: Dict[str, str], kinds: Iterable[NodeKind]) -> Optional[int]:
+    """The most that a job may have of a node, by the partition or else by the whole cluster.
+
+    A limit for each core keeps none from more, but as many cores as it then takes there must be.
+    """
+    most = max((kind.cores or 0 for kind in kinds), default=0)
+    cores = min(count_of(values.get("MaxCPUsPerNode", "")) or most, most)
     for said in (values, config):
-        for key, whose in (("DefMemPerNode", "of each node"), ("DefMemPerCPU", "for each of its cores")):
-            if count_of(said.get(key, "")):
-                return [f"a job that asks for no memory has {said[key]} MB {whose}"]
-    return []
+        whole, each = (bytes_of(said.get(f"MaxMemPer{what}", "")) for what in ("Node", "CPU"))
+        if whole or (each and cores):
+            return whole or (each or 0) * cores
+    return None
 
 
 def _start_words(values: Dict[str, str], config: Dict[str, str]) -> str:
@@ -305,6 +321,9 @@ def _why_closed(values: Dict[str, str], groups: Iterable[str], mine: Mine) -> st
         return "it takes jobs of a reservation only"
     if count_of(values.get("TotalNodes", "")) == 0:
         return "it has no nodes"
+    hosts = values.get("AllocNodes", "ALL")
+    if _names_some(hosts) and os.uname().nodename.partition(".")[0] not in expand_nodes(hosts):
+        return f"its jobs are submitted from {hosts} only"
     allowed = values.get("AllowGroups", "ALL")
     if _names_some(allowed) and not set(allowed.split(",")) & set(groups):
         return f"it is for the groups {allowed}"

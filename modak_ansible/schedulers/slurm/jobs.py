@@ -29,36 +29,8 @@ from ..base import (
 )
 from ..cluster import expand_nodes
 from . import arrays
+from .records import HELD, accounting_record, queue_record, shown_record
 
-_STATES = {
-    "PENDING": JobState.QUEUED,
-    "CONFIGURING": JobState.QUEUED,
-    "REQUEUED": JobState.QUEUED,
-    "EXPEDITING": JobState.QUEUED,  # requeued before all others (25.11)
-    "REQUEUE_FED": JobState.QUEUED,
-    "REQUEUE_HOLD": JobState.HELD,
-    "RESV_DEL_HOLD": JobState.HELD,
-    "SPECIAL_EXIT": JobState.HELD,
-    "RUNNING": JobState.RUNNING,
-    "RESIZING": JobState.RUNNING,
-    "SIGNALING": JobState.RUNNING,
-    "STAGE_OUT": JobState.ENDING,
-    "COMPLETING": JobState.ENDING,
-    "SUSPENDED": JobState.SUSPENDED,
-    "STOPPED": JobState.SUSPENDED,
-    "COMPLETED": JobState.COMPLETED,
-    "FAILED": JobState.FAILED,
-    "LAUNCH_FAILED": JobState.FAILED,
-    "RECONFIG_FAIL": JobState.FAILED,
-    "CANCELLED": JobState.CANCELLED,
-    "REVOKED": JobState.CANCELLED,
-    "TIMEOUT": JobState.TIMEOUT,
-    "DEADLINE": JobState.TIMEOUT,
-    "OUT_OF_MEMORY": JobState.OUT_OF_MEMORY,
-    "NODE_FAIL": JobState.NODE_FAIL,
-    "PREEMPTED": JobState.PREEMPTED,
-    "BOOT_FAIL": JobState.BOOT_FAIL,
-}
 # Each task of an array on a line of its own, by the id that all commands take: 12_4.
 _SQUEUE = ["squeue", "--noheader", "--array"]
 _QUEUE_FORMAT = "--format=%i|%T|%r|%N|%j|%Z"
@@ -67,21 +39,6 @@ _ACCOUNT_FORMAT = "--format=JobID,State,ExitCode,NodeList,JobName,WorkDir"
 _QUEUE = [*_SQUEUE, "--states=PENDING", "--sort=-p,i", "--format=%i|%P|%r|%S"]
 # What becomes of one component of a heterogeneous job, for which the script in another fails.
 _CAUSES = (JobState.NODE_FAIL, JobState.OUT_OF_MEMORY, JobState.BOOT_FAIL)
-_HOLDERS = {"JobHeldUser": "user", "JobHeldAdmin": "operator"}
-# Held: by somebody, or by Slurm itself, whose launches on a node have failed.
-_HELD = re.compile(r"JobHeld|JobHoldMaxRequeue|launch[ _]failed[ _]requeued[ _]held")
-# Reasons of jobs that no end of another will start, and what they mean.
-_OBSTACLES = {
-    r"PartitionTimeLimit|(QOS|Assoc)MaxWallDuration\w*": "it asks for more time than it may have there",
-    r"(QOS|Assoc)Max\w+Per(Job|Node)(Limit)?": "it asks for more than one job may have",
-    r"PartitionNodeLimit": "it asks for more or fewer nodes than it may have there, or than are up",
-    r"MaxMemPerLimit": "it asks for more memory than it may have there",
-    r"QOSMin\w+": "it asks for less than its quality of service takes",
-    r"InvalidAccount|AccountNotAllowed": "its account may not be charged for it",
-    r"InvalidQOS|QOSNotAllowed": "its quality of service is not for it",
-    r"BadConstraints": "no node has all that it asks for",
-    r"(Assoc|QOS)Grp(?!\w*Run)\w+Minutes(Limit)?": "what its account or quality of service may use is used up",
-}
 _NOT_IN_TURN = ("Dependency", "BeginTime", "JobArrayTaskLimit")
 # Whether the controller has done what it was asked is not known; some of it is said after "Unable to contact" it, too.
 _UNCERTAIN = (
@@ -145,7 +102,7 @@ class Slurm(Scheduler):
         result = run([*_SQUEUE, "--states=all", f"--jobs={job_id}", _QUEUE_FORMAT])
         if result.code != 0 and not any(words in result.err for words in _UNKNOWN_JOB):
             raise SchedulerSilent(result.said_by("squeue"))
-        shown = _whole(map(_queue_record, _lines(result.out))) if result.code == 0 else []
+        shown = _whole(map(queue_record, _lines(result.out))) if result.code == 0 else []
         queued = next(iter(shown), None)
         if queued and not queued.state.is_final:
             return queued
@@ -187,7 +144,7 @@ class Slurm(Scheduler):
         if missing:
             shown = run(["scontrol", "--oneliner", "show", "job"])
             lines = _lines(shown.out) if shown.code == 0 else []
-            found.update(_by_id(_whole(map(_shown_record, lines)), missing))
+            found.update(_by_id(_whole(map(shown_record, lines)), missing))
         return found, silence
 
     def forecast(self, run: Run, directives: str) -> str:
@@ -249,7 +206,7 @@ class Slurm(Scheduler):
         if result.code != 0:
             is_away = result.timed_out or any(words in result.err for words in _NO_DATABASE)
             return [], result.said_by("sacct") if is_away else ""
-        known = _whole(map(_accounting_record, _lines(result.out)))
+        known = _whole(map(accounting_record, _lines(result.out)))
         # tasks that never began are one line: 12_[4-9]
         return [replace(each, job_id=job_id) for each in known for job_id in arrays.tasks(each.job_id)], ""
 
@@ -258,7 +215,7 @@ class Slurm(Scheduler):
         result = run(["scontrol", "show", "job", job_id])
         if result.code != 0:
             return None
-        return next(iter(_whole(map(_shown_record, re.split(r"\n\s*\n", result.out)))), None)
+        return next(iter(_whole(map(shown_record, re.split(r"\n\s*\n", result.out)))), None)
 
 
 def _submitted(run: Run, options: list[str], waits: Waits, script: str) -> str:
@@ -304,7 +261,7 @@ def _queued(run: Run, *selection: str) -> list[JobRecord]:
         result = run([*_SQUEUE, f"--user={os.getuid()}", *words])
     if result.code != 0:
         raise SchedulerSilent(result.said_by("squeue"))
-    return _whole(map(_queue_record, _lines(result.out)))
+    return _whole(map(queue_record, _lines(result.out)))
 
 
 def _control(run: Run, *words: str) -> None:
@@ -322,72 +279,6 @@ def _says_gone(line: str) -> bool:
 
 def _lines(text: str) -> list[str]:
     return [line for line in text.splitlines() if line.strip()]
-
-
-def _state(text: str) -> JobState | None:
-    """The state behind squeue's and sacct's words, such as ``CANCELLED by 1000`` or a cut-off ``OUT_OF_ME+``."""
-    words = text.split()
-    if not words:
-        return None
-    word = words[0]
-    if word.endswith("+"):
-        return next((state for name, state in _STATES.items() if name.startswith(word[:-1])), None)
-    return _STATES.get(word)
-
-
-def _exit(text: str) -> tuple[int | None, int | None]:
-    """The code and the signal of ``3:0``; a signal that Slurm makes up (125, out of memory) stays as it is."""
-    code, separator, signal = text.partition(":")
-    if not separator or not code.isdigit() or not signal.isdigit():
-        return None, None
-    return int(code), int(signal) or None
-
-
-def _nodes(text: str) -> str:
-    return "" if text in ("None assigned", "(null)") else text
-
-
-def _queue_record(line: str) -> JobRecord | None:
-    parts = line.split("|", 5)
-    state = _state(parts[1]) if len(parts) == 6 else None
-    if state is None:
-        return None
-    job_id, _, reason, nodes, name, folder = parts
-    if state is JobState.QUEUED and _HELD.match(reason):
-        state = JobState.HELD
-    reason = "" if reason == "None" else reason
-    waits = _obstacle(reason) if state is JobState.QUEUED else ""
-    held_by = _HOLDERS.get(reason, "")
-    return JobRecord(job_id, state, None, None, reason, _nodes(nodes), name, folder, held_by=held_by, obstacle=waits)
-
-
-def _obstacle(reason: str) -> str:
-    return next((words for pattern, words in _OBSTACLES.items() if re.fullmatch(pattern, reason)), "")
-
-
-def _accounting_record(line: str) -> JobRecord | None:
-    parts = line.split("|", 5)
-    state = _state(parts[1]) if len(parts) == 6 else None
-    if state is None:
-        return None
-    code, signal = _exit(parts[2])
-    return JobRecord(parts[0], state, code, signal, "", _nodes(parts[3]), parts[4], parts[5])
-
-
-def _shown_record(text: str) -> JobRecord | None:
-    """A job as scontrol shows it."""
-    values = dict(re.findall(r"(\w+)=(\S*)", text))
-    state = _state(values.get("JobState", ""))
-    if state is None:
-        return None
-    code, signal = _exit(values.get("ExitCode", ""))
-    reason = values.get("Reason", "")
-    nodes = _nodes(values.get("NodeList", ""))
-    job_id = values.get("JobId", "")
-    for leader, number, sign in (("ArrayJobId", "ArrayTaskId", "_"), ("HetJobId", "HetJobOffset", "+")):
-        if values.get(number, "").isdigit():
-            job_id = f"{values.get(leader)}{sign}{values[number]}"
-    return JobRecord(job_id, state, code, signal, "" if reason == "None" else reason, nodes)
 
 
 def _whole(records: Iterable[JobRecord | None]) -> list[JobRecord]:
@@ -460,7 +351,7 @@ def _places(text: str) -> dict[str, dict[str, Any]]:
         job_id, _, rest = line.partition("|")
         listed, _, rest = rest.partition("|")
         reason, _, starts = rest.rpartition("|")
-        if not rest or _HELD.match(reason) or reason.startswith(_NOT_IN_TURN):
+        if not rest or HELD.match(reason) or reason.startswith(_NOT_IN_TURN):
             continue
         if "+" in job_id and _names(job_id)[1] in found:  # a further component of a job has no turn of its own
             continue

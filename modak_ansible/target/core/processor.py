@@ -8,7 +8,7 @@ from typing import Mapping, Set
 
 from .files import read_text
 
-_FIELDS = ("model name", "cpu family", "model", "vendor_id", "flags", "CPU implementer", "CPU part", "Features")
+_FIELDS = ("model name", "cpu family", "model", "vendor_id", "flags", "CPU implementer", "CPU part", "Features", "cpu")
 
 
 def processor_name() -> str:
@@ -26,6 +26,7 @@ def model_of(block: Mapping[str, str]) -> str:
         block: one of /proc/cpuinfo.
     """
     name, family, model = (block.get(each, "") for each in ("model name", "cpu family", "model"))
+    name = name or block.get("cpu", "").partition(",")[0]  # of a POWER: POWER9, altivec supported
     unnumbered = name and family and model and not any(map(str.isdigit, name))
     return f"{name} family {family} model {model}" if unnumbered else name
 

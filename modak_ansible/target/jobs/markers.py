@@ -38,6 +38,7 @@ _LINES = 1000
 LIMITS = {
     "walltime": "it reached its wall time",
     "cput": "it used up its cpu time",
+    "deadline": "its deadline passed",
     "mem": "it used more memory than it was given",
 }
 _TIME = re.compile(r"\d{1,12}", re.ASCII)

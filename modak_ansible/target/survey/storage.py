@@ -119,14 +119,14 @@ def quotas(*folders: Path) -> QuotaFacts:
 def read_quotas(text: str) -> List[Quota]:
     """The rows of ``quota -w -p`` or ``lfs quota -q``: a place, then kilobytes and files, each with two limits.
 
-    Both print used, soft, hard and a time of grace; a ``*`` behind a number says that it is over its limit, and a limit
-    of 0 is none.
+    Both print used, soft, hard and a time of grace; a ``*`` behind a number says that it is over its limit, brackets
+    that some servers of Lustre's do not answer, and a limit of 0 is none.
     """
     found: List[Quota] = []
     # lfs gives a long place a line of its own
     for line in re.sub(r"(?m)^[ \t]*(/\S*)[ \t]*\n[ \t]+(?=[\d\[])", r"\1 ", text).splitlines():
         fields = line.split()
-        numbers = [field.rstrip("*") for field in fields[1:]]
+        numbers = [field.strip("[]*") for field in fields[1:]]
         if len(numbers) < 7 or not all(re.fullmatch(r"\d{1,18}", numbers[at], re.ASCII) for at in (0, 1, 2, 4, 5, 6)):
             continue
         used, soft, hard, files, soft_files, hard_files = (int(numbers[at]) for at in (0, 1, 2, 4, 5, 6))

@@ -151,6 +151,8 @@ def test_what_is_said_of_none_of_several_targets_is_refused(blueprint, site):
     [
         ("frontend: a b\n", ":1:11:", "a b is not a host's name"),
         ("scheduler: sge\n", ":1:12:", "scheduler: one of slurm, torque, pbspro, lsf, none, local"),
+        ("scheduler: SLURM\n", ":1:12:", "SLURM starts no jobs that are known here (did you mean slurm?)"),
+        ("scheduler: pbs-pro\n", ":1:12:", "did you mean pbspro?"),
         ("cluster: { frontent: x }\n", ":1:12:", "a target has no frontent"),
         ("partitions: [ { nodes: 1 } ]\n", ":1:1", "name"),
         ("accelerator: { vendors: nvidia }\n", ":1:16:", "has no property vendors"),

@@ -34,6 +34,15 @@ def test_nothing_known_leaves_the_family(machine, expected):
     assert architecture_of(machine, {}) == expected
 
 
+@pytest.mark.parametrize(
+    ("machine", "cpu", "expected"),
+    [("ppc64le", "POWER9, altivec supported", "power9le"), ("ppc64le", "POWER8NVL (raw), altivec supported", "power8le"),
+     ("ppc64le", "POWER11 (architected), altivec supported", "power10le"), ("ppc64", "POWER7 (raw)", "power7"), ("ppc64le", "", "ppc64le")],
+)  # fmt: skip
+def test_a_power_is_known_by_its_generation(machine, cpu, expected):
+    assert architecture_of(machine, {"cpu": cpu}) == expected
+
+
 def test_families():
     assert is_family("x86_64")
     assert is_family("aarch64")

@@ -24,6 +24,12 @@ def test_the_default_partition_comes_first():
     assert [partition.name for partition, _ in of(cluster=cluster).partitions] == ["batch", "gpu"]
 
 
+@pytest.mark.parametrize(("scheduler", "title"), [("slurm", "Slurm"), ("pbspro", "PBS Professional"), ("lsf", "LSF")])
+def test_a_scheduler_has_its_own_name(scheduler, title):
+    found = of(cluster=dataclasses.replace(CLUSTER, scheduler=scheduler))
+    assert found.title == f"login1, Rocky Linux 9.3, {title} 23.02.7 cluster demo"
+
+
 def test_a_job_may_count_on_what_every_node_has():
     mixed, largest = partition_from(GPU), largest_from(GPU)
     assert (mixed.nodes, mixed.cores, mixed.memory, mixed.accelerators) == (64, 40, 191000 * 2**20, 4)
@@ -41,6 +47,17 @@ def test_several_kinds_of_node_are_told():
 
 def test_slots_that_are_no_processors():
     assert kind_words(NodeKind(cores=24, processors=2)) == "1 node: 24 cores on 2 processors, memory not told"
+
+
+def test_a_scheduler_that_tells_nodes_of_another_family_says_what_images_are_for():
+    arm = NodeKind(cores=72, machine="aarch64")
+    assert kind_words(arm) == "1 node: 72 cores, memory not told, aarch64"
+    found = of(cluster=dataclasses.replace(CLUSTER, partitions=(dataclasses.replace(BATCH, kinds=(arm,)),)))
+    assert found.value("architecture") == "aarch64"
+    assert "the front end is" in found.values["architecture"].source
+    mixed = (arm, NodeKind(cores=64, machine="x86_64"))
+    found = of(cluster=dataclasses.replace(CLUSTER, partitions=(dataclasses.replace(BATCH, kinds=mixed),)))
+    assert found.value("architecture") is None
 
 
 def test_nodes_that_are_off_are_told():
@@ -142,7 +159,8 @@ def test_a_node_says_who_made_accelerators_that_it_shows_to_no_job_without_them(
      ("a5000", "nvidia"), ("v100l", "nvidia"), ("k20m", "nvidia"), ("a100sxm4", "nvidia"), ("h100nvl", "nvidia"), ("gb200", "nvidia"),
      ("2080ti", "nvidia"), ("3090", "nvidia"), ("volta", "nvidia"), ("1g.10gb", "nvidia"), ("m40", "nvidia"),
      ("amd_instinct_mi210", "amd"), ("gfx90a", "amd"), ("intel_data_center_gpu_max_1550", "intel"),
-     ("a64fx", None), ("6000", None), ("m5", None), ("max4", None)],
+     ("4090d", "nvidia"), ("6000ada", "nvidia"), ("a6000ada", "nvidia"), ("ada", "nvidia"), ("ada_6000", "nvidia"), ("lovelace", "nvidia"), ("gv100", "nvidia"),
+     ("w7900", "amd"), ("rx7900xtx", "amd"), ("canada", None), ("a64fx", None), ("6000", None), ("m5", None), ("max4", None)],
 )  # fmt: skip
 def test_who_made_it_is_said_only_where_the_name_says_it(text, vendor):
     assert vendor_of(text) == vendor

@@ -105,6 +105,12 @@ def test_a_plain_host(tmp_path, text):
     assert (target.processor.cores, target.processor.memory) == (8, 64 * 2**30)
 
 
+def test_a_front_end_on_which_modak_itself_runs_submits_jobs(tmp_path):
+    """As this machine it would train on the front end, with what a partition allows."""
+    target = read_back(tmp_path, template_text(described(ALIKE, bare("local")), DATE))
+    assert (target.scheduler.value, target.local, target.address) == ("slurm", False, "localhost")
+
+
 def test_every_value_says_where_it_comes_from():
     for text in (inputs_text(described(), DATE), template_text(described(CLUSTER), DATE)):
         for line in text.splitlines():
@@ -123,6 +129,17 @@ def test_a_comment_stands_apart_from_what_is_long():
     lines = inputs_text(described(node=long), DATE).splitlines()
     assert any("model 207" in line for line in lines)
     assert not [line for line in lines if re.search(r"\S#", line)]
+
+
+def test_all_that_is_said_of_a_partition_is_written():
+    """What a job has of memory that asks for none came last, and was cut off."""
+    note = "; ".join(f"word {number} of the administrators" for number in range(9))
+    lines = inputs_text(
+        described(dataclasses.replace(CLUSTER, partitions=(dataclasses.replace(BATCH, note=note),))), DATE
+    ).splitlines()
+    words = " ".join(line.strip(" #") for line in lines if line.startswith("  # "))
+    assert note in words
+    assert max(map(len, lines)) < 200
 
 
 @pytest.mark.parametrize("write", [inputs_text, template_text])

@@ -149,6 +149,11 @@ def test_a_blueprint_names_its_target(blueprint, hpc, tmp_path):
         ("scheduler: slurm\nfrontend: [a\n", ":3:1: ", "not YAML"),
         ("scheduler: oar\nfrontend: a\n", ":1:12: ", "oar starts no jobs"),
         ("scheduler: slurm\nfrontend: a\nusernam: b\n", ":3:1: ", "a target has no usernam (did you mean username?)"),
+        (
+            "scheduler: slurm\nfrontend: a\nmodules: [ cuda ]\n",
+            ":3:1: ",
+            "a target has no modules (site: { modules: ... })",
+        ),
         ("", "hpc.yaml: ", "the file is empty"),
         ("partition: x\n", ":1:1: ", "no words for"),
     ],

@@ -398,6 +398,7 @@ RERUNS = [
     (1, "", False, JobRecord("1", JobState.RUNNING), "RUNNING", ""),
     (0, "", False, JobRecord("1", JobState.QUEUED, reason="Resources"), "QUEUED", "Resources"),
     (3, "85", False, JobRecord("1", JobState.FAILED, 85), "TIMEOUT", "it reached its wall time"),
+    (1, None, False, JobRecord("1", JobState.TIMEOUT, limit="deadline"), "TIMEOUT", "its deadline passed"),
     (2, "0", False, None, "COMPLETED", ""),
     (2, "", True, JobRecord("1", JobState.CANCELLED), "CANCELLED", "it was cancelled"),
 ]

@@ -89,6 +89,9 @@ def test_quotas():
     (lustre,) = read_quotas(LFS)
     assert (lustre["limit"], lustre["files"], lustre["most_files"]) == (2048 * 1024, 10, 200)
     assert read_quotas("Disk quotas for user alice (uid 2000): none\n") == []
+    # some of its servers do not answer
+    (told,) = read_quotas("/fred [1041408]*  5242880 6291456       -     [0]       0       0       -\n")
+    assert (told["used"], told["limit"], told["files"]) == (1041408 * 1024, 6291456 * 1024, 0)
 
 
 @given(st.text(alphabet="/a 019*-\n", max_size=80))

@@ -98,3 +98,10 @@ def test_whatever_is_printed_is_read(first, second, third):
     groups = read_groups(second)
     for name, text in read_queues(third).items():
         assert queue_of(name, text, nodes, groups, "alice").name == name
+
+
+def test_a_power_is_no_x86():
+    """As Summit's hosts are told."""
+    known = "HOST_NAME type model cpuf ncpus maxmem maxswp server RESOURCES\na1 LINUXPPC64LE POWER9 250.0 44 606.9G - Yes (CN gpu)\n"
+    (node,) = read_hosts("HOST_NAME STATUS JL/U MAX NJOBS RUN SSUSP USUSP RSV\na1 ok - 168 0 0 0 0 0\n", known, "")
+    assert (node.machine, node.cores) == ("ppc64le", 168)

@@ -109,7 +109,7 @@ def test_a_host_that_is_not_heard_of_is_down_and_its_job_is_not_over():
 @pytest.mark.parametrize(
     ("reason", "state", "limit"),
     [("TERM_MEMLIMIT", "OUT_OF_MEMORY", "mem"), ("TERM_SWAP", "OUT_OF_MEMORY", "vmem"), ("TERM_CPULIMIT", "TIMEOUT", "cput"),
-     ("TERM_DEADLINE", "TIMEOUT", ""), ("TERM_ADMIN", "CANCELLED", ""), ("TERM_ORPHAN_SYSTEM", "CANCELLED", ""),
+     ("TERM_DEADLINE", "TIMEOUT", "deadline"), ("TERM_ADMIN", "CANCELLED", ""), ("TERM_ORPHAN_SYSTEM", "CANCELLED", ""),
      ("TERM_PREEMPT", "PREEMPTED", ""), ("TERM_RC_RECLAIM", "PREEMPTED", ""), ("TERM_PRE_EXEC_FAIL", "BOOT_FAIL", ""),
      ("TERM_ZOMBIE", "NODE_FAIL", ""), ("TERM_THREADLIMIT", "FAILED", "threads"), ("TERM_UNKNOWN", "FAILED", ""),
      ("TERM_SOMETHING_NEW", "FAILED", "")],

@@ -341,6 +341,14 @@ def test_the_most_nodes_of_a_queues_jobs(limits, nodes, cores):
     assert (queue.most_nodes, queue.cores) == (nodes, cores)
 
 
+@pytest.mark.parametrize("key", ["gputype", "gpu_type", "gpu_model", "GPU_Name", "accelerator_model"])
+def test_the_model_of_accelerators_is_a_resource_that_a_site_made_for_it(key):
+    named = {f"resources_available__{key}": "A100"}
+    parts = "".join(pbs_node(f"fat[{number}]", gpus=2, host="fat", **named) for number in range(2))
+    (kind,) = pbspro(pbs_queue("work"), parts + pbs_node("n2", cpus=32, gpus=4, **named))["work"].kinds
+    assert (kind.count, kind.accelerators) == (2, (("A100", 4),))
+
+
 def test_the_model_of_a_torque_nodes_accelerators():
     status = (
         "gpu[1]=gpu_id=0000:83:00.0;gpu_product_name=Tesla K40m;gpu_mode=Default,gpu[0]=gpu_product_name=Tesla K40m;"

@@ -114,6 +114,15 @@ def test_ends(status, state, code, signal, limit):
 
 
 @pytest.mark.parametrize(
+    ("letter", "comment", "reason"),
+    [("F", "job killed: vmem 192GB exceeded limit 190GB", "job killed: vmem 192GB exceeded limit 190GB"), ("F", "Job run at Wed Jun 24 at 15:33 on (n1:ncpus=1) and failed", ""),
+     ("Q", "Job run at Wed Jun 24 at 15:33 on (n1:ncpus=1)", ""), ("R", "a word of a hook's", "")],
+)  # fmt: skip
+def test_comments(letter, comment, reason):
+    assert job_of(job_state=letter, Exit_status=271, comment=comment).reason == reason
+
+
+@pytest.mark.parametrize(
     ("letter", "state"),
     [("T", "QUEUED"), ("W", "QUEUED"), ("B", "RUNNING"), ("S", "SUSPENDED"), ("U", "SUSPENDED"), ("E", "ENDING"),
      ("?", "QUEUED")],

@@ -302,6 +302,13 @@ def test_the_comment_is_a_reason_of_jobs_that_wait_only(case):
     assert job.reason == ""
 
 
+def test_the_comment_of_a_job_that_was_removed_says_why():
+    said = "Job 48 deleted because its dependency of job 43 can never be satisfied"
+    for status, state, reason in (("271", "CANCELLED", said), ("0", "COMPLETED", "")):
+        (job,) = read_jobs(of("state-C-xml", comment=said, exit_status=status))
+        assert (str(job.state), job.reason) == (state, reason)
+
+
 def test_the_comment_of_a_run_before_says_nothing_of_a_job_that_waits_again():
     (job,) = read_jobs(of("state-Q-xml", comment="Job started on Sat Nov 21 at 04:33"))
     assert (str(job.state), job.reason) == ("QUEUED", "")

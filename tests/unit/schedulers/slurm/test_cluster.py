@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -155,6 +156,21 @@ def test_limits():
     assert (long.walltime, long.walltime_said, long.most_nodes) == (None, "UNLIMITED", None)
 
 
+@pytest.mark.parametrize(
+    ("own", "everywhere", "mebibytes"),
+    [
+        ({"MaxMemPerNode": None, "MaxMemPerCPU": "2000", "MaxCPUsPerNode": "64"}, "", 128000),
+        ({"MaxMemPerNode": None, "MaxMemPerCPU": "1000"}, "MaxMemPerNode = 180000", 96000),
+        ({}, "MaxMemPerNode = 180000", 180000), ({}, "MaxMemPerCPU = 1900", 182400), ({}, "MaxMemPerNode = UNLIMITED", None),
+    ],
+)  # fmt: skip
+def test_the_most_memory_that_a_job_has_of_a_node(own, everywhere, mebibytes):
+    """Slurm gives a job that asks for more by the core further cores, as long as there are any."""
+    config = CommandResult(0, f"SLURM_VERSION = 23.02.7\n{everywhere}\n")
+    found = partitions(config=config, partition=CommandResult(0, slurm_partition("batch", **own)))["batch"]
+    assert found.memory == (None if mebibytes is None else mebibytes * 2**20)
+
+
 def test_a_partition_for_large_jobs_says_so():
     """Such as that of a site where all smaller ones have another."""
     listed = CommandResult(
@@ -193,6 +209,9 @@ def test_a_quality_of_service_limits_the_nodes_of_a_job(tres, nodes, note):
         ({"DefMemPerCPU": "3900"}, "DefMemPerNode = UNLIMITED", "a job that asks for no memory has 3900 MB for each of its cores"),
         ({"DefMemPerNode": "1024"}, "DefMemPerCPU = 4000", "a job that asks for no memory has 1024 MB of each node"),
         ({"DefMemPerNode": "UNLIMITED"}, "DefMemPerCPU = 4000", "a job that asks for no memory has 4000 MB for each of its cores"),
+        ({"DefMemPerNode": "UNLIMITED", "JobDefaults": "DefCpuPerGPU=16,DefMemPerGPU=60000"}, "DefMemPerCPU = 4000",
+         "a job that asks for no memory has 60000 MB for each of its GPUs, or 4000 MB for each of its cores"),
+        ({"DefMemPerNode": "UNLIMITED"}, "JobDefaults = DefMemPerGPU=60000", "a job that asks for no memory has 60000 MB for each of its GPUs"),
         ({"DefMemPerNode": "UNLIMITED"}, "DefMemPerNode = UNLIMITED", ""), ({}, "", ""),
     ],
 )  # fmt: skip
@@ -390,7 +409,7 @@ def test_a_silent_scheduler():
     [("(null)", ()), ("", ()), ("gpu:4", (("", 4),)), ("gpu", (("", 1),)), ("gpu:a100:4(S:0-1)", (("a100", 4),)),
      ("gpu:a100:4(S:0,2),craynetwork:4", (("a100", 4),)), ("gpu:tesla", (("tesla", 1),)), ("mps:400,gpu:2", (("", 2),)),
      ("gpu:a100:2(S:0),gpu:a100:2(S:1)", (("a100", 4),)), ("shard:a:8", ()), ("gpu:nvidia_h100:8(IDX:0-7)", (("nvidia_h100", 8),)),
-     ("gpu:1K", (("", 1024),)), ("gpu:a:0", ())],
+     ("gpu:no_consume:4", (("", 4),)), ("gpu:a100:no_consume:2", (("a100", 2),)), ("gpu:1K", (("", 1024),)), ("gpu:a:0", ())],
 )  # fmt: skip
 def test_accelerators(text, found):
     assert accelerators_of(text) == found
@@ -424,7 +443,12 @@ def test_unknown_words_never_break_it(values):
 
 def test_a_partition_that_no_job_can_enter_is_closed():
     text = PARTITIONS.splitlines()[0]
-    for more, words in (("ReqResv=YES", "it takes jobs of a reservation only"), ("TotalNodes=0", "it has no nodes")):
+    for more, words in (
+        ("ReqResv=YES", "it takes jobs of a reservation only"),
+        ("TotalNodes=0", "it has no nodes"),
+        ("AllocNodes=else[1-2]", "its jobs are submitted from else[1-2] only"),
+        (f"AllocNodes=else1,{os.uname().nodename.partition('.')[0]}", ""),
+    ):
         key = more.partition("=")[0]
         line = " ".join([*(word for word in text.split() if not word.startswith(f"{key}=")), more])
         (found,) = partitions(partition=CommandResult(0, line)).values()

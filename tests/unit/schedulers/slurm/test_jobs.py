@@ -160,7 +160,14 @@ def test_a_job_that_is_gone():
 )  # fmt: skip
 def test_states_as_sacct_writes_them(text, state):
     account = CommandResult(0, f"7|{text}|0:0|n1|name|/home/x\n")
-    assert str(Slurm().status(run_of(squeue=UNKNOWN, sacct=account), "7").state) == state
+    record = Slurm().status(run_of(squeue=UNKNOWN, sacct=account), "7")
+    assert (str(record.state), record.limit) == (state, "deadline" if text == "DEADLINE" else "")
+
+
+def test_who_cancelled_a_job_is_told_where_it_was_not_the_user():
+    for uid, reason in ((os.getuid(), ""), (os.getuid() + 1, f"by user {os.getuid() + 1}")):
+        account = CommandResult(0, f"7|CANCELLED by {uid}|0:15|n1|name|/home/x\n")
+        assert Slurm().status(run_of(squeue=UNKNOWN, sacct=account), "7").reason == reason
 
 
 @pytest.mark.parametrize(
@@ -413,6 +420,7 @@ def test_what_slurm_holds_itself_is_held(reason):
         ("AssocGrpBillingMinutes", "what its account or quality of service may use is used up"), ("InvalidAccount", "its account may not be charged for it"),
         ("QOSNotAllowed", "its quality of service is not for it"), ("MaxMemPerLimit", "it asks for more memory than it may have there"),
         ("PartitionNodeLimit", "it asks for more or fewer nodes than it may have there, or than are up"),
+        ("DependencyNeverSatisfied", "a job that it waits for did not end as it should"), ("Dependency", ""),
         ("Resources", ""), ("Priority", ""), ("QOSMaxJobsPerUserLimit", ""), ("AssocGrpGRES", ""), ("AssocGrpCPURunMinutesLimit", ""),
         ("QOSMaxCpuPerUserLimit", ""), ("None", ""),
     ],
