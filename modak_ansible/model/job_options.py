@@ -1,6 +1,7 @@
 """What a job asks of its scheduler, in the words that are the same for all of them: each option is declared here."""
 
 import re
+from collections.abc import Container
 from datetime import datetime
 from typing import Annotated, Literal, NamedTuple
 
@@ -300,11 +301,11 @@ OPTIONS: dict[str, Option] = {
 }
 
 
-def option_called(word: str) -> str:
-    """The option that a scheduler has a word of its own for, such as ``mail-user`` or ``pmem``; empty where none is."""
+def meant_by(word: str, names: Container[str]) -> str:
+    """The one of some names of options that a scheduler's own word stands for, such as ``mail-user``; else the word."""
     pattern = re.compile(rf"`(?:--|-l |:){re.escape(word.lstrip('-').replace('_', '-'))}[=`]")
-    said = ((name, (each.slurm, each.torque, each.pbspro)) for name, each in OPTIONS.items())
-    return next((name for name, texts in said if any(map(pattern.match, texts))), "")
+    said = ((name, (each.slurm, each.torque, each.pbspro)) for name, each in OPTIONS.items() if name in names)
+    return next((name for name, texts in said if any(map(pattern.match, texts))), word)
 
 
 # The options that a component may have of its own.

@@ -10,6 +10,7 @@ from typing import Any, TypeVar, cast
 from pydantic import ValidationError
 
 from modak_ansible.errors import NEAR, Location, nearest
+from modak_ansible.model.job_options import meant_by
 from modak_ansible.reading.blueprint.forms.forms import (
     CANNOT_BE_DONE,
     NOT_PLANNED,
@@ -186,7 +187,8 @@ class FormReader:
             members = fields_of(_form_at(form, path[:-1]) or form)
             owner = self.shown(path[:-1])
             message = f"{owner} has no field {path[-1]}" if path[:-1] else f"there is no field {path[-1]} here"
-            self._mistakes.add(key_place(tree, path), "unknown-field", message, nearest(path[-1], members))
+            hint = nearest(meant_by(path[-1], members), members)
+            self._mistakes.add(key_place(tree, path), "unknown-field", message, hint)
         elif kind == "missing":
             self._mistakes.add(place_of(tree, path), "missing-field", f"{name} is needed")
         else:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from modak_ansible.errors import NEAR, nearest, visible
-from modak_ansible.model.job_options import option_called
+from modak_ansible.model.job_options import meant_by
 from modak_ansible.model.quantities import parse_size
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.forms.yaml_tree import Item
@@ -17,7 +17,6 @@ from modak_ansible.reading.blueprint.types.definitions import Definitions
 _TIME = re.compile(r"\d+(\.\d+)?\s*(d|h|m|s|ms|us|ns)")
 _WHOLE = r"[-+]?(0|[1-9]\d*)"  # without what makes another number of it for YAML, as 010 is 8
 _UNBOUNDED = "UNBOUNDED"
-_JOB_OPTIONS = "modak.datatypes.JobOptions"  # which schedulers have words of their own for
 _BOUND = re.compile(rf"{_UNBOUNDED}$|[-+]?\d")  # a number, or a scalar with a unit, which is compared with none
 
 
@@ -88,8 +87,7 @@ class ValueChecker:
         for key, value in item.entries.items():
             if key not in members:
                 place = item.key_location(key)
-                meant = option_called(key) if kind == _JOB_OPTIONS else ""
-                hint = nearest(meant or key, members)
+                hint = nearest(meant_by(key, members), members)
                 self._mistakes.add(place, "unknown-property", f"{owner} has no property {key}", hint)
             else:
                 self.check(value, members[key], key)
