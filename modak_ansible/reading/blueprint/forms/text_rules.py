@@ -9,7 +9,9 @@ from pathlib import PurePosixPath
 from modak_ansible.reading.blueprint.forms.yaml_tree import Item
 
 _NAME = r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,62}"
+_ACCOUNT = r"[A-Za-z0-9][A-Za-z0-9_.+@-]{0,62}"
 _DESTINATION = rf"{_NAME}(,{_NAME})*(@{_NAME})?"
+_INTERFACE = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,14}"
 _OBJECT = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*"
 _ADDRESS = r"[A-Za-z0-9_][A-Za-z0-9_.:%-]{0,252}"
 _USER = r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}"
@@ -19,10 +21,19 @@ _HUB_IMAGE = (
     r"([A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+(:\d{1,5})?/|[a-z0-9-]+:\d{1,5}/)?[a-z0-9]+([._-]+[a-z0-9]+)*"
     r"(/[a-z0-9]+([._-]+[a-z0-9]+)*)*(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@sha256:[0-9a-f]{64})?"
 )
+_MODULE = r"[A-Za-z0-9][A-Za-z0-9_.+/@-]*"
+_VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
+_OPTION = r"[A-Za-z0-9][A-Za-z0-9_.-]*"
+_CONSTRAINT = r"[A-Za-z0-9_.:=+&|*()\[\]-]{1,500}"
 _VERSION = r"\d+(\.\d+)*"
 # Of most ranges nobody needs a library, whose import takes a hundredth of a second, to see that they are such.
 _RANGE = r"(>=|<=|<|>|==|!=|~=\d+\.)\d+(\.\d+)*(, *(>=|<=|<|>|==|!=|~=\d+\.)\d+(\.\d+)*)*"
+_RESOURCE = r"[A-Za-z][A-Za-z0-9_.-]*(:[A-Za-z0-9_.-]+){0,2}"
+_LICENSE = r"[A-Za-z][A-Za-z0-9_.@-]*([:=][A-Za-z0-9_][A-Za-z0-9_.:/+-]*)?"
 _GPU_REQUEST = r"[A-Za-z0-9_=:,.{}/-]+"
+_URL = r"(https?|file)://[^\s\"'`$;\\<>|&]+"
+_SOURCE = r"(?!\S*@-)((https?|git|ssh|file)://(?!-)|git@[A-Za-z0-9.-]+:)[A-Za-z0-9_.:/@%+~=?&#-]+"
+_SHA256 = r"(sha256:)?[0-9a-fA-F]{64}"
 _HASH = r"sha256:[0-9a-f]{64}"
 # an address is told apart behind it
 _REQUIREMENT = r"[A-Za-z0-9][A-Za-z0-9 _.,<>=!~;:@/\"()\[\]'*+-]*"
@@ -53,47 +64,11 @@ def unsafe(
                 yield item, "unsafe-value", problem, ""
 
 
-def _rule(pattern: str, problem: str) -> Callable[[str], str]:
-    """Tells what is wrong with a text that has to be of a pattern: the text, and in what way; empty when nothing is."""
-    return lambda text: "" if _is(pattern, text) else f"{shown(text)} {problem}"
-
-
-# Of a job, or of a partition.
-name_problem = _rule(_NAME, "cannot be a name: letters, digits and _ . + - only, 63 at most, a letter or digit first")
-# Some sites have an account for each kind of their nodes, such as abc@v100.
-account_problem = _rule(
-    r"[A-Za-z0-9][A-Za-z0-9_.+@-]{0,62}",
-    "cannot be an account: letters, digits and _ . + - @ only, 63 at most, a letter or digit first",
-)
-# Of a network; empty for one that is to be found.
-interface_problem = _rule(
-    r"([A-Za-z0-9][A-Za-z0-9_.-]{0,14})?",
-    "is no network interface's name, such as ib0: letters, digits and _ . - only, 15 at most",
-)
-# The letters of a constraint on nodes; what they mean is the scheduler's matter.
-constraint_problem = _rule(
-    r"[A-Za-z0-9_.:=+&|*()\[\]-]{1,500}",
-    "cannot be a constraint: letters, digits and _ . : = + -, with & | * and brackets between them",
-)
-resource_problem = _rule(
-    r"[A-Za-z][A-Za-z0-9_.-]*(:[A-Za-z0-9_.-]+){0,2}",
-    "is no generic resource: NAME, NAME:COUNT or NAME:TYPE:COUNT, such as nvme:1",
-)
-license_problem = _rule(
-    r"[A-Za-z][A-Za-z0-9_.@-]*([:=][A-Za-z0-9_][A-Za-z0-9_.:/+-]*)?",
-    "is no licence: NAME, NAME:COUNT or NAME=VALUE, such as matlab:2 or filesystems=home:eagle",
-)
-user_problem = _rule(_USER, "is not a user's name")
-module_problem = _rule(r"[A-Za-z0-9][A-Za-z0-9_.+/@-]*", "is not the name of an environment module")
-url_problem = _rule(r"(https?|file)://[^\s\"'`$;\\<>|&]+", "is not an http, https or file address")
-# Where a program's sources are.
-source_problem = _rule(
-    r"(?!\S*@-)((https?|git|ssh|file)://(?!-)|git@[A-Za-z0-9.-]+:)[A-Za-z0-9_.:/@%+~=?&#-]+",
-    "is not the address of a git repository or an archive",
-)
-checksum_problem = _rule(r"(sha256:)?[0-9a-fA-F]{64}", "is not a SHA-256: 64 hexadecimal digits")
-variable_problem = _rule(r"[A-Za-z_][A-Za-z0-9_]*", "cannot be the name of an environment variable")
-option_problem = _rule(r"[A-Za-z0-9][A-Za-z0-9_.-]*", "cannot be the name of an option; write it without dashes")
+def name_problem(text: str) -> str:
+    """What is wrong with the name of a job or partition; empty when nothing is."""
+    if _is(_NAME, text):
+        return ""
+    return f"{shown(text)} cannot be a name: letters, digits and _ . + - only, 63 at most, a letter or digit first"
 
 
 def destination_problem(text: str) -> str:
@@ -104,10 +79,30 @@ def destination_problem(text: str) -> str:
     return "" if _is(_DESTINATION, text) else f"{shown(text)} cannot be where a job is sent: {good}"
 
 
+def account_problem(text: str) -> str:
+    """The same of an account: some sites have one for each kind of their nodes, such as abc@v100."""
+    if _is(_ACCOUNT, text):
+        return ""
+    good = "letters, digits and _ . + - @ only, 63 at most, a letter or digit first"
+    return f"{shown(text)} cannot be an account: {good}"
+
+
 def object_problem(text: str) -> str:
     """What is wrong with the name of an object of Kubernetes (RFC 1123)."""
     good = "small letters, digits and - between them, 63 at most; parts may be joined by ."
     return "" if _is(_OBJECT, text) and len(text) <= 253 else f"{shown(text)} is no name in Kubernetes: {good}"
+
+
+def interface_problem(text: str) -> str:
+    """What is wrong with the name of a network interface; empty for one that is to be found."""
+    good = "such as ib0: letters, digits and _ . - only, 15 at most"
+    return "" if not text or _is(_INTERFACE, text) else f"{shown(text)} is no network interface's name, {good}"
+
+
+def constraint_problem(text: str) -> str:
+    """What is wrong with the letters of a constraint on nodes; what they mean is the scheduler's matter."""
+    good = "letters, digits and _ . : = + -, with & | * and brackets between them"
+    return "" if _is(_CONSTRAINT, text) else f"{shown(text)} cannot be a constraint: {good}"
 
 
 def address_problem(text: str) -> str:
@@ -119,6 +114,10 @@ def address_problem(text: str) -> str:
     if colon and port.isdigit() and _is(_ADDRESS, host):
         return f"{shown(text)} is a host and a port: write {host} here, and port: {port}"
     return "" if _is(_ADDRESS, text) else f"{shown(text)} is not a host's name or address"
+
+
+def user_problem(text: str) -> str:
+    return "" if _is(_USER, text) else f"{shown(text)} is not a user's name"
 
 
 def node_name_problem(text: str) -> str:
@@ -185,6 +184,10 @@ def bind_problem(text: str) -> str:
     return ""
 
 
+def module_problem(text: str) -> str:
+    return "" if _is(_MODULE, text) else f"{shown(text)} is not the name of an environment module"
+
+
 def launcher_problem(text: str) -> str:
     """What is wrong with a launcher; ``{ranks}`` and the like stand for the job's own numbers."""
     for name in re.findall(r"\{([^{}]*)\}", text):
@@ -195,11 +198,42 @@ def launcher_problem(text: str) -> str:
     return "" if good else f"{shown(text)} is not a command with plain options"
 
 
+def resource_problem(text: str) -> str:
+    good = "NAME, NAME:COUNT or NAME:TYPE:COUNT, such as nvme:1"
+    return "" if _is(_RESOURCE, text) else f"{shown(text)} is no generic resource: {good}"
+
+
+def license_problem(text: str) -> str:
+    good = "NAME, NAME:COUNT or NAME=VALUE, such as matlab:2 or filesystems=home:eagle"
+    return "" if _is(_LICENSE, text) else f"{shown(text)} is no licence: {good}"
+
+
 def gpu_request_problem(text: str) -> str:
     if not _is(_GPU_REQUEST, text) or re.search(r"\{(?!(count|per_process)\})", text):
         return f"{shown(text)} is not a request for accelerators, such as --gres=gpu:a100:{{count}}"
     has_number = "{count}" in text or "{per_process}" in text
     return "" if has_number else f"{shown(text)} does not say where the {{count}} goes"
+
+
+def url_problem(text: str) -> str:
+    return "" if _is(_URL, text) else f"{shown(text)} is not an http, https or file address"
+
+
+def source_problem(text: str) -> str:
+    """What is wrong with where a program's sources are: a git repository or an archive."""
+    return "" if _is(_SOURCE, text) else f"{shown(text)} is not the address of a git repository or an archive"
+
+
+def checksum_problem(text: str) -> str:
+    return "" if _is(_SHA256, text) else f"{shown(text)} is not a SHA-256: 64 hexadecimal digits"
+
+
+def variable_problem(text: str) -> str:
+    return "" if _is(_VARIABLE, text) else f"{shown(text)} cannot be the name of an environment variable"
+
+
+def option_problem(text: str) -> str:
+    return "" if _is(_OPTION, text) else f"{shown(text)} cannot be the name of an option; write it without dashes"
 
 
 def value_problem(text: str) -> str:
