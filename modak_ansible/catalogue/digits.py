@@ -125,7 +125,9 @@ def draw(count: int, seed: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     for digit, glyphs in GLYPHS.items():
         for way, glyph in enumerate(glyphs):
             chosen = np.flatnonzero((labels == digit) & (ways % len(glyphs) == way))
-            images[chosen] = _ink(_segments(glyph, hands[chosen], bends[chosen]), _pen(hands[chosen]))
+            # half the width of each image's pen, in 1/64 pixel
+            pens = _THINNEST + ((hands[chosen][:, 6] + _ONE) * (_THICKEST - _THINNEST) >> 11)
+            images[chosen] = _ink(_segments(glyph, hands[chosen], bends[chosen]), pens)
     return images, labels.astype(np.uint8)
 
 
@@ -150,11 +152,6 @@ def write(folder: Path) -> tuple[File, ...]:
 def _shuffled(values: Integers, random: np.random.RandomState) -> Integers:
     keys = random.randint(0, 2**40, len(values), dtype=np.int64)
     return values[np.argsort(keys, kind="stable")]
-
-
-def _pen(hands: Integers) -> Integers:
-    """Returns half the width of each image's pen (images), in 1/64 pixel."""
-    return _THINNEST + ((hands[:, 6] + _ONE) * (_THICKEST - _THINNEST) >> 11)
 
 
 def _segments(glyph: tuple[Points, ...], hands: Integers, bends: Integers) -> Integers:

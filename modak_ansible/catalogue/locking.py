@@ -182,13 +182,10 @@ def _lines(found: Mapping[str, Sequence[File]]) -> Iterator[str]:
     releases = sorted({(file.name, file.version) for files in found.values() for file in files})
     for name, version in releases:
         having = {python: file for python, files in found.items() for file in files if file[:2] == (name, version)}
-        marker = "" if len(having) == len(found) else " ; " + " or ".join(_markers(having))
+        markers = (f'python_version == "{python}"' for python in sorted(having, key=_order))
+        marker = "" if len(having) == len(found) else " ; " + " or ".join(markers)
         hashes = sorted({file.sha256 for file in having.values()})
         yield f"{name}=={version}{marker}" + "".join(f" --hash=sha256:{digest}" for digest in hashes)
-
-
-def _markers(pythons: Iterable[str]) -> list[str]:
-    return [f'python_version == "{python}"' for python in sorted(pythons, key=_order)]
 
 
 def _order(python: str) -> tuple[int, ...]:

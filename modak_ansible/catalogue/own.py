@@ -113,7 +113,7 @@ def check_name(name: str, catalogue: Catalogue) -> None:
 
 def text_of_entry(entry: Entry) -> str:
     data = entry.model_dump(mode="json", exclude_defaults=True)
-    return yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=118)
+    return yaml.dump(data, Dumper=BlockDumper, sort_keys=False, allow_unicode=True, width=118)
 
 
 def write_entry(entry: Entry, lock: str) -> Path:
@@ -147,12 +147,12 @@ def remove_entry(name: str) -> Path:
     return path
 
 
-class _Dumper(yaml.SafeDumper):
-    """Writes a text of several lines as one."""
+class BlockDumper(yaml.SafeDumper):
+    """Texts of several lines stand in as many."""
 
 
 def _as_block(dumper: yaml.SafeDumper, text: str) -> Any:
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
 
 
-_Dumper.add_representer(str, _as_block)
+BlockDumper.add_representer(str, _as_block)

@@ -9,15 +9,7 @@ from typing import Any, Literal
 from modak_ansible.errors import ModakError
 from modak_ansible.measuring.executor import NodeFacts, Outcome
 from modak_ansible.measuring.suites.variants import Variant
-from modak_ansible.model.measured.finished_run import (
-    accelerator,
-    allocation,
-    disturbance,
-    image,
-    load,
-    measured,
-    quantised_s,
-)
+from modak_ansible.model.measured.finished_run import accelerator, allocation, image, judged, load, measured
 from modak_ansible.model.measured.record import Record, RecordedTarget
 from modak_ansible.model.measured.suite import Suite
 from modak_ansible.model.plan import Plan
@@ -66,13 +58,10 @@ def record_of(
     if outcome.problem:
         return record.model_copy(update={"outcome": "failed", "reason": outcome.problem})
     try:
-        record = record.model_copy(update=measured(metrics))
-        record = record.model_copy(update={"quantised_s": quantised_s(record)})
+        return judged(record.model_copy(update=measured(metrics)))
     except (ValueError, KeyError, TypeError) as error:
         reason = f"its metrics.json is not what it must be: {error}"
         return record.model_copy(update={"outcome": "failed", "reason": reason})
-    reason = disturbance(record)
-    return record.model_copy(update={"outcome": "disturbed", "reason": reason}) if reason else record
 
 
 def not_run(

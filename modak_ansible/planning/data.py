@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from typing import Literal
 
 from modak_ansible.catalogue import Catalogue
 from modak_ansible.errors import nearest
@@ -59,7 +58,7 @@ def planned_datasets(
                 sources=dataset.sources,
                 size=dataset.size,
                 staging="shared" if _stays(dataset, staging, packed) else staging,
-                pack=_pack(dataset, packed),
+                pack="squashfs" if dataset.name in packed else "shards" if dataset.pack == "shards" else "",
                 damaged=dataset.damaged,
                 mount_as=dataset.mount_as,
                 mounted_file=_mounted_file(dataset),
@@ -73,10 +72,6 @@ def _stays(dataset: Dataset, staging: str, packed: Collection[str]) -> bool:
     """Whether a dataset is read where it lies, though others may be brought to the nodes."""
     has_parts = dataset.is_shards and dataset.name not in packed
     return dataset.sources[0].kind == ON_TARGET or (staging == "by-node" and not has_parts)
-
-
-def _pack(dataset: Dataset, packed: Collection[str]) -> Literal["", "squashfs", "shards"]:
-    return "squashfs" if dataset.name in packed else "shards" if dataset.pack == "shards" else ""
 
 
 def _identity(dataset: Dataset) -> dict[str, object]:

@@ -177,10 +177,7 @@ def plan_node(path: Path, inputs: Inputs, node: str) -> list[Planned]:
     Raises:
         InvalidBlueprint: with every mistake and its place.
     """
-    mistakes = Mistakes()
-    blueprint = read(path, inputs, mistakes)
-    mistakes.raise_if_any()
-    related = blueprint.related.get(node, []) if blueprint else []
+    related = read_whole(path, inputs).related.get(node, [])
     return plan_all(path, inputs, related[0]) if related else []
 
 
@@ -194,10 +191,7 @@ def request_of(path: Path, inputs: Inputs, training: str | None = None, target: 
         InvalidBlueprint: with every mistake and its place.
         UsageError: the blueprint has no such training.
     """
-    mistakes = Mistakes()
-    blueprint = read(path, inputs, mistakes)
-    mistakes.raise_if_any()
-    requests = blueprint.requests if blueprint else []
+    requests = read_whole(path, inputs).requests
     if target and target not in (known := sorted({request.target.name for request in requests})):
         raise UsageError(f"{path} has no target {target} that trains", hint=nearest(target, known))
     named = [request for request in requests if is_meant(request, training) and target in (None, request.target.name)]
@@ -312,6 +306,17 @@ def _known_here(request: Request, testbed: Path, images: tuple[SeenImage, ...], 
     if request.image and (seen := seen_of(images, request.image, request.target.address)):
         update["image"] = request.image.model_copy(update={"seen": seen})
     return request.model_copy(update=update)
+
+
+def read_whole(path: Path, inputs: Inputs) -> Blueprint:
+    """
+    Raises:
+        InvalidBlueprint: with every mistake and its place.
+    """
+    mistakes = Mistakes()
+    blueprint = read(path, inputs, mistakes)
+    mistakes.raise_if_any()
+    return blueprint or Blueprint(path)
 
 
 def read(path: Path, inputs: Inputs, mistakes: Mistakes) -> Blueprint | None:

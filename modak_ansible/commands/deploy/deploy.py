@@ -6,7 +6,7 @@ import time
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -74,21 +74,22 @@ def command(
     ending = Ending(notify_command, junit, webhook=webhook)
     try:
         with ending:
-            _deploy(asked, ending, deadline, at_time_limit, as_json=as_json, detach=detach)
+            _deploy(_Asked(asked, ending, deadline, at_time_limit, as_json, detach))
     finally:
         if ending.problem:
             typer.echo(f"warning: the notification failed: {ending.problem}", err=True)
 
 
-def _deploy(
-    asked: PlanOptions,
-    ending: Ending,
-    deadline: float | None,
-    at_time_limit: AtTimeLimit,
-    *,
-    as_json: bool,
-    detach: bool,
-) -> None:
+class _Asked(NamedTuple):
+    plan: PlanOptions
+    ending: Ending
+    deadline: float | None  # of time.monotonic(); None for none
+    at_time_limit: AtTimeLimit
+    as_json: bool
+    detach: bool
+
+
+def _deploy(asked: _Asked) -> None:
     from rich.console import Console
 
     from modak_ansible.commands.deploy.progress import StageDisplay
@@ -97,39 +98,30 @@ def _deploy(
     from modak_ansible.deployment.run import check_that_all_run
     from modak_ansible.planning.service import plan_all
 
-    given = find_blueprint(asked.blueprint), asked.given, asked.training
+    given = find_blueprint(asked.plan.blueprint), asked.plan.given, asked.plan.training
     found = plan_all(*given)
-    check_that_all_run(found, wait=not detach)
+    check_that_all_run(found, wait=not asked.detach)
     if unseen(found):
-        with StageDisplay(Console(stderr=as_json, highlight=False)) as display:
-            found = look_first(found, lambda: plan_all(*given), display, deadline=deadline)
+        with StageDisplay(Console(stderr=asked.as_json, highlight=False)) as display:
+            found = look_first(found, lambda: plan_all(*given), display, deadline=asked.deadline)
     show_warnings(found[0].warnings)
     while True:
         try:
-            _carry_out(found, asked, ending, deadline, at_time_limit, as_json=as_json, detach=detach)
+            _carry_out(found, asked)
         except PlaybookError as error:
             others = with_other_builds(found, error, lambda: plan_all(*given))
             if not others:
                 raise
             builds = ", ".join(dict.fromkeys(each.plan.image.entry for each in others))
-            typer.echo(f"note: {error.message}\n  {builds} is taken in its place", err=as_json)
+            typer.echo(f"note: {error.message}\n  {builds} is taken in its place", err=asked.as_json)
             found = others
         else:
             break
-    if not as_json and has_unfitted_records(found[0].state):
+    if not asked.as_json and has_unfitted_records(found[0].state):
         typer.echo("What was measured here is for the next plans to count: modak model fit")
 
 
-def _carry_out(
-    found: list[Planned],
-    asked: PlanOptions,
-    ending: Ending,
-    deadline: float | None,
-    at_time_limit: AtTimeLimit,
-    *,
-    as_json: bool,
-    detach: bool,
-) -> None:
+def _carry_out(found: list[Planned], asked: _Asked) -> None:
     from rich.console import Console
 
     from modak_ansible.commands.deploy.outcome import carry_out
@@ -137,12 +129,12 @@ def _carry_out(
     from modak_ansible.commands.plan.differences import lines_again
     from modak_ansible.deployment.searches.searching import deploy_all, trials_of
 
-    again = f"modak deploy {asked.restated}"
+    again = f"modak deploy {asked.plan.restated}"
     searches, others = [each for each in found if each.search], [each for each in found if not each.search]
     for line in lines_again(others):
-        typer.echo(line, err=as_json)
-    ending.deployments = [(planned.plan, planned.folder) for planned in others]
-    console = Console(stderr=as_json, highlight=False)
+        typer.echo(line, err=asked.as_json)
+    asked.ending.deployments = [(planned.plan, planned.folder) for planned in others]
+    console = Console(stderr=asked.as_json, highlight=False)
     plan = found[0].plan
     where = ", ".join(dict.fromkeys(f"{each.plan.target.name}{whose_testbed(each)}" for each in found))
     what = f": {len(found)} trainings on {where}" if len(found) > 1 else f" on {where}, plan {plan.digest[:12]}"
@@ -150,29 +142,25 @@ def _carry_out(
         what = f" on {where}: {searches[0].search.words if searches[0].search else ''}"
     console.print(f"{plan.name}{what}", markup=False)
     if found[0].text:
-        console.print(
-            f"its blueprint, made of {asked.blueprint}: {found[0].store.drafted}", markup=False, soft_wrap=True
-        )
+        drafted = f"its blueprint, made of {asked.plan.blueprint}: {found[0].store.drafted}"
+        console.print(drafted, markup=False, soft_wrap=True)
 
     stores = [each.store for each in others]
-    ending.stores = lambda: [
+    asked.ending.stores = lambda: [
         *(each.store for each in others),
         *(trial for search in searches for trial in trials_of(search)),
     ]
 
     def run(display: StageDisplay) -> int:
         try:
-            done = deploy_all(found, wait=not detach, deadline=deadline, listener=display)
+            done = deploy_all(found, wait=not asked.detach, deadline=asked.deadline, listener=display)
             stores[:] = done.stores
             return done.changed
         except TimeIsOver as over:
-            undeploys = at_time_limit is AtTimeLimit.UNDEPLOY
+            hint = _what_goes_on(found, again).replace("\n", "\n  ")
             living = [*stores, *(trial for search in searches for trial in trials_of(search) if not trial.has_ended)]
-            hint = (
-                _undeployed(living, display)
-                if undeploys and living
-                else _what_goes_on(found, again).replace("\n", "\n  ")
-            )
+            if asked.at_time_limit is AtTimeLimit.UNDEPLOY and living:
+                hint = _undeployed(living, display)
             raise TimeIsOver("the time limit is over", hint=hint) from over
 
     carry_out(
@@ -182,7 +170,7 @@ def _carry_out(
         f"Nothing had to be built, staged or submitted: {'these plans were' if len(found) > 1 else 'this plan was'} "
         "carried out before.",
         is_campaign=len(found) > 1 or bool(searches),
-        as_json=as_json,
+        as_json=asked.as_json,
         warnings=as_data(found[0].warnings),
     )
 

@@ -38,14 +38,11 @@ def command(
     (srun --overlap), with Torque, and to other hosts than the first, it goes by ssh from where jobs are submitted.
     """
     from modak_ansible.commands.jobs.log_text import check_rank
-    from modak_ansible.commands.jobs.top import check_runs, meant, refusal
-    from modak_ansible.deployment.status import Entry, may_live
+    from modak_ansible.commands.jobs.top import check_runs, meant
     from modak_ansible.deployment.status_query import ask_targets, connection_of
     from modak_ansible.target.jobs.query import Way
 
-    entry = Entry(meant(deployment, training))
-    if not may_live(entry.known):
-        raise refusal(entry)
+    entry = meant(deployment, training)
     if rank is not None:
         check_rank(entry.known, rank)
     ask_targets([entry], inside="way" if rank is None else f"way={rank}")

@@ -15,7 +15,6 @@ from modak_ansible.errors import ModakError, TargetUnreachable, UsageError
 
 if TYPE_CHECKING:
     from modak_ansible.deployment.status import Entry
-    from modak_ansible.store.deployment import DeploymentStore
     from modak_ansible.target.jobs.query import NodeUsage, Usage
 
 EXAMPLES = "Example: modak top mnist-pytorch-slurm; modak top mnist-pytorch-slurm --once --json"
@@ -50,12 +49,9 @@ def command(
     by ssh from the front end. On a terminal the table is drawn anew, elsewhere it is written again and again; with
     --json each look is an object, without --once on a line of its own.
     """
-    from modak_ansible.deployment.status import Entry, may_live
     from modak_ansible.deployment.status_query import ask_targets
 
-    entry = Entry(meant(deployment, training))
-    if not may_live(entry.known):
-        raise refusal(entry)
+    entry = meant(deployment, training)
     if once:
         ask_targets([entry], inside="usage")
         _check(entry)
@@ -67,12 +63,14 @@ def command(
     _watch(entry, every, as_json=as_json)
 
 
-def meant(deployment: str | None, training: str | None) -> DeploymentStore:
-    """The one deployment that is meant; without a name the newest here.
+def meant(deployment: str | None, training: str | None) -> Entry:
+    """The one deployment that is meant, whose job may run; without a name the newest here.
 
     Raises:
         UsageError: there is none, or there are several.
+        ModakError: its job runs no more.
     """
+    from modak_ansible.deployment.status import Entry, may_live
     from modak_ansible.store.deployments import find_trainings
 
     found = find_trainings(deployment, training)
@@ -81,7 +79,10 @@ def meant(deployment: str | None, training: str | None) -> DeploymentStore:
         raise UsageError(
             f"{deployment} has {len(found)} deployments, and one is looked into", hint=f"say which: {names}"
         )
-    return found[0]
+    entry = Entry(found[0])
+    if not may_live(entry.known):
+        raise _refusal(entry)
+    return entry
 
 
 def _watch(entry: Entry, every: float, *, as_json: bool) -> None:
@@ -128,7 +129,7 @@ def _words(entry: Entry) -> str:
     return f"{entry.name}: {Situation.of(entry.job).words}"
 
 
-def refusal(entry: Entry) -> ModakError:
+def _refusal(entry: Entry) -> ModakError:
     """The error for a job that does not run."""
     if entry.known.record.get("undeployed"):
         return ModakError(f"{entry.name} was undeployed", hint="modak status shows what runs")
@@ -143,7 +144,7 @@ def check_runs(entry: Entry) -> None:
     if entry.problem:
         raise TargetUnreachable(entry.problem)
     if entry.state != "RUNNING":
-        raise refusal(entry)
+        raise _refusal(entry)
 
 
 def _check(entry: Entry) -> None:

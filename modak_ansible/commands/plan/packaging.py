@@ -16,7 +16,7 @@ from modak_ansible.errors import Location, ModakError, UsageError
 from modak_ansible.model.dataset import DataSource
 from modak_ansible.model.plan import Plan
 from modak_ansible.model.quantities import format_size
-from modak_ansible.planning.service import plan_trainings, read
+from modak_ansible.planning.service import plan_trainings, read_whole
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.forms.yaml_files import read_yaml
 from modak_ansible.reading.blueprint.forms.yaml_tree import item_from
@@ -88,7 +88,7 @@ def contents(path: Path, inputs: Inputs) -> tuple[Files, list[str]]:
         raise UsageError(f"{path} is a request, and no blueprint", hint=hint)
     plans = [training.plan for training in plan_trainings(path, inputs)]
     folder = path.parent.absolute()
-    template = _template(path, inputs)
+    template = read_whole(path, inputs)
     files = {name: _file(folder, name) for name in _names(path, template, plans)}
     _check_names(files)
     _check_secrets(files)
@@ -253,17 +253,6 @@ def _check_size(files: dict[str, Path]) -> None:
 
 
 # --- the template
-
-
-def _template(path: Path, inputs: Inputs) -> Blueprint:
-    """
-    Raises:
-        InvalidBlueprint: with every mistake and its place.
-    """
-    mistakes = Mistakes()
-    blueprint = read(path, inputs, mistakes)
-    mistakes.raise_if_any()
-    return blueprint or Blueprint(path)
 
 
 def _with_defaults(path: Path, inputs: Inputs, blueprint: Blueprint) -> bytes:

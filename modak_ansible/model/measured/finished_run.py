@@ -23,6 +23,17 @@ _SHORTEST_WAIT = 6  # of the sleeps that are added up: shorter epochs were seen 
 _WITHIN = 0.1  # seconds behind the last sleep, in which the next epoch begins: 0.03 to 0.09 were seen
 
 
+def judged(record: Record, interruption: str = "") -> Record:
+    """A record that measured something, disturbed where something kept it from being a measure of what it ran alone.
+
+    Args:
+        interruption: why its times are not those of a run at one go; empty where they are.
+    """
+    reason = disturbance(record) or interruption
+    outcome = {"outcome": "disturbed", "reason": reason} if reason else {}
+    return record.model_copy(update={"quantised_s": quantised_s(record), **outcome})
+
+
 def disturbance(record: Record) -> str:
     """Why a run does not count as undisturbed; empty when it does, or when nobody knows."""
     cores = record.load.foreign_cores

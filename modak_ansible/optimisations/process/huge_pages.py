@@ -22,7 +22,8 @@ class HugePages(Optimisation):
 
     def options(self, draft: Draft) -> tuple[Option, ...]:
         none = Option("none", "pages as the kernel gives them")
-        reason = f"{_who(draft)} asks the kernel for pages of 2 MB, where its setting is madvise or always"
+        who = "PyTorch" if _by_pytorch(draft) else "glibc's allocator"
+        reason = f"{who} asks the kernel for pages of 2 MB, where its setting is madvise or always"
         return none, Option("transparent", reason, why_not=_why_not(draft))
 
     def apply(self, draft: Draft, value: str) -> None:
@@ -37,10 +38,6 @@ class HugePages(Optimisation):
 
 def _by_pytorch(draft: Draft) -> bool:
     return framework_of(draft) == "pytorch" and is_at_least(draft, _PYTORCH_SINCE)
-
-
-def _who(draft: Draft) -> str:
-    return "PyTorch" if _by_pytorch(draft) else "glibc's allocator"
 
 
 def _why_not(draft: Draft) -> str:

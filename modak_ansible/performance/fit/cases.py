@@ -46,12 +46,12 @@ def cases(records: Iterable[Record], works: Mapping[str, Work], machines: Iterab
     What several processes wait for each other is no part of a step's compute: see ``series`` and ``data_parallel``.
     """
     known = {machine.name: machine for machine in machines}
-    found = (_case(record, works, known) for record in records if _is_of_one(record))
+    found = (
+        _case(record, works, known)
+        for record in records
+        if record.outcome == "measured" and record.allocation.layout.processes == 1
+    )
     return [each for each in found if each is not None]
-
-
-def _is_of_one(record: Record) -> bool:
-    return record.outcome == "measured" and record.allocation.layout.processes == 1
 
 
 def label_of(case: Case) -> str:

@@ -6,7 +6,7 @@ Credentials, region and address are the client's: its variables, ``~/.aws``, a p
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TypeVar
 
@@ -57,8 +57,9 @@ class Aws:
     def find(self, tag: str) -> list[Found]:
         filters = [{"Name": f"tag:{TAG}", "Values": [tag]}, {"Name": "instance-state-name", "Values": [*_LIVING]}]
         pages = self._ec2.get_paginator("describe_instances").paginate(Filters=filters)
-        instances = _asked(lambda: [instance for page in pages for instance in _instances(page)])
-        return sorted((_found(instance) for instance in instances), key=lambda found: (found.since, found.id))
+        reserved = _asked(lambda: [reservation for page in pages for reservation in page["Reservations"]])
+        instances = (instance for reservation in reserved for instance in reservation["Instances"])
+        return sorted(map(_found, instances), key=lambda found: (found.since, found.id))
 
     def prepare(self, wanted: Wanted) -> Parameters:
         return _asked(lambda: self._parameters(wanted))
@@ -228,11 +229,6 @@ def image_name(cloud: Cloud) -> tuple[str, str]:
 
 def _architecture(system: System) -> str:
     return _ARCHITECTURES.get(system.architecture, system.architecture)
-
-
-def _instances(page: Answer) -> Iterator[Answer]:
-    for reservation in page["Reservations"]:
-        yield from reservation["Instances"]
 
 
 def _found(instance: Answer) -> Found:

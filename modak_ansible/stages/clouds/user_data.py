@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from modak_ansible.catalogue.own import BlockDumper
 from modak_ansible.errors import ModakError
 from modak_ansible.model.target import Cloud, Terms
 
@@ -36,17 +37,6 @@ timeout -s KILL 20 sh -c '[ ! "$1" -nt "$2" ] || touch -r "$1" "$2"; [ ! "$2" -n
 """
 _MOST = ", or when it is {minutes} minutes old"
 _SPENT = ' && [ -z "$(find "$began" -mmin "+{minutes}")" ]'
-
-
-class _Dumper(yaml.SafeDumper):
-    """Texts of several lines stand in as many."""
-
-
-def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
-
-
-_Dumper.add_representer(str, _text)
 
 
 class KeyPair(NamedTuple):
@@ -97,7 +87,7 @@ def user_data(cloud: Cloud, terms: Terms, username: str, host_key: KeyPair, logi
     }
     if login_key:
         said["ssh_authorized_keys"] = [login_key]
-    return _HEAD + yaml.dump(said, Dumper=_Dumper, sort_keys=False, width=10_000)
+    return _HEAD + yaml.dump(said, Dumper=BlockDumper, sort_keys=False, width=10_000)
 
 
 def idle_script(terms: Terms, *, of_cluster: bool = False) -> str:

@@ -13,15 +13,7 @@ from pydantic import ValidationError
 from modak_ansible.catalogue import load_catalogue
 from modak_ansible.catalogue.entry import is_release
 from modak_ansible.errors import ModakError
-from modak_ansible.model.measured.finished_run import (
-    accelerator,
-    allocation,
-    disturbance,
-    image,
-    load,
-    measured,
-    quantised_s,
-)
+from modak_ansible.model.measured.finished_run import accelerator, allocation, image, judged, load, measured
 from modak_ansible.model.measured.record import Load, Measure, Record, RecordedTarget, Steps
 from modak_ansible.model.plan import Plan
 from modak_ansible.stages.base import Stage
@@ -111,9 +103,8 @@ def _whole_record(plan: Plan, job: JobNote, report: Report | None, metrics: Repo
     record = record.model_copy(update=measured(ours) if ours else {"steps": _steps(report)})
     if record.training is None and (record.steps is None or not record.steps.count):
         return _failed(record, "nothing of it was measured")
-    record = record.model_copy(update={"quantised_s": quantised_s(record)})
-    reason = disturbance(record) or _interruption(job)
-    return record.model_copy(update={"outcome": "disturbed", "reason": reason}) if reason else record
+    run = job.get("run", 1)
+    return judged(record, f"it was interrupted, and went on in run {run}" if run > 1 else "")
 
 
 def _failed(record: Record, reason: str) -> Record:
@@ -122,11 +113,6 @@ def _failed(record: Record, reason: str) -> Record:
 
 def _end_of(job: JobNote) -> str:
     return f"{job['state'].lower()}: {job.get('explanation') or 'no reason given'}"
-
-
-def _interruption(job: JobNote) -> str:
-    """Why the times of a job are not those of a run at one go; empty where they are."""
-    return f"it was interrupted, and went on in run {job['run']}" if job.get("run", 1) > 1 else ""
 
 
 def program_record(plan: Plan, job: JobNote) -> Record:

@@ -148,21 +148,17 @@ def job_script(scheduler: str, folder: Path, options: NodeOptions) -> str:
     """The script of the job; its answer is in ``answer.txt``, which nobody writes but the script itself."""
     partition, account = options.get("partition", ""), options.get("account", "")
     if scheduler == "slurm":
+        mark, to, charged = "#SBATCH", f"--partition={partition}", f"--account={account}"
         lines = ["--nodes=1", "--ntasks=1", "--time=00:02:00", "--output=/dev/null", f"--chdir={folder}"]
-        lines += [f"--partition={partition}"] if partition else []
-        lines += [f"--account={account}"] if account else []
-        head = [f"#SBATCH {line}" for line in lines]
     elif scheduler == "lsf":
+        mark, to, charged = "#BSUB", to_queues(partition), f"-P {account}"
         lines = ["-n 1", "-W 2", f"-o {folder}/output.txt"]
-        lines += [to_queues(partition)] if partition else []
-        lines += [f"-P {account}"] if account else []
-        head = [f"#BSUB {line}" for line in lines]
     else:
+        mark, to, charged = "#PBS", f"-q {partition}", f"-A {account}"
         size = "select=1:ncpus=1" if scheduler == "pbspro" else "nodes=1:ppn=1"
         lines = [f"-l {size}", "-l walltime=00:02:00", "-j oe", f"-o {folder}/output.txt"]
-        lines += [f"-q {partition}"] if partition else []
-        lines += [f"-A {account}"] if account else []
-        head = [f"#PBS {line}" for line in lines]
+    lines += [to] * bool(partition) + [charged] * bool(account)
+    head = [f"{mark} {line}" for line in lines]
     body = _SCRIPT % {
         "out": shlex.quote(str(folder / "answer.txt")),
         "marker": shlex.quote(str(folder / "job.sh")),
