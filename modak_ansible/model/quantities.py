@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 
 _WALLTIME = re.compile(r"(?:(?P<days>\d{1,4})-)?(?P<hours>\d{1,5}):(?P<minutes>\d{2}):(?P<seconds>\d{2})", re.ASCII)
-_SIZE = re.compile(r"(?P<number>\d{1,18}(?:\.\d{1,18})?)\s*(?P<unit>B|[kKMGT]i?B)", re.ASCII)
+_SIZE = re.compile(r"(?P<number>\d{1,18}(?:\.\d{1,18})?)\s*(?P<unit>B|[KMGT]i?B)", re.ASCII | re.IGNORECASE)
 _DURATION = re.compile(r"(?P<number>\d{1,9}(?:\.\d{1,9})?)\s*(?P<unit>[smhdw])", re.ASCII)
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _FACTORS = {
@@ -52,7 +52,8 @@ def format_walltime(seconds: int) -> str:
 
 
 def parse_size(text: str) -> int:
-    """Bytes of a size such as ``4 GB`` (powers of ten) or ``512 MiB`` (powers of two), as TOSCA writes them.
+    """Bytes of a size such as ``4 GB`` (powers of ten) or ``512 MiB`` (powers of two), as TOSCA writes them, who takes
+    any case of their letters.
 
     Raises:
         ValueError: no number, one of more than 18 digits, or no unit that TOSCA knows.

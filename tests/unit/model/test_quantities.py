@@ -48,7 +48,7 @@ def test_any_text_is_a_walltime_or_an_error(text):
 @pytest.mark.parametrize(
     ("text", "size"),
     [("4 GB", 4 * 10**9), ("512 MiB", 512 * 2**20), ("1.5 kB", 1500), ("7 B", 7), ("4000 MB", 4 * 10**9),
-     ("1.001 kB", 1001), ("9007199254740993 B", 9007199254740993)],
+     ("1.001 kB", 1001), ("4 gb", 4 * 10**9), ("512mib", 512 * 2**20), ("9007199254740993 B", 9007199254740993)],
 )  # fmt: skip
 def test_sizes(text, size):
     assert parse_size(text) == size
