@@ -61,8 +61,8 @@ class Canvas:
 
 
 def _share(value: float, bounds: tuple[float, float]) -> float:
-    low, high = bounds
-    return min(1.0, max(0.0, (value / 2 - low / 2) / (high / 2 - low / 2))) if high > low else 0.5
+    low, high = (bound / 2 for bound in bounds)  # whose difference is no infinity
+    return min(1.0, max(0.0, (value / 2 - low) / (high - low))) if high > low else 0.5
 
 
 def _between(one: tuple[int, int], two: tuple[int, int]) -> Iterator[tuple[int, int]]:

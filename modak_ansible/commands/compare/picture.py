@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import math
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +27,6 @@ def draw(comparison: Comparison, file: Path) -> None:
         UsageError: the file's name does not end as a picture's.
         ModakError: it cannot be written.
     """
-    check_name(file)
     import matplotlib
 
     figure = _figure(comparison, _DPI)
@@ -40,26 +40,21 @@ def check_name(file: Path) -> None:
         UsageError: the file's name does not end as a picture's.
     """
     if file.suffix.lower() not in _ENDINGS:
-        raise _no_picture(file)
-
-
-def _no_picture(file: Path) -> UsageError:
-    return UsageError(f"{file} is no picture that is drawn", hint=f"its name ends in {', '.join(_ENDINGS)}")
+        raise UsageError(f"{file} is no picture that is drawn", hint=f"its name ends in {', '.join(_ENDINGS)}")
 
 
 def save(figure: Figure, file: Path, **options: Any) -> None:
     """Writes a picture whole or not at all, in the format that the file's name ends with.
 
     Raises:
-        UsageError: there is no such format.
+        UsageError: the file's name does not end as a picture's.
         ModakError: it cannot be written.
     """
+    check_name(file)
     part = file.parent / f".{file.stem}.part{file.suffix}"
     try:
         figure.savefig(part, **options)
         part.replace(file)
-    except ValueError as error:  # of matplotlib, which knows more formats than are named here
-        raise _no_picture(file) from error
     except OSError as error:
         hint = "give a folder that is there" if error.errno == errno.ENOENT else ""
         raise ModakError(f"{file} cannot be written: {error.strerror}", hint=hint) from error
@@ -90,16 +85,23 @@ def _figure(comparison: Comparison, dpi: float) -> Figure:
     for place, run, curve in reversed(drawn):
         is_named = place < _NAMED
         axes.plot(
-            list(curve.points), list(curve.points.values()),
+            [*map(_drawable, curve.points)], [*map(_drawable, curve.points.values())],
             color=colours(place % 10) if is_named else "0.8", linestyle="-" if place < 10 else "--",
             linewidth=2.4 if place == 0 else 1.2, marker="o" if len(curve.points) < 20 else None, markersize=3,
             label=comparison.label(run) + (" (best)" if place == 0 else "") if is_named else None,
             zorder=3 if place == 0 else 2,
         )  # fmt: skip
     axes.set_xlabel(comparison.axis)
-    axes.set_ylabel(comparison.by)
+    axes.set_ylabel(comparison.by, parse_math=False)
     axes.grid(alpha=0.3)
     if drawn:
         handles, labels = axes.get_legend_handles_labels()
-        axes.legend(handles[::-1], labels[::-1], fontsize="small", loc="center left", bbox_to_anchor=(1.0, 0.5))
+        key = axes.legend(handles[::-1], labels[::-1], fontsize="small", loc="center left", bbox_to_anchor=(1.0, 0.5))
+        for text in key.get_texts():
+            text.set_parse_math(False)
     return figure
+
+
+def _drawable(number: float) -> float:
+    """A gap for what matplotlib finds no ticks for."""
+    return number if abs(number) < 1e307 else math.nan

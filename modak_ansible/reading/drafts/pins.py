@@ -243,9 +243,10 @@ def _required(lines: Iterable[str], path: Path, pins: Pins, depth: int = 0) -> I
     for raw in lines:
         line = re.split(r"(?:^|\s)#|^Package\s+Version\b", raw, maxsplit=1)[0].strip()
         if include := re.match(r"(?:-r|--requirement|-c|--constraint)[\s=]*(\S+)", line):
-            other = path.parent / include.group(1)
-            if not is_file(other):
-                pins.note(f"{path.name} names {include.group(1)}, which is not there")
+            other = path.parent / include[1]
+            if "://" in include[1] or not is_file(other):
+                why = "is an address, and not read" if "://" in include[1] else "is not there"
+                pins.note(f"{path.name} names {include[1]}, which {why}")
             elif depth < _DEPTH:
                 yield from _requirements(other, pins, depth + 1)
         elif _EXPORTED.fullmatch(line):
@@ -271,7 +272,9 @@ def _of_conda(dependency: str) -> str:
     version = words[0] if words else ""
     if version.startswith("=") and not version.startswith("=="):
         version = f"=={version[1:]}" + ("" if len(words) > 1 or version.count("=") > 1 else ".*")
-    version = version.replace(".*.*", ".*")
+    if version[:1].isdigit():  # with a space before it
+        version = f"=={version}"
+    version = re.sub(r"(?<=\d)\*", ".*", version).replace(".*.*", ".*")
     if version.startswith("==") and "=" in version[2:]:  # a build behind the version
         version = version.rpartition("=")[0].removesuffix(".*")
     return f"{_OF_CONDA.get(name, name)}{version if _is_specifier(version) else ''}" if name != "python" else ""

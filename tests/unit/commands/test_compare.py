@@ -10,7 +10,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from modak_ansible.commands.compare import compare as compare_command
@@ -207,6 +207,13 @@ def test_a_picture(sweep, tmp_path, name):
         draw(compare(sweep), tmp_path / "curves.doc")
 
 
+@pytest.mark.parametrize(("name", "values"), [("loss", [1e308, -1e308, 2]), (r"loss $\frac$", [1, 2])])
+def test_a_picture_of_odd_numbers_and_names(sweep, tmp_path, name, values):
+    lines = [json.dumps({"step": step, name: value}) + "\n" for step, value in enumerate(values)]
+    (sweep[0].folder / "results/metrics.jsonl").write_text("".join(lines))
+    draw(compare(sweep, name), tmp_path / "curves.png")
+
+
 def test_a_name_that_is_no_pictures_is_told_before_anything_is_fetched(monkeypatch):
     monkeypatch.setattr("modak_ansible.store.deployments.find_all", lambda *_: pytest.fail("they are looked for"))
     with pytest.raises(UsageError, match="curves.doc is no picture"):
@@ -231,6 +238,7 @@ def test_letters_go_on():
     assert [compare_text.letter(place) for place in (0, 25, 26, 27, 52)] == ["a", "z", "aa", "ab", "ba"]
 
 
+@example([(0, 0), (5e-324, 5e-324)])  # half of the least number is none
 @given(st.lists(st.tuples(st.floats(allow_nan=False, allow_infinity=False), st.floats()), min_size=1, max_size=9))
 def test_any_points_are_drawn_within_the_canvas(points):
     places, values = [each[0] for each in points], [each[1] for each in points if abs(each[1]) < float("inf")]

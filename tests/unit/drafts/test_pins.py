@@ -38,7 +38,7 @@ def test_requirements_txt(tmp_path):
         "# a comment\nnumpy==1.26.4  # why\nPyYAML>=6,<7\n-r more.txt\n--index-url https://example.org\n-e .\n"
         "pip @ https://example.org/pip.zip\nscikit_learn[alldeps] == 1.5 \\\n  --hash=sha256:00\n"
         'tomli; python_version < "3"\neinops\n'
-        "-c bounds.txt\n-r gone.txt\n???\n./wheels/mine-1.0-py3-none-any.whl\ngit+https://example.org/x/tool.git@v1\n"
+        "-c bounds.txt\n-r gone.txt\n-c https://example.org/c.txt\n???\n./wheels/mine-1.0-py3-none-any.whl\ngit+https://example.org/x/tool.git@v1\n"
         "-e ../lib\n"
     )
     (tmp_path / "bounds.txt").write_text("einops<1\n")
@@ -57,6 +57,7 @@ def test_requirements_txt(tmp_path):
     where = "the target's file says where packages come from (pip_extra_index_urls, pip_find_links)"
     assert pins.notes == [
         "requirements.txt names gone.txt, which is not there",
+        "requirements.txt names https://example.org/c.txt, which is an address, and not read",
         f"requirements.txt: --index-url is not followed: {where}",
         "requirements.txt: ??? is no requirement, and nothing is made of it",
     ]
@@ -73,12 +74,13 @@ def test_a_package_that_stands_for_another_is_that(tmp_path):
 def test_conda(tmp_path):
     (tmp_path / "environment.yml").write_text(
         "dependencies:\n  - python=3.11\n  - pytorch=2.1\n  - conda-forge::numpy=1.26.4=py311h1\n  - pandas>=2\n"
-        "  - scipy ==1.11\n  - einops\n  - pip\n  - pip:\n    - tqdm==4.66\n"
+        "  - scipy ==1.11\n  - einops\n  - timm 1.0.9 pyh_0\n  - rich 13.*\n  - fire=0.6*\n  - dask >=2,<3|5\n  - pip\n  - pip:\n    - tqdm==4.66\n"
     )
     found = {name: line for name, (line, _) in lines(tmp_path).items()}
     assert found == {
         "torch": "torch==2.1.*", "numpy": "numpy==1.26.4", "pandas": "pandas>=2", "scipy": "scipy==1.11",
-        "einops": "einops", "pip": "pip", "tqdm": "tqdm==4.66",
+        "einops": "einops", "timm": "timm==1.0.9", "rich": "rich==13.*", "fire": "fire==0.6.*", "dask": "dask",
+        "pip": "pip", "tqdm": "tqdm==4.66",
     }  # fmt: skip
 
 
