@@ -34,11 +34,12 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _NEEDS_NO_SECRETS = ("act", "build-log", "gc", "survey", "testbed", "undeploy")
 # Of those, what may end a cloud's machine.
 _ASKS_CLOUDS = ("gc", "undeploy")
-# What a user may have exported for playbooks of other projects: how hosts are entered there, and as whom all is done.
-_OF_OTHERS = (
-    "ANSIBLE_BECOME", "ANSIBLE_BECOME_METHOD", "ANSIBLE_BECOME_USER", "ANSIBLE_REMOTE_USER", "ANSIBLE_REMOTE_PORT",
-    "ANSIBLE_PRIVATE_KEY_FILE", "ANSIBLE_STRATEGY", "ANSIBLE_VERBOSITY",
-)  # fmt: skip
+# What of Ansible's settings a user exports for ours, too: where files lie, how ssh is called, what is kept to look at.
+# Others are for other projects' playbooks, and may change what is done here, ask for passwords or end a long task.
+_SETTING = "ANSIBLE_"
+_OURS_TOO = re.compile(
+    rf"{_SETTING}(HOME|LOCAL_TEMP|REMOTE_TE?MP|COLLECTIONS_PATHS?|LOG_PATH|DEBUG|KEEP_REMOTE_FILES|PYTHON_INTERPRETER|SSH_\w+)"
+)
 
 
 class TaskResult(TypedDict, total=False):
@@ -205,7 +206,8 @@ def _end_with_the_terminal() -> None:
 @contextmanager
 def _without_settings_of_others() -> Iterator[None]:
     """Keeps them from ansible-runner, which hands on all that is in the environment."""
-    others = {name: os.environ.pop(name) for name in _OF_OTHERS if name in os.environ}
+    names = [name for name in os.environ if name.startswith(_SETTING) and not _OURS_TOO.fullmatch(name)]
+    others = {name: os.environ.pop(name) for name in names}
     try:
         yield
     finally:
