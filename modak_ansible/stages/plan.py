@@ -78,17 +78,29 @@ def _saved(planned: Planned, *, check: bool) -> Path:
 
 def _plans(arguments: dict[str, Any]) -> list[Planned]:
     if arguments.get("file") or arguments.get("files"):
-        return [planned_from_file(Path(file)) for file in arguments.get("files") or [arguments["file"]]]
-    if arguments.get("blueprint"):
-        inputs_file = expanded(arguments["inputs_file"]) if arguments.get("inputs_file") else None
-        strict = boolean(arguments.get("strict") or False)
-        file = target_file(arguments["target"]) if arguments.get("target") else None
-        inputs = Inputs(inputs_file, inputs_as_text(_mapping(arguments.get("inputs"))), file, strict)
-        return plan_all(find_blueprint(arguments["blueprint"]), inputs, arguments.get("training") or None)
+        files = arguments.get("files") or _word(arguments, "file")
+        return [planned_from_file(Path(file)) for file in ([files] if isinstance(files, str) else files)]
+    if blueprint := _word(arguments, "blueprint"):
+        inputs_file, target = _word(arguments, "inputs_file"), _word(arguments, "target")
+        inputs = Inputs(
+            expanded(inputs_file) if inputs_file else None,
+            inputs_as_text(_mapping(arguments.get("inputs"))),
+            target_file(target) if target else None,
+            boolean(arguments.get("strict") or False),
+        )
+        return plan_all(find_blueprint(blueprint), inputs, _word(arguments, "training") or None)
     if arguments.get("node"):
         deployment = find_opera_deployment()
         return plan_node(deployment.blueprint, Inputs(None, inputs_as_text(deployment.inputs)), arguments["node"])
     raise ModakError("no blueprint is named", hint="-e blueprint=tosca/blueprints/mnist-pytorch-slurm")
+
+
+def _word(arguments: dict[str, Any], name: str) -> str:
+    """A name or a path, as one of Ansible's extra variables gives it; empty where it is not given."""
+    value = arguments.get(name)
+    if isinstance(value, list | dict):
+        raise ModakError(f"{name} is one name or path, and not {value}", hint=f"-e {name}=...")
+    return str(value) if value else ""
 
 
 def _mapping(value: Any) -> dict[str, Any]:

@@ -94,3 +94,19 @@ def test_plans_that_were_made_are_an_inventory_of_their_targets(tmp_path, monkey
     Path(files[0]).write_text(json.dumps(damaged))
     with pytest.raises(ModakError, match="was changed after it was planned"):
         inventory_of(files)
+
+
+@pytest.mark.parametrize("name", ["blueprint", "inputs_file", "target", "training"])
+@pytest.mark.parametrize("value", [["a"], {"a": "b"}])
+def test_a_variable_that_is_no_name_is_told(tmp_path, name, value):
+    training = RequestFolder(tmp_path / "training", TRAINING)
+    arguments = {"blueprint": str(training.file), name: value}
+    with pytest.raises(AnsibleActionFail, match=f"{name} is one name or path, and not "):
+        plan_deployment(arguments, check=False)
+
+
+def test_numbers_are_names_and_one_file_is_one_plan(tmp_path):
+    with pytest.raises(AnsibleActionFail, match="there is no blueprint 5"):
+        plan_deployment({"blueprint": 5}, check=False)
+    with pytest.raises(AnsibleActionFail, match="plan.json is not a plan"):
+        plan_deployment({"files": str(tmp_path / "plan.json")}, check=False)
