@@ -122,7 +122,7 @@ def _parsed(path: Path, number: int, line: bytes) -> Record:
         raise ModakError(
             f"no record: {_words(error)}",
             location=Location(str(path), number, 1),
-            hint="a record is one line of JSON, as benchmarks/records/record.schema.json says",
+            hint="take that line out: a record is one line of JSON, as benchmarks/records/record.schema.json says",
         ) from error
 
 

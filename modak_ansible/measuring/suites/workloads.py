@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from modak_ansible.catalogue.reader import from_yaml
 from modak_ansible.errors import ModakError
 from modak_ansible.model.measured.workload import Workload, WorkloadScript
+from modak_ansible.performance.stock import suite_switches
 from modak_ansible.store.project import shipped
 
 
@@ -32,7 +33,7 @@ def switch_problem(script: WorkloadScript, settings: Mapping[str, str], name: st
     """What is wrong with a script's own switch in a set of them, and what would be right; empty when nothing is."""
     values = script.switches.get(name)
     if values is None:
-        return f"{script.script} has no switch {name}", ", ".join(script.switches)
+        return f"{script.script} has no switch {name}", ", ".join([*script.switches, *suite_switches()])
     if settings[name] not in values:
         return f"{name} of {script.script} cannot be {settings[name]}", ", ".join(values)
     return "", ""

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from modak_ansible.model.base import Model
 from modak_ansible.model.measured.work import Work
@@ -59,7 +59,13 @@ class Load(Model):
     load_average: float | None = Field(default=None, description="of the last minute, when the run began")
 
 
-class Epoch(Model):
+class _Diverging(Model):
+    """What may have a loss that is no number, and is to be read again with it."""
+
+    model_config = ConfigDict(ser_json_inf_nan="constants")
+
+
+class Epoch(_Diverging):
     """One pass over the training images; ``seconds`` is the training part alone."""
 
     epoch: int
@@ -74,6 +80,8 @@ class Epoch(Model):
 
 class Seconds(Model):
     """Wall-clock from the start of the process, and parts of it; see benchmarks/README.md."""
+
+    model_config = ConfigDict(allow_inf_nan=False)
 
     imports: float = Field(alias="import")
     load_data: float
@@ -92,7 +100,7 @@ class TrainedNetwork(Model):
     layers: int | None = Field(default=None, ge=1)
 
 
-class TrainingResult(Model):
+class TrainingResult(_Diverging):
     """What a training measured: its metrics.json, without what identifies the run."""
 
     parameters: int

@@ -83,6 +83,7 @@ def test_words_tell_studies_apart_but_for_those_that_vary(blueprint):
         ("{ epochs: { from: 1, to: 4, step: 9 } }", 91, "the step of epochs is not between 0 and 3", "leave it out"),
         ("{ epochs: { from: 1, to: 4, log: 3 } }", 90, "log of epochs is true or false", ""),
         ("{ epochs: { from: 1, till: 4, to: 2 } }", 78, "a range has no till", ""),
+        ("{ epochs: [ 1, 2 ] }, seed: -1", 85, "seed must lie between 0 and 4294967295, not -1", ""),
     ],
 )  # fmt: skip
 def test_what_is_wrong_has_a_place(blueprint, over, place, words, hint):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import lzma
+import re
+from math import inf, isnan, nan
 
 import jsonschema
 import pytest
@@ -27,6 +29,24 @@ def test_what_is_written_comes_back(file, record):
         file.append(each)
     assert read_records(file.path) == written
     assert file.open() == (written, "")
+
+
+def test_a_training_that_diverged_is_read_again(file, record):
+    lost = {"training_loss": nan, "test_loss": inf}
+    diverged = record().training.model_copy(update={"first_losses": (2.3, nan)})
+    epochs = tuple(epoch.model_copy(update=lost) for epoch in diverged.epochs)
+    file.append(record().model_copy(update={"training": diverged.model_copy(update={"epochs": epochs})}))
+    file.append(record(round=2))
+    first, second = read_records(file.path)
+    assert (isnan(first.training.first_losses[1]), first.training.epochs[0].test_loss, second.round) == (True, inf, 2)
+
+
+def test_a_time_that_is_no_number_is_no_record(file, record):
+    line = record().model_dump_json(by_alias=True)
+    file.path.parent.mkdir()
+    file.path.write_text(re.sub('"first_step":[^,]+', '"first_step":NaN', line) + "\n")
+    with pytest.raises(ModakError, match="first_step: Input should be a finite number"):
+        read_records(file.path)
 
 
 def test_a_file_that_is_not_there_is_empty(file):

@@ -92,6 +92,8 @@ def test_groups_and_rounds_can_be_chosen(suite_file, known):
         ("mnist_cnn", "mnist_cn", "suite:6:15: unknown-workload: there is no workload mnist_cn (did you mean mnist_cnn?)"),
         ("pytorch-2.13-cpu", "pytorch-2.13", "suite:8:20: unknown-entry: the catalogue has no entry pytorch-2.13"),
         ("memory_format:", "memory_fomat:", "suite:9:27: unknown-switch: pytorch.py has no switch memory_fomat"),
+        ("{ memory_format: channels_last }", "{ alocator: tcmalloc }", "suite:9:27: unknown-switch: pytorch.py has no "
+         "switch alocator (valid: memory_format, container, "),
         ("channels_last", "nhwc", "suite:9:42: unknown-switch: memory_format of pytorch.py cannot be nhwc"),
         ("{ memory_format: channels_last }", "{ allocator: mimalloc }", "suite:9:38: unknown-switch: allocator cannot be"),
         ("{ memory_format: channels_last }", "{ threads: some }", "suite:9:36: unknown-switch: threads cannot be some"),
