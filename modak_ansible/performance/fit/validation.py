@@ -159,7 +159,7 @@ def validate(records: Iterable[Record], works: Mapping[str, Work], say: Progress
             continue
         say(f"{kind} are left out, one after the other")
         spreads = spreads_of(whole) if kind == "configurations" else None
-        predicted += make.left_out(kind, key, spreads, models if kind == "workloads" else {})
+        predicted += make.left_out(kind, key, spreads, models if kind == "workloads" else None)
     predicted += make.timed(models)
     learned: list[Learned] = []
     if any(each.left_out == "machines" for each in predicted):
@@ -186,9 +186,11 @@ class _Maker:
         kind: str,
         key: Callable[[Case], Hashable],
         spreads: Mapping[str, Spreads] | None,
-        models: dict[str, PerformanceModel],
+        models: dict[str, PerformanceModel] | None,
     ) -> Iterable[Predicted]:
         """Fits the model once without every key's runs, and predicts their configurations.
+
+        The models are kept, by what was left out, where somebody wants them: hundreds of them take gigabytes.
 
         Where machines are left out, those of works that the framework ran elsewhere: others would be left out twice.
         """
@@ -197,7 +199,8 @@ class _Maker:
             model = self._fitted(kept, spreads)
             if model is None:
                 continue
-            models[str(left)] = model
+            if models is not None:
+                models[str(left)] = model
             for members in _by_configuration(each for each in self._found if key(each) == left).values():
                 if left_out_once(kind, members[0].facts, kept):
                     yield _predicted(kind, members, model)
