@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from modak_ansible.model.job_options import JobOptions
+    from modak_ansible.model.plan import PlannedJob
 
 MEBIBYTE = 2**20
 PLAIN = re.compile(r"[A-Za-z0-9_.:=,+@/{}-]*", re.ASCII)
@@ -150,6 +151,11 @@ def start(moment: datetime) -> datetime:
     if moment.microsecond:
         raise CannotExpress(about, f"{moment.isoformat()}: schedulers count in whole seconds", "leave out the fraction")
     return moment
+
+
+def memory_of_node(job: PlannedJob) -> int:
+    """The bytes that a job asks for on each of its nodes, by itself or for each core; 0 for none."""
+    return max(job.memory or 0, (job.options.minimum_memory_per_processor or 0) * job.layout.cores_per_node)
 
 
 def mebibytes(size: int) -> int:

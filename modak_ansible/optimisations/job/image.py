@@ -353,8 +353,10 @@ def _is_off(entry: Entry, draft: Draft) -> bool:
 def _has_smaller_wheels(draft: Draft, entry: Entry) -> bool:
     """Whether the framework's own wheels for processors alone serve, in a release of today where none is asked for."""
     others = (each for each in draft.catalogue.of_framework(entry.framework) if each.origin == entry.origin)
+    collides = collision_of(entry, draft)  # the other's collision is no reason for this one then
     return any(
-        not (each.accelerator or _why_not(each, draft) or _why_not_unasked(each, draft) or collision_of(each, draft))
+        not (each.accelerator or _why_not(each, draft) or _why_not_unasked(each, draft))
+        and (collides or not collision_of(each, draft))
         for each in others
     )
 

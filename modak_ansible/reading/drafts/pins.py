@@ -29,6 +29,7 @@ _CONDA = re.compile(r"(?:[\w.-]+::)?([A-Za-z0-9][\w.-]*)\s*(.*)", re.ASCII)
 _LISTED = re.compile(r"([A-Za-z0-9][\w.-]*)\s+v?(\d\S*)", re.ASCII)  # of pip list
 _EXPORTED = re.compile(r"[\w.-]+=[^=\s]+=[^=\s]+", re.ASCII)  # of conda list --export
 _NUMBERS = re.compile(r"\d+(\.\d+)*", re.ASCII)
+_LOCAL = re.compile(r"(==\s*[^\s,;+)]+)\+[\w.]+")  # the part of a version that says who built it: of no index
 _DEPTH = 5  # files of requirements that name others
 _INLINE = re.compile(r"(?m)^# /// script$\s(?P<content>(^#(| .*)$\s)+)^# ///$")  # as PEP 723 has it
 _FILES = re.compile(r"\.(whl|zip|tar\.\w+|tgz)$")
@@ -78,7 +79,7 @@ class Pins:
                 self.note(f"{source}: {words[0].partition('=')[0]} is not followed: {where}")
             return ""
         try:
-            requirement = Requirement(line)
+            requirement = Requirement(_LOCAL.sub(r"\1", line))
             is_met = not requirement.marker or self.is_met(requirement.marker)
         except InvalidRequirement:
             if "://" in line or line.startswith((".", "/", "~")) or _FILES.search(words[0]):
@@ -179,7 +180,7 @@ def _lock(path: Path, pins: Pins) -> Iterator[str]:
         if place := _own_place(package.get("source", {})):
             yield f"{package['name']} @ {place}"
         elif package.get("version"):
-            yield f"{package['name']}=={str(package['version']).partition('+')[0]}"
+            yield f"{package['name']}=={package['version']}"
 
 
 def _listed(value: Any) -> list[Any]:

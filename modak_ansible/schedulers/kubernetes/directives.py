@@ -9,7 +9,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from ..directives import CannotExpress, mebibytes, plain
+from ..directives import CannotExpress, mebibytes, memory_of_node, plain
 
 if TYPE_CHECKING:
     from modak_ansible.model.plan import PlannedJob
@@ -36,7 +36,6 @@ UNKNOWN = {
     "licenses": "",
     "exclude": "request_specific_nodes names one node",
     "gres": "accelerators are asked for by request_gpus",
-    "minimum_memory_per_processor": "memory_limit is the Pod's",
     "architecture_constraint": "request_specific_nodes names one node",
     "job_array": "",
     "standard_output_file": "output.log comes back with the results",
@@ -141,8 +140,8 @@ def _resources(job: PlannedJob, gpu_request: str) -> dict[str, Any]:
     wanted: dict[str, str] = {}
     if job.layout.cores:
         wanted["cpu"] = str(job.layout.cores_per_node)
-    if job.memory:
-        wanted["memory"] = f"{mebibytes(job.memory)}Mi"
+    if memory := memory_of_node(job):
+        wanted["memory"] = f"{mebibytes(memory)}Mi"
     resource, number = _accelerators(gpu_request)
     if resource:
         wanted[resource] = number

@@ -18,6 +18,7 @@ from ..directives import (
     Patterns,
     addresses,
     mebibytes,
+    memory_of_node,
     output_files,
     plain,
     start,
@@ -82,8 +83,7 @@ def _size(job: PlannedJob, gpu_request: str) -> Iterator[str]:
     options, cores = job.options, job.layout.cores_per_node
     yield f"-n {cores * job.nodes}"
     yield f'-R "span[ptile={cores}]"'
-    memory = max(job.memory or 0, (options.minimum_memory_per_processor or 0) * cores)
-    if memory:
+    if memory := memory_of_node(job):
         yield f'-R "rusage[mem={mebibytes(memory)}MB/host]"'
         yield f"-M {mebibytes(memory) * job.nodes}MB"
     yield from map(_resource, options.gres)

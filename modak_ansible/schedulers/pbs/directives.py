@@ -18,6 +18,7 @@ from ..directives import (
     addresses,
     license_of,
     mebibytes,
+    memory_of_node,
     output_files,
     plain,
     start,
@@ -226,8 +227,7 @@ def _as_pbspro_name(name: str) -> str:
 def _select(job: PlannedJob, gpu_request: str) -> Iterator[str]:
     options = job.options
     each = f":ncpus={job.layout.cores_per_node}:mpiprocs={job.layout.processes_per_node}"
-    memory = max(job.memory or 0, (options.minimum_memory_per_processor or 0) * job.layout.cores_per_node)
-    each += f":mem={mebibytes(memory)}mb" if memory else ""
+    each += f":mem={mebibytes(memory)}mb" if (memory := memory_of_node(job)) else ""
     each += plain("host", gpu_request, PLAIN, "the site's request for accelerators")
     each += _resources(options.architecture_constraint or "")
     yield f"-l select={_chunks(options, job.nodes, each)}"

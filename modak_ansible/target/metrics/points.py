@@ -66,7 +66,7 @@ def point_of(found: Mapping[Any, Any]) -> Point | None:
 def _numbers(name: str, value: Any, depth: int) -> Iterator[Tuple[str, float]]:
     for key, inner in list(value.items())[:_MOST]:
         joined = f"{name}.{key}" if name else str(key)
-        if not joined.isprintable() or len(joined) > _LONGEST:
+        if not joined.strip() or not joined.isprintable() or len(joined) > _LONGEST:
             continue
         number = value_of(inner)
         if number is not None:

@@ -1,7 +1,7 @@
 """Numbers in files of text: JSON in any form, a JSON object a line, Hugging Face's trainer_state, columns of CSV.
 
 Readers give points as they come, keep no more than a line, and note what they cannot read. A last line without its end
-is being written, and says nothing yet.
+may be being written, and says nothing yet unless it is a whole object.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ def lines(file: BinaryIO, most: int, remarks: Remarks) -> Iterator[Point]:
         except (ValueError, RecursionError):
             found = None
         if not isinstance(found, dict):
-            remarks.add("is no JSON object", number)
+            if number is not None:
+                remarks.add("is no JSON object", number)
         elif point := point_of(found):
             yield point
 
@@ -61,6 +62,8 @@ def columns(file: BinaryIO, most: int, remarks: Remarks) -> Iterator[Point]:
     between = max(",;\t", key=head.count)
     names = [name.strip() for name in _cells(head, between, "1", remarks)]
     for number, line in _lines(file, most, remarks, 2):
+        if number is None:  # its last number may be half of one
+            return
         row = _cells(line, between, number, remarks)
         if len(row) != len(names):
             if row:
@@ -135,7 +138,10 @@ def _of_list(found: List[Any]) -> Iterator[Point]:
 
 
 def _lines(file: BinaryIO, most: int, remarks: Remarks, number: int = 1) -> Iterator[Any]:
-    """Lines with their numbers, as texts, which are empty behind a jump to the end of a large file."""
+    """Lines with their numbers, as texts, which are empty behind a jump to the end of a large file.
+
+    A last one without its end, which may be being written, has None for a number.
+    """
     size = os.fstat(file.fileno()).st_size
     is_counted = not (most and size - file.tell() > most)
     if not is_counted:
@@ -145,7 +151,8 @@ def _lines(file: BinaryIO, most: int, remarks: Remarks, number: int = 1) -> Iter
         line = file.readline(_LINE)
         if not line.endswith(b"\n"):
             if len(line) < _LINE:
-                return  # the last one, which is being written
+                yield None, line.decode("utf-8", "replace").lstrip(_MARK)
+                return
             remarks.add(f"has more than {_LINE >> 20} MiB in a line", str(number) if is_counted else "")
             while line and not line.endswith(b"\n") and file.tell() < size:
                 line = file.readline(_LINE)

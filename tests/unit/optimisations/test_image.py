@@ -278,6 +278,8 @@ def test_the_release_is_taken_that_the_packages_go_with(shipped):
     with pytest.raises(CannotPlan, match="tensorflow|torchtext") as caught:
         shipped("torchtext")
     assert caught.value.about == "requirements_txt.0"
+    with pytest.raises(CannotPlan, match="pytorch-2.13-cpu has numpy"):  # which would have been taken, and no other
+        shipped("numpy<2")
 
 
 HOROVOD = entry("torch-2.12-horovod", "2.12.0", origin="opt-build", libraries=("horovod",), brings=("horovod",))

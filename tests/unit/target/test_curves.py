@@ -75,10 +75,25 @@ def test_what_was_written_twice_counts_as_it_was_last_and_is_said(tmp_path):
     assert found.remarks == ["loss was written again for 1 place; the last values count"]
 
 
-@pytest.mark.parametrize("text", ['{"step": 3, "lo', '{"step": 3, "loss": 7}', "garb"])
+@pytest.mark.parametrize("text", ['{"step": 3, "lo', '{"step": 3, "loss": {"a": 7}', "garb", "7", " "])
 def test_a_last_line_that_is_being_written_is_no_mistake(tmp_path, text):
     found = read(tmp_path, lines({"step": 1, "loss": 2}) + text)
     assert (found.last, found.remarks) == ({"loss": 2}, [])
+
+
+@pytest.mark.parametrize("name", ["metrics.json", "metrics.jsonl"])
+def test_a_last_object_that_is_whole_needs_no_end_of_its_line(tmp_path, name):
+    """Scripts that join their lines write none."""
+    found = read(tmp_path, lines({"step": 1, "loss": 2}) + '{"step": 3, "loss": 7}', name)
+    assert (found.last, found.remarks) == ({"loss": 7}, [])
+
+
+def test_a_last_row_without_an_end_may_have_half_a_number(tmp_path):
+    assert read(tmp_path, "step,loss\n1,0.5\n2,0.25", "metrics.csv").last == {"loss": 0.5}
+
+
+def test_a_column_without_a_name_is_the_index_of_pandas(tmp_path):
+    assert read(tmp_path, ",step,loss\n0,1,0.5\n1,2,0.25\n", "metrics.csv").last == {"loss": 0.25}
 
 
 def test_what_is_no_json_is_said_with_its_place_and_hides_nothing(tmp_path):

@@ -50,6 +50,10 @@ def test_a_pod_has_the_cores_the_memory_and_the_accelerators_of_the_job():
     wanted = pod("amd.com/gpu=2", processes_per_node=2, memory=8 * 10**9, accelerators=2)["containers"][0]["resources"]
     assert wanted["limits"] == wanted["requests"] == {"cpu": "8", "memory": "7630Mi", "amd.com/gpu": "2"}
     assert pod(cores_per_process=None)["containers"][0]["resources"] == {}
+    each = pod(options=JobOptions(minimum_memory_per_processor=2**30), processes_per_node=2)["containers"][0][
+        "resources"
+    ]
+    assert each["requests"]["memory"] == "8192Mi"
 
 
 @pytest.mark.parametrize(
