@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from modak_ansible.model.tuning import PlannedTuning
 
 # What stands in a value for a folder that only the job knows.
+_NEGATIVE = re.compile(r"-\d+|-\d*\.\d+", re.ASCII)
 _PLACEHOLDER = re.compile(r"(\{dataset(?:\.[^{}]*)?\}|\{after:[^{}]*\})")
 # The same in shell lines, where ${dataset} is a variable.
 _IN_LINES = re.compile(rf"(?<!\$){_PLACEHOLDER.pattern}")
@@ -214,7 +215,7 @@ def render_script(job: PlannedJob, parts: ScriptParts) -> str:
             "broadcast": _BROADCAST,
             "staging_path": _node_path(parts.staging_path or "") if copied else "",
             "scratch": _node_path(parts.scratch) if parts.scratch else "",
-            "arguments": [_option(name, value) for name, value in parts.arguments],
+            "arguments": [_option(name, value, is_program=bool(parts.command)) for name, value in parts.arguments],
             "environment": [(name, _word(value)) for name, value in parts.environment],
             "command": [_word(each) for each in command],
             "is_program": bool(parts.command),
@@ -367,12 +368,14 @@ def _node_path(path: str) -> str:
     return re.sub(r"^\$([A-Z_][A-Z0-9_]*)", r"${\1:-/dev/null}", path)
 
 
-def _option(name: str, value: str | bool) -> str:
+def _option(name: str, value: str | bool, *, is_program: bool = False) -> str:
     """An option of the training script with its value, quoted for bash; placeholders become folders."""
     option = f"-{name}" if len(name) == 1 else f"--{name}"
     if isinstance(value, bool):
         return option if value else ""
-    return f"{option} {_word(value)}"
+    # Python's parsers take a word that begins so for an option: -1e-5 too, but not -1 and -0.5
+    is_apart = is_program or len(name) == 1 or not value.startswith("-") or _NEGATIVE.fullmatch(value)
+    return f"{option}{' ' if is_apart else '='}{_word(value)}"
 
 
 def _word(value: str) -> str:

@@ -137,7 +137,9 @@ def explain(
 @app.command(epilog="Example: modak model validate --plots figures")
 def validate(
     records: Records = None,
-    plots: Annotated[Path | None, typer.Option(help="A folder for the pictures, as PNG and SVG.")] = None,
+    plots: Annotated[
+        Path | None, typer.Option(file_okay=False, help="A folder for the pictures, as PNG and SVG.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Cross-validate the model: leave configurations, workloads and machines out of the fit, and predict them.

@@ -120,6 +120,7 @@ def test_what_was_left_out_is_predicted(modak, few, tmp_path):
     assert set(told["mean_error"]) == {"configurations", "workloads", "timed", "machines"}
     assert told["regrets"]
     assert set(told["regret"]) == {"workload_left_out", "in_sample"}
+    assert modak("model", "validate", "--records", few, "--plots", few).returncode == 2  # before minutes are spent
 
 
 @pytest.mark.parametrize(
