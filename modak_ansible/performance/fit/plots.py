@@ -16,6 +16,7 @@ _WIDTH, _DPI = 8.0, 150  # inches, dots an inch
 _BAR, _WORSE, _SOFT = "#2f6fb7", "#c2570c", "#57606a"
 MARKS = "osD^vP*X<>"
 _COLOURS = 10  # of matplotlib's own cycle
+_LINE = 0.15  # inches of a legend's line
 _BESIDE: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}  # a legend, where it hides no point
 
 
@@ -42,7 +43,8 @@ def write_plots(found: Validation, folder: Path) -> list[Path]:
 
 
 def _predictions(rows: Sequence[Predicted], kind: str, folder: Path) -> list[Path]:
-    axes = _plane(f"Predicted against measured, {TITLES[kind]}", 6.0)
+    named = len({(row.workload, row.known) for row in rows})
+    axes = _plane(f"Predicted against measured, {TITLES[kind]}", max(6.0, 0.6 + _LINE * named))
     for number, workload in enumerate(dict.fromkeys(row.workload for row in rows)):
         members = [row for row in rows if row.workload == workload]
         for known in (True, False):

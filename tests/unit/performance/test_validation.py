@@ -132,11 +132,14 @@ def test_nothing_to_validate_is_said():
         validate([], WORKS)
 
 
-def test_no_two_workloads_share_colour_and_mark(tmp_path, monkeypatch):
+def test_no_two_workloads_share_colour_and_mark_and_all_are_named(tmp_path, monkeypatch):
     row = Predicted("configurations", "", "any", 1, 1.0, 1.0, 0.5, 2.0, True, "")
-    several = tuple(replace(row, workload=f"workload-{number}") for number in range(30))
+    several = tuple(replace(row, workload=f"workload-{number}") for number in range(48))
     drawn = []
     monkeypatch.setattr(plots, "_written", lambda axes, folder, name: drawn.append(axes) or [])
     write_plots(Validation(several, ()), tmp_path)
     found = [(line.get_color(), line.get_marker()) for line in drawn[0].get_lines() if line.get_marker() in plots.MARKS]
-    assert len(found) == len(set(found)) == 30
+    assert len(found) == len(set(found)) == 48
+    figure, legend = drawn[0].get_figure(), drawn[0].get_legend()
+    figure.canvas.draw()
+    assert legend.get_window_extent().y0 >= 0
