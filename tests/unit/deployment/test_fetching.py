@@ -181,6 +181,17 @@ def test_what_is_here_is_listed_while_its_target_is_away(deployed):
         results_of([planned.store], also=["*.pt"])
 
 
+def test_a_pattern_that_fitted_nothing_of_a_job_that_is_over_is_asked_for_once(deployed):
+    """A slip in --also was told again with all later results, by whatever command."""
+    planned, there, _ = deployed
+    (there.folder / "code").mkdir()
+    there.write("code/model.pt", "x")
+    (found,) = results_of([planned.store], also=["nothing*", "*.pt"])
+    assert found.missing == ("nothing*",)
+    (found,) = results_of([planned.store])
+    assert (found.missing, "code/model.pt" in [file.path for file in found.files]) == ((), True)
+
+
 def test_a_plan_that_is_damaged_hides_no_other(deployed):
     planned, _, _ = deployed
     (other,) = modak.plan("mnist-pytorch-slurm")
