@@ -118,6 +118,8 @@ class _Target:
     def fetch(self) -> bool:
         """Brings what is not here, and tells whether there was any."""
         began = time.monotonic()
+        if all(stage.store.job.get("state", "NONE") == "NONE" for stage in self._stages):
+            return False  # no job was submitted; another command may be on the way to that
         outcome = fetch(self._stages)
         self._tell("modak_results", began, msg=outcome.message, changed=outcome.changed)
         if len(self._stages) == 1:

@@ -78,7 +78,11 @@ def results_of(stores: list[DeploymentStore], to: Path | None = None, also: Sequ
         if also or not all(store.is_brought for store in there):
             raise
         warnings.warn(f"{error.message}; what it had left is here", ResultsWarning, stacklevel=2)
-    return [_results(store, to / store.name if to and len(stores) > 1 else to) for store in stores]
+    found = [_results(store, to / store.name if to and len(stores) > 1 else to) for store in stores]
+    for store, results in zip(stores, found, strict=True):
+        if more := store.record_now().get("more_outputs"):  # what fitted nothing of all there is, is not told again
+            Record(store.folder).update(more_outputs=[each for each in more if each not in results.missing])
+    return found
 
 
 def _results(store: DeploymentStore, to: Path | None) -> Results:

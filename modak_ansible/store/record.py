@@ -185,10 +185,12 @@ class Record:
     def begin(self, name: str) -> None:
         """Forgets how this stage, and those behind it, failed before: all of it is being tried again.
 
+        A deployment that comes to it for the first time is known to be there from now on.
         What was undeployed has neither a job nor its metrics any more when its first stage begins.
         """
         behind = STAGES[STAGES.index(name) :]
-        if not _is_stale(self.read(), behind):
+        state = self.read()
+        if name in state.get("stages", {}) and not _is_stale(state, behind):
             return
         with Lock(self._lock_path):
             state = self.read()

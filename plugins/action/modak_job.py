@@ -16,6 +16,10 @@ class ActionModule(StageAction):
     stage_name = "job"
     looks = {("modak_job", "look"): acted, ("modak_job", "watch"): acted, ("modak_results", ""): listed_by}
 
+    def run(self, tmp=None, task_vars=None):
+        self.is_noted = self._task.args.get("state") not in operations.OPERATIONS  # these note what they do
+        return super().run(tmp, task_vars)
+
     def perform_all(self, stages):
         given = self._task.args
         state = given.get("state", "present")

@@ -98,6 +98,7 @@ _AS_JSON = {
 def _print_table(console: Console, rows: list[StatusRow]) -> None:
     """Shows how trainings are or have ended, a line each."""
     from modak_ansible.commands import tables
+    from modak_ansible.commands.status.table import epochs_of
     from modak_ansible.model.quantities import format_seconds
     from modak_ansible.target.jobs.numbers import shown_numbers
 
@@ -106,8 +107,8 @@ def _print_table(console: Console, rows: list[StatusRow]) -> None:
         seconds = format_seconds(row["elapsed_seconds"]) if row["elapsed_seconds"] is not None else ""
         numbers = {} if row["accuracy"] is None else {"accuracy": row["accuracy"]}
         told = ", ".join(shown_numbers({**numbers, **row["numbers"]}, _NUMBERS))
-        epochs = str(row["epochs"] or "")
-        shown.append((row["training"], row["job_id"], row["state"], seconds, epochs, told, row["explanation"]))
+        cells = (row["training"], row["job_id"], row["state"], seconds, epochs_of(row), told, row["explanation"])
+        shown.append(cells)
     console.print()
     titles = ("training", "job", "state", "time", "epochs", "result", "")
     tables.print_table(titles, shown, wraps=(6,), console=console)

@@ -90,9 +90,13 @@ def _has_digest(name: str) -> bool:
     return len(name) > _DIGEST and name[-_DIGEST - 1] == "-"
 
 
-def _cells(row: StatusRow) -> list[str]:
+def epochs_of(row: StatusRow) -> str:
+    """How far a training is, such as ``3/12``."""
     epoch, requested = row.get("epoch"), row.get("epochs_requested")
-    epochs = f"{epoch}/{requested}" if epoch and requested else str(epoch or "")
+    return f"{epoch}/{requested}" if epoch and requested else str(epoch or "")
+
+
+def _cells(row: StatusRow) -> list[str]:
     cells = (
         row["deployment"],
         "",
@@ -100,7 +104,7 @@ def _cells(row: StatusRow) -> list[str]:
         row.get("job_id", ""),
         _state(row),
         _time(row),
-        epochs,
+        epochs_of(row),
         "" if row.get("loss") is None else f"{row['loss']:.4g}",
         _message(row),
     )
@@ -143,7 +147,7 @@ def _message(row: StatusRow) -> str:
     if row["state"] == "COMPLETED" and isinstance(row.get("accuracy"), float) and "accuracy" not in numbers:
         parts.append(f"accuracy {row['accuracy']:.2%}")
     if row["state"] in _ENDED_WELL:
-        parts += shown_numbers({wanted: numbers[wanted]}, 1) if wanted in numbers else []
+        parts += shown_numbers({wanted: numbers[wanted]}, 1) if wanted in numbers and wanted != "loss" else []
         others = {name: value for name, value in numbers.items() if name not in ("loss", wanted)}
         parts += shown_numbers(others, _NUMBERS)
     parts += ran if row["state"] == "COMPLETED" else []

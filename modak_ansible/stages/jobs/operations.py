@@ -12,6 +12,7 @@ from modak_ansible.stages.base import Outcome, Stage
 from modak_ansible.stages.jobs.campaign import Campaign
 from modak_ansible.stages.jobs.members import Member
 from modak_ansible.stages.jobs.output import Output
+from modak_ansible.store.logs import note
 from modak_ansible.target.jobs.campaign import Wanted
 from modak_ansible.target.jobs.operations import Operated, OperatedJob
 from modak_ansible.target.jobs.situation import Situation
@@ -101,6 +102,7 @@ def _noted(campaign: Campaign, answer: Operated) -> OperatedJob:
     campaign.record(member)
     situation = member.known.situation
     message = answer.problem or ("" if answer.changed else "nothing changed: ") + situation.words
+    note(member.stage.folder, "job", message)
     return {
         "training": member.training,
         "deployment": member.name,

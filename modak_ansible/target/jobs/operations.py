@@ -97,7 +97,10 @@ class Operation:
             raise SchedulerAway(message, hint="try again when it answers") from error
 
     def not_permitted(self, situation: Situation, hint: str) -> NotPermitted:
-        """What is said where the situation does not permit it."""
+        """What is said where the situation does not permit it; the hint is for a job that has not ended."""
+        if situation.is_final:
+            has_completed = situation.state == JobState.COMPLETED
+            hint = "modak results brings what it left" if has_completed else "modak resume runs it again"
         return NotPermitted(f"{_named(situation)} is {_words(situation)} and cannot be {self.done}", hint=hint)
 
 
@@ -158,7 +161,7 @@ class Release(Operation):
 
     def begin(self, deployment: Deployment, situation: Situation) -> bool:
         if situation.is_final:
-            raise self.not_permitted(situation, "modak resume runs it again")
+            raise self.not_permitted(situation, "")
         is_ours = situation.state == JobState.QUEUED and (deployment.state / _HELD).exists()
         if situation.state != JobState.HELD and not is_ours:
             return False

@@ -446,6 +446,8 @@ def test_points_of_a_sweep_say_how_well_they_went_on_80_columns():
     assert "job" in lines_of(rows, 160)[0]
     line = lines_of([{**each, "search": {"objective": "val_loss"}} for each in rows], 80)[1]
     assert "val_loss 0.25" in line
+    trial = {**rows[0], "loss": 0.25, "numbers": {"loss": 0.25}, "search": {"objective": "loss"}}
+    assert lines_of([trial], 80)[1].count("0.25") == 1  # it has a column of its own
 
 
 @pytest.mark.parametrize(

@@ -115,6 +115,16 @@ def test_what_is_not_there_any_more_is_carried_out(deployed, gone):
     assert played == ["deploy"]
 
 
+def test_where_no_job_was_submitted_nothing_has_failed_and_no_results_are_come_to(deployed):
+    """Results that are asked for while the image is built, as in another terminal: the job "ended as NONE"."""
+    planned, there, _ = deployed
+    shutil.rmtree(there.folder)
+    Record(planned.folder).note_stage("image", state="done", seconds=9.0, changed=True, message="made")
+    fetch_results(planned.store)
+    record = planned.store.record_now()
+    assert (record["stage"], list(record["stages"])) == ("image", ["image"])
+
+
 def test_what_was_brought_stays_where_the_target_has_cleared_its_file_system(deployed):
     """As scratch is cleared after some weeks: how the job ended, and what it left, is known here alone."""
     planned, there, _ = deployed
@@ -169,6 +179,17 @@ def test_what_is_here_is_listed_while_its_target_is_away(deployed):
     assert [file.path for file in found.files] == ["output.log"]
     with pytest.raises(TargetUnreachable):
         results_of([planned.store], also=["*.pt"])
+
+
+def test_a_pattern_that_fitted_nothing_of_a_job_that_is_over_is_asked_for_once(deployed):
+    """A slip in --also was told again with all later results, by whatever command."""
+    planned, there, _ = deployed
+    (there.folder / "code").mkdir()
+    there.write("code/model.pt", "x")
+    (found,) = results_of([planned.store], also=["nothing*", "*.pt"])
+    assert found.missing == ("nothing*",)
+    (found,) = results_of([planned.store])
+    assert (found.missing, "code/model.pt" in [file.path for file in found.files]) == ((), True)
 
 
 def test_a_plan_that_is_damaged_hides_no_other(deployed):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import importlib.util
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -223,3 +225,26 @@ def test_a_full_disk_here_is_one_message(tmp_path, monkeypatch):
         f"on this machine, {tmp_path}/state.json: No space left on device\n"
         "  make room there, and run the same command again"
     )
+
+
+def test_what_is_done_to_a_job_is_no_stage_of_its_deployment(make_stage, monkeypatch):
+    """A hold that was refused stood in the summary and in junit.xml of a training that had completed."""
+    spec = importlib.util.spec_from_file_location(
+        "modak_job", Path(__file__).parents[3] / "plugins/action/modak_job.py"
+    )
+    plugin = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(plugin)
+
+    def refuses(*_):
+        raise ModakError("job 7 is completed and cannot be held")
+
+    stage, _ = make_stage(None)
+    stage.record.note_stage("job", state="done", changed=True, message="job 7 is completed")
+    known = stage.record.read()
+    made = object.__new__(plugin.ActionModule)
+    made._task = SimpleNamespace(args={"state": "held"}, check_mode=False)
+    monkeypatch.setattr(action.ActionBase, "run", lambda *_: {})
+    monkeypatch.setattr(made, "_stages", lambda _: [stage])
+    monkeypatch.setattr(plugin.operations, "operate", refuses)
+    assert made.run()["msg"] == "job 7 is completed and cannot be held"
+    assert stage.record.read() == known

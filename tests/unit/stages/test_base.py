@@ -69,3 +69,11 @@ def test_where_nothing_failed_nothing_is_written(make_stage):
     before = stage.record.path.stat().st_mtime_ns, stage.record.path.stat().st_ino
     stage.record.begin("target")
     assert (stage.record.path.stat().st_mtime_ns, stage.record.path.stat().st_ino) == before
+
+
+def test_a_stage_that_was_never_come_to_is_known_from_its_beginning_on(make_stage):
+    """While its image was built, and after Ctrl-C then, a deployment's state was that of its data."""
+    stage, _ = make_stage(None)
+    stage.record.note_stage("dataset", **DONE)
+    stage.record.begin("image")
+    assert (stage.record.read()["stage"], stage.record.read()["stages"]) == ("image", {"dataset": DONE})

@@ -199,6 +199,7 @@ def test_an_operation_is_done_and_remembered(make_stage, state, operation):
     outcome = operate([stage], state)
     assert (outcome.changed, outcome.message, target.actions) == (True, "job 7 is held", [operation])
     assert stage.record.read()["job"]["state"] == "HELD"
+    assert [entry.text for entry in read_stage_log(stage.folder)] == ["job 7 is held"]
 
 
 def test_an_operation_that_was_done_before(make_stage):

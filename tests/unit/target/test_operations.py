@@ -173,6 +173,7 @@ REFUSED = [
     ("hold", "FAILED", r"job 1 is failed \(.*\) and cannot be held"), ("release", "TIMEOUT", "cannot be released"),
     ("requeue", "CANCELLED", r"job 1 is cancelled \(it was cancelled\) and cannot be requeued"),
     ("requeue", "NODE_FAIL", "cannot be requeued"),
+    ("hold", "COMPLETED", "job 1 is completed and cannot be held"),
 ]  # fmt: skip
 
 
@@ -193,9 +194,12 @@ def test_what_is_so_already_changes_nothing(deployment, fake, verb, state):
 @pytest.mark.parametrize(("verb", "state", "words"), REFUSED)
 def test_what_the_state_does_not_permit_is_refused(deployment, fake, verb, state, words):
     become(fake, state)
+    if state == "COMPLETED":
+        mark(deployment, "finished", "0")
     with pytest.raises(ModakError, match=words) as caught:
         done(deployment, verb)
-    assert caught.value.hint
+    ends = {"RUNNING": "modak cancel ends it", "SUSPENDED": "modak cancel ends it", "COMPLETED": "modak results"}
+    assert ends.get(state, "modak resume runs it again") in caught.value.hint
     assert fake.told == []
 
 
