@@ -14,10 +14,11 @@ STUB = "modak_ansible/runtime/stub/modak_runtime.py"
 SHARED = ("ansible.cfg", "benchmarks", "playbooks", "tosca")
 LEFT_OUT = (
     "__pycache__", "blueprints/*/playbooks", "blueprints/*/types", "targets/types",
-    "benchmarks/figures", "benchmarks/memory", "benchmarks/tuning", "benchmarks/records/*/*",
+    "benchmarks/figures", "benchmarks/memory", "benchmarks/shared", "benchmarks/tuning", "benchmarks/records/*/*",
     "benchmarks/*.md", "benchmarks/*.py",
 )  # fmt: skip
 RECORDS = "benchmarks/records/*.jsonl"
+SHARE = "modak_ansible/share"
 
 
 class CustomBuildHook(BuildHookInterface):
@@ -25,7 +26,7 @@ class CustomBuildHook(BuildHookInterface):
 
     The playbooks that a blueprint links are for opera, which works in a checkout or with what modak package makes; the
     types that it links are built in, and there once; what is for readers of a checkout stays there:
-    figures and pages, scripts that no workload has, and records that no model is fitted to.
+    figures and pages, scripts that no workload has, what workloads link, and records that no model is fitted to.
     """
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
@@ -40,10 +41,9 @@ class CustomBuildHook(BuildHookInterface):
                 # what targets are given is there once, where Ansible looks for it: modak_ansible/__init__.py says so
                 is_ours = file.resolve().is_relative_to(root / "modak_ansible")
                 source = file.resolve() if is_ours else file
-                place = f"modak_ansible/share/{file.relative_to(root)}"
-                if file.match(RECORDS):
-                    source, place = self._compressed(file), f"{place}.xz"
-                build_data["force_include"][str(source)] = place
+                if not file.match(RECORDS):
+                    build_data["force_include"][str(source)] = f"{SHARE}/{file.relative_to(root)}"
+        build_data["force_include"][str(self._records(root))] = f"{SHARE}/benchmarks/records/measured.jsonl.xz"
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:  # noqa: ARG002
         if self._folder:
@@ -55,10 +55,10 @@ class CustomBuildHook(BuildHookInterface):
         """A copy, because hatchling leaves a file that is named here out of its own package."""
         return Path(shutil.copy(file, self._folder))
 
-    def _compressed(self, file: Path) -> Path:
-        """Lines that are nearly alike, of which a wheel by itself would take a quarter more."""
-        compressed = Path(self._folder, f"{file.name}.xz")
-        compressed.write_bytes(lzma.compress(file.read_bytes()))
+    def _records(self, root: Path) -> Path:
+        """All records in one file: their lines are nearly alike, and a wheel by itself compresses each file alone."""
+        compressed = Path(self._folder, "measured.jsonl.xz")
+        compressed.write_bytes(lzma.compress(b"".join(file.read_bytes() for file in sorted(root.glob(RECORDS)))))
         return compressed
 
 

@@ -320,7 +320,10 @@ def _rounded(part: Part) -> dict[str, object]:
 
 def _whole(row: str | tuple[float, ...]) -> str:
     """A row of correlations as a file has it."""
-    return row if isinstance(row, str) else " ".join(str(round(value * UNIT)) for value in row)
+    if isinstance(row, str):
+        return row
+    numbers = (round(value * UNIT) for value in row)
+    return " ".join(str(number if abs(number) > 1 else 0) for number in numbers)  # a third of them: files are smaller
 
 
 def _usual() -> dict[str, float]:
