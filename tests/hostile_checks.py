@@ -6,6 +6,7 @@ integration tests often. A text that cannot be rendered safely must be refused w
 
 from __future__ import annotations
 
+import re
 import shlex
 import subprocess
 
@@ -47,6 +48,12 @@ def deployment_in(folder):
     return deployment
 
 
+def option(name, value):
+    """The words of an option as argparse reads them: a value that looks like an option is one of them with its name."""
+    is_alike = value.startswith("-") and not re.fullmatch(r"-\d+|-\d*\.\d+", value)
+    return [f"{name}={value}"] if is_alike else [name, value]
+
+
 def job_scripts(folder):
     """Arguments, environment, words, binds, modules and the user's own lines, through bash, to a container's runtime."""
     recorded = Recorded(folder, "apptainer", "module")
@@ -81,7 +88,7 @@ def job_scripts(folder):
         assert given[:4] == ["apptainer", "exec", "--bind", workspace]
         assert given[4 : 4 + 2 * BATCH] == binds
         tail = [*(f"V{number}={each}" for number, each in enumerate(values)), "/bin/python", script]
-        tail += [word for number, each in enumerate(words) for word in (f"--a{number}", each)] + words
+        tail += [word for number, each in enumerate(words) for word in option(f"--a{number}", each)] + words
         assert given[-len(tail) :] == tail
         assert [call[2] for call in calls if call[1] == "post"] == lines
 
