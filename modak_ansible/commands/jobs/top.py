@@ -64,7 +64,7 @@ def command(
 
 
 def meant(deployment: str | None, training: str | None) -> Entry:
-    """The one deployment that is meant, whose job may run; without a name the newest here.
+    """The one deployment that is meant, of several the one whose job may run; without a name the newest here.
 
     Raises:
         UsageError: there is none, or there are several.
@@ -74,6 +74,7 @@ def meant(deployment: str | None, training: str | None) -> Entry:
     from modak_ansible.store.deployments import find_trainings
 
     found = find_trainings(deployment, training)
+    found = [store for store in found if may_live(store)] or found
     if len(found) > 1:
         names = ", ".join(store.name for store in found)
         raise UsageError(

@@ -99,10 +99,11 @@ def _noted(campaign: Campaign, answer: Operated) -> OperatedJob:
     """What became of a job, which its record gets to know, too."""
     member = campaign.members[answer.deployment]
     member.known.situation = answer.situation
-    campaign.record(member)
+    if answer.situation.job_id:  # of what is gone on the target, its record alone knows how it ended
+        campaign.record(member)
     situation = member.known.situation
     message = answer.problem or ("" if answer.changed else "nothing changed: ") + situation.words
-    note(member.stage.folder, "job", message)
+    note(member.stage.folder, stage="job", text=message)
     return {
         "training": member.training,
         "deployment": member.name,

@@ -217,6 +217,8 @@ def mend_of(error: OSError) -> str:
         return "make room there, and run the same command again"
     if error.errno == errno.EISDIR:
         return "a folder stands where modak keeps a file: move it away, and run the same command again"
+    if error.errno == errno.ENOENT:
+        return "it was removed meanwhile; modak deploy makes anew what is of its own"
     return "look at it there"
 
 

@@ -12,6 +12,9 @@ from planned_once import planned_once
 from modak_ansible.commands import main
 from modak_ansible.commands.jobs.top import table
 from modak_ansible.deployment import status_query
+from modak_ansible.reading.blueprint.reader import Inputs
+from modak_ansible.store import deployments
+from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.record import Record
 
 PART = {
@@ -62,6 +65,19 @@ def test_once(top):
     assert titles.split() == ["node", "cpu", "cores", "memory", "of", "processes", "reads", "writes"]
     assert row.split("  ")[0] == "node01"
     assert row.split()[1:] == ["96%", "2", "1.2", "GB", "4.0", "GB", "3", "0", "B/s", "12", "kB/s"]
+
+
+def test_of_several_deployments_the_one_whose_job_may_run_is_meant(top, blueprint, monkeypatch):
+    """Of a sweep all but one of whose points had ended, and of a training whose sweep was taken away, none was."""
+    folders = [planned_once(blueprint.service, Inputs(None, (("epochs", each),))).save() for each in ("3", "4")]
+    monkeypatch.setattr(deployments, "find_trainings", lambda *_: [DeploymentStore(folder) for folder in folders])
+    for folder, state in zip(folders, ("COMPLETED", "RUNNING"), strict=True):
+        Record(folder).update(job={"state": state, "job_id": "7"})
+    code, out, err = top(".", "--once", answers=[("RUNNING", [NODE])])
+    assert (code, err, out.startswith(folders[1].name)) == (0, "", True)
+    Record(folders[0]).update(job={"state": "RUNNING", "job_id": "6"})
+    code, _, err = top(".", "--once")
+    assert (code, folders[0].name in err, "one is looked into" in err) == (2, True, True)
 
 
 def test_json_is_one_object_or_one_a_line(top):

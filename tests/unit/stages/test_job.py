@@ -209,6 +209,16 @@ def test_an_operation_that_was_done_before(make_stage):
     assert operate([stage], "held").message == "nothing changed: job 7 is held"
 
 
+def test_a_known_end_outlives_an_operation_on_what_is_gone_on_the_target(make_stage):
+    """Where its scratch had been cleared, modak cancel had a training that had completed forget its job."""
+    target = JobTarget("NONE", "")
+    target.changed = False
+    stage, _ = make_stage(target)
+    stage.record.update(job=situation("COMPLETED"))
+    operate([stage], "cancelled")
+    assert stage.record.read()["job"]["state"] == "COMPLETED"
+
+
 def test_check_mode_only_looks(make_stage):
     target = JobTarget("RUNNING")
     stage, _ = make_stage(target, check=True)

@@ -41,6 +41,9 @@ def test_what_cannot_be_written_is_named_and_leaves_nothing(tmp_path):
         write_json(tmp_path / "a.json", {})
     assert caught.value.filename == str(tmp_path / "a.json")
     assert "move it away" in mend_of(caught.value)
+    with pytest.raises(FileNotFoundError) as caught:  # as of a deployment whose folder somebody removed while it ran
+        write_whole(tmp_path / "gone" / "state", "x")
+    assert "was removed meanwhile" in mend_of(caught.value)
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["a.json", "kept"]
 
 
