@@ -105,7 +105,7 @@ def load_definitions(root: Item, folder: Path, mistakes: Mistakes) -> Definition
         mistakes: collects imports that are missing, no YAML, of another version, or reach outside the folder.
     """
     definitions = Definitions()
-    _add(definitions, item_from(normative_types(), Location("TOSCA")))
+    _add(definitions, _normative_tree())
     before = len(mistakes)
     _load_imports(root, folder, folder, definitions, mistakes, {})
     definitions.is_complete = len(mistakes) == before
@@ -131,6 +131,10 @@ def check_version(root: Item, mistakes: Mistakes) -> bool:
 
 
 @cache
+def _normative_tree() -> Item:
+    return item_from(normative_types(), Location("TOSCA"))
+
+
 def normative_types() -> Any:
     """The normative types, as tosca-parser ships them."""
     spec = importlib.util.find_spec("toscaparser")
