@@ -157,7 +157,7 @@ def job_script(scheduler: str, folder: Path, options: NodeOptions) -> str:
         mark, to, charged = "#PBS", f"-q {partition}", f"-A {account}"
         size = "select=1:ncpus=1" if scheduler == "pbspro" else "nodes=1:ppn=1"
         lines = [f"-l {size}", "-l walltime=00:02:00", "-j oe", f"-o {folder}/output.txt"]
-    lines += [to] * bool(partition) + [charged] * bool(account)
+    lines += [line for line, is_asked in ((to, partition), (charged, account)) if is_asked]
     head = [f"{mark} {line}" for line in lines]
     body = _SCRIPT % {
         "out": shlex.quote(str(folder / "answer.txt")),
