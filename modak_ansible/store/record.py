@@ -6,6 +6,7 @@ The truth about the target is on the target; this is the controller's memory of 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
 
@@ -161,6 +162,17 @@ def latest(known: JobNote | None, now: JobNote) -> JobNote:
     if not known or now["state"] != UNKNOWN or known.get("job_id") != now["job_id"]:
         return now
     return now if known.get("state") in (None, "NONE", *LIVING) else known
+
+
+def living_job(record: RecordData) -> str:
+    """The id of a deployment's job as far as its record knows it to live; empty where it does not."""
+    job = record.get("job") or {}
+    return "" if record.get("undeployed") or job.get("state") not in LIVING else job.get("job_id", "")
+
+
+def living_jobs(records: Mapping[str, RecordData]) -> dict[str, str]:
+    """The same of several deployments, by their names; of those alone that have one."""
+    return {name: job_id for name, record in records.items() if (job_id := living_job(record))}
 
 
 class Record:

@@ -119,3 +119,27 @@ def test_staged_data_is_damaged(project, tmp_path):
     assert output == hashlib.sha256(content).hexdigest() + "\n"
     finishes(project)
     there(f"rm -rf {data}*")
+
+
+@pytest.mark.thorough
+def test_the_folder_of_a_running_job_is_removed(project):
+    """The job goes on beside it, and is known here: nothing is submitted beside it, and it can be ended."""
+    process = project.script(SHORT.format(seconds=90)).start()
+    said = comes_to(process, "epoch 1")
+    project.testbed.ssh(f"rm -rf {project.remote}")
+    job = project.record["job"]["job_id"]
+    comes_to(process, "its folder was removed")
+    process.terminate()
+    said += end_of(process)
+    row = status(project)
+    assert (row["state"], row["job_id"]) == ("RUNNING", job), said
+    assert "its folder was removed" in row["explanation"]
+    again = project.deploy("--detach", "--json")
+    assert again.returncode == 0, again.stderr
+    assert json.loads(again.stdout)["job"]["job_id"] == job
+    assert len(project.testbed.ssh("squeue --noheader --format=%i").split()) == 1
+    ended = modak("cancel", project.path, cwd=project.path)
+    assert ended.returncode == 0, ended.stderr
+    assert status(project)["state"] == "CANCELLED"
+    project.script(SHORT.format(seconds=1))
+    finishes(project)

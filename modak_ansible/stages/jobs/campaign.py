@@ -23,7 +23,7 @@ from modak_ansible.stages.jobs.members import Member, Members
 from modak_ansible.stages.jobs.output import Output
 from modak_ansible.stages.jobs.results import fetch_all
 from modak_ansible.store.forecasts import BEFORE, directives_of, noted, words_of_start
-from modak_ansible.store.record import JobNote, RecordData, latest
+from modak_ansible.store.record import JobNote, RecordData, latest, living_job
 from modak_ansible.target.core.files import Lock
 from modak_ansible.target.core.plan import Plan
 from modak_ansible.target.jobs.campaign import INCOMING, Known, Wanted
@@ -83,7 +83,7 @@ class Campaign:
     def wanted(self, members: Iterable[Member] | None = None) -> list[Wanted]:
         """Some of the trainings, or all of them, as the module takes them."""
         return [
-            Wanted(member.name, member.job_name, member.stage.plan["digest"])
+            Wanted(member.name, member.job_name, living_job(member.stage.record.read()), member.stage.plan["digest"])
             for member in (self.members if members is None else members)
         ]
 
@@ -238,6 +238,7 @@ class Campaign:
             Wanted(
                 member.name,
                 member.job_name,
+                living_job(member.stage.record.read()),
                 member.stage.plan["digest"] if folder else "",
                 after=self._waiting(member.after),
                 behind=self._waiting([*member.behind, *tasks.get(member.node, [])]),
@@ -303,7 +304,7 @@ class Campaign:
         names = [*self.members.names, *([] if alone else self.members.outside)]
         situations = {name: self.members.known(name).situation for name in names}
         seen = [
-            Wanted(name, state=each.state, explanation=each.explanation)
+            Wanted(name, job_id=each.job_id, state=each.state, explanation=each.explanation)
             for name, each in situations.items()
             if each.is_living
         ]

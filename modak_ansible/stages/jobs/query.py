@@ -12,7 +12,7 @@ from modak_ansible.errors import ModakError
 from modak_ansible.stages.jobs.direct import ask
 from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.forecasts import WAITING, noted
-from modak_ansible.store.record import ForecastNote, JobNote, Record, RecordData, latest
+from modak_ansible.store.record import ForecastNote, JobNote, Record, RecordData, latest, living_jobs
 from modak_ansible.target.jobs.query import Asked, queried
 from modak_ansible.target.jobs.situation import LIVING, Progress
 from modak_ansible.transport.ssh import Connection
@@ -101,10 +101,12 @@ def ask_for_jobs(asking: Asking, take: Take, wait: Callable[[float], object]) ->
 
 def _look(asking: Asking, names: list[str]) -> tuple[dict[str, QueriedJob], str]:
     """How the jobs of some deployments are, by name; and what stands in the way."""
+    records = {name: asking.records.get(name) or DeploymentStore(asking.folder / name).record_now() for name in names}
     asked: Asked = {
         "workspace": asking.plan["target"]["workspace"],
         "scheduler": asking.plan["job"]["scheduler"],
         "deployments": names,
+        "job_ids": living_jobs(records),
         "inside": asking.inside,
     }
     try:

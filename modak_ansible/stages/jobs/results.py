@@ -13,7 +13,7 @@ from modak_ansible.stages.base import Answer, Outcome, Stage, noted
 from modak_ansible.stages.jobs.direct import ask
 from modak_ansible.stages.jobs.query import note_jobs
 from modak_ansible.stages.results import fetch_results, keep_results, outputs_of, wanted_files
-from modak_ansible.store.record import NOT_RUN
+from modak_ansible.store.record import NOT_RUN, living_jobs
 from modak_ansible.target.core.files import Lock
 from modak_ansible.target.jobs.results import Asked, Results, left_by
 from modak_ansible.target.jobs.situation import Situation
@@ -71,6 +71,7 @@ def look(stages: Sequence[Stage], seconds: float | None = None) -> Answer:
     asked: Asked = {
         "workspace": first.plan["target"]["workspace"],
         "scheduler": first.plan["job"]["scheduler"],
+        "job_ids": living_jobs({stage.deployment: stage.record.read() for stage in stages}),
         "outputs": {stage.deployment: outputs_of(stage) for stage in stages},
     }
     answer = ask(first.connection, left_by, asked, seconds=seconds)

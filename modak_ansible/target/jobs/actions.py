@@ -55,7 +55,8 @@ def act(action: str, parameters: Mapping[str, Any]) -> Answer:
     arguments = Arguments(**given, wanted=[Wanted(**each) for each in json.loads(parameters["deployments"])])
     workspace = Workspace(arguments.workspace)
     names = {each.deployment: each.job_name for each in arguments.wanted}
-    changed, answer = ACTIONS[action](Campaign(workspace, arguments.scheduler, names), workspace, arguments)
+    ids = {each.deployment: each.job_id for each in arguments.wanted if each.job_id}
+    changed, answer = ACTIONS[action](Campaign(workspace, arguments.scheduler, names, ids), workspace, arguments)
     return {"changed": changed, "answer": json.dumps(answer)}
 
 

@@ -52,6 +52,7 @@ class Wanted:
 
     deployment: str  # its name
     job_name: str = ""  # what the scheduler knows its job by; the deployment's name where it is empty
+    job_id: str = ""  # of its job as far as the caller knows it to live, to find it where the folder was removed
     digest: str = ""  # of its plan, where it may be staged
     ended: str = ""  # the id of the job that the caller saw ended, to set aside
     reason: str = ""  # why its job is not to run, to skip
@@ -118,13 +119,21 @@ class Campaign:
         workspace: where they lie.
         scheduler: slurm, torque, pbspro, lsf, kubernetes or none.
         job_names: what the scheduler knows their jobs by, by deployment, where that is not the deployment's name.
+        job_ids: of jobs that live as far as the caller knows, by deployment.
     """
 
-    def __init__(self, workspace: Workspace, scheduler: str, job_names: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        workspace: Workspace,
+        scheduler: str,
+        job_names: dict[str, str] | None = None,
+        job_ids: dict[str, str] | None = None,
+    ) -> None:
         self._workspace = workspace
         self._scheduler = SCHEDULERS[scheduler]
         self._arrays = Arrays(workspace, scheduler)
         self._job_names = job_names or {}
+        self._job_ids = job_ids or {}
 
     def deployment(self, name: str) -> Deployment:
         return Deployment(self._workspace, name, self._scheduler.name, self._job_names.get(name, ""))
@@ -148,9 +157,19 @@ class Campaign:
     def situations(self, names: Iterable[str]) -> dict[str, Situation]:
         """How the jobs of deployments are; one that noted its success needs no word of the scheduler's."""
         deployments = {name: self.deployment(name) for name in names}
+        self.restore(deployments)
         jobs = [deployment.known_job() for deployment in deployments.values() if deployment.finished() != 0]
         ask = self.asked([job for job in jobs if job])
         return {name: deployment.situation(ask) for name, deployment in deployments.items()}
+
+    def restore(self, names: Iterable[str]) -> None:
+        """Notes jobs that live anew where the note went with the deployment's folder: none is to run twice for it."""
+        known = {name: (self.deployment(name), job_id) for name in names if (job_id := self._job_ids.get(name))}
+        lost = [(deployment, job_id) for deployment, job_id in known.values() if deployment.has_lost(job_id)]
+        if lost:
+            ask = self.asked([job_id for _, job_id in lost])
+            for deployment, job_id in lost:
+                deployment.restore(job_id, ask)
 
     def asked(self, job_ids: list[str], *, placed: bool = False) -> Ask:
         """What the scheduler says of some jobs, asked for all of them; and their places in the queue."""
@@ -218,7 +237,8 @@ class Campaign:
 
         Those that may be are submitted as an array.
         """
-        done = Submitted()
+        done, wanted = Submitted(), list(wanted)
+        self.restore(each.deployment for each in wanted)
         for together in _together(wanted):
             try:
                 for each in together:

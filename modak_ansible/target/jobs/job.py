@@ -11,13 +11,13 @@ from ...errors import ModakError, SchedulerAway
 from ...schedulers.base import NO_WAITS, JobState, SchedulerSilent, SubmissionRefused, SubmissionUncertain, Waits
 from ...schedulers.known import SCHEDULERS
 from ..core.commands import TimedRun
-from ..core.files import Lock, read_json, read_text, write_json, write_whole
+from ..core.files import Lock, make_private, read_json, read_text, write_json, write_whole
 from ..core.plan import Plan
 from ..core.staging import PLAN, SCRIPT, STATE, Files, is_staged, stage
 from ..core.workspace import Workspace
 from .attempts import earlier_jobs, remember_jobs, set_aside
 from .intent import Intents, refused, unreached, withdraw_intent, write_intent
-from .judgement import CANCELLED, SKIPPED, Ask, Judgement
+from .judgement import CANCELLED, FOLDER_LOST, SKIPPED, Ask, Judgement, own_record
 from .markers import claimed_by, known_job, noted_code, submitted_job
 from .situation import UNKNOWN, Situation
 
@@ -168,6 +168,23 @@ class Deployment:
         if self.job_id() != job_id:
             write_json(self.state / "submitted.json", {"job_id": job_id, "time": time.time()})
 
+    def has_lost(self, job_id: str) -> bool:
+        """Whether nothing here tells of a job that was the deployment's, and was not set aside, given up or removed."""
+        return not (self.was_submitted() or self.began()) and job_id not in earlier_jobs(self.path)
+
+    def restore(self, job_id: str, ask: Ask) -> None:
+        """Notes a job anew whose note went with the deployment's folder, unless its scheduler says that it is over."""
+        with self.lock:
+            if not self.has_lost(job_id):
+                return
+            with suppress(SchedulerSilent):
+                record = own_record(ask(job_id), self._job_name, self.path)
+                if record is None or record.state.is_final:
+                    return
+            make_private(self.state)
+            (self.state / FOLDER_LOST).touch()
+            self.record(job_id)
+
     def array_script(self) -> str:
         """The script of an array that the job may be a task of; empty where it cannot be one."""
         return self.scheduler.array_script(read_text(self.path / SCRIPT))
@@ -203,7 +220,7 @@ class Deployment:
                 return
             with (self.state / "forgotten").open("a", encoding="utf-8") as file:
                 file.write(f"{self.job_id()}\n")
-            for name in ("submitted.json", "intent.json", CANCELLED, "missed", SKIPPED, _WAITS):
+            for name in ("submitted.json", "intent.json", CANCELLED, "missed", SKIPPED, FOLDER_LOST, _WAITS):
                 if (self.state / name).exists():
                     (self.state / name).unlink()
 

@@ -31,6 +31,9 @@ GRACE = 15.0  # seconds that a job's last words may take to be seen through a sh
 CANCELLED = "cancelled"
 # The marker of one that is not to begin, with the reason.
 SKIPPED = "skipped"
+# The marker of a job whose deployment's folder was removed while it lived.
+FOLDER_LOST = "folder_lost"
+_FOLDER_WENT = "its folder was removed while it lived, with what it had written"
 # The ends in which what became of a rank is no cause.
 _ENDED_FROM_OUTSIDE = (JobState.CANCELLED, JobState.TIMEOUT, JobState.PREEMPTED)
 
@@ -70,7 +73,9 @@ class Judgement:
         if finished == 0:  # nobody has more to say
             return self._judge(job_id, finished, None)
         try:
-            record = _own(ask(job_id) if ask else self._scheduler.status(self._run, job_id), self._job_name, self.path)
+            record = own_record(
+                ask(job_id) if ask else self._scheduler.status(self._run, job_id), self._job_name, self.path
+            )
         except SchedulerSilent as error:
             end = self._known_end(job_id)
             if end and not (end.state == JobState.LOST and finished is not None):
@@ -152,7 +157,9 @@ class Judgement:
         if is_known and claimed_by(self._state) and not (self._state / "requeued").exists():
             # it had not even the room to say so
             return self._situation(job_id, JobState.COMPLETED, record, exit_code=0)
-        if claimed_by(self._state):
+        if (self._state / FOLDER_LOST).exists():
+            words = _FOLDER_WENT
+        elif claimed_by(self._state):
             words = "the job began and is gone without a word: its node may have died, or it was killed"
             if self._scheduler.brings_output and not (self.path / "scheduler.log").exists():
                 words += f"; {self._scheduler.title} has not brought its output (scheduler.log)"
@@ -248,7 +255,7 @@ def _living_state(state: Path, finished: int | None, record: JobRecord) -> JobSt
     return record.state if finished is None else JobState.ENDING
 
 
-def _own(record: JobRecord | None, name: str, folder: Path) -> JobRecord | None:
+def own_record(record: JobRecord | None, name: str, folder: Path) -> JobRecord | None:
     """The scheduler's word of a deployment's job; None where it is of a stranger's, as where ids have begun anew.
 
     Args:
@@ -264,4 +271,5 @@ def _explained(state: Path, living: JobState, reason: str) -> str:
     """Which of a job's runs comes next or goes on, where there are several, and the scheduler's reason."""
     run = _run_of(state)
     words = f"queued again for run {run + 1}" if living in PENDING and run else f"run {run}" if run > 1 else ""
-    return ", ".join(part for part in (words, reason) if part)
+    lost = _FOLDER_WENT if (state / FOLDER_LOST).exists() else ""
+    return ", ".join(part for part in (words, reason, lost) if part)

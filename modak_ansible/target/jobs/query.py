@@ -71,6 +71,7 @@ class Asked(TypedDict):
     workspace: str
     scheduler: str  # slurm, torque, pbspro, lsf, kubernetes or none
     deployments: List[str]  # their names
+    job_ids: Dict[str, str]  # of those of their jobs that live as far as the caller knows
     # whether those that run are measured (usage), or it is told how they are entered (way; way=3 into rank 3)
     inside: str
 
@@ -102,7 +103,7 @@ def queried(asked: Asked) -> Mapping[str, Any]:
 def jobs_of(asked: Asked) -> list[dict[str, Any]]:
     """The jobs of deployments, as QueriedJob has them."""
     workspace = Workspace(asked["workspace"])
-    campaign = Campaign(workspace, asked["scheduler"])
+    campaign = Campaign(workspace, asked["scheduler"], job_ids=asked["job_ids"])
     return [asdict(job) for job in query(workspace, campaign, asked["deployments"], inside=asked["inside"])]
 
 
@@ -111,6 +112,8 @@ def query(workspace: Workspace, campaign: Campaign, names: Iterable[str], *, ins
 
     A job whose own marker says that it succeeded needs no scheduler; for the others it is asked together.
     """
+    names = list(names)
+    campaign.restore(names)
     deployments = [campaign.deployment(name) for name in names]
     ask = campaign.asked(
         sorted({_known_job(deployment) for deployment in deployments if deployment.finished() != 0} - {""}), placed=True

@@ -7,7 +7,7 @@ import re
 from fnmatch import translate
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Iterable, List, Mapping, Pattern, TypedDict
+from typing import Any, Dict, Iterable, List, Mapping, Pattern, TypedDict
 
 from ...schedulers.known import SCHEDULERS
 from ..core.answer import answered
@@ -55,6 +55,7 @@ class Asked(TypedDict):
 
     workspace: str
     scheduler: str  # slurm, torque, pbspro, lsf, kubernetes or none
+    job_ids: Dict[str, str]  # as ``query.Asked`` has them
     outputs: Mapping[str, List[str]]  # of deployments, by their names, as ``results_of`` takes them
 
 
@@ -64,6 +65,7 @@ def left_by(asked: Asked) -> Mapping[str, Any]:
         "workspace": asked["workspace"],
         "scheduler": asked["scheduler"],
         "deployments": [*asked["outputs"]],
+        "job_ids": asked["job_ids"],
         "inside": "",
     }
     return answered(lambda: {"jobs": query.jobs_of(about), **listed(asked["workspace"], asked["outputs"])})

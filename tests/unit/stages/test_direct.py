@@ -49,7 +49,7 @@ class ByShell(Connection):
 
 
 def ask(connection, workspace, names=(NAME,), scheduler="none"):
-    asked = {"workspace": str(workspace), "scheduler": scheduler, "deployments": [*names], "inside": ""}
+    asked = {"workspace": str(workspace), "scheduler": scheduler, "deployments": [*names], "job_ids": {}, "inside": ""}
     return direct.ask(connection, queried, asked)["jobs"]
 
 
@@ -134,7 +134,7 @@ def kept(tmp_path, monkeypatch):
 
 
 def ask_kept(kept, workspace, *names):
-    asked = {"workspace": str(workspace), "scheduler": "none", "deployments": names, "inside": ""}
+    asked = {"workspace": str(workspace), "scheduler": "none", "deployments": names, "job_ids": {}, "inside": ""}
     return [job["deployment"] for job in kept.ask(asked)["jobs"]]
 
 
@@ -177,5 +177,7 @@ def test_an_answer_that_nobody_waited_for_is_none_to_the_next_question(tmp_path)
 def test_an_error_of_what_is_kept_ready_is_an_error_with_its_cure(kept, tmp_path):
     there, _ = kept
     with pytest.raises(ModakError, match=r"query broke on the target: KeyError: 'lumberjack'") as caught:
-        there.ask({"workspace": str(tmp_path), "scheduler": "lumberjack", "deployments": [], "inside": ""})
+        there.ask(
+            {"workspace": str(tmp_path), "scheduler": "lumberjack", "deployments": [], "job_ids": {}, "inside": ""}
+        )
     assert caught.value.hint

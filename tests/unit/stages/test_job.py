@@ -238,6 +238,25 @@ def test_a_failed_job_is_submitted_once_more(make_stage, state):
     assert [entry.text for entry in read_stage_log(stage.folder)][1] == "job 8 submitted"
 
 
+@pytest.mark.parametrize(
+    ("job", "undeployed", "known"),
+    [
+        ("RUNNING", None, "7"),
+        ("QUEUED", None, "7"),
+        ("COMPLETED", None, None),
+        ("FAILED", None, None),
+        ("RUNNING", 1.0, None),
+    ],
+)
+def test_the_target_is_told_which_job_is_known_to_live(make_stage, job, undeployed, known):
+    """It finds it by that where the deployment's folder was removed there."""
+    target = JobTarget("RUNNING")
+    stage, _ = make_stage(target)
+    stage.record.update(job=situation(job), undeployed=undeployed)
+    query_jobs([stage])
+    assert target.given[0].get("job_id") == known
+
+
 @pytest.mark.parametrize("state", ["QUEUED", "HELD", "RUNNING", "UNKNOWN"])
 def test_a_living_job_is_watched(make_stage, state):
     target = JobTarget(state)

@@ -28,9 +28,10 @@ def asked(make_stage, monkeypatch):
         stage, _ = make_stage(None)
 
         def ask(connection, function, about):
-            deployments = about.pop("deployments")
+            deployments, known = about.pop("deployments"), about.pop("job_ids")
             expected = stage.plan["target"]["workspace"], stage.plan["job"]["scheduler"], inside
             assert (connection, function, tuple(about.values())) == (stage.connection, queried, expected)
+            assert not known or set(known) <= set(deployments)
             wanted.append(deployments)
             answer = answers.pop(0)
             if isinstance(answer, Exception):

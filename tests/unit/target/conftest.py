@@ -6,6 +6,11 @@ import itertools
 import time
 
 import pytest
+from fake_deployment import FakeScheduler, files_of, plan_of
+
+from modak_ansible.schedulers.known import SCHEDULERS
+from modak_ansible.target.core.workspace import Workspace
+from modak_ansible.target.jobs.job import Deployment
 
 
 @pytest.fixture
@@ -14,3 +19,24 @@ def passing_time(monkeypatch: pytest.MonkeyPatch) -> None:
     looks, slept, began = itertools.count(), [0.0], time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: began + next(looks) * 1e-3 + slept[0])
     monkeypatch.setattr(time, "sleep", lambda seconds: slept.__setitem__(0, slept[0] + seconds))
+
+
+@pytest.fixture
+def fake(monkeypatch):
+    scheduler = FakeScheduler()
+    monkeypatch.setitem(SCHEDULERS, "fake", scheduler)
+    return scheduler
+
+
+@pytest.fixture
+def code(tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text("print('x')\n")
+    return path
+
+
+@pytest.fixture
+def deployment(tmp_path, fake, code):
+    made = Deployment(Workspace(str(tmp_path / "workspace")), "example-1", "fake", "example-1")
+    made.stage(plan_of(code), files_of(**{"train.py": code.read_bytes()}))
+    return made

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import errno
-import io
 import os
-import tarfile
 import time
 from pathlib import Path
 
 import pytest
+from fake_deployment import files_of, plan_of
 
 from modak_ansible.errors import ModakError
 from modak_ansible.schedulers.base import (
     JobRecord,
     JobState,
-    Scheduler,
     SchedulerSilent,
     SubmissionRefused,
     SubmissionUncertain,
 )
-from modak_ansible.schedulers.known import SCHEDULERS
-from modak_ansible.target.core.files import sha256_of
-from modak_ansible.target.core.staging import Files
 from modak_ansible.target.core.workspace import Workspace
 from modak_ansible.target.jobs import attempts as attempts_module
 from modak_ansible.target.jobs import judgement
@@ -32,81 +27,6 @@ from modak_ansible.target.jobs.operations import operate
 from modak_ansible.target.jobs.situation import Situation
 
 pytestmark = pytest.mark.usefixtures("passing_time")
-
-
-class FakeScheduler(Scheduler):
-    """A scheduler that does what a test tells it to."""
-
-    name = "fake"
-    title = "Fake"
-
-    def __init__(self):
-        self.jobs = {}
-        self.submitted = []
-        self.trouble = None
-        self.silent = False
-
-    def submit(self, run, script, name, waits=None):
-        if isinstance(self.trouble, SubmissionRefused):
-            raise self.trouble
-        job_id = str(len(self.submitted) + 1)
-        self.submitted.append(name)
-        self.jobs[job_id] = JobRecord(job_id, JobState.QUEUED, name=name)
-        if self.trouble:
-            raise self.trouble
-        return job_id
-
-    def find(self, run, name, folder):
-        if self.silent:
-            raise SchedulerSilent("hush")
-        return [job.job_id for job in self.jobs.values() if job.name == name]
-
-    def status(self, run, job_id):
-        if self.silent:
-            raise SchedulerSilent("hush")
-        return self.jobs.get(job_id)
-
-    def statuses(self, run, job_ids):
-        return {job_id: record for job_id in job_ids if (record := self.status(run, job_id))}
-
-    def cancel(self, run, job_id):
-        self.jobs[job_id] = JobRecord(job_id, JobState.CANCELLED)
-
-
-@pytest.fixture
-def fake(monkeypatch):
-    scheduler = FakeScheduler()
-    monkeypatch.setitem(SCHEDULERS, "fake", scheduler)
-    return scheduler
-
-
-@pytest.fixture
-def code(tmp_path):
-    path = tmp_path / "train.py"
-    path.write_text("print('x')\n")
-    return path
-
-
-def plan_of(code):
-    file = {"path": "train.py", "sha256": sha256_of(code), "size": code.stat().st_size, "executable": False}
-    return {"application": {"files": [file]}, "job": {"script": "#!/bin/bash\necho hello\n"}}
-
-
-def files_of(**files):
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
-        for name, content in files.items():
-            info = tarfile.TarInfo(name if name.startswith(("/", "runtime/")) else f"code/{name}")
-            info.size = len(content)
-            tar.addfile(info, io.BytesIO(content))
-    return Files(buffer.getvalue())
-
-
-@pytest.fixture
-def deployment(tmp_path, fake, code):
-    made = Deployment(Workspace(str(tmp_path / "workspace")), "example-1", "fake", "example-1")
-    made.stage(plan_of(code), files_of(**{"train.py": code.read_bytes()}))
-    return made
 
 
 def campaign_of(deployment):
