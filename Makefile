@@ -72,7 +72,10 @@ demo: $(READY)
 	if [ -n "$$EPOCHS" ]; then set -- "$$@" --input "epochs=$$EPOCHS"; fi; \
 	.venv/bin/modak deploy "$$@"
 
-test: lint unit component integration
+# Beside the unit tests, which compute, run those that wait half of the time.
+test: lint
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target unit component
+	@$(MAKE) --no-print-directory integration
 
 # Two at a time: what checks the types takes as long as all others together.
 lint: $(READY)
@@ -108,7 +111,7 @@ BY_FILE = --dist loadfile --no-loadscope-reorder
 unit: $(READY)
 	PYTEST_DEBUG_TEMPROOT=$(MEMORY) .venv/bin/pytest -q -o tmp_path_retention_count=1 -n auto $(BY_FILE) --durations=10 -m "not component and not thorough" tests/unit
 
-# Those of the unit tests that start processes, bash, Python, ssh to nowhere, and wait for them half of the time.
+# Those of the unit tests that start processes, bash, Python, ssh to nowhere, or a server, and wait half of the time.
 component: $(READY)
 	.venv/bin/pytest -q -n $$(( 2 * $$(nproc) )) --durations=10 -m component tests/unit
 

@@ -15,6 +15,8 @@ from modak_ansible.model.target import Cloud, Shape, System
 from modak_ansible.stages.clouds.aws import Aws, _asked, image_name
 from modak_ansible.stages.clouds.base import Wanted, smallest
 
+pytestmark = pytest.mark.component  # which talks to a server of its own
+
 UBUNTU = System(distribution="ubuntu", version="16.04")
 TAG = "0123456789abcdef/cloud-01234567"
 

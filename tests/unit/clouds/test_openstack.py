@@ -15,6 +15,8 @@ from modak_ansible.stages.clouds.base import NoCredentials, Wanted
 from modak_ansible.stages.clouds.openstack import OpenStack
 from modak_ansible.store.logins import VARIABLES
 
+pytestmark = pytest.mark.component  # which talks to a server of its own
+
 TAG = "0123456789abcdef/cloud-01234567"
 DEBIAN = System(distribution="Debian", version="12")
 

@@ -21,6 +21,8 @@ from modak_ansible.store.machines import MachineStore
 from modak_ansible.store.record import Record
 from modak_ansible.transport.ssh import Connection
 
+pytestmark = pytest.mark.component  # which talks to a server of its own
+
 
 class Killed(BaseException):
     """The controller is gone."""

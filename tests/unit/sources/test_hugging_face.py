@@ -17,6 +17,8 @@ from modak_ansible.sources.listed import chosen
 from modak_ansible.target.core.workspace import Workspace
 from modak_ansible.target.datasets.dataset import DatasetStore
 
+pytestmark = pytest.mark.component  # which talks to a server of its own
+
 LARGE = bytes(range(256)) * 2000
 FILES = {
     ".gitattributes": "*.parquet filter=lfs",

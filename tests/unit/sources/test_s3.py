@@ -13,6 +13,8 @@ from modak_ansible.errors import ModakError
 from modak_ansible.sources.base import SourceProblem
 from modak_ansible.sources.s3 import _place
 
+pytestmark = pytest.mark.component  # which talks to a server of its own
+
 FILES = {"train/a b+c.csv": b"x,y\n1,2\n", "train/deep/ä.csv": b"3", "test.csv": b"4", "trainer.txt": b"5"}
 LARGE = bytes(range(256)) * 40_000
 
