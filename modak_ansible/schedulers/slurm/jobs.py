@@ -53,6 +53,8 @@ _UNREACHED = ("Unable to contact", "in standby mode")
 _SILENT = (*_UNCERTAIN, *_UNREACHED)
 # What sbatch --test-only writes: "sbatch: Job 7 to start at 2026-11-23T16:10:00 using 1 processors on nodes node01 ..."
 _TO_START = re.compile(r"to start at (\d[\d:T-]+)")
+# The state of a job that another cluster of the federation has begun, on those that had it in their queues, too.
+_REVOKED = "|REVOKED|"
 # What is said of a job that was submitted with --no-requeue.
 _NOT_REQUEUED = "Requested operation is presently disabled"
 
@@ -99,7 +101,7 @@ class Slurm(Scheduler):
         return sorted(ours, key=lambda job_id: [int(number) for number in re.findall(r"\d+", job_id)])
 
     def status(self, run: Run, job_id: str) -> JobRecord | None:
-        result = run([*_SQUEUE, "--states=all", f"--jobs={job_id}", _QUEUE_FORMAT])
+        result = _everywhere(run, [*_SQUEUE, "--states=all", f"--jobs={job_id}", _QUEUE_FORMAT])
         if result.code != 0 and not any(words in result.err for words in _UNKNOWN_JOB):
             raise SchedulerSilent(result.said_by("squeue"))
         shown = _whole(map(queue_record, _lines(result.out))) if result.code == 0 else []
@@ -202,7 +204,8 @@ class Slurm(Scheduler):
 
     def _accounted(self, run: Run, selection: list[str]) -> tuple[list[JobRecord], str]:
         """What the accounting says, and why it does not answer; nothing of either where a site keeps none."""
-        result = run(["sacct", "--noheader", "--parsable2", "--allocations", *selection, _ACCOUNT_FORMAT])
+        rows = ["sacct", "--noheader", "--parsable2", "--allocations", *selection, _ACCOUNT_FORMAT]
+        result = _everywhere(run, rows)
         if result.code != 0:
             is_away = result.timed_out or any(words in result.err for words in _NO_DATABASE)
             return [], result.said_by("sacct") if is_away else ""
@@ -256,12 +259,22 @@ def _queued(run: Run, *selection: str) -> list[JobRecord]:
         SchedulerSilent: it does not answer.
     """
     words = ["--states=all", *selection, _QUEUE_FORMAT]
-    result = run([*_SQUEUE, "--me", *words])
+    result = _everywhere(run, [*_SQUEUE, "--me", *words])
     if result.code != 0 and "unrecognized option" in result.err:  # before 20.02
-        result = run([*_SQUEUE, f"--user={os.getuid()}", *words])
+        result = _everywhere(run, [*_SQUEUE, f"--user={os.getuid()}", *words])
     if result.code != 0:
         raise SchedulerSilent(result.said_by("squeue"))
     return _whole(map(queue_record, _lines(result.out)))
+
+
+def _everywhere(run: Run, command: list[str]) -> CommandResult:
+    """What squeue or sacct says of jobs, by all clusters of a federation where another one has begun some of them."""
+    result = run(command)
+    if _REVOKED not in result.out:
+        return result
+    whole = run([command[0], "--federation", *command[1:]])
+    lines = [line for line in _lines(whole.out) if _REVOKED not in line]
+    return replace(whole, out="\n".join(lines)) if whole.code == 0 and lines else result
 
 
 def _control(run: Run, *words: str) -> None:

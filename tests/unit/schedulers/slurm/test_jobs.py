@@ -181,6 +181,30 @@ def test_states_as_squeue_writes_them(text, state):
     assert (str(record.state), record.folder) == (state, "/home/x|with|bars")
 
 
+@pytest.mark.parametrize(("nodes", "state"), [("n[1-2]", JobState.RUNNING), ("", JobState.QUEUED)])
+def test_a_state_of_a_later_slurm_is_no_lost_job(nodes, state):
+    queue = CommandResult(0, f"CLUSTER: c\nJob 7|is|kept|by|our|site\n7|HIBERNATING|None|{nodes}|name|/home/x\n")
+    assert Slurm().status(run_of(squeue=queue), "7").state is state
+    assert list(Slurm().statuses(run_of(squeue=queue), ["7"])) == ["7"]
+
+
+def test_a_job_that_another_cluster_of_the_federation_has_begun():
+    """Here it is revoked, which is no end: the manual pages of squeue and sacct have --federation for that."""
+
+    def run(argv):
+        line = {"squeue": "7|REVOKED|None||name|/x\n", "sacct": "7|REVOKED|0:0||name|/x\n"}[argv[0]]
+        return CommandResult(0, line + answers.get(argv[0], "") * ("--federation" in argv))
+
+    answers = {"squeue": "7|RUNNING|None|b1|name|/x\n"}
+    assert Slurm().status(run, "7").nodes == "b1"
+    assert Slurm().statuses(run, ["7"])["7"].state is JobState.RUNNING
+    assert Slurm().find(run, "name", "/x") == ["7"]
+    answers = {"sacct": "7|COMPLETED|0:0|b1|name|/x\n"}
+    assert Slurm().status(run, "7").state is JobState.COMPLETED
+    answers = {}
+    assert Slurm().status(run, "7").state is JobState.CANCELLED  # nobody says that it is anywhere else
+
+
 def test_the_accounting_may_be_late():
     """squeue knows the end, and sacct still says that the job runs."""
     queue = CommandResult(0, "7|FAILED|NonZeroExitCode|n1|name|/home/x\n")
