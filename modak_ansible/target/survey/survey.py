@@ -93,7 +93,7 @@ def survey(wanted: SurveyOptions) -> SurveyFacts:
 
 
 def _cluster(scheduler: str) -> ClusterFacts:
-    groups = [_group(number) for number in {*os.getgroups(), os.getgid()}]
+    groups = [_group(number) for number in dict.fromkeys([os.getgid(), *os.getgroups()])]
     return _READERS[scheduler](TimedRun(timeout=_SCHEDULER_SECONDS), user_name(), groups)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from pathlib import Path
 
 import pytest
@@ -333,7 +334,8 @@ def test_parts_of_a_host_may_be_for_different_queues():
         (["resources_max.nodes = 4"], 4, None), (["resources_max.nodes = 2:ppn=8"], 2, 8),
         (["resources_max.nodect = 3", "resources_max.nodes = 8"], 3, None), (["resources_max.nodes = 1:ppn=2+n2"], None, 2),
         (["resources_max.nodes = 1", "resources_max.ncpus = 12"], 1, 12),
-        (["resources_max.nodect = 2", "resources_max.ncpus = 12"], 2, None),
+        (["resources_max.nodect = 2", "resources_max.ncpus = 12"], 2, 12), (["resources_max.ncpus = 4"], None, 4),
+        (["resources_max.procct = 8", "resources_max.ncpus = 16"], None, 8),
     ],
 )  # fmt: skip
 def test_the_most_nodes_of_a_queues_jobs(limits, nodes, cores):
@@ -372,6 +374,49 @@ def test_signs_of_an_access_list(listed, user, is_in):
     run = run_of(qstat_B=CommandResult(0, TORQUE_SERVER), qstat_Q=CommandResult(0, queues))
     found = {partition.name: partition.closed for partition in read_torque(run, user, ["physics"]).partitions}
     assert found["fat"] == ("" if is_in else "it is for certain users")
+
+
+def test_a_queue_limits_the_memory_of_its_jobs():
+    queue = pbspro(pbs_queue("small", "resources_max.mem = 32gb"), pbs_node("n1", cpus=96))["small"]
+    assert partition_from(queue).memory == 32 * 2**30
+
+
+@pytest.mark.parametrize(
+    ("listed", "is_in"),
+    [
+        ("login1", True), ("login1.site.org,login2.site.org", True), ("login2+login1.site.org", True), ("*.site.org", True), ("login[0-9]", True),
+        ("10.1.0.0/255.255.0.0", True), ("login2", False), ("login11", False), ("n1+n2", False), ("-login1.site.org,+", False), ("*.other.org", False),
+    ],
+)  # fmt: skip
+def test_a_queue_of_certain_front_ends(listed, is_in, monkeypatch):
+    """As the guides of both have lists, of which one says h1+h2; without acl_host_enable it is none."""
+    monkeypatch.setattr(os, "uname", lambda: os.uname_result(("Linux", "login1.site.org", "6", "1", "x86_64")))
+    for is_enabled, closed in (
+        ("True", "" if is_in else f"its jobs are submitted from {listed} only"), ("False", ""),
+    ):  # fmt: skip
+        queue = pbs_queue("work", f"acl_host_enable = {is_enabled}", f"acl_hosts = {listed}")
+        assert pbspro(queue, pbs_node("n1"))["work"].closed == closed
+
+
+@pytest.mark.parametrize(
+    ("lines", "groups", "closed", "note"),
+    [
+        ([], ["users", "physics"], "", "it is for the groups chem,physics, and the user's first one is users"),
+        (["acl_group_sloppy = True"], ["users", "physics"], "", ""),
+        ([], ["physics", "users"], "", ""),
+        ([], ["users"], "it is for certain groups", "it is for the groups chem,physics, and the user's first one is users"),
+        (["acl_user_enable = True", "acl_users = alice"], ["users"], "it is for certain groups", None),
+        (["acl_user_enable = True", "acl_users = alice", "acl_logic_or = True"], ["users"], "", None),
+        (["acl_user_enable = True", "acl_users = bob", "acl_logic_or = True"], ["physics"], "", None),
+        (["acl_user_enable = True", "acl_users = bob", "acl_logic_or = True"], ["users"], "it is for certain users", None),
+    ],
+)  # fmt: skip
+def test_a_job_is_of_the_users_first_group(lines, groups, closed, note):
+    queue = pbs_queue("work", "acl_group_enable = True", "acl_groups = chem,physics", *lines)
+    run = run_of(qstat_Q=CommandResult(0, queue), pbsnodes=CommandResult(0, pbs_node("n1")))
+    (found,) = read_torque(run, "alice", iter(groups)).partitions
+    assert found.closed == closed
+    assert note is None or found.note == note
 
 
 @pytest.mark.parametrize(
