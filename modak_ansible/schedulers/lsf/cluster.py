@@ -135,7 +135,7 @@ def queue_of(
 
 
 def _selected(text: str, nodes: List[NodeKind]) -> List[NodeKind]:
-    """The hosts that have what a queue selects them by, as far as that is what some host has: ``select[ib && !old]``."""
+    """The hosts that a queue selects, as far as that is by what some host has: ``select[ib && !old]``."""
     found = re.search(r"\bselect\[([^][]*)\]", " ".join(_words(text, "RES_REQ")))
     if not found or re.search(r"\|\||!\s*\(", found.group(1)):
         return nodes
@@ -181,7 +181,7 @@ def _why_closed(text: str, users: List[str], user: str) -> tuple[str, str]:
 
 
 def _limits(text: str) -> tuple[str, Optional[int]]:
-    """The longest that a job may run, in minutes, and the most slots that it may have; of what no maximum is told none."""
+    """The longest that a job may run, in minutes, and the most slots that it may have, where a maximum is told."""
     _, _, most = text.partition("MAXIMUM LIMITS:")
     if not most:
         most = "" if "DEFAULT LIMITS:" in text else text
