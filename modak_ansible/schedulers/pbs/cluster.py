@@ -191,6 +191,9 @@ def _queue(
         most_nodes=most_nodes,
         cores=_cores(limits),
         memory=bytes_of(limits.get("mem", ""), ""),  # of all its nodes, and so of one
+        usual_memory=next(
+            filter(None, (bytes_of(said.get("default_chunk.mem", "")) for said in (values, server))), None
+        ),
         accelerators=count_of(limits.get("ngpus", "")),
         walltime=seconds_of(said) or None,
         walltime_said=said,

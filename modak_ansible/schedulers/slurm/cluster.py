@@ -23,6 +23,11 @@ _OFF, _STARTING = ("POWERED_DOWN", "POWERING_DOWN", "POWER_DOWN", "POWER"), ("PO
 _GRES = re.compile(r"(?:^|,)([\w.-]+)((?::[^,:()\[\]]+)*)(?:[(\[][^)\]]*[)\]])*")
 _LAYOUT = ("Sockets", "CoresPerSocket", "ThreadsPerCore")
 _COUNT = re.compile(r"(\d{1,9})([kKmMgG]?)", re.ASCII)
+# What a job has that asks for no memory, as Slurm says it, as PartitionFacts have it, and in words.
+_USUAL = (
+    ("DefMemPerNode", "usual_memory", "of each node"),
+    ("DefMemPerCPU", "memory_per_core", "for each of its cores"),
+)
 # The version since which a partition's list of accounts means those below them, too.
 _HIERARCHICAL = (23, 2)
 _FACTORS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
@@ -190,7 +195,8 @@ def partition_of(
         notes.append(f"its quality of service {values['QoS']} limits the wall time")
     notes += [f"its quality of service {values['QoS']} gives a job {most} at most"] if most else []
     notes += _quality_words(values, mine) or _own_limit_words(walltime, of_quality, mine, qualities)
-    notes += _memory_words(values, config)
+    words, usual = _usual_memory(values, config)
+    notes += words
     if any(kind.off for kind in kinds):
         notes.append(_start_words(values, config))
     return PartitionFacts(
@@ -201,6 +207,8 @@ def partition_of(
         most_nodes=min(map(int, counts), default=None),
         cores=count_of(values.get("MaxCPUsPerNode", "")),
         memory=_most_memory(values, config, kinds),
+        usual_memory=usual.get("usual_memory"),
+        memory_per_core=usual.get("memory_per_core"),
         own_cores=_confines(config) and not values.get("OverSubscribe", "NO").startswith("FORCE"),
         walltime=walltime or None,
         walltime_said=values.get("MaxTime", ""),
@@ -264,14 +272,17 @@ def _own_limit_words(
     return [f"{whose} have {written_walltime(limit)} at most, by {by}"]
 
 
-def _memory_words(values: Dict[str, str], config: Dict[str, str]) -> List[str]:
-    """What a job has of memory that asks for none, by the partition or else by the whole cluster."""
+def _usual_memory(values: Dict[str, str], config: Dict[str, str]) -> Tuple[List[str], Dict[str, int]]:
+    """What a job has of memory that asks for none, by the partition or else by the whole cluster: in words, and what
+    it has of a node or for each of its cores, in bytes, where it does not go by its GPUs.
+    """
     gpus = [re.search(r"\bDefMemPerGPU=(\d+)", said.get("JobDefaults", "")) for said in (values, config)]
     found = [f"{each.group(1)} MB for each of its GPUs" for each in gpus if each][:1]
-    keys = (("DefMemPerNode", "of each node"), ("DefMemPerCPU", "for each of its cores"))
-    others = [(said[key], whose) for said in (values, config) for key, whose in keys if count_of(said.get(key, ""))]
-    found += [f"{count} MB {whose}" for count, whose in others[:1]]
-    return [f"a job that asks for no memory has {', or '.join(found)}"] if found else []
+    others = [(count_of(said.get(key, "")), name, whose) for said in (values, config) for key, name, whose in _USUAL]
+    told = [each for each in others if each[0]][:1]
+    usual = {name: count * 2**20 for count, name, _ in told if count and not found}
+    found += [f"{count} MB {whose}" for count, _, whose in told]
+    return [f"a job that asks for no memory has {', or '.join(found)}"] if found else [], usual
 
 
 def _most_memory(values: Dict[str, str], config: Dict[str, str], kinds: Iterable[NodeKind]) -> Optional[int]:

@@ -114,15 +114,16 @@ def test_a_queue_that_small_jobs_are_not_for():
 
 
 @pytest.mark.parametrize(
-    ("queue", "server", "note"),
+    ("queue", "server", "note", "usual"),
     [
-        (["resources_default.mem = 500mb"], "", "a job that asks for no memory has 500mb"),
-        (["default_chunk.mem = 4gb", "resources_default.mem = 500mb"], "", "a job that asks for no memory has 4gb of each node"),
-        ([], "    resources_default.mem = 2gb\n", "a job that asks for no memory has 2gb"),
-        (["resources_default.mem = 0kb"], "    default_chunk.ncpus = 1\n", ""),
+        (["resources_default.mem = 500mb"], "", "a job that asks for no memory has 500mb", None),
+        (["default_chunk.mem = 4gb", "resources_default.mem = 500mb"], "", "a job that asks for no memory has 4gb of each node", 4),
+        ([], "    default_chunk.mem = 8gb\n", "a job that asks for no memory has 8gb of each node", 8),
+        ([], "    resources_default.mem = 2gb\n", "a job that asks for no memory has 2gb", None),
+        (["resources_default.mem = 0kb"], "    default_chunk.ncpus = 1\n", "", None),
     ],
 )  # fmt: skip
-def test_what_a_job_has_of_memory_that_asks_for_none(queue, server, note):
+def test_what_a_job_has_of_memory_that_asks_for_none(queue, server, note, usual):
     """Some sites give it so little that no training begins."""
     answers = {
         "qstat_Q": CommandResult(0, pbs_queue("work", *queue)),
@@ -130,6 +131,7 @@ def test_what_a_job_has_of_memory_that_asks_for_none(queue, server, note):
     }
     (found,) = read_pbspro(run_of(**answers), "alice", []).partitions
     assert found.note == note
+    assert found.usual_memory == (usual and usual * 2**30)
 
 
 def test_a_queue_limits_the_accelerators_of_its_jobs():

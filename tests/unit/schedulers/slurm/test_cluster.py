@@ -204,22 +204,23 @@ def test_a_quality_of_service_limits_the_nodes_of_a_job(tres, nodes, note):
 
 
 @pytest.mark.parametrize(
-    ("own", "everywhere", "note"),
+    ("own", "everywhere", "note", "usual"),
     [
-        ({"DefMemPerCPU": "3900"}, "DefMemPerNode = UNLIMITED", "a job that asks for no memory has 3900 MB for each of its cores"),
-        ({"DefMemPerNode": "1024"}, "DefMemPerCPU = 4000", "a job that asks for no memory has 1024 MB of each node"),
-        ({"DefMemPerNode": "UNLIMITED"}, "DefMemPerCPU = 4000", "a job that asks for no memory has 4000 MB for each of its cores"),
+        ({"DefMemPerCPU": "3900"}, "DefMemPerNode = UNLIMITED", "a job that asks for no memory has 3900 MB for each of its cores", (None, 3900)),
+        ({"DefMemPerNode": "1024"}, "DefMemPerCPU = 4000", "a job that asks for no memory has 1024 MB of each node", (1024, None)),
+        ({"DefMemPerNode": "UNLIMITED"}, "DefMemPerCPU = 4000", "a job that asks for no memory has 4000 MB for each of its cores", (None, 4000)),
         ({"DefMemPerNode": "UNLIMITED", "JobDefaults": "DefCpuPerGPU=16,DefMemPerGPU=60000"}, "DefMemPerCPU = 4000",
-         "a job that asks for no memory has 60000 MB for each of its GPUs, or 4000 MB for each of its cores"),
-        ({"DefMemPerNode": "UNLIMITED"}, "JobDefaults = DefMemPerGPU=60000", "a job that asks for no memory has 60000 MB for each of its GPUs"),
-        ({"DefMemPerNode": "UNLIMITED"}, "DefMemPerNode = UNLIMITED", ""), ({}, "", ""),
+         "a job that asks for no memory has 60000 MB for each of its GPUs, or 4000 MB for each of its cores", (None, None)),
+        ({"DefMemPerNode": "UNLIMITED"}, "JobDefaults = DefMemPerGPU=60000", "a job that asks for no memory has 60000 MB for each of its GPUs", (None, None)),
+        ({"DefMemPerNode": "UNLIMITED"}, "DefMemPerNode = UNLIMITED", "", (None, None)), ({"DefMemPerCPU": "0"}, "", "", (None, None)),
     ],
 )  # fmt: skip
-def test_what_a_job_has_of_memory_that_asks_for_none(own, everywhere, note):
+def test_what_a_job_has_of_memory_that_asks_for_none(own, everywhere, note, usual):
     """Most sites give it a little for each core, and end what takes more."""
     config = CommandResult(0, f"SLURM_VERSION = 23.02.7\n{everywhere}\n")
     found = partitions(config=config, partition=CommandResult(0, slurm_partition("fat", **own)))["fat"]
     assert found.note == note
+    assert (found.usual_memory, found.memory_per_core) == tuple(count and count * 2**20 for count in usual)
 
 
 @pytest.mark.parametrize(
