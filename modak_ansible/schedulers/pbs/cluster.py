@@ -27,6 +27,8 @@ _OUT = re.compile(
 )
 # Sites' own resources for what accelerators are; PBS has none.
 _MODEL = re.compile(r"resources_available\.(gpu|accelerator)_?(type|model|name)", re.IGNORECASE)
+# The queue, and the partition of queues, that a node of PBS Professional is kept for.
+_KEPT = ("queue", "partition")
 # What a queue may want of its jobs, in numbers and times, and what every job has.
 _COUNTED = re.compile(r"(?=.*[1-9])[\d:]+", re.ASCII)
 _OF_EVERY_JOB = ("ncpus=1", "nodect=1", "nodes=1")
@@ -149,13 +151,12 @@ def _node(values: Attributes) -> NodeKind:
 
 
 def _resources(values: Attributes) -> Iterator[str]:
-    """What a host of PBS Professional has that a queue may give its jobs, such as qlist=gpu, and its own queue."""
+    """What a host of PBS Professional has that a queue may give its jobs, such as qlist=gpu, and whose it is."""
     for key, value in values.items():
         start, _, name = key.partition(".")
         if start == "resources_available" and _is_word(value):
             yield from (f"{name.lower()}={word.strip()}" for word in value.strip('"').split(","))
-    if values.get("queue"):
-        yield f"queue={values['queue']}"
+    yield from (f"{key}={values[key]}" for key in _KEPT if values.get(key))
 
 
 def _is_word(value: str) -> bool:
@@ -171,7 +172,7 @@ def _queue(
         note = f"a routing queue: jobs go on to {values.get('route_destinations', 'other queues')}"
         return PartitionFacts(name, name == default, _why_closed(values, user, groups), note=note)
     wanted = _wanted_features(values) | _given(name, values, nodes)
-    members = _hosts([node for node in nodes if _has(node, wanted) and _may_have(node, name)])
+    members = _hosts([node for node in nodes if _has(node, wanted) and _may_have(node, wanted)])
     # by some in Torque's form, such as 4:ppn=8
     most_nodes = count_of(limits.get("nodect") or re.sub(r":[^+]*$", "", limits.get("nodes", "")))
     said = limits.get("walltime", "")
@@ -226,9 +227,9 @@ def _given(queue: str, values: Attributes, nodes: List[NodeKind]) -> set[str]:
     """What each chunk of a queue's jobs asks for under PBS Professional, of the resources that some node has."""
     said = [f"{name.lower()}={value}" for name, value in _below("default_chunk", values).items() if _is_word(value)]
     known = {feature.partition("=")[0] for node in nodes for feature in node.features if "=" in feature}
-    own = f"queue={queue}"
-    is_kept = any(own in node.features for node in nodes)
-    return {*(word for word in said if word.partition("=")[0] in known), *([own] if is_kept else [])}
+    kept = {f"queue={queue}", f"partition={values.get('partition')}"}
+    own = kept.intersection(feature for node in nodes for feature in node.features)
+    return {*(word for word in said if word.partition("=")[0] in known), *own}
 
 
 def _has(node: NodeKind, wanted: set[str]) -> bool:
@@ -237,9 +238,9 @@ def _has(node: NodeKind, wanted: set[str]) -> bool:
     return wanted - false <= set(node.features)
 
 
-def _may_have(node: NodeKind, queue: str) -> bool:
-    """Whether a node is not kept for another queue."""
-    return all(feature == f"queue={queue}" for feature in node.features if feature.startswith("queue="))
+def _may_have(node: NodeKind, wanted: set[str]) -> bool:
+    """Whether a node is not kept for another queue, or for those of another scheduler."""
+    return wanted.issuperset(feature for feature in node.features if feature.partition("=")[0] in _KEPT)
 
 
 def _wanted_features(values: Attributes) -> set[str]:

@@ -48,7 +48,7 @@ class Quality(NamedTuple):
     """What a quality of service lets a job have."""
 
     longest: Optional[int] = None  # in seconds
-    most: str = ""  # such as node=4,gres/gpu=8; what a user may have at once is a job's limit, too
+    most: str = ""  # such as node=4,gres/gpu=8; what a user, or all together, may have at once is a job's limit, too
 
 
 def read_slurm(run: Run, user: str, groups: Iterable[str]) -> ClusterFacts:
@@ -314,7 +314,11 @@ def _start_words(values: Dict[str, str], config: Dict[str, str]) -> str:
 
 def _average(values: Dict[str, str]) -> Tuple[NodeKind, ...]:
     """What the partition's sums say of a node, where nodes are not shown and may be alike."""
-    count, cores = count_of(values.get("TotalNodes", "")), count_of(values.get("TotalCPUs", ""))
+    told = re.search(r"(?:^|,)cpu=(\d+)", values.get("TRES", ""))  # without those that are kept for the system
+    count, cores = (
+        count_of(values.get("TotalNodes", "")),
+        count_of(told.group(1) if told else values.get("TotalCPUs", "")),
+    )
     if not count or not cores or cores % count:
         return ()
     memory = re.search(r"(?:^|,)mem=([\d.]+[KMGTP]?)", values.get("TRES", ""))
@@ -421,10 +425,18 @@ def _numbers(version: str) -> Tuple[int, ...]:
 
 
 def _qualities(run: Run) -> Dict[str, Quality]:
-    rows = _accounting(run, ["qos", "format=Name,MaxWall,MaxTRES,MaxTRESPU"]) or []
-    return {
-        row[0]: Quality(parse_walltime(row[1]) or None, ",".join(filter(None, row[2:]))) for row in rows if len(row) > 1
-    }
+    rows = _accounting(run, ["qos", "format=Name,MaxWall,MaxTRES,MaxTRESPU,GrpTRES"]) or []
+    return {row[0]: Quality(parse_walltime(row[1]) or None, _least(row[2:])) for row in rows if len(row) > 1}
+
+
+def _least(limits: Iterable[str]) -> str:
+    """What holds of several lists such as ``cpu=64,mem=1T``: of each resource the least."""
+    found: Dict[str, str] = {}
+    for name, sign, value in (word.partition("=") for text in limits for word in text.split(",")):
+        known = bytes_of(found.get(name, ""), "")
+        if sign and (known is None or (bytes_of(value, "") or 0) < known):
+            found[name] = value
+    return ",".join(f"{name}={value}" for name, value in found.items())
 
 
 def _associations(run: Run, user: str, cluster: str, *words: str) -> Optional[List[List[str]]]:

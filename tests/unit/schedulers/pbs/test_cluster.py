@@ -305,6 +305,15 @@ def test_nodes_that_are_kept_for_a_queue():
     assert found["gpu"].note == "its nodes have queue=gpu"
 
 
+def test_nodes_that_are_kept_for_a_scheduler_of_their_own():
+    """As OpenPBS has partitions since 19: a queue of none has the nodes of none."""
+    found = pbspro(
+        pbs_queue("work") + pbs_queue("fast", "partition = P1") + pbs_queue("bare", "partition = P2"),
+        pbs_node("n1") + pbs_node("n2", partition="P1") + pbs_node("n3", partition="P1"),
+    )
+    assert {name: queue.nodes for name, queue in found.items()} == {"work": 1, "fast": 2, "bare": 1}
+
+
 def test_a_host_that_pbs_professional_tells_in_parts_is_one_node():
     """Of each socket a vnode, and with cpusets one of the host's own, which has nothing to hand out."""
     parts = pbs_node("fat", cpus=0, host="fat") + "".join(

@@ -192,6 +192,7 @@ def test_a_quality_of_service_limits_the_wall_time():
         ("node=2|", 2, "its quality of service big gives a job node=2 at most"),
         ("cpu=64,gres/gpu=8|node=3", 3, "its quality of service big gives a job cpu=64,gres/gpu=8,node=3 at most"),
         ("node=64|", 4, "its quality of service big gives a job node=64 at most"), ("|", 4, ""),
+        ("cpu=64,mem=1T|cpu=128,mem=900G|node=2,cpu=1K", 2, "its quality of service big gives a job cpu=64,mem=900G,node=2 at most"),
     ],
 )  # fmt: skip
 def test_a_quality_of_service_limits_the_nodes_of_a_job(tres, nodes, note):
@@ -454,6 +455,13 @@ def test_a_partition_that_no_job_can_enter_is_closed():
         line = " ".join([*(word for word in text.split() if not word.startswith(f"{key}=")), more])
         (found,) = partitions(partition=CommandResult(0, line)).values()
         assert found.closed == words
+
+
+def test_nodes_that_are_not_shown_have_what_jobs_may_have_of_them():
+    """As where four cores of each are the system's: TotalCPUs counts them, and the TRES do not."""
+    shown = slurm_partition("gpu", TotalNodes="128", TotalCPUs="14336", TRES="cpu=13312,mem=237500G,node=128")
+    (kind,) = partitions(node=CommandResult(0, ""), partition=CommandResult(0, shown))["gpu"].kinds
+    assert (kind.count, kind.cores) == (128, 104)
 
 
 @pytest.mark.parametrize(("kept", "memory"), [("MemSpecLimit=16384", 495616), ("MemSpecLimit=0", 512000), ("", 512000),
