@@ -25,6 +25,7 @@ from ..base import (
     SubmissionRefused,
     SubmissionUncertain,
     Waits,
+    has_no_room,
     is_of,
 )
 from ..cluster import expand_nodes
@@ -53,6 +54,8 @@ _UNREACHED = ("Unable to contact", "in standby mode")
 _SILENT = (*_UNCERTAIN, *_UNREACHED)
 # What sbatch --test-only writes: "sbatch: Job 7 to start at 2026-11-23T16:10:00 using 1 processors on nodes node01 ..."
 _TO_START = re.compile(r"to start at (\d[\d:T-]+)")
+# Words of refusals that no end of another job, and no repair of a node, will change.
+_NEVER = re.compile(r"invalid|violates|permi(t|ss)|denied|exceed|Unspecified error", re.IGNORECASE)
 # The state of a job that another cluster of the federation has begun, on those that had it in their queues, too.
 _REVOKED = "|REVOKED|"
 # What is said of a job that was submitted with --no-requeue.
@@ -150,12 +153,15 @@ class Slurm(Scheduler):
         return found, silence
 
     def forecast(self, run: Run, directives: str) -> str:
-        words = _words(re.findall(r"(?m)^#SBATCH (.*)$", directives))
-        words = [":" if word == "hetjob" else word for word in words]
-        if any(word.startswith("--hold") for word in words):  # of whose end Slurm knows nothing
+        if re.search(r"(?m)^#SBATCH --hold\b", directives):  # of whose end Slurm knows nothing
             return ""
-        found = _TO_START.search(run(["sbatch", "--test-only", *words, "--wrap=true"]).err)
+        found = _TO_START.search(_tried(run, directives).err)
         return found.group(1) if found else ""
+
+    def objection(self, run: Run, directives: str) -> str:
+        result = _tried(run, directives)
+        words = _refusal(result)
+        return words if result.code and _NEVER.search(words) and not has_no_room(words) else ""
 
     def joules(self, run: Run, job_ids: Sequence[str]) -> dict[str, float]:
         rows = ["--noheader", "--parsable2", f"--jobs={','.join(job_ids)}", "--format=JobID,ConsumedEnergyRaw"]
@@ -245,6 +251,12 @@ def _directives(run: Run, script: str) -> list[str]:
     """
     words = _words(_lines(run(["sed", "-n", "-e", "/^[^#]/q", "-e", "s/^#SBATCH //p", script]).out))
     return [] if "hetjob" in words else words
+
+
+def _tried(run: Run, directives: str) -> CommandResult:
+    """What sbatch says of a job with some lines of directives, of which nothing is submitted."""
+    words = _words(re.findall(r"(?m)^#SBATCH (.*)$", directives))
+    return run(["sbatch", "--test-only", *(":" if word == "hetjob" else word for word in words), "--wrap=true"])
 
 
 def _words(lines: Iterable[str]) -> list[str]:
@@ -400,4 +412,4 @@ def _refusal(result: CommandResult) -> str:
     if result.missing:
         return "sbatch is not on the target's PATH"
     lines = [line.strip() for line in (result.err or result.out).splitlines() if line.strip()]
-    return " ".join(re.sub(r"^(sbatch: )?(error: )?", "", line) for line in lines)
+    return " ".join(re.sub(r"^(sbatch: )?(error: |allocation failure: )?", "", line) for line in lines)

@@ -241,6 +241,14 @@ def test_cores_that_are_said_to_be_the_jobs_own_and_are_not_known_to_be(describe
     )  # fmt: skip
 
 
+def test_what_slurm_has_against_the_job_is_missing_and_all_else_is_looked_at():
+    findings = list(findings_of(bare(), surveyed(objection="Invalid qos specification")))
+    assert [(each.state.value, each.seen) for each in findings if each.about == "scheduler"] == [
+        ("missing", "Slurm: Invalid qos specification"), ("ok", "Slurm 23.02.7 (demo)"),
+    ]  # fmt: skip
+    assert any(each.about == "account" for each in findings)
+
+
 def test_when_a_training_would_begin(described, monkeypatch):
     aim, expected = described(), {"said": 1000.0, "starts": 1600.0}
     assert "start" not in found(aim, surveyed())

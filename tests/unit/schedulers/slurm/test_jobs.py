@@ -371,6 +371,9 @@ def test_variables_of_a_users_profile_do_not_come_before_the_scripts_directives(
     ]  # fmt: skip
 
 
+VIOLATES = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
+
+
 @pytest.mark.parametrize(
     ("case", "starts"),
     [("at-once", "2026-11-23T16:20:03"), ("full", "2026-11-23T16:23:04"), ("refused", "")],
@@ -387,6 +390,25 @@ def test_a_forecast_before_anything_is_submitted(case, starts):
     assert asked == [["sbatch", "--test-only", "--nodes=2", "--comment=two words", "--wrap=true"]]
     assert Slurm().forecast(run, "#SBATCH --hold\n") == ""
     assert len(asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ("allocation failure: More processors requested than permitted", "More processors requested than permitted"),
+        ("allocation failure: Invalid qos specification", "Invalid qos specification"),
+        ("allocation failure: Requested time limit is invalid (missing or exceeds some limit)", "Requested time limit is invalid (missing or exceeds some limit)"),
+        ("sbatch: error: Please say which project pays\nallocation failure: Unspecified error", "Please say which project pays Unspecified error"),
+        (f"sbatch: error: QOSMaxWallDurationPerJobLimit\nallocation failure: {VIOLATES}", f"QOSMaxWallDurationPerJobLimit {VIOLATES}"),
+        (f"sbatch: error: QOSMaxSubmitJobPerUserLimit\nallocation failure: {VIOLATES}", ""),  # some end
+        ("allocation failure: Requested node configuration is not available", ""),  # all of it may be drained
+        ("allocation failure: Unable to contact slurm controller (connect failure)", ""),
+        ("sbatch: error: Batch job submission failed: Socket timed out on send/recv operation", ""),
+    ],
+)  # fmt: skip
+def test_what_slurm_has_against_a_job_that_is_not_submitted(said, words):
+    assert Slurm().objection(lambda argv: CommandResult(1, err=f"{said}\n"), "#SBATCH --qos=x\n") == words
+    assert Slurm().objection(lambda argv: answer("test-only-at-once"), "#SBATCH --qos=x\n") == ""
 
 
 # In the form of Slurm 24.11 without AcctGatherEnergyType (the first job and the task, of the testbed) and with it: there
