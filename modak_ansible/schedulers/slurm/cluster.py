@@ -314,16 +314,19 @@ def _start_words(values: Dict[str, str], config: Dict[str, str]) -> str:
 
 def _average(values: Dict[str, str]) -> Tuple[NodeKind, ...]:
     """What the partition's sums say of a node, where nodes are not shown and may be alike."""
-    told = re.search(r"(?:^|,)cpu=(\d+)", values.get("TRES", ""))  # without those that are kept for the system
-    count, cores = (
-        count_of(values.get("TotalNodes", "")),
-        count_of(told.group(1) if told else values.get("TotalCPUs", "")),
-    )
+    tres = dict(word.partition("=")[::2] for word in values.get("TRES", "").split(","))
+    # without those that are kept for the system
+    count, cores = count_of(values.get("TotalNodes", "")), count_of(tres.get("cpu", values.get("TotalCPUs", "")))
     if not count or not cores or cores % count:
         return ()
-    memory = re.search(r"(?:^|,)mem=([\d.]+[KMGTP]?)", values.get("TRES", ""))
-    whole = bytes_of(memory.group(1)) if memory else None
-    return (NodeKind(count=count, cores=cores // count, memory=whole // count if whole else None),)
+    whole = bytes_of(tres.get("mem", ""))
+    named = {name: number for name, number in tres.items() if name.startswith("gres/gpu:")}
+    gpus = {
+        name[9:]: count_of(number) or 0 for name, number in (named or {"gres/gpu": tres.get("gres/gpu", "")}).items()
+    }
+    accelerators = tuple((name, -(-number // count)) for name, number in gpus.items() if number)
+    memory = whole // count if whole else None
+    return (NodeKind(count=count, cores=cores // count, memory=memory, accelerators=accelerators),)
 
 
 def _why_closed(values: Dict[str, str], groups: Iterable[str], mine: Mine) -> str:

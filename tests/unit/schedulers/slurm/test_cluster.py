@@ -457,11 +457,18 @@ def test_a_partition_that_no_job_can_enter_is_closed():
         assert found.closed == words
 
 
-def test_nodes_that_are_not_shown_have_what_jobs_may_have_of_them():
+@pytest.mark.parametrize(
+    ("gpus", "found"),
+    [
+        (",gres/gpu=1024", (("", 8),)), (",gres/gpu=1024,gres/gpu:h100=1024,gres/vis=128", (("h100", 8),)), (",gres/gpu=0", ()), ("", ()),
+        (",gres/gpu=260,gres/gpu:a=4,gres/gpu:b=256", (("a", 1), ("b", 2))),
+    ],
+)  # fmt: skip
+def test_nodes_that_are_not_shown_have_what_jobs_may_have_of_them(gpus, found):
     """As where four cores of each are the system's: TotalCPUs counts them, and the TRES do not."""
-    shown = slurm_partition("gpu", TotalNodes="128", TotalCPUs="14336", TRES="cpu=13312,mem=237500G,node=128")
+    shown = slurm_partition("gpu", TotalNodes="128", TotalCPUs="14336", TRES=f"cpu=13312,mem=237500G,node=128{gpus}")
     (kind,) = partitions(node=CommandResult(0, ""), partition=CommandResult(0, shown))["gpu"].kinds
-    assert (kind.count, kind.cores) == (128, 104)
+    assert (kind.count, kind.cores, kind.accelerators) == (128, 104, found)
 
 
 @pytest.mark.parametrize(("kept", "memory"), [("MemSpecLimit=16384", 495616), ("MemSpecLimit=0", 512000), ("", 512000),
