@@ -120,6 +120,8 @@ def test_a_slow_login():
         ({"folders__workspace": {**FOLDER, "free_inodes": 12}}, "inodes", "warning"),
         ({"folders__workspace": {**FOLDER, "inodes": None, "free_inodes": None}}, "inodes", "ok"),
         ({"folders__build": FOLDER}, "build folder", "warning"),
+        ({"folders__build": {**FOLDER, "type": "tmpfs", "network": False, "free_bytes": 10**9}}, "build folder", "missing"),
+        ({"folders__build": {**FOLDER, "network": False, "writable": False}}, "build folder", "missing"),
         ({"shell__problem": "bash did not answer within 40 s"}, "login shell", "warning"),
         ({"shell__modules": ""}, "modules", "ok"),
         ({"containers__runtime": None, "shell__offers": ["apptainer/1.3"]}, "containers", "missing"),
