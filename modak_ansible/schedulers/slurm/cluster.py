@@ -183,7 +183,7 @@ def partition_of(
     """
     name = _name(values)
     members = _members(values, nodes)
-    kinds = kinds_of(members)
+    kinds = kinds_of(members) or _average(values)
     walltime = parse_walltime(values.get("MaxTime", ""))
     of_quality, most = qualities.get(_value(values.get("QoS", "")), Quality())
     counts = re.findall(r"(?:^|,)node=(\d+)", f"{most},node={values.get('MaxNodes')}")
@@ -197,6 +197,12 @@ def partition_of(
     notes += _quality_words(values, mine) or _own_limit_words(walltime, of_quality, mine, qualities)
     words, usual = _usual_memory(values, config)
     notes += words
+    is_whole, cores = values.get("OverSubscribe") == "EXCLUSIVE", [kind.cores or 0 for kind in kinds]
+    if is_whole:
+        notes.append("its jobs have their nodes alone, and are charged for all of them")
+        usual = (
+            {"usual_memory": usual["memory_per_core"] * min(cores, default=0)} if "memory_per_core" in usual else usual
+        )
     if any(kind.off for kind in kinds):
         notes.append(_start_words(values, config))
     return PartitionFacts(
@@ -207,12 +213,12 @@ def partition_of(
         most_nodes=min(map(int, counts), default=None),
         cores=count_of(values.get("MaxCPUsPerNode", "")),
         memory=_most_memory(values, config, kinds),
-        usual_memory=usual.get("usual_memory"),
+        usual_memory=usual.get("usual_memory") or None,
         memory_per_core=usual.get("memory_per_core"),
-        own_cores=_confines(config) and not values.get("OverSubscribe", "NO").startswith("FORCE"),
+        own_cores=is_whole or (_confines(config) and not values.get("OverSubscribe", "NO").startswith("FORCE")),
         walltime=walltime or None,
         walltime_said=values.get("MaxTime", ""),
-        kinds=kinds or _average(values),
+        kinds=kinds,
         note="; ".join(notes),
     )
 

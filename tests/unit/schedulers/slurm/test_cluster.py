@@ -77,6 +77,7 @@ def partitions(**changes: CommandResult):
         ("yes", "task/cgroup", "YES:4", True),  # who does not ask for it shares with nobody
         ("yes", "task/cgroup", "FORCE:4", False),
         ("no", "task/cgroup", "NO", False),
+        ("no", "task/affinity", "EXCLUSIVE", True),
         ("yes", "task/affinity", "NO", False),
     ],
 )
@@ -222,6 +223,13 @@ def test_what_a_job_has_of_memory_that_asks_for_none(own, everywhere, note, usua
     found = partitions(config=config, partition=CommandResult(0, slurm_partition("fat", **own)))["fat"]
     assert found.note == note
     assert (found.usual_memory, found.memory_per_core) == tuple(count and count * 2**20 for count in usual)
+
+
+def test_a_job_of_whole_nodes_has_the_memory_of_all_their_cores():
+    shown = slurm_partition("fat", OverSubscribe="EXCLUSIVE", DefMemPerCPU="1000", DefMemPerNode=None)
+    found = partitions(partition=CommandResult(0, shown))["fat"]
+    assert (found.usual_memory, found.memory_per_core) == (96 * 1000 * 2**20, None)
+    assert "its jobs have their nodes alone, and are charged for all of them" in found.note
 
 
 @pytest.mark.parametrize(
