@@ -60,9 +60,10 @@ NODE: dict[str, Any] = {
 THIN = NodeKind(count=60, example="n001", cores=40, layout=(2, 20, 1), memory=191000 * 2**20, machine="x86_64")
 FAT = NodeKind(count=4, cores=64, memory=500000 * 2**20, accelerators=(("a100", 4),), machine="x86_64")
 BATCH = PartitionFacts(
-    "batch", default=True, nodes=60, most_nodes=32, walltime=86400, walltime_said="1-00:00:00", kinds=(THIN,)
-)
-GPU = PartitionFacts("gpu", nodes=64, own_cores=True, walltime_said="UNLIMITED", kinds=(THIN, FAT))
+    "batch", default=True, nodes=60, most_nodes=32, walltime=86400, walltime_said="1-00:00:00", kinds=(THIN,),
+    memory_per_core=4000 * 2**20,
+)  # fmt: skip
+GPU = PartitionFacts("gpu", nodes=64, usual_memory=2**30, own_cores=True, walltime_said="UNLIMITED", kinds=(THIN, FAT))
 CLUSTER = ClusterFacts(
     "slurm", "23.02.7", "demo", (BATCH, GPU), accounts=("physics", "chemistry"), default_account="physics",
     needs_account=True, temporary="/tmp",

@@ -94,8 +94,9 @@ def _scheduler_findings(aim: Aim, facts: SurveyFacts, cluster: ClusterFacts | No
         yield missing(
             "scheduler",
             f"{title}: {facts['objection']}",
-            "what it names is the administrators', or a word of the target's description",
+            "what it names is the administrators', or a word of the blueprint or of the target's description",
         )
+    if facts["objection"] and cluster is None:
         return
     if cluster is None and SCHEDULERS[name].commands:
         yield ok(

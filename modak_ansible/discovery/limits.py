@@ -53,6 +53,8 @@ def partition_from(found: PartitionFacts) -> Partition:
         nodes=_least(found.nodes, found.most_nodes),
         cores=_least(found.cores, *cores),
         memory=_least(found.memory, *memories),
+        usual_memory=found.usual_memory,
+        memory_per_core=found.memory_per_core,
         accelerators=None if most is None else min(limits),
         own_cores=found.own_cores,
         walltime=found.walltime,

@@ -76,6 +76,10 @@ def _build(found: FolderFacts) -> Iterator[Finding]:
     todo = "set APPTAINER_TMPDIR in the user's environment there to a folder on a local disk"
     if found["noexec"]:
         yield missing("build folder", f"{seen} is mounted noexec", todo)
+    elif not found["writable"]:
+        yield missing("build folder", f"{seen} cannot be written", todo)
+    elif found["free_bytes"] < NEEDED_BYTES:  # the user's own choice: another one is only taken with room
+        yield missing("build folder", f"{seen}: a build needs {format_size(NEEDED_BYTES)}", todo)
     elif found["network"]:
         yield warning("build folder", f"{seen} is a network file system, where --fakeroot may fail", todo)
     else:

@@ -130,6 +130,8 @@ def partition_line(partition: Partition) -> str:
         "nodes": partition.nodes,
         "cores": partition.cores,
         "memory": _mebibytes(partition.memory),
+        "usual_memory": _mebibytes(partition.usual_memory),
+        "memory_per_core": _mebibytes(partition.memory_per_core),
         "accelerators": partition.accelerators,
         "own_cores": partition.own_cores or None,
         "walltime": format_walltime(walltime) if walltime and walltime < _LONGEST else None,

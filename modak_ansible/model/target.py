@@ -38,6 +38,8 @@ class Partition(Model):
     nodes: int | None = None
     cores: int | None = Field(default=None, description="cores of one node")
     memory: int | None = Field(default=None, description="bytes of one node")
+    usual_memory: int | None = left_out(None, "bytes of a node that a job has which asks for no memory")
+    memory_per_core: int | None = left_out(None, "bytes that such a job has for each of its cores")
     accelerators: int | None = Field(default=None, description="accelerators of one node")
     own_cores: bool = left_out(False, "whether the scheduler confines every job to the cores that it gave to no other")
     walltime: int | None = Field(default=None, description="seconds, the longest job")
@@ -350,7 +352,7 @@ class Target(Model):
         least = {}
         # the target says these of a partition that does not
         theirs = {"cores": self.cores_in, "memory": self.memory_in, "accelerators": self.accelerators_in}
-        for name in ("nodes", "cores", "memory", "accelerators", "walltime"):
+        for name in ("nodes", "cores", "memory", "usual_memory", "memory_per_core", "accelerators", "walltime"):
             values = [getattr(each, name) for each in partitions]
             if name in theirs and any(value is not None for value in values):
                 values = [theirs[name](each) for each in partitions]

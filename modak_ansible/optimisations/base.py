@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import ClassVar, Literal, NamedTuple, TypedDict
 
+from modak_ansible.allocation.memory import memory_of_job
 from modak_ansible.allocation.ranks import Ranks, ranks_of
 from modak_ansible.catalogue import Base, Catalogue, Entry
 from modak_ansible.errors import CannotPlan as CannotPlan  # noqa: PLC0414 - a part of this interface
@@ -104,8 +105,9 @@ class Draft:
 
     @property
     def node_memory(self) -> int | None:
-        """Bytes that the job has on a node: what it asks for, or else all of a node's."""
-        return self.request.resources.memory or self.request.target.memory_in(self.partition)
+        """Bytes that the job has on a node."""
+        found = memory_of_job(self.request, self.partition, self.layout)
+        return found.bytes if found else None
 
     def is_alike(self, other: Draft) -> bool:
         """Whether the performance model sees no difference between this draft and another of the same request."""

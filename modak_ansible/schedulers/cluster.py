@@ -50,6 +50,9 @@ class PartitionFacts:
     cores: Optional[int] = None
     memory: Optional[int] = None
     accelerators: Optional[int] = None  # likewise; 0 where it takes no jobs that ask for any
+    # usual_memory, memory_per_core: what a job has that asks for no memory, of a node or for each of its cores; bytes
+    usual_memory: Optional[int] = None
+    memory_per_core: Optional[int] = None
     own_cores: bool = False  # whether no other job is on the cores that one was given: the scheduler keeps them off
     walltime: Optional[int] = None  # seconds, the longest job
     walltime_said: str = ""  # the limit in the scheduler's own words, such as UNLIMITED; empty where it says nothing

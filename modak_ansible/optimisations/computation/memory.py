@@ -138,7 +138,7 @@ def _cures(draft: Draft, limit: Limit) -> Iterator[str]:
     wanted = _peak(draft, FITS).high * per_node
     there = request.target.memory_in(draft.partition)
     is_of_node = not (request.resources.accelerators and request.target.accelerator.memory)
-    if is_of_node and request.resources.memory and (there is None or wanted <= there):
+    if is_of_node and (there is None or wanted <= there):
         yield f"ask for {format_size(round(wanted))} a node"
     if request.application.prepares:
         said = request.application.distributed

@@ -172,7 +172,8 @@ class _TargetReader:
                 continue
             if any(partition.name == values["name"] for partition in found):
                 self._mistakes.add(name.location, "duplicate-key", f"the partition {name.value} is given twice")
-            for key, parse in (("memory", parse_size), ("walltime", parse_walltime)):
+            sizes = dict.fromkeys(("memory", "usual_memory", "memory_per_core"), parse_size)
+            for key, parse in {**sizes, "walltime": parse_walltime}.items():
                 values[key] = self._parsed(element.get(key), parse)
             found.append(Partition(**values))
         return found

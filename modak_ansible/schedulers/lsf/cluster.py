@@ -115,19 +115,38 @@ def queue_of(
 ) -> PartitionFacts:
     users = _words(text, "USERS")
     closed, note = _why_closed(text, users, user)
-    wanted = _hosts(_words(text, "HOSTS"), groups)
-    members = [node for node in nodes if wanted is None or node.example in wanted]
-    minutes = _run_limit(text)
+    hosts = _words(text, "HOSTS")
+    wanted = _hosts([word for word in hosts if word[0] != "~"], groups)
+    barred = _hosts([word[1:] for word in hosts if word[0] == "~"], groups)
+    members = [node for node in _selected(text, nodes) if wanted is None or node.example in wanted]
+    members = [node for node in members if node.example not in (barred or ())]
+    minutes, slots = _limits(text)
     return PartitionFacts(
         name=name,
         default=is_default,
         closed=closed,
         nodes=len(members) or None,
+        cores=slots,
         walltime=int(float(minutes) * 60) or None if minutes else None,
         walltime_said=f"{minutes} min" if minutes else "",
         kinds=kinds_of(members),
         note=note,
     )
+
+
+def _selected(text: str, nodes: List[NodeKind]) -> List[NodeKind]:
+    """The hosts that a queue selects, as far as that is by what some host has: ``select[ib && !old]``."""
+    found = re.search(r"\bselect\[([^][]*)\]", " ".join(_words(text, "RES_REQ")))
+    if not found or re.search(r"\|\||!\s*\(", found.group(1)):
+        return nodes
+    known = {feature for node in nodes for feature in node.features}
+    for word in re.split("[&()]+", "".join(found.group(1).split())):
+        name = word.lstrip("!")
+        if name in known:
+            nodes = [node for node in nodes if (name in node.features) is (name == word)]
+        elif re.fullmatch(r"ngpus(>0|>=1)", word) and any(node.accelerators for node in nodes):
+            nodes = [node for node in nodes if node.accelerators]
+    return nodes
 
 
 def _words(text: str, key: str) -> List[str]:
@@ -136,10 +155,10 @@ def _words(text: str, key: str) -> List[str]:
 
 
 def _hosts(words: List[str], groups: Dict[str, List[str]]) -> Optional[set[str]]:
-    """The hosts of a queue, of which groups end with / and preferences with +2; None for all of them."""
+    """The hosts of a list, in which groups end with / and preferences with +2; None for all of them, and of none."""
     if not words or _ALL.match(words[0]):
         return None
-    plain = [re.sub(r"\+\d*$", "", word) for word in words if not word.startswith("~")]
+    plain = [re.sub(r"\+\d*$", "", word) for word in words]
     return {host for word in plain for host in (groups.get(word[:-1], []) if word.endswith("/") else [word])}
 
 
@@ -152,6 +171,8 @@ def _why_closed(text: str, users: List[str], user: str) -> tuple[str, str]:
         return f"it starts no jobs ({status.group(0)})", ""
     if "ONLY_INTERACTIVE" in text:
         return "it takes interactive jobs only", ""
+    if f"~{user}" in users:
+        return "it is not for the user", ""
     if not users or _ALL.match(users[0]) or user in users:
         return "", "it runs jobs in its hours only" if status and status.group(2) == "Inact_Win" else ""
     if any(word.endswith("/") for word in users):
@@ -159,19 +180,22 @@ def _why_closed(text: str, users: List[str], user: str) -> tuple[str, str]:
     return "it is for certain users", ""
 
 
-def _run_limit(text: str) -> str:
-    """The longest that a job may run, in minutes; empty where no maximum is told."""
+def _limits(text: str) -> tuple[str, Optional[int]]:
+    """The longest that a job may run, in minutes, and the most slots that it may have, where a maximum is told."""
     _, _, most = text.partition("MAXIMUM LIMITS:")
     if not most:
         most = "" if "DEFAULT LIMITS:" in text else text
+    minutes, slots = "", None
     lines = most.splitlines()
-    place = next((place for place, line in enumerate(lines[:-1]) if "RUNLIMIT" in line.split()), None)
-    if place is None:
-        return ""
-    # of the limits on one line those two are in minutes
-    timed = [name for name in lines[place].split() if name in ("CPULIMIT", "RUNLIMIT")]
-    minutes = _MINUTES.findall(lines[place + 1])
-    return str(minutes[timed.index("RUNLIMIT")]) if len(minutes) == len(timed) else ""
+    for head, row in zip(map(str.split, lines), lines[1:]):
+        # of the limits on one line those two are in minutes, and the others are counted
+        timed = [name for name in head if name in ("CPULIMIT", "RUNLIMIT")]
+        said = _MINUTES.findall(row)
+        if "RUNLIMIT" in timed and len(said) == len(timed):
+            minutes = str(said[timed.index("RUNLIMIT")])
+        if head[-1:] in (["PROCLIMIT"], ["TASKLIMIT"]):  # the least, the usual and the most, or that alone
+            slots = count_of(row.split()[-1]) if row.strip() else None
+    return minutes, slots
 
 
 def _out(run: Run, command: List[str], unknown: List[str]) -> str:

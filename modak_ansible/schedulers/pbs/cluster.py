@@ -6,8 +6,10 @@ else a server prints is left alone.
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from typing import Dict, Iterable, Iterator, List, Tuple
 
 from ..base import Run
@@ -25,6 +27,8 @@ _OUT = re.compile(
 )
 # Sites' own resources for what accelerators are; PBS has none.
 _MODEL = re.compile(r"resources_available\.(gpu|accelerator)_?(type|model|name)", re.IGNORECASE)
+# The queue, and the partition of queues, that a node of PBS Professional is kept for.
+_KEPT = ("queue", "partition")
 # What a queue may want of its jobs, in numbers and times, and what every job has.
 _COUNTED = re.compile(r"(?=.*[1-9])[\d:]+", re.ASCII)
 _OF_EVERY_JOB = ("ncpus=1", "nodect=1", "nodes=1")
@@ -39,8 +43,8 @@ def read_torque(run: Run, user: str, groups: Iterable[str], *, scheduler: str = 
         queues, printed = printed_queues(_out(run, ["qmgr", "-c", "print server"]))
         server = {**printed, **server}
     nodes = _nodes(run, unknown)
-    default = server.get("default_queue", "")
-    facts = [_queue(each, values, server, nodes, default, user, set(groups)) for each, values in queues.items()]
+    default, mine = server.get("default_queue", ""), [*groups]
+    facts = [_queue(each, values, server, nodes, default, user, mine) for each, values in queues.items()]
     return ClusterFacts(
         scheduler=scheduler,
         version=server.get("pbs_version", ""),
@@ -147,13 +151,12 @@ def _node(values: Attributes) -> NodeKind:
 
 
 def _resources(values: Attributes) -> Iterator[str]:
-    """What a host of PBS Professional has that a queue may give its jobs, such as qlist=gpu, and its own queue."""
+    """What a host of PBS Professional has that a queue may give its jobs, such as qlist=gpu, and whose it is."""
     for key, value in values.items():
         start, _, name = key.partition(".")
         if start == "resources_available" and _is_word(value):
             yield from (f"{name.lower()}={word.strip()}" for word in value.strip('"').split(","))
-    if values.get("queue"):
-        yield f"queue={values['queue']}"
+    yield from (f"{key}={values[key]}" for key in _KEPT if values.get(key))
 
 
 def _is_word(value: str) -> bool:
@@ -162,14 +165,14 @@ def _is_word(value: str) -> bool:
 
 
 def _queue(
-    name: str, values: Attributes, server: Attributes, nodes: List[NodeKind], default: str, user: str, groups: set[str]
+    name: str, values: Attributes, server: Attributes, nodes: List[NodeKind], default: str, user: str, groups: List[str]
 ) -> PartitionFacts:
     limits = {**_below("resources_max", server), **_below("resources_max", values)}
     if values.get("queue_type", "Execution")[:1].upper() == "R":
         note = f"a routing queue: jobs go on to {values.get('route_destinations', 'other queues')}"
         return PartitionFacts(name, name == default, _why_closed(values, user, groups), note=note)
     wanted = _wanted_features(values) | _given(name, values, nodes)
-    members = _hosts([node for node in nodes if _has(node, wanted) and _may_have(node, name)])
+    members = _hosts([node for node in nodes if _has(node, wanted) and _may_have(node, wanted)])
     # by some in Torque's form, such as 4:ppn=8
     most_nodes = count_of(limits.get("nodect") or re.sub(r":[^+]*$", "", limits.get("nodes", "")))
     said = limits.get("walltime", "")
@@ -180,14 +183,18 @@ def _queue(
     notes += [f"its jobs ask for at least {', '.join(least)}"] if least else []
     usual = [*_usual_memory(values), *_usual_memory(server)][:1]
     notes += [f"a job that asks for no memory has {each}" for each in usual]
+    notes += _group_words(values, groups)
     return PartitionFacts(
         name=name,
         default=name == default,
         closed=_why_closed(values, user, groups),
         nodes=len(members) or None,
         most_nodes=most_nodes,
-        cores=_cores(limits, most_nodes),
-        memory=bytes_of(limits.get("mem", ""), "") if most_nodes == 1 else None,
+        cores=_cores(limits),
+        memory=bytes_of(limits.get("mem", ""), ""),  # of all its nodes, and so of one
+        usual_memory=next(
+            filter(None, (bytes_of(said.get("default_chunk.mem", "")) for said in (values, server))), None
+        ),
         accelerators=count_of(limits.get("ngpus", "")),
         walltime=seconds_of(said) or None,
         walltime_said=said,
@@ -209,19 +216,20 @@ def _below(name: str, values: Attributes) -> Attributes:
     return {key[len(start) :]: value for key, value in values.items() if key.startswith(start)}
 
 
-def _cores(limits: Attributes, most_nodes: int | None) -> int | None:
-    """The most cores that a job may have of a node; the limit of ncpus is of all its nodes."""
+def _cores(limits: Attributes) -> int | None:
+    """The most cores that a job may have of a node: no more than of all its nodes, which most limits are of."""
     slots = re.search(r":ppn=(\d{1,9})", limits.get("nodes", ""), re.ASCII)
-    return count_of(slots.group(1) if slots else limits.get("ppn", "") or limits.get("ncpus", "") * (most_nodes == 1))
+    said = (slots.group(1) if slots else "", *(limits.get(name, "") for name in ("ppn", "ncpus", "procct")))
+    return min((count for count in map(count_of, said) if count), default=None)
 
 
 def _given(queue: str, values: Attributes, nodes: List[NodeKind]) -> set[str]:
     """What each chunk of a queue's jobs asks for under PBS Professional, of the resources that some node has."""
     said = [f"{name.lower()}={value}" for name, value in _below("default_chunk", values).items() if _is_word(value)]
     known = {feature.partition("=")[0] for node in nodes for feature in node.features if "=" in feature}
-    own = f"queue={queue}"
-    is_kept = any(own in node.features for node in nodes)
-    return {*(word for word in said if word.partition("=")[0] in known), *([own] if is_kept else [])}
+    kept = {f"queue={queue}", f"partition={values.get('partition')}"}
+    own = kept.intersection(feature for node in nodes for feature in node.features)
+    return {*(word for word in said if word.partition("=")[0] in known), *own}
 
 
 def _has(node: NodeKind, wanted: set[str]) -> bool:
@@ -230,9 +238,9 @@ def _has(node: NodeKind, wanted: set[str]) -> bool:
     return wanted - false <= set(node.features)
 
 
-def _may_have(node: NodeKind, queue: str) -> bool:
-    """Whether a node is not kept for another queue."""
-    return all(feature == f"queue={queue}" for feature in node.features if feature.startswith("queue="))
+def _may_have(node: NodeKind, wanted: set[str]) -> bool:
+    """Whether a node is not kept for another queue, or for those of another scheduler."""
+    return wanted.issuperset(feature for feature in node.features if feature.partition("=")[0] in _KEPT)
 
 
 def _wanted_features(values: Attributes) -> set[str]:
@@ -241,26 +249,46 @@ def _wanted_features(values: Attributes) -> set[str]:
     return {word for word in re.split(r"[:,+]", words) if re.match(r"[A-Za-z]", word) and "=" not in word}
 
 
-def _why_closed(values: Attributes, user: str, groups: set[str]) -> str:
+def _why_closed(values: Attributes, user: str, groups: List[str]) -> str:
     if values.get("enabled", "True") not in _YES:
         return "it takes no jobs (enabled = False)"
     if values.get("started", "True") not in _YES:
         return "it starts no jobs (started = False)"
     if values.get("from_route_only") == "True":
         return "jobs reach it through a routing queue only"
-    for kind, mine in (("users", {user}), ("groups", groups)):
-        listed = values.get(f"acl_{kind}", "")
-        if values.get(f"acl_{kind[:-1]}_enable") == "True" and not any(_is_let_in(listed, name) for name in mine):
-            return f"it is for certain {kind}"
-    return ""
+    listed = {kind: values.get(f"acl_{kind}s", "") for kind in ("host", "user", "group")}
+    listed = {kind: words for kind, words in listed.items() if values.get(f"acl_{kind}_enable") == "True"}
+    machine = os.uname().nodename
+    names = {"host": {machine, machine.partition(".")[0]}, "user": {user}, "group": set(groups)}
+    refused = [kind for kind, words in listed.items() if not _is_let_in(words, names[kind])]
+    if "host" in refused:
+        return f"its jobs are submitted from {listed['host']} only"
+    if values.get("acl_logic_or") == "True" and {"user", "group"} <= listed.keys() and len(refused) == 1:
+        return ""
+    return f"it is for certain {refused[0]}s" if refused else ""
 
 
-def _is_let_in(listed: str, name: str) -> bool:
-    """Whether an access control list has a name in it: ``alice@*,+bob,-eve,+``; a sign alone is of everybody else."""
-    entries = [re.fullmatch(r"([+-]?)([^@]*)(@.*)?", word.strip()) for word in listed.split(",") if word.strip()]
-    found = [entry for entry in entries if entry and entry.group(2) == name]
-    found = found or [entry for entry in entries if entry and entry.group(1) and not entry.group(2)]
-    return bool(found) and found[0].group(1) != "-"
+def _group_words(values: Attributes, groups: List[str]) -> List[str]:
+    """That the user's first group, of which the jobs are, is not let in, where another one is."""
+    listed = values.get("acl_groups", "")
+    asks = values.get("acl_group_enable") == "True"
+    asks = asks and "True" not in (values.get("acl_group_sloppy"), values.get("acl_logic_or"))
+    if not asks or not groups or _is_let_in(listed, set(groups[:1])):
+        return []
+    return [f"it is for the groups {listed}, and the user's first one is {groups[0]}"]
+
+
+def _is_let_in(listed: str, names: set[str]) -> bool:
+    """Whether an access control list has one of some names in it: ``alice@*,+bob,-eve,+``, ``h1+h2``, ``*.site.org``.
+
+    A sign alone is of everybody else. Of ranges the start is looked at; who has an address, nobody says.
+    """
+    words = re.split(r"\s*,\s*|(?<=\w)\+", listed.strip())
+    entries = [re.fullmatch(r"([+-]?)([^@]*)(@.*)?", re.sub(r"\[.*", "*", word)) for word in words if word]
+    told = [(entry.group(1), re.sub(r"^\d+\.\d.*", "*", entry.group(2))) for entry in entries if entry]
+    found = [sign for sign, name in told if name and any(fnmatchcase(each, name) for each in names)]
+    found = found or [sign for sign, name in told if sign and not name]
+    return bool(found) and found[0] != "-"
 
 
 # --- the commands

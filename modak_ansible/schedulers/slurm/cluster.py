@@ -23,6 +23,11 @@ _OFF, _STARTING = ("POWERED_DOWN", "POWERING_DOWN", "POWER_DOWN", "POWER"), ("PO
 _GRES = re.compile(r"(?:^|,)([\w.-]+)((?::[^,:()\[\]]+)*)(?:[(\[][^)\]]*[)\]])*")
 _LAYOUT = ("Sockets", "CoresPerSocket", "ThreadsPerCore")
 _COUNT = re.compile(r"(\d{1,9})([kKmMgG]?)", re.ASCII)
+# What a job has that asks for no memory, as Slurm says it, as PartitionFacts have it, and in words.
+_USUAL = (
+    ("DefMemPerNode", "usual_memory", "of each node"),
+    ("DefMemPerCPU", "memory_per_core", "for each of its cores"),
+)
 # The version since which a partition's list of accounts means those below them, too.
 _HIERARCHICAL = (23, 2)
 _FACTORS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
@@ -43,7 +48,7 @@ class Quality(NamedTuple):
     """What a quality of service lets a job have."""
 
     longest: Optional[int] = None  # in seconds
-    most: str = ""  # such as node=4,gres/gpu=8; what a user may have at once is a job's limit, too
+    most: str = ""  # such as node=4,gres/gpu=8; what a user, or all together, may have at once is a job's limit, too
 
 
 def read_slurm(run: Run, user: str, groups: Iterable[str]) -> ClusterFacts:
@@ -178,7 +183,7 @@ def partition_of(
     """
     name = _name(values)
     members = _members(values, nodes)
-    kinds = kinds_of(members)
+    kinds = kinds_of(members) or _average(values)
     walltime = parse_walltime(values.get("MaxTime", ""))
     of_quality, most = qualities.get(_value(values.get("QoS", "")), Quality())
     counts = re.findall(r"(?:^|,)node=(\d+)", f"{most},node={values.get('MaxNodes')}")
@@ -190,7 +195,14 @@ def partition_of(
         notes.append(f"its quality of service {values['QoS']} limits the wall time")
     notes += [f"its quality of service {values['QoS']} gives a job {most} at most"] if most else []
     notes += _quality_words(values, mine) or _own_limit_words(walltime, of_quality, mine, qualities)
-    notes += _memory_words(values, config)
+    words, usual = _usual_memory(values, config)
+    notes += words
+    is_whole, cores = values.get("OverSubscribe") == "EXCLUSIVE", [kind.cores or 0 for kind in kinds]
+    if is_whole:
+        notes.append("its jobs have their nodes alone, and are charged for all of them")
+        usual = (
+            {"usual_memory": usual["memory_per_core"] * min(cores, default=0)} if "memory_per_core" in usual else usual
+        )
     if any(kind.off for kind in kinds):
         notes.append(_start_words(values, config))
     return PartitionFacts(
@@ -201,10 +213,12 @@ def partition_of(
         most_nodes=min(map(int, counts), default=None),
         cores=count_of(values.get("MaxCPUsPerNode", "")),
         memory=_most_memory(values, config, kinds),
-        own_cores=_confines(config) and not values.get("OverSubscribe", "NO").startswith("FORCE"),
+        usual_memory=usual.get("usual_memory") or None,
+        memory_per_core=usual.get("memory_per_core"),
+        own_cores=is_whole or (_confines(config) and not values.get("OverSubscribe", "NO").startswith("FORCE")),
         walltime=walltime or None,
         walltime_said=values.get("MaxTime", ""),
-        kinds=kinds or _average(values),
+        kinds=kinds,
         note="; ".join(notes),
     )
 
@@ -264,14 +278,17 @@ def _own_limit_words(
     return [f"{whose} have {written_walltime(limit)} at most, by {by}"]
 
 
-def _memory_words(values: Dict[str, str], config: Dict[str, str]) -> List[str]:
-    """What a job has of memory that asks for none, by the partition or else by the whole cluster."""
+def _usual_memory(values: Dict[str, str], config: Dict[str, str]) -> Tuple[List[str], Dict[str, int]]:
+    """What a job has of memory that asks for none, by the partition or else by the whole cluster: in words, and what
+    it has of a node or for each of its cores, in bytes, where it does not go by its GPUs.
+    """
     gpus = [re.search(r"\bDefMemPerGPU=(\d+)", said.get("JobDefaults", "")) for said in (values, config)]
     found = [f"{each.group(1)} MB for each of its GPUs" for each in gpus if each][:1]
-    keys = (("DefMemPerNode", "of each node"), ("DefMemPerCPU", "for each of its cores"))
-    others = [(said[key], whose) for said in (values, config) for key, whose in keys if count_of(said.get(key, ""))]
-    found += [f"{count} MB {whose}" for count, whose in others[:1]]
-    return [f"a job that asks for no memory has {', or '.join(found)}"] if found else []
+    others = [(count_of(said.get(key, "")), name, whose) for said in (values, config) for key, name, whose in _USUAL]
+    told = [each for each in others if each[0]][:1]
+    usual = {name: count * 2**20 for count, name, _ in told if count and not found}
+    found += [f"{count} MB {whose}" for count, _, whose in told]
+    return [f"a job that asks for no memory has {', or '.join(found)}"] if found else [], usual
 
 
 def _most_memory(values: Dict[str, str], config: Dict[str, str], kinds: Iterable[NodeKind]) -> Optional[int]:
@@ -303,12 +320,19 @@ def _start_words(values: Dict[str, str], config: Dict[str, str]) -> str:
 
 def _average(values: Dict[str, str]) -> Tuple[NodeKind, ...]:
     """What the partition's sums say of a node, where nodes are not shown and may be alike."""
-    count, cores = count_of(values.get("TotalNodes", "")), count_of(values.get("TotalCPUs", ""))
+    tres = dict(word.partition("=")[::2] for word in values.get("TRES", "").split(","))
+    # without those that are kept for the system
+    count, cores = count_of(values.get("TotalNodes", "")), count_of(tres.get("cpu", values.get("TotalCPUs", "")))
     if not count or not cores or cores % count:
         return ()
-    memory = re.search(r"(?:^|,)mem=([\d.]+[KMGTP]?)", values.get("TRES", ""))
-    whole = bytes_of(memory.group(1)) if memory else None
-    return (NodeKind(count=count, cores=cores // count, memory=whole // count if whole else None),)
+    whole = bytes_of(tres.get("mem", ""))
+    named = {name: number for name, number in tres.items() if name.startswith("gres/gpu:")}
+    gpus = {
+        name[9:]: count_of(number) or 0 for name, number in (named or {"gres/gpu": tres.get("gres/gpu", "")}).items()
+    }
+    accelerators = tuple((name, -(-number // count)) for name, number in gpus.items() if number)
+    memory = whole // count if whole else None
+    return (NodeKind(count=count, cores=cores // count, memory=memory, accelerators=accelerators),)
 
 
 def _why_closed(values: Dict[str, str], groups: Iterable[str], mine: Mine) -> str:
@@ -410,10 +434,18 @@ def _numbers(version: str) -> Tuple[int, ...]:
 
 
 def _qualities(run: Run) -> Dict[str, Quality]:
-    rows = _accounting(run, ["qos", "format=Name,MaxWall,MaxTRES,MaxTRESPU"]) or []
-    return {
-        row[0]: Quality(parse_walltime(row[1]) or None, ",".join(filter(None, row[2:]))) for row in rows if len(row) > 1
-    }
+    rows = _accounting(run, ["qos", "format=Name,MaxWall,MaxTRES,MaxTRESPU,GrpTRES"]) or []
+    return {row[0]: Quality(parse_walltime(row[1]) or None, _least(row[2:])) for row in rows if len(row) > 1}
+
+
+def _least(limits: Iterable[str]) -> str:
+    """What holds of several lists such as ``cpu=64,mem=1T``: of each resource the least."""
+    found: Dict[str, str] = {}
+    for name, sign, value in (word.partition("=") for text in limits for word in text.split(",")):
+        known = bytes_of(found.get(name, ""), "")
+        if sign and (known is None or (bytes_of(value, "") or 0) < known):
+            found[name] = value
+    return ",".join(f"{name}={value}" for name, value in found.items())
 
 
 def _associations(run: Run, user: str, cluster: str, *words: str) -> Optional[List[List[str]]]:

@@ -25,6 +25,7 @@ from ..base import (
     SubmissionRefused,
     SubmissionUncertain,
     Waits,
+    has_no_room,
     is_of,
 )
 from ..cluster import expand_nodes
@@ -53,6 +54,10 @@ _UNREACHED = ("Unable to contact", "in standby mode")
 _SILENT = (*_UNCERTAIN, *_UNREACHED)
 # What sbatch --test-only writes: "sbatch: Job 7 to start at 2026-11-23T16:10:00 using 1 processors on nodes node01 ..."
 _TO_START = re.compile(r"to start at (\d[\d:T-]+)")
+# Words of refusals that no end of another job, and no repair of a node, will change.
+_NEVER = re.compile(r"invalid|violates|permi(t|ss)|denied|exceed|Unspecified error", re.IGNORECASE)
+# The state of a job that another cluster of the federation has begun, on those that had it in their queues, too.
+_REVOKED = "|REVOKED|"
 # What is said of a job that was submitted with --no-requeue.
 _NOT_REQUEUED = "Requested operation is presently disabled"
 
@@ -99,7 +104,7 @@ class Slurm(Scheduler):
         return sorted(ours, key=lambda job_id: [int(number) for number in re.findall(r"\d+", job_id)])
 
     def status(self, run: Run, job_id: str) -> JobRecord | None:
-        result = run([*_SQUEUE, "--states=all", f"--jobs={job_id}", _QUEUE_FORMAT])
+        result = _everywhere(run, [*_SQUEUE, "--states=all", f"--jobs={job_id}", _QUEUE_FORMAT])
         if result.code != 0 and not any(words in result.err for words in _UNKNOWN_JOB):
             raise SchedulerSilent(result.said_by("squeue"))
         shown = _whole(map(queue_record, _lines(result.out))) if result.code == 0 else []
@@ -148,12 +153,15 @@ class Slurm(Scheduler):
         return found, silence
 
     def forecast(self, run: Run, directives: str) -> str:
-        words = _words(re.findall(r"(?m)^#SBATCH (.*)$", directives))
-        words = [":" if word == "hetjob" else word for word in words]
-        if any(word.startswith("--hold") for word in words):  # of whose end Slurm knows nothing
+        if re.search(r"(?m)^#SBATCH --hold\b", directives):  # of whose end Slurm knows nothing
             return ""
-        found = _TO_START.search(run(["sbatch", "--test-only", *words, "--wrap=true"]).err)
+        found = _TO_START.search(_tried(run, directives).err)
         return found.group(1) if found else ""
+
+    def objection(self, run: Run, directives: str) -> str:
+        result = _tried(run, directives)
+        words = _refusal(result)
+        return words if result.code and _NEVER.search(words) and not has_no_room(words) else ""
 
     def joules(self, run: Run, job_ids: Sequence[str]) -> dict[str, float]:
         rows = ["--noheader", "--parsable2", f"--jobs={','.join(job_ids)}", "--format=JobID,ConsumedEnergyRaw"]
@@ -202,7 +210,8 @@ class Slurm(Scheduler):
 
     def _accounted(self, run: Run, selection: list[str]) -> tuple[list[JobRecord], str]:
         """What the accounting says, and why it does not answer; nothing of either where a site keeps none."""
-        result = run(["sacct", "--noheader", "--parsable2", "--allocations", *selection, _ACCOUNT_FORMAT])
+        rows = ["sacct", "--noheader", "--parsable2", "--allocations", *selection, _ACCOUNT_FORMAT]
+        result = _everywhere(run, rows)
         if result.code != 0:
             is_away = result.timed_out or any(words in result.err for words in _NO_DATABASE)
             return [], result.said_by("sacct") if is_away else ""
@@ -244,6 +253,12 @@ def _directives(run: Run, script: str) -> list[str]:
     return [] if "hetjob" in words else words
 
 
+def _tried(run: Run, directives: str) -> CommandResult:
+    """What sbatch says of a job with some lines of directives, of which nothing is submitted."""
+    words = _words(re.findall(r"(?m)^#SBATCH (.*)$", directives))
+    return run(["sbatch", "--test-only", *(":" if word == "hetjob" else word for word in words), "--wrap=true"])
+
+
 def _words(lines: Iterable[str]) -> list[str]:
     """Lines of directives as words of a command: quotes in them are sbatch's own."""
     return [word for line in lines for word in shlex.split(line)]
@@ -256,12 +271,22 @@ def _queued(run: Run, *selection: str) -> list[JobRecord]:
         SchedulerSilent: it does not answer.
     """
     words = ["--states=all", *selection, _QUEUE_FORMAT]
-    result = run([*_SQUEUE, "--me", *words])
+    result = _everywhere(run, [*_SQUEUE, "--me", *words])
     if result.code != 0 and "unrecognized option" in result.err:  # before 20.02
-        result = run([*_SQUEUE, f"--user={os.getuid()}", *words])
+        result = _everywhere(run, [*_SQUEUE, f"--user={os.getuid()}", *words])
     if result.code != 0:
         raise SchedulerSilent(result.said_by("squeue"))
     return _whole(map(queue_record, _lines(result.out)))
+
+
+def _everywhere(run: Run, command: list[str]) -> CommandResult:
+    """What squeue or sacct says of jobs, by all clusters of a federation where another one has begun some of them."""
+    result = run(command)
+    if _REVOKED not in result.out:
+        return result
+    whole = run([command[0], "--federation", *command[1:]])
+    lines = [line for line in _lines(whole.out) if _REVOKED not in line]
+    return replace(whole, out="\n".join(lines)) if whole.code == 0 and lines else result
 
 
 def _control(run: Run, *words: str) -> None:
@@ -387,4 +412,4 @@ def _refusal(result: CommandResult) -> str:
     if result.missing:
         return "sbatch is not on the target's PATH"
     lines = [line.strip() for line in (result.err or result.out).splitlines() if line.strip()]
-    return " ".join(re.sub(r"^(sbatch: )?(error: )?", "", line) for line in lines)
+    return " ".join(re.sub(r"^(sbatch: )?(error: |allocation failure: )?", "", line) for line in lines)

@@ -59,10 +59,11 @@ _OBSTACLES = {
 
 def queue_record(line: str) -> JobRecord | None:
     parts = line.split("|", 5)
-    state = _state(parts[1]) if len(parts) == 6 else None
-    if state is None:
+    if len(parts) < 6 or not parts[0][:1].isdigit():
         return None
-    job_id, _, reason, nodes, name, folder = parts
+    job_id, word, reason, nodes, name, folder = parts
+    # a word of a later Slurm's: the job is in the queue, and not gone
+    state = _state(word) or (JobState.RUNNING if _nodes(nodes) else JobState.QUEUED)
     if state is JobState.QUEUED and HELD.match(reason):
         state = JobState.HELD
     reason = "" if reason == "None" else reason
@@ -70,7 +71,7 @@ def queue_record(line: str) -> JobRecord | None:
     held_by = _HOLDERS.get(reason, "")
     return JobRecord(
         job_id, state, None, None, reason, _nodes(nodes), name, folder,
-        held_by=held_by, limit=_limit(parts[1]), obstacle=waits,
+        held_by=held_by, limit=_limit(word), obstacle=waits,
     )  # fmt: skip
 
 

@@ -103,26 +103,49 @@ def mount_of(path: str, mounts: str) -> Tuple[str, str, List[str]]:
 
 def quotas(*folders: Path) -> QuotaFacts:
     """Asks the usual commands for the user's quotas on the file systems of some folders, each once."""
-    asked: Dict[str, List[str]] = {}  # the commands, by whom they ask
+    run = TimedRun(timeout=20)
+    asked: Dict[str, Tuple[str, List[str]]] = {}  # the commands and their names, by whom they ask
     for folder in folders:
         there = str(nearest(folder).resolve())  # a home folder is a link at some sites
         source, kind, _ = mount_of(there, _mounts())
+        gpfs = find_program("mmlsquota", "/usr/lpp/mmfs/bin/mmlsquota") if kind == "gpfs" else None
         if kind == "lustre" and find_program("lfs"):
-            asked.setdefault(source, ["lfs", "quota", "-q", "-u", str(os.getuid()), there])
+            asked[source] = "lfs quota", ["lfs", "quota", "-q", "-u", str(os.getuid()), there]
+            # many sites limit what is in a folder, whoever wrote it
+            project = re.match(r"\s*([1-9]\d*)\s", run(["lfs", "project", "-d", there]).out, re.ASCII)
+            if project:
+                words = ["lfs", "quota", "-q", "-p", project.group(1), there]
+                asked[f"{source} {project.group(1)}"] = "lfs quota", words
+        elif gpfs:
+            asked[kind] = "mmlsquota", [gpfs, "-Y"]
         elif find_program("quota"):
-            asked[""] = ["quota", "-w", "-p"]  # which tells of all others
-    names = dict.fromkeys("lfs quota" if source else "quota" for source in asked)
-    limits = [limit for command in asked.values() for limit in read_quotas(TimedRun(timeout=20)(command).out)]
-    return {"asked": " and ".join(names), "limits": limits}
+            asked[""] = "quota", ["quota", "-w", "-p"]  # which tells of all others
+    limits = [limit for _, command in asked.values() for limit in read_quotas(run(command).out)]
+    return {"asked": " and ".join(dict.fromkeys(name for name, _ in asked.values())), "limits": limits}
+
+
+def _rows_of_gpfs(text: str) -> str:
+    """What ``mmlsquota -Y`` prints, in the form of quota: which columns there are, its first line tells."""
+    head, *rows = [line.split(":") for line in text.splitlines() if line.startswith("mmlsquota:")] or [[]]
+    columns = ("blockUsage", "blockQuota", "blockLimit", "", "filesUsage", "filesQuota", "filesLimit", "")
+    found = []
+    for row in rows:
+        values = dict(zip(head, row))
+        whose = "" if values.get("quotaType") == "USR" else values.get("name", "")
+        place = ":".join(filter(None, (values.get("filesystemName"), values.get("filesetname"), whose)))
+        found.append(" ".join([place, *(values.get(name) or "-" for name in columns)]))
+    return "\n".join(found)
 
 
 def read_quotas(text: str) -> List[Quota]:
-    """The rows of ``quota -w -p`` or ``lfs quota -q``: a place, then kilobytes and files, each with two limits.
+    """The rows of ``quota -w -p``, ``lfs quota -q`` or ``mmlsquota -Y``: a place, then kilobytes and files, each with
+    two limits.
 
-    Both print used, soft, hard and a time of grace; a ``*`` behind a number says that it is over its limit, brackets
-    that some servers of Lustre's do not answer, and a limit of 0 is none.
+    The first two print used, soft, hard and a time of grace; a ``*`` behind a number says that it is over its limit,
+    brackets that some servers of Lustre's do not answer, and a limit of 0 is none.
     """
     found: List[Quota] = []
+    text = _rows_of_gpfs(text) if text.startswith("mmlsquota:") else text
     # lfs gives a long place a line of its own
     for line in re.sub(r"(?m)^[ \t]*(/\S*)[ \t]*\n[ \t]+(?=[\d\[])", r"\1 ", text).splitlines():
         fields = line.split()

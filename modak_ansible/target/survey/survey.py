@@ -69,6 +69,7 @@ def survey(wanted: SurveyOptions) -> SurveyFacts:
     there = [name for name in _READERS if is_there(name)]
     scheduler = wanted["scheduler"] or next(iter(there), "none")
     cluster = _cluster(scheduler) if scheduler in there else None
+    expected = _forecast(scheduler, wanted["directives"]) if cluster else None
     containers = container_facts(wanted["container_runtime"], wanted["site"].get("signing_key") or "")
     return {
         "machine": machine_facts(),
@@ -84,8 +85,8 @@ def survey(wanted: SurveyOptions) -> SurveyFacts:
         "quotas": quotas(Path.home(), workspace.path),
         "shell": shell_facts(wanted["modules"]),
         "apt_mirror": read_site(wanted["site"]).apt_mirror,
-        "forecast": _forecast(scheduler, wanted["directives"]) if cluster else None,
-        "objection": _objection(scheduler, wanted["directives"]),
+        "forecast": expected,
+        "objection": "" if expected else _objection(scheduler, wanted["directives"]),
         "node": node_view(workspace, scheduler, wanted, wanted["patience"]) if wanted["node"] and cluster else None,
         "gpus": gpus_here() if scheduler == "none" else [],
         "hosts": host_facts(wanted["hosts"], workspace, containers["runtime"]),
@@ -93,7 +94,7 @@ def survey(wanted: SurveyOptions) -> SurveyFacts:
 
 
 def _cluster(scheduler: str) -> ClusterFacts:
-    groups = [_group(number) for number in {*os.getgroups(), os.getgid()}]
+    groups = [_group(number) for number in dict.fromkeys([os.getgid(), *os.getgroups()])]
     return _READERS[scheduler](TimedRun(timeout=_SCHEDULER_SECONDS), user_name(), groups)
 
 

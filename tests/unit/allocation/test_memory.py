@@ -243,6 +243,30 @@ def test_a_process_has_its_part_of_what_is_asked_for_or_of_the_node(
     assert found == (size, words)
 
 
+@pytest.mark.parametrize(
+    ("partition", "options", "size", "words"),
+    [
+        ({"memory_per_core": 2 * GIB}, {}, 8 * GIB, "what a job of the partition batch has that asks for no memory, for 2 processes"),
+        ({"memory_per_core": 2 * GIB, "exclusive": True}, {}, 16 * GIB, "what a job of the partition batch has that asks for no memory, for 2 processes"),
+        ({"memory_per_core": 64 * GIB}, {}, 32 * GIB, "a node of the partition batch, for 2 processes"),  # as much as there is
+        ({"usual_memory": 2 * GIB}, {}, GIB, "what a job of the partition batch has that asks for no memory, for 2 processes"),
+        ({"usual_memory": 2 * GIB}, {"minimum_memory_per_processor": 3 * GIB}, 12 * GIB, "what is asked for a node, for 2 processes"),
+        ({"usual_memory": 2 * GIB, "asked": 40 * GIB}, {}, 20 * GIB, "what is asked for a node, for 2 processes"),
+    ],
+)  # fmt: skip
+def test_a_job_that_asks_for_no_memory_has_what_its_scheduler_gives_it(request_, partition, options, size, words):
+    """Slurm's DefMemPerCPU and DefMemPerNode, which end what takes more, however much the node has."""
+    asks = {"memory": partition.pop("asked", None), "exclusive": partition.pop("exclusive", False)}
+    asked = request_.model_copy(
+        update={
+            "resources": request_.resources.model_copy(update=asks),
+            "job_options": request_.job_options.model_copy(update=options),
+        }
+    )
+    there = Partition(name="batch", cores=16, memory=64 * GIB, **partition)
+    assert limit_of(asked, there, ProcessLayout(1, 2, 4)) == (size, words)
+
+
 @pytest.mark.parametrize(("processes", "bytes_"), [(1, 16 * GIB), (4, 16 * GIB), (8, 8 * GIB)])
 def test_on_accelerators_their_own_memory_is_the_limit(request_, processes, bytes_):
     there = Accelerator(count=4, memory=16 * GIB)

@@ -120,6 +120,8 @@ def test_a_slow_login():
         ({"folders__workspace": {**FOLDER, "free_inodes": 12}}, "inodes", "warning"),
         ({"folders__workspace": {**FOLDER, "inodes": None, "free_inodes": None}}, "inodes", "ok"),
         ({"folders__build": FOLDER}, "build folder", "warning"),
+        ({"folders__build": {**FOLDER, "type": "tmpfs", "network": False, "free_bytes": 10**9}}, "build folder", "missing"),
+        ({"folders__build": {**FOLDER, "network": False, "writable": False}}, "build folder", "missing"),
         ({"shell__problem": "bash did not answer within 40 s"}, "login shell", "warning"),
         ({"shell__modules": ""}, "modules", "ok"),
         ({"containers__runtime": None, "shell__offers": ["apptainer/1.3"]}, "containers", "missing"),
@@ -239,6 +241,14 @@ def test_cores_that_are_said_to_be_the_jobs_own_and_are_not_known_to_be(describe
     assert (first.state, first.seen) == (
         "warning", "own_cores: true is said of batch, and the scheduler does not tell that it confines jobs to theirs",
     )  # fmt: skip
+
+
+def test_what_slurm_has_against_the_job_is_missing_and_all_else_is_looked_at():
+    findings = list(findings_of(bare(), surveyed(objection="Invalid qos specification")))
+    assert [(each.state.value, each.seen) for each in findings if each.about == "scheduler"] == [
+        ("missing", "Slurm: Invalid qos specification"), ("ok", "Slurm 23.02.7 (demo)"),
+    ]  # fmt: skip
+    assert any(each.about == "account" for each in findings)
 
 
 def test_when_a_training_would_begin(described, monkeypatch):

@@ -103,7 +103,7 @@ def test_the_quota_of_a_home_folder_that_is_a_link_is_asked_where_it_leads(tmp_p
     (tmp_path / "lustre").mkdir()
     (tmp_path / "home").symlink_to(tmp_path / "lustre")
     monkeypatch.setattr(survey_storage, "_mounts", lambda: f"mds:/l {tmp_path}/lustre lustre rw 0 0\n")
-    monkeypatch.setattr(survey_storage, "find_program", lambda name: name)
+    monkeypatch.setattr(survey_storage, "find_program", lambda *names: names[0])
     monkeypatch.setattr(survey_storage, "TimedRun", lambda **_: lambda words: CommandResult(0, LFS))
     found = quotas(tmp_path / "home")
     assert (found["asked"], found["limits"][0]["limit"]) == ("lfs quota", 2048 * 1024)
@@ -122,7 +122,7 @@ def test_the_quota_of_a_workspace_on_another_file_system_than_the_home_is_asked_
     work.mkdir()
     mounts = f"nas:/home {home} nfs4 rw 0 0\nmds:/l {work} lustre rw 0 0\n"
     monkeypatch.setattr(survey_storage, "_mounts", lambda: mounts)
-    monkeypatch.setattr(survey_storage, "find_program", lambda name: name)
+    monkeypatch.setattr(survey_storage, "find_program", lambda *names: names[0])
     monkeypatch.setattr(survey_storage, "TimedRun", lambda **_: run)
     found = quotas(home, work / "modak" / "new")
     assert (found["asked"], [each["place"] for each in found["limits"]]) == (
@@ -131,7 +131,49 @@ def test_the_quota_of_a_workspace_on_another_file_system_than_the_home_is_asked_
     asked.clear()
     quotas(work, work / "modak")
     quotas(home, home / "modak")
-    assert asked == ["lfs", "quota"]
+    assert asked == ["lfs", "lfs", "lfs", "quota"]  # of which two ask for the projects of the folders
+
+
+def test_the_quota_of_a_project_of_lustre(tmp_path, monkeypatch):
+    """By lfs-project(1): what lies below a folder counts, whoever wrote it; the project 0 is none."""
+
+    def run(words):
+        if words[1] == "project":
+            return CommandResult(0, f"{project:>5} P {words[-1]}\n")
+        return CommandResult(0, "/lustre 9 0 10 - 1 0 0 -\n" if "-p" in words and "110255" in words else LFS)
+
+    monkeypatch.setattr(survey_storage, "_mounts", lambda: f"mds:/l {tmp_path} lustre rw 0 0\n")
+    monkeypatch.setattr(survey_storage, "find_program", lambda *names: names[0])
+    monkeypatch.setattr(survey_storage, "TimedRun", lambda **_: run)
+    project = 110255
+    assert [each["limit"] for each in quotas(tmp_path)["limits"]] == [2048 * 1024, 10 * 1024]
+    project = 0
+    assert [each["limit"] for each in quotas(tmp_path)["limits"]] == [2048 * 1024]
+
+
+GPFS = """\
+mmlsquota::HEADER:version:reserved:reserved:filesystemName:quotaType:id:name:blockUsage:blockQuota:blockLimit:\
+blockInDoubt:blockGrace:filesUsage:filesQuota:filesLimit:filesInDoubt:filesGrace:remarks:quota:defQuota:fid:filesetname:
+mmlsquota::0:1:::gpfs01:USR:2000:alice:2097152:10485760:12582912:0:none:4000:0:500000:0:none:e:on:off:::
+mmlsquota::0:1:::gpfs01:GRP:500:lab:9999999:0:0:0:none:1:0:0:0:none:e:on:off:::
+mmlsquota::0:1:::work:USR:2000:alice:10:20:0:0:2 days:1:0:0:0:none:e:on:off:1:proj:
+"""
+
+
+def test_quotas_of_gpfs(tmp_path, monkeypatch):
+    """In the form that public parsers of mmlsquota -Y are tested by, which is in kilobytes."""
+    monkeypatch.setattr(survey_storage, "_mounts", lambda: f"gpfs01 {tmp_path} gpfs rw 0 0\n")
+    monkeypatch.setattr(survey_storage, "find_program", lambda *names: names[-1])
+    asked = []
+    monkeypatch.setattr(
+        survey_storage, "TimedRun", lambda **_: lambda words: asked.append(words) or CommandResult(0, GPFS)
+    )
+    found = quotas(tmp_path)
+    assert (found["asked"], asked) == ("mmlsquota", [["/usr/lpp/mmfs/bin/mmlsquota", "-Y"]])
+    assert [(each["place"], each["used"], each["limit"], each["most_files"]) for each in found["limits"]] == [
+        ("gpfs01", 2 * 2**30, 12 * 2**30, 500000), ("gpfs01:lab", 9999999 * 1024, None, None), ("work:proj", 10240, 20480, None),
+    ]  # fmt: skip
+    assert read_quotas("mmlsquota: [E] GPFS is down on this node.\n") == []
 
 
 def test_where_no_command_tells_of_quotas(tmp_path, monkeypatch):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import yaml_files
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from modak_ansible.schedulers.base import CommandResult
+from modak_ansible.schedulers.cluster import NodeKind
 from modak_ansible.schedulers.lsf.cluster import queue_of, read_groups, read_hosts, read_lsf, read_queues
 
 RECORDED = yaml_files.read(Path(__file__).parents[1] / "recorded" / "lsf.yaml")
@@ -81,6 +83,43 @@ def test_only_a_maximum_is_a_limit():
     both = "DEFAULT LIMITS:\n RUNLIMIT\n 60.0 min of hostA\n\nMAXIMUM LIMITS:\n CPULIMIT    RUNLIMIT\n 20.0 min of a    90.5 min of a\n"
     assert queue(both).walltime == 5430
     assert queue(" RUNLIMIT\n 1440.0 min of hostA\n").walltime == 86400
+
+
+def test_the_slots_of_a_queues_jobs():
+    """TASKLIMIT since 9.1.3; with a least and a usual number before the most, where there are such."""
+    (small,) = (each for each in read_lsf(run, "alice", []).partitions if each.name == "small")
+    assert (small.cores, small.walltime) == (48, 86400)
+    assert queue("MAXIMUM LIMITS:\n TASKLIMIT\n     1      8     96\n").cores == 96
+    assert queue(" RUNLIMIT\n 60.0 min of h\n\n PROCLIMIT\n 4\n").cores == 4
+    assert queue("DEFAULT LIMITS:\n TASKLIMIT\n 8\n").cores is None
+
+
+def hosts_of_queue(text):
+    nodes = [
+        NodeKind(example="a1", cores=4, features=("ib", "old")), NodeKind(example="a2", cores=4, features=("ib",)),
+        NodeKind(example="g1", cores=8, features=("ib", "gpuhost"), accelerators=(("A100", 4),)), NodeKind(example="x1", cores=2),
+    ]  # fmt: skip
+    groups = {"gpus": ["g1"], "thin": ["a1", "a2"]}
+    found = queue_of("q", text, nodes, groups, "alice")
+    return sorted({node.example for node in nodes for kind in found.kinds if node.cores == kind.cores}), found.nodes
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds", "count"),
+    [
+        ("HOSTS: all ~gpus/", ["a1", "a2", "x1"], 3), ("HOSTS: thin/+2 ~a1 g1", ["a1", "a2", "g1"], 2), ("HOSTS: all ~all", ["a1", "a2", "g1", "x1"], 4),
+        ("HOSTS: all\nRES_REQ:  select[gpuhost] span[hosts=1]", ["g1"], 1), ("RES_REQ: select[ib && !old && mem>1000]", ["a1", "a2", "g1"], 2),
+        ("RES_REQ: select[(ngpus>0)]", ["g1"], 1), ("RES_REQ: select[ib || gpuhost]", ["a1", "a2", "g1", "x1"], 4), ("RES_REQ: rusage[mem=4]", ["a1", "a2", "g1", "x1"], 4),
+        ("RES_REQ: select[!(ib && old)]", ["a1", "a2", "g1", "x1"], 4), ("RES_REQ: select[unheardof]", ["a1", "a2", "g1", "x1"], 4),
+    ],
+)  # fmt: skip
+def test_the_hosts_of_a_queue(text, kinds, count):
+    assert hosts_of_queue(text) == (kinds, count)
+
+
+def test_a_queue_for_all_but_some():
+    assert queue("USERS: all ~alice\n").closed == "it is not for the user"
+    assert queue("USERS: all ~bob\n").closed == ""
 
 
 TEXT = st.lists(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from pathlib import Path
 
 import pytest
@@ -113,15 +114,16 @@ def test_a_queue_that_small_jobs_are_not_for():
 
 
 @pytest.mark.parametrize(
-    ("queue", "server", "note"),
+    ("queue", "server", "note", "usual"),
     [
-        (["resources_default.mem = 500mb"], "", "a job that asks for no memory has 500mb"),
-        (["default_chunk.mem = 4gb", "resources_default.mem = 500mb"], "", "a job that asks for no memory has 4gb of each node"),
-        ([], "    resources_default.mem = 2gb\n", "a job that asks for no memory has 2gb"),
-        (["resources_default.mem = 0kb"], "    default_chunk.ncpus = 1\n", ""),
+        (["resources_default.mem = 500mb"], "", "a job that asks for no memory has 500mb", None),
+        (["default_chunk.mem = 4gb", "resources_default.mem = 500mb"], "", "a job that asks for no memory has 4gb of each node", 4),
+        ([], "    default_chunk.mem = 8gb\n", "a job that asks for no memory has 8gb of each node", 8),
+        ([], "    resources_default.mem = 2gb\n", "a job that asks for no memory has 2gb", None),
+        (["resources_default.mem = 0kb"], "    default_chunk.ncpus = 1\n", "", None),
     ],
 )  # fmt: skip
-def test_what_a_job_has_of_memory_that_asks_for_none(queue, server, note):
+def test_what_a_job_has_of_memory_that_asks_for_none(queue, server, note, usual):
     """Some sites give it so little that no training begins."""
     answers = {
         "qstat_Q": CommandResult(0, pbs_queue("work", *queue)),
@@ -129,6 +131,7 @@ def test_what_a_job_has_of_memory_that_asks_for_none(queue, server, note):
     }
     (found,) = read_pbspro(run_of(**answers), "alice", []).partitions
     assert found.note == note
+    assert found.usual_memory == (usual and usual * 2**30)
 
 
 def test_a_queue_limits_the_accelerators_of_its_jobs():
@@ -302,6 +305,15 @@ def test_nodes_that_are_kept_for_a_queue():
     assert found["gpu"].note == "its nodes have queue=gpu"
 
 
+def test_nodes_that_are_kept_for_a_scheduler_of_their_own():
+    """As OpenPBS has partitions since 19: a queue of none has the nodes of none."""
+    found = pbspro(
+        pbs_queue("work") + pbs_queue("fast", "partition = P1") + pbs_queue("bare", "partition = P2"),
+        pbs_node("n1") + pbs_node("n2", partition="P1") + pbs_node("n3", partition="P1"),
+    )
+    assert {name: queue.nodes for name, queue in found.items()} == {"work": 1, "fast": 2, "bare": 1}
+
+
 def test_a_host_that_pbs_professional_tells_in_parts_is_one_node():
     """Of each socket a vnode, and with cpusets one of the host's own, which has nothing to hand out."""
     parts = pbs_node("fat", cpus=0, host="fat") + "".join(
@@ -333,7 +345,8 @@ def test_parts_of_a_host_may_be_for_different_queues():
         (["resources_max.nodes = 4"], 4, None), (["resources_max.nodes = 2:ppn=8"], 2, 8),
         (["resources_max.nodect = 3", "resources_max.nodes = 8"], 3, None), (["resources_max.nodes = 1:ppn=2+n2"], None, 2),
         (["resources_max.nodes = 1", "resources_max.ncpus = 12"], 1, 12),
-        (["resources_max.nodect = 2", "resources_max.ncpus = 12"], 2, None),
+        (["resources_max.nodect = 2", "resources_max.ncpus = 12"], 2, 12), (["resources_max.ncpus = 4"], None, 4),
+        (["resources_max.procct = 8", "resources_max.ncpus = 16"], None, 8),
     ],
 )  # fmt: skip
 def test_the_most_nodes_of_a_queues_jobs(limits, nodes, cores):
@@ -372,6 +385,49 @@ def test_signs_of_an_access_list(listed, user, is_in):
     run = run_of(qstat_B=CommandResult(0, TORQUE_SERVER), qstat_Q=CommandResult(0, queues))
     found = {partition.name: partition.closed for partition in read_torque(run, user, ["physics"]).partitions}
     assert found["fat"] == ("" if is_in else "it is for certain users")
+
+
+def test_a_queue_limits_the_memory_of_its_jobs():
+    queue = pbspro(pbs_queue("small", "resources_max.mem = 32gb"), pbs_node("n1", cpus=96))["small"]
+    assert partition_from(queue).memory == 32 * 2**30
+
+
+@pytest.mark.parametrize(
+    ("listed", "is_in"),
+    [
+        ("login1", True), ("login1.site.org,login2.site.org", True), ("login2+login1.site.org", True), ("*.site.org", True), ("login[0-9]", True),
+        ("10.1.0.0/255.255.0.0", True), ("login2", False), ("login11", False), ("n1+n2", False), ("-login1.site.org,+", False), ("*.other.org", False),
+    ],
+)  # fmt: skip
+def test_a_queue_of_certain_front_ends(listed, is_in, monkeypatch):
+    """As the guides of both have lists, of which one says h1+h2; without acl_host_enable it is none."""
+    monkeypatch.setattr(os, "uname", lambda: os.uname_result(("Linux", "login1.site.org", "6", "1", "x86_64")))
+    for is_enabled, closed in (
+        ("True", "" if is_in else f"its jobs are submitted from {listed} only"), ("False", ""),
+    ):  # fmt: skip
+        queue = pbs_queue("work", f"acl_host_enable = {is_enabled}", f"acl_hosts = {listed}")
+        assert pbspro(queue, pbs_node("n1"))["work"].closed == closed
+
+
+@pytest.mark.parametrize(
+    ("lines", "groups", "closed", "note"),
+    [
+        ([], ["users", "physics"], "", "it is for the groups chem,physics, and the user's first one is users"),
+        (["acl_group_sloppy = True"], ["users", "physics"], "", ""),
+        ([], ["physics", "users"], "", ""),
+        ([], ["users"], "it is for certain groups", "it is for the groups chem,physics, and the user's first one is users"),
+        (["acl_user_enable = True", "acl_users = alice"], ["users"], "it is for certain groups", None),
+        (["acl_user_enable = True", "acl_users = alice", "acl_logic_or = True"], ["users"], "", None),
+        (["acl_user_enable = True", "acl_users = bob", "acl_logic_or = True"], ["physics"], "", None),
+        (["acl_user_enable = True", "acl_users = bob", "acl_logic_or = True"], ["users"], "it is for certain users", None),
+    ],
+)  # fmt: skip
+def test_a_job_is_of_the_users_first_group(lines, groups, closed, note):
+    queue = pbs_queue("work", "acl_group_enable = True", "acl_groups = chem,physics", *lines)
+    run = run_of(qstat_Q=CommandResult(0, queue), pbsnodes=CommandResult(0, pbs_node("n1")))
+    (found,) = read_torque(run, "alice", iter(groups)).partitions
+    assert found.closed == closed
+    assert note is None or found.note == note
 
 
 @pytest.mark.parametrize(

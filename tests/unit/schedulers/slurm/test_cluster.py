@@ -77,6 +77,7 @@ def partitions(**changes: CommandResult):
         ("yes", "task/cgroup", "YES:4", True),  # who does not ask for it shares with nobody
         ("yes", "task/cgroup", "FORCE:4", False),
         ("no", "task/cgroup", "NO", False),
+        ("no", "task/affinity", "EXCLUSIVE", True),
         ("yes", "task/affinity", "NO", False),
     ],
 )
@@ -192,6 +193,7 @@ def test_a_quality_of_service_limits_the_wall_time():
         ("node=2|", 2, "its quality of service big gives a job node=2 at most"),
         ("cpu=64,gres/gpu=8|node=3", 3, "its quality of service big gives a job cpu=64,gres/gpu=8,node=3 at most"),
         ("node=64|", 4, "its quality of service big gives a job node=64 at most"), ("|", 4, ""),
+        ("cpu=64,mem=1T|cpu=128,mem=900G|node=2,cpu=1K", 2, "its quality of service big gives a job cpu=64,mem=900G,node=2 at most"),
     ],
 )  # fmt: skip
 def test_a_quality_of_service_limits_the_nodes_of_a_job(tres, nodes, note):
@@ -204,22 +206,30 @@ def test_a_quality_of_service_limits_the_nodes_of_a_job(tres, nodes, note):
 
 
 @pytest.mark.parametrize(
-    ("own", "everywhere", "note"),
+    ("own", "everywhere", "note", "usual"),
     [
-        ({"DefMemPerCPU": "3900"}, "DefMemPerNode = UNLIMITED", "a job that asks for no memory has 3900 MB for each of its cores"),
-        ({"DefMemPerNode": "1024"}, "DefMemPerCPU = 4000", "a job that asks for no memory has 1024 MB of each node"),
-        ({"DefMemPerNode": "UNLIMITED"}, "DefMemPerCPU = 4000", "a job that asks for no memory has 4000 MB for each of its cores"),
+        ({"DefMemPerCPU": "3900"}, "DefMemPerNode = UNLIMITED", "a job that asks for no memory has 3900 MB for each of its cores", (None, 3900)),
+        ({"DefMemPerNode": "1024"}, "DefMemPerCPU = 4000", "a job that asks for no memory has 1024 MB of each node", (1024, None)),
+        ({"DefMemPerNode": "UNLIMITED"}, "DefMemPerCPU = 4000", "a job that asks for no memory has 4000 MB for each of its cores", (None, 4000)),
         ({"DefMemPerNode": "UNLIMITED", "JobDefaults": "DefCpuPerGPU=16,DefMemPerGPU=60000"}, "DefMemPerCPU = 4000",
-         "a job that asks for no memory has 60000 MB for each of its GPUs, or 4000 MB for each of its cores"),
-        ({"DefMemPerNode": "UNLIMITED"}, "JobDefaults = DefMemPerGPU=60000", "a job that asks for no memory has 60000 MB for each of its GPUs"),
-        ({"DefMemPerNode": "UNLIMITED"}, "DefMemPerNode = UNLIMITED", ""), ({}, "", ""),
+         "a job that asks for no memory has 60000 MB for each of its GPUs, or 4000 MB for each of its cores", (None, None)),
+        ({"DefMemPerNode": "UNLIMITED"}, "JobDefaults = DefMemPerGPU=60000", "a job that asks for no memory has 60000 MB for each of its GPUs", (None, None)),
+        ({"DefMemPerNode": "UNLIMITED"}, "DefMemPerNode = UNLIMITED", "", (None, None)), ({"DefMemPerCPU": "0"}, "", "", (None, None)),
     ],
 )  # fmt: skip
-def test_what_a_job_has_of_memory_that_asks_for_none(own, everywhere, note):
+def test_what_a_job_has_of_memory_that_asks_for_none(own, everywhere, note, usual):
     """Most sites give it a little for each core, and end what takes more."""
     config = CommandResult(0, f"SLURM_VERSION = 23.02.7\n{everywhere}\n")
     found = partitions(config=config, partition=CommandResult(0, slurm_partition("fat", **own)))["fat"]
     assert found.note == note
+    assert (found.usual_memory, found.memory_per_core) == tuple(count and count * 2**20 for count in usual)
+
+
+def test_a_job_of_whole_nodes_has_the_memory_of_all_their_cores():
+    shown = slurm_partition("fat", OverSubscribe="EXCLUSIVE", DefMemPerCPU="1000", DefMemPerNode=None)
+    found = partitions(partition=CommandResult(0, shown))["fat"]
+    assert (found.usual_memory, found.memory_per_core) == (96 * 1000 * 2**20, None)
+    assert "its jobs have their nodes alone, and are charged for all of them" in found.note
 
 
 @pytest.mark.parametrize(
@@ -453,6 +463,20 @@ def test_a_partition_that_no_job_can_enter_is_closed():
         line = " ".join([*(word for word in text.split() if not word.startswith(f"{key}=")), more])
         (found,) = partitions(partition=CommandResult(0, line)).values()
         assert found.closed == words
+
+
+@pytest.mark.parametrize(
+    ("gpus", "found"),
+    [
+        (",gres/gpu=1024", (("", 8),)), (",gres/gpu=1024,gres/gpu:h100=1024,gres/vis=128", (("h100", 8),)), (",gres/gpu=0", ()), ("", ()),
+        (",gres/gpu=260,gres/gpu:a=4,gres/gpu:b=256", (("a", 1), ("b", 2))),
+    ],
+)  # fmt: skip
+def test_nodes_that_are_not_shown_have_what_jobs_may_have_of_them(gpus, found):
+    """As where four cores of each are the system's: TotalCPUs counts them, and the TRES do not."""
+    shown = slurm_partition("gpu", TotalNodes="128", TotalCPUs="14336", TRES=f"cpu=13312,mem=237500G,node=128{gpus}")
+    (kind,) = partitions(node=CommandResult(0, ""), partition=CommandResult(0, shown))["gpu"].kinds
+    assert (kind.count, kind.cores, kind.accelerators) == (128, 104, found)
 
 
 @pytest.mark.parametrize(("kept", "memory"), [("MemSpecLimit=16384", 495616), ("MemSpecLimit=0", 512000), ("", 512000),

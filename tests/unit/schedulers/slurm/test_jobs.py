@@ -181,6 +181,30 @@ def test_states_as_squeue_writes_them(text, state):
     assert (str(record.state), record.folder) == (state, "/home/x|with|bars")
 
 
+@pytest.mark.parametrize(("nodes", "state"), [("n[1-2]", JobState.RUNNING), ("", JobState.QUEUED)])
+def test_a_state_of_a_later_slurm_is_no_lost_job(nodes, state):
+    queue = CommandResult(0, f"CLUSTER: c\nJob 7|is|kept|by|our|site\n7|HIBERNATING|None|{nodes}|name|/home/x\n")
+    assert Slurm().status(run_of(squeue=queue), "7").state is state
+    assert list(Slurm().statuses(run_of(squeue=queue), ["7"])) == ["7"]
+
+
+def test_a_job_that_another_cluster_of_the_federation_has_begun():
+    """Here it is revoked, which is no end: the manual pages of squeue and sacct have --federation for that."""
+
+    def run(argv):
+        line = {"squeue": "7|REVOKED|None||name|/x\n", "sacct": "7|REVOKED|0:0||name|/x\n"}[argv[0]]
+        return CommandResult(0, line + answers.get(argv[0], "") * ("--federation" in argv))
+
+    answers = {"squeue": "7|RUNNING|None|b1|name|/x\n"}
+    assert Slurm().status(run, "7").nodes == "b1"
+    assert Slurm().statuses(run, ["7"])["7"].state is JobState.RUNNING
+    assert Slurm().find(run, "name", "/x") == ["7"]
+    answers = {"sacct": "7|COMPLETED|0:0|b1|name|/x\n"}
+    assert Slurm().status(run, "7").state is JobState.COMPLETED
+    answers = {}
+    assert Slurm().status(run, "7").state is JobState.CANCELLED  # nobody says that it is anywhere else
+
+
 def test_the_accounting_may_be_late():
     """squeue knows the end, and sacct still says that the job runs."""
     queue = CommandResult(0, "7|FAILED|NonZeroExitCode|n1|name|/home/x\n")
@@ -347,6 +371,9 @@ def test_variables_of_a_users_profile_do_not_come_before_the_scripts_directives(
     ]  # fmt: skip
 
 
+VIOLATES = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
+
+
 @pytest.mark.parametrize(
     ("case", "starts"),
     [("at-once", "2026-11-23T16:20:03"), ("full", "2026-11-23T16:23:04"), ("refused", "")],
@@ -363,6 +390,25 @@ def test_a_forecast_before_anything_is_submitted(case, starts):
     assert asked == [["sbatch", "--test-only", "--nodes=2", "--comment=two words", "--wrap=true"]]
     assert Slurm().forecast(run, "#SBATCH --hold\n") == ""
     assert len(asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ("allocation failure: More processors requested than permitted", "More processors requested than permitted"),
+        ("allocation failure: Invalid qos specification", "Invalid qos specification"),
+        ("allocation failure: Requested time limit is invalid (missing or exceeds some limit)", "Requested time limit is invalid (missing or exceeds some limit)"),
+        ("sbatch: error: Please say which project pays\nallocation failure: Unspecified error", "Please say which project pays Unspecified error"),
+        (f"sbatch: error: QOSMaxWallDurationPerJobLimit\nallocation failure: {VIOLATES}", f"QOSMaxWallDurationPerJobLimit {VIOLATES}"),
+        (f"sbatch: error: QOSMaxSubmitJobPerUserLimit\nallocation failure: {VIOLATES}", ""),  # some end
+        ("allocation failure: Requested node configuration is not available", ""),  # all of it may be drained
+        ("allocation failure: Unable to contact slurm controller (connect failure)", ""),
+        ("sbatch: error: Batch job submission failed: Socket timed out on send/recv operation", ""),
+    ],
+)  # fmt: skip
+def test_what_slurm_has_against_a_job_that_is_not_submitted(said, words):
+    assert Slurm().objection(lambda argv: CommandResult(1, err=f"{said}\n"), "#SBATCH --qos=x\n") == words
+    assert Slurm().objection(lambda argv: answer("test-only-at-once"), "#SBATCH --qos=x\n") == ""
 
 
 # In the form of Slurm 24.11 without AcctGatherEnergyType (the first job and the task, of the testbed) and with it: there
