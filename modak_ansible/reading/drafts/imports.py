@@ -6,7 +6,6 @@ import ast
 import os
 import re
 import sys
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from modak_ansible.errors import INVALID_BLUEPRINT, Location, ModakError, UsageError
 from modak_ansible.reading.blueprint.forms.text_rules import script_problem
 from modak_ansible.reading.blueprint.script.starting import module_of, other_program
-from modak_ansible.reading.blueprint.script.syntax import last_name, nodes_of, syntax_of
+from modak_ansible.reading.blueprint.script.syntax import last_name, nodes_of, parsed, syntax_of
 from modak_ansible.reading.drafts.configured import Named
 from modak_ansible.reading.drafts.texts import ANY, Texts, below
 from modak_ansible.store.project import no_script, project_root
@@ -29,6 +28,7 @@ _MOST_LISTED = 4  # files of one folder that are named one by one
 _MOST_BYTES = 4 * 2**20
 _BINARY = "this is no Python 3: it has null bytes, as UTF-16 and programs have"
 _UTF8 = "save it as UTF-8"
+_OTHER_ENCODING = f"{_UTF8}, or say in its first line what it is: # -*- coding: latin-1 -*-"
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+", re.ASCII)
 
 
@@ -172,16 +172,17 @@ def _parsed(path: Path) -> ast.Module:
     try:
         if path.stat().st_size > _MOST_BYTES:
             raise BrokenScript(f"{path} is larger than 4 MiB: no script is", location=None)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of the user's own literals and escapes
-            return ast.parse(path.read_bytes(), filename=str(path))
+        return parsed(path.read_bytes(), str(path))
+    except UnicodeDecodeError as error:
+        before = error.object[: error.start]
+        place = Location(str(path), before.count(b"\n") + 1, len(before) - before.rfind(b"\n"))
+        raise BrokenScript(f"this is no UTF-8: {error.reason}", location=place, hint=_OTHER_ENCODING) from error
     except SyntaxError as error:
         place = Location(str(path), error.lineno or 0, error.offset or 0)
         if "null bytes" in error.msg:
             raise BrokenScript(_BINARY, location=Location(str(path)), hint=_UTF8) from error
         if "codec can't decode" in error.msg or "utf-8" in error.msg.lower():
-            hint = f"{_UTF8}, or say in its first line what it is: # -*- coding: latin-1 -*-"
-            raise BrokenScript(f"this is no UTF-8: {error.msg}", location=place, hint=hint) from error
+            raise BrokenScript(f"this is no UTF-8: {error.msg}", location=place, hint=_OTHER_ENCODING) from error
         hint = (
             f"mend it; or, where a later Python reads it, let modak run in that: it reads scripts with its own, {_HERE}"
         )

@@ -97,6 +97,7 @@ def test_notebooks_and_missing_files_are_told_as_that(tmp_path):
         ("empty.py", b"", "empty.py has nothing that would run", "the script that trains"),
         ("words.py", b'"""Only words."""\n# and a comment\n...\npass\n', "has nothing that would run", ""),
         ("latin.py", b"name = '\xe9'\n", "this is no UTF-8", "coding: latin-1"),
+        ("comment.py", b"x = 1\n# caf\xe9\n", "comment.py:2:6: this is no UTF-8", "coding: latin-1"),
         ("wide.py", "print(1)\n".encode("utf-16"), "this is no", "save it as UTF-8"),
         ("train.R", b"x <- 1\n", "is a script of R", "the Python script"),
         ("train.sh", b"echo\n", "is a script of the shell", "the Python script"),
