@@ -22,7 +22,7 @@ from modak_ansible.reading.blueprint.script.paths import OF_OUTPUT, lies_above, 
 from modak_ansible.reading.blueprint.script.source import source_of
 from modak_ansible.reading.blueprint.script.starting import start_above
 from modak_ansible.reading.blueprint.script.syntax import last_name, nodes_of, parts_of
-from modak_ansible.reading.drafts.configured import paths_in
+from modak_ansible.reading.drafts.configured import paths_elsewhere, paths_in
 from modak_ansible.reading.drafts.outputs import OPENERS
 from modak_ansible.reading.drafts.texts import ANY, PLAIN_CALLS, Texts, below
 from modak_ansible.sources.local import FETCH_IT, POINTER, pointer_in
@@ -32,6 +32,7 @@ _OF_DATA = re.compile(
     r"(^|_)(data|dataset|corpus)(_?(dir|path|root|folder|file))?$|^(train|input|image)s?_(dir|path|root|folder|file)$"
 )
 _OF_PATH = re.compile("(dir|path|root|folder|file)$")
+_MAY_BE_PATHS = (ast.Constant, ast.BinOp, ast.Call, ast.JoinedStr)
 _MOST_LETTERS = 200
 # What reads a file beside open and pandas' functions.
 _READERS = ("fromfile", "genfromtxt", "imread", "load", "loadtxt", "memmap")
@@ -113,7 +114,7 @@ def read_by(
                 found.setdefault(path, Read(path, inside))
     spelled = (each.inside for each in found.values())
     for file in dict.fromkeys((*spelled, *options.values(), *(value for _, value in named_words(words)))):
-        texts_in = map(_pattern_s_folder, paths_in(folder, file))
+        texts_in = (_pattern_s_folder(text) for _, text in paths_in(folder, file))
         inner = [
             each for each in map(below, texts_in) if each and not is_output(each, outputs) and exists(folder / each)
         ]
@@ -166,27 +167,31 @@ class Elsewhere:
     is_here: bool  # on this machine
 
 
-def elsewhere_by(folder: Path, trees: Mapping[str, ast.Module], options: Mapping[str, str]) -> list[Elsewhere]:
+def elsewhere_by(
+    folder: Path, trees: Mapping[str, ast.Module], options: Mapping[str, str], reads: Sequence[Read] = ()
+) -> list[Elsewhere]:
     """The paths elsewhere that a script seems to read: what is there, what lies in somebody's home, and what it opens.
 
-    A folder of code, or one that the script lies in, is none of them, nor is what an option says by default.
+    A folder of code, or one that the script lies in, is none of them, nor is what an option says by default; files of
+    configuration among what it reads name some, too.
     """
     found: dict[Path, Elsewhere] = {}
     nodes = list(_nodes_of(trees, options))
     opened = {texts.of(node.args[0]) for _, texts, node in nodes if _opens(node)}
-    for name, texts, node in nodes:
-        text = texts.of(node) if isinstance(node, ast.Constant | ast.BinOp | ast.Call | ast.JoinedStr) else None
-        if not text or text in options.values():
-            continue
-        text = text.removeprefix("./")
-        if not text.startswith(("../", "/", "~/")) or ANY in text or not _is_path(text):
+    paths = ((name, texts, node) for name, texts, node in nodes if isinstance(node, _MAY_BE_PATHS))
+    named = [(f"{name}:{node.lineno}", texts.of(node)) for name, texts, node in paths]
+    told = [(each.inside, text) for each in reads for text in paths_elsewhere(folder, each.inside)]
+    opened |= {text for _, text in told}
+    for place, said in [*named, *told]:
+        text = (said or "").removeprefix("./")
+        if said in options.values() or not text.startswith(("../", "/", "~/")) or ANY in text or not _is_path(text):
             continue
         path = Path(os.path.normpath(folder / expanded(text)))
         is_here = _is_data(path, folder)
         is_somebodys = text.startswith(_HOMES) and len(PurePosixPath(text).parts) > _IN_HOME and not exists(path)
         is_away = text in opened and text.startswith("/") and not exists(path) and not _is_of_system(path)
         if is_here or is_somebodys or is_away:
-            found.setdefault(path, Elsewhere(text, f"{name}:{getattr(node, 'lineno', 1)}", path, is_here))
+            found.setdefault(path, Elsewhere(text, place, path, is_here))
     # the longest of those that begin alike: a folder that is joined with a name is named by the way
     return [each for path, each in found.items() if not any(path in other.parents for other in found)]
 
@@ -443,7 +448,7 @@ def _texts_in(tree: ast.Module, texts: Texts, folder: Path) -> Iterator[str]:
     waiting: list[ast.AST] = [tree]
     while waiting:
         node = waiting.pop()
-        text = texts.of(node) if isinstance(node, ast.Constant | ast.BinOp | ast.Call | ast.JoinedStr) else None
+        text = texts.of(node) if isinstance(node, _MAY_BE_PATHS) else None
         if text and _is_path(text):
             inside = below(text)
             if ANY not in text:

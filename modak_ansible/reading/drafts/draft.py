@@ -281,7 +281,7 @@ class _Drafting:
             reads = self._with_configuration(self._hydra.folder, reads)
         reads = [*self._of_words(), *reads]
         defaults = {each.longest: each.default for each in self._declared if isinstance(each.default, str)}
-        spelled = elsewhere_by(self._code.folder, self._trees, {**self._values(), **defaults})
+        spelled = elsewhere_by(self._code.folder, self._trees, {**self._values(), **defaults}, reads)
         known = {each.option for each in reads}
         root = torchvision_root(self._trees, self._values())
         brought = [each for each in reads if self._is_brought(each)]
