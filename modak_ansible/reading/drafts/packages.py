@@ -118,6 +118,8 @@ def requirements_of(
         if from_there := project.elsewhere.get(package):
             found.notes.append(f"{from_there.said}: an image is built of what an index has, and gets {package} from it")
         line, reason = _line(package, imported, pins, installed)
+        if package in pins and pins[package].other:
+            found.notes.append(f"{line} ({reason}) is taken, and not {pins[package].other}")
         _add(line, reason, entry, found)
     if late:
         what = f"the project does not ask for {', '.join(late)}, which functions alone import: left out"

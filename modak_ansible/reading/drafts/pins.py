@@ -9,7 +9,7 @@ import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from configparser import ConfigParser, Error
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,7 @@ _FILES = re.compile(r"\.(whl|zip|tar\.\w+|tgz)$")
 class Pin:
     requirement: Requirement  # as a line of requirements.txt
     source: str  # the file's name
+    other: str = ""  # another version that is asked for, which is not taken, and where
 
 
 @dataclass(frozen=True)
@@ -111,6 +112,8 @@ class Pins:
         known = self.asked.get(name)
         if known is None or (not known.requirement.specifier and requirement.specifier):
             self.asked[name] = Pin(requirement, source)
+        elif _differ(known.requirement.specifier, requirement.specifier):
+            self.asked[name] = replace(known, other=known.other or f"{plain(requirement)} ({source})")
         return name
 
     def _from(self, line: str, place: str, source: str, folder: Path, name: str = "") -> str:
@@ -412,6 +415,14 @@ def _of_poetry(version: str) -> str:
     if _NUMBERS.fullmatch(version):
         return f"=={version}"
     return version if _is_specifier(version) else ""
+
+
+def _differ(one: SpecifierSet, other: SpecifierSet) -> bool:
+    """Whether no version is both, as far as one of them names a single one."""
+    named = [
+        each.version for both in (one, other) for each in both if each.operator == "==" and "*" not in each.version
+    ]
+    return any(not each.contains(version, prereleases=True) for each in (one, other) for version in named)
 
 
 def _is_specifier(text: str) -> bool:

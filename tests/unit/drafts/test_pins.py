@@ -294,3 +294,20 @@ def test_extras_and_groups_come_last_and_are_told_apart(tmp_path):
         "rich": ("rich==13", source), "timm": ("timm==1.0", source), "peft": ("peft==0.1", source),
         "trl": ("trl<0.9,>=0.8", source), "tqdm": ("tqdm", source),
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "other"),
+    [
+        ("einops==0.6", "einops==0.7", "einops==0.7 (environment.yml)"),
+        ("einops>=0.7", "einops==0.6", "einops==0.6 (environment.yml)"),
+        ("einops==0.6.0", "einops==0.6", ""),
+        ("einops==0.6.1", "einops>=0.6", ""),
+        ("einops==0.6.*", "einops==0.6.1", ""),
+        ("einops", "einops==0.6", ""),
+    ],
+)
+def test_versions_that_contradict_each_other(tmp_path, first, second, other):
+    (tmp_path / "requirements.txt").write_text(f"{first}\n")
+    (tmp_path / "environment.yml").write_text(f"dependencies: [ {{ pip: [ {second} ] }} ]\n")
+    assert pins_of([tmp_path]).asked["einops"].other == other
