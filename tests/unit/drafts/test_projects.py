@@ -610,3 +610,22 @@ def test_a_module_whose_name_no_package_can_have_is_told(project, module):
         f"{module}, which train.py:2 imports, is no package's name: left out; what is needed all the same goes into "
         "requirements_txt"
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("import wandb\nwandb.init(project='x')", "WANDB_MODE"),
+        ("def log():\n    import wandb\n    wandb.init(mode=mode)", "WANDB_MODE"),
+        ("import wandb\nwandb.init(mode='offline')", ""),
+        ("import os, wandb\nos.environ['WANDB_MODE'] = 'disabled'", ""),
+        ("from clearml import Task\nTask.init()", "CLEARML_OFFLINE_MODE"),
+        ("from flash_attn import flash_attn_func", "nvcc"),
+        ("try:\n    import wandb, flash_attn\nexcept ImportError:\n    pass", ""),
+    ],
+)
+def test_what_wants_a_server_or_a_compiler_that_a_cluster_has_not_is_told(project, text, told):
+    written(project, train=f"import torch\n{text}\ntorch.save(1, 'a.pt')\n")
+    notes = draft_of(project / "train.py").notes
+    assert len(notes) == bool(told)
+    assert told in "".join(notes)
