@@ -35,7 +35,6 @@ from modak_ansible.reading.drafts.data import (
     data_options,
     elsewhere_by,
     far_more_than_data,
-    fetched_by,
     holds_something,
     hub_datasets,
     is_much,
@@ -50,7 +49,7 @@ from modak_ansible.reading.drafts.data import (
 )
 from modak_ansible.reading.drafts.imports import BrokenScript, patterns_of, read_code
 from modak_ansible.reading.drafts.installed import Installed, environment_folders
-from modak_ansible.reading.drafts.outputs import downloads, outputs_of
+from modak_ansible.reading.drafts.outputs import downloads, fetched_by, outputs_of
 from modak_ansible.reading.drafts.packages import PYTHON, frameworks_of, python_of, requirements_of
 from modak_ansible.reading.drafts.pins import pins_of
 from modak_ansible.reading.drafts.texts import ANY, below, constants_of, replaced
@@ -307,8 +306,10 @@ class _Drafting:
         for name in data_options(list(dict.fromkeys((*(each.longest for each in self._declared), *draft.arguments)))):
             if name not in known and not (root and values.get(name) == root):
                 draft.unsaid.append(name)
-                if not self._downloads:
-                    draft.notes += absent(self._code.script, name, values.get(name, ""), values.values())
+                gone = absent(self._code.script, name, values.get(name, ""), values.values())
+                if gone and not self._downloads:
+                    draft.notes += gone
+                    written.append(escape(values[name]))  # which is told here already
         told = () if self._hydra else absent_words(self._code.script, draft.words, self._elsewhere)
         draft.notes += [*told, *pointers(self._code.folder, reads)]
         self._lacking(written)
