@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from glob import escape
+from itertools import pairwise
 from pathlib import Path, PurePosixPath
 
 from modak_ansible.errors import INVALID_BLUEPRINT, Location, ModakError, UsageError
 from modak_ansible.reading.blueprint.forms.text_rules import script_problem
 from modak_ansible.reading.blueprint.script.starting import module_of, other_program
-from modak_ansible.reading.blueprint.script.syntax import last_name, nodes_of, parsed, syntax_of
+from modak_ansible.reading.blueprint.script.syntax import last_name, nodes_of, parsed, parts_of, syntax_of
 from modak_ansible.reading.drafts.configured import Named
 from modak_ansible.reading.drafts.texts import ANY, Texts, below
 from modak_ansible.store.project import no_script, project_root
@@ -26,6 +27,7 @@ _HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
 _MOST_FILES = 2000
 _MOST_LISTED = 4  # files of one folder that are named one by one
 _MOST_BYTES = 4 * 2**20
+_STARTING = ("system", "run", "call", "check_call", "check_output", "Popen")  # of another program
 _BINARY = "this is no Python 3: it has null bytes, as UTF-16 and programs have"
 _UTF8 = "save it as UTF-8"
 _OTHER_ENCODING = f"{_UTF8}, or say in its first line what it is: # -*- coding: latin-1 -*-"
@@ -243,7 +245,8 @@ def _named_in(tree: ast.Module, bases: Sequence[Path], top: Path, root: Path) ->
 
 
 def _while_running(calls: list[ast.Call], texts: Texts) -> Iterator[tuple[str, int, bool, bool]]:
-    """The modules that are imported by a text, as those of _imports_of; ANY stands for what is not known of a name."""
+    """The modules that are imported by a text, or started by another Python, as those of _imports_of; ANY stands for
+    what is not known of a name."""
     for call in calls:
         by = last_name(call.func)
         text = texts.of(call.args[0]) if by in ("import_module", "__import__", "run_module", "run_path") else None
@@ -255,6 +258,11 @@ def _while_running(calls: list[ast.Call], texts: Texts) -> Iterator[tuple[str, i
             text = f"{package}{text}" if package and text.startswith(".") else text
             name = text.lstrip(".")
             yield name, len(text) - len(name), True, False
+        elif by in _STARTING:
+            nodes = (node.value for node in parts_of(call.args[0]) if isinstance(node, ast.Constant))
+            words = [word.strip("'\"") for value in nodes if isinstance(value, str) for word in value.split()]
+            yield from ((module_of(word), 0, True, False) for word in words if word.endswith(".py"))
+            yield from ((word, 0, True, False) for option, word in pairwise(words) if option == "-m")
 
 
 def _names(node: ast.expr | None) -> list[str]:

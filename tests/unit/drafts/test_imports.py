@@ -226,3 +226,20 @@ def test_what_no_index_has_is_not_taken_for_what_it_has_by_that_name(tmp_path):
     ]  # fmt: skip
     (tmp_path / "requirements.txt").write_text("clip==0.2.0\n")
     assert "clip==0.2.0" in draft_of(tmp_path / "train.py").requirements
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        "subprocess.run(['torchrun', '--nproc_per_node=4', 'nets/train.py', '--lr', '0.1'])",
+        "subprocess.check_call([sys.executable, '-m', 'nets.train'])",
+        "os.system(f'python nets/train.py --lr {lr} --data x.csv')",
+        "subprocess.Popen('accelerate launch ./nets/train.py', shell=True)",
+    ],
+)
+def test_a_script_that_another_one_starts_is_its_own(tmp_path, start):
+    (tmp_path / "nets").mkdir()
+    (tmp_path / "nets" / "train.py").write_text("import torch\n")
+    (tmp_path / "run.py").write_text(f"import os, subprocess, sys\n{start}\nos.system('ls gone.py')\n")
+    code = read_code(tmp_path / "run.py")
+    assert (code.files, "torch" in code.modules) == (["nets/train.py", "run.py"], True)
