@@ -29,7 +29,7 @@ _METHODS = {
     "BackupAndRestore": 0, "write_csv": 0, "write_parquet": 0, "save_state": 0, "FileHandler": 0,
     "create_file_writer": 0, "TensorBoard": 0, "export_chrome_trace": 0, "tensorboard_trace_handler": 0,
     "FileStorageObserver": 0, "to_netcdf": 0, "to_zarr": 0, "sink_parquet": 0, "sink_csv": 0,
-    "to_file": 0, "tree_serialise_leaves": 0,
+    "to_file": 0, "tree_serialise_leaves": 0, "save_to_disk": 0, "to_disk": 0, "save_word2vec_format": 0,
 }  # fmt: skip
 _KEYWORDS = {
     "output_dir", "save_dir", "default_root_dir", "dirpath", "checkpoint_dir", "logging_dir", "log_dir", "save_path",
@@ -37,6 +37,8 @@ _KEYWORDS = {
 }  # fmt: skip
 # What a path gets that has no ending, by the end of the name of what writes it.
 _ENDINGS = {"np.save": ".npy", "numpy.save": ".npy", "savez": ".npz", "savez_compressed": ".npz", "savefig": ".png"}
+# What adds endings of its own to a path without one, or to that of TensorFlow's checkpoints.
+_PREFIXED = ("save", "save_weights")
 _NAMED = {"basicConfig": "filename"}  # the keyword that names the file, of what takes it by no place
 _ENDING = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,11}$")  # of a file, and not of a version or a model's name
 # What writes somewhere where nobody says where.
@@ -149,7 +151,10 @@ def _written(call: ast.Call, texts: Texts) -> Iterator[str]:
         text = None  # which is looked at by itself
     if text:
         ending = next((ending for end, ending in _ENDINGS.items() if full == end or full.endswith(f".{end}")), "")
-        yield text if PurePosixPath(text).suffix else f"{text}{ending}"
+        suffix, is_exact = PurePosixPath(text).suffix, full.endswith("torch.save") or name not in _PREFIXED
+        yield (
+            text if suffix not in ("", ".ckpt") or (is_exact and suffix) else f"{text}{ending or ANY * (not is_exact)}"
+        )
     elif name in _DEFAULTS and not call.args and not _KEYWORDS & set(given):
         yield _DEFAULTS[name]
     for keyword in sorted(_KEYWORDS & set(given)):
