@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 from modak_ansible.reading.blueprint.files import is_hidden
 from modak_ansible.reading.blueprint.script.paths import OF_OUTPUT, lies_above, named_words
 from modak_ansible.reading.blueprint.script.starting import start_above
-from modak_ansible.reading.blueprint.script.syntax import last_name, nodes_of, parts_of
+from modak_ansible.reading.blueprint.script.syntax import last_name, nodes_of, parts_of, said_of
 from modak_ansible.reading.drafts.configured import paths_elsewhere, paths_in
 from modak_ansible.reading.drafts.outputs import HUB_NAME, opens
 from modak_ansible.reading.drafts.texts import ANY, PLAIN_CALLS, Texts, below
@@ -41,6 +41,11 @@ _SIGN = re.compile(r"[*?{%\[]")
 # What a script looks with whether something is there, and what it has other programs make it with.
 _LOOKING = ("exists", "isfile", "is_file", "isdir", "is_dir")
 _OTHERS = ("system", "run", "call", "check_call", "Popen")
+# Variables of the environment that a job has, or what joins its ranks.
+_OF_JOB = re.compile(
+    r"(MODAK|SLURM|PBS|LSB|PMI|OMPI|CUDA|OMP|MKL|LC|TORCHELASTIC|NCCL)_|(MASTER_(ADDR|PORT)|(LOCAL_|GROUP_|NODE_)?RANK"
+    r"|(LOCAL_)?WORLD_SIZE|HOME|USER|LOGNAME|PATH|PWD|SHELL|TMPDIR|LANG|HOSTNAME|LD_LIBRARY_PATH|PYTHONPATH)$"
+)
 _SYSTEM = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr", "/var/log")
 _HOMES = ("/home/", "/Users/", "/mnt/", "/media/", "/Volumes/", "~/")
 _IN_HOME = 3  # parts of a path that only names a home
@@ -178,11 +183,9 @@ def elsewhere_by(
     return [each for path, each in found.items() if not any(path in other.parents for other in found)]
 
 
-def lacking_in(
-    script: Path, tree: ast.Module, options: Mapping[str, str], outputs: Sequence[str]
-) -> list[tuple[str, int]]:
-    """The files and folders below its own that a script opens whatever happens, with the lines, that are not there
-    and that it does not write itself, look for first, or have something else make.
+def lacking_in(script: Path, tree: ast.Module, options: Mapping[str, str], outputs: Sequence[str]) -> Iterator[str]:
+    """What is to be said of the files and folders below its own that a script opens whatever happens, that are not
+    there and that it does not write itself, look for first, or have something else make.
 
     There are none of a script that has other programs do something, or looks for what is not known here.
 
@@ -197,7 +200,7 @@ def lacking_in(
     ]
     looked = {texts.of(each) for each in places if not isinstance(each, ast.Attribute)}  # which an option mostly is
     if None in looked or any(last_name(call.func) in _OTHERS for call in calls):
-        return []
+        return
     others = [each for each in calls if not opens(each) and last_name(each.func) not in (*PLAIN_CALLS, *_OF_FOLDER)]
     given = [each for call in others for each in (*call.args, *(keyword.value for keyword in call.keywords))]
     made = {texts.of(each) for each in given}
@@ -214,7 +217,26 @@ def lacking_in(
         is_made = text in made or not looked.isdisjoint((text, *map(str, PurePosixPath(text).parents)))
         if inside and not is_made and not exists(script.parent / inside) and not is_output(inside, outputs):
             found.setdefault(text, node.lineno)
-    return list(found.items())
+    for text, line in found.items():
+        there = lies_above(script.parent, text)
+        then = "is not here: a job ends there, unless something makes it first"
+        then = f"lies in {there}; {start_above(script, there)}" if there else then
+        yield f"it opens {text} ({script.name}:{line}), which {then}"
+
+
+def unset_by(trees: Mapping[str, ast.Module]) -> Iterator[str]:
+    """What is to be said of the variables of its environment that a script does not go on without, and that neither a
+    job nor itself sets."""
+    nodes = ((file, node) for file, tree in trees.items() for node in _whatever_happens(tree))
+    taken = [(file, node) for file, node in nodes if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load)]
+    found: dict[str, str] = {}
+    for file, node in taken:
+        if ast.unparse(node.value) in ("os.environ", "environ") and isinstance(node.slice, ast.Constant):
+            found.setdefault(str(node.slice.value), f"{file}:{node.lineno}")
+    unset = [each for each in found if not _OF_JOB.match(each) and not any(said_of(it, each) for it in trees.values())]
+    if unset:
+        words = f"it takes {', '.join(f'{each} ({found[each]})' for each in unset)} from its environment"
+        yield f"{words}, where no job has that: environment of a blueprint says it"
 
 
 def _whatever_happens(tree: ast.Module) -> Iterator[ast.AST]:

@@ -58,18 +58,19 @@ _READERS = ("fromfile", "genfromtxt", "imread", "load", "loadtxt", "memmap")
 HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
 # The switches, and the functions, of libraries that have something fetched.
 _FETCHING = ("download", "pretrained")
-_REMOTE = ("http://", "https://", "s3://", "gs://", "hf://")
+_REMOTE = re.compile(r"(pipe:.*\s)?(https?|s3|gs|hf)://")
+_STREAMING = ("WebDataset", "StreamingDataset")
 _ASKING = ("requests.get", "urllib.request.urlopen")
 _FETCHERS = re.compile(
     r"\.(urlretrieve|snapshot_download|hf_hub_download|hub\.load|fetch_(openml|california_housing|covtype|20newsgroups\w*)"
     r"|(mnist|fashion_mnist|cifar10|cifar100|imdb|reuters|boston_housing|california_housing)\.load_data|get_file|tfds\.load"
     r"|tensorflow_datasets\.(load|builder)|evaluate\.load|nltk\.download|(gdown|wget)\.download\w*|seaborn\.load_dataset"
-    r"|gensim\.downloader\.load|kagglehub\.\w+_download|load_state_dict_from_url|fetch_ucirepo"
+    r"|gensim\.downloader\.load|kagglehub\.\w+_download|untar_data|load_state_dict_from_url|fetch_ucirepo"
     r"|(torch_geometric\.datasets|ogb\.\w+)\.(?!Fake|Evaluator)[A-Z]\w+)$"
 )
 _PRETRAINED = re.compile(
     r"(^|\.)(Auto\w+|\w+(Tokenizer|TokenizerFast|Model|Processor|Pipeline)|\w+For\w+)\.from_pretrained$"
-    r"|\w\.from_preset$|(^|\.)(SentenceTransformer|CrossEncoder|pipeline|\w+Trainer)$"
+    r"|\w\.from_preset$|(^|\.)ultralytics\.[A-Z]\w+$|(^|\.)(SentenceTransformer|CrossEncoder|pipeline|\w+Trainer)$"
 )
 _WRITERS = ("write_text", "write_bytes")
 _FEWEST_LETTERS = 2
@@ -256,7 +257,7 @@ def _fetches(full: str, call: ast.Call, texts: Texts) -> str:
     name = last_name(call.func)
     given = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
     address = texts.of(call.args[0]) or "" if call.args else ""
-    if address.startswith(_REMOTE) and (opens(call) or full in _ASKING):
+    if _REMOTE.match(address) and (opens(call) or full in _ASKING or name in _STREAMING):
         return address
     if _FETCHERS.search(f".{full}"):
         return full
@@ -268,5 +269,5 @@ def _fetches(full: str, call: ast.Call, texts: Texts) -> str:
         takes_any = name == "pipeline" or name.endswith("Trainer")  # a model, or its name
         said = given.get("model" if takes_any else "pretrained_model_name_or_path")
         text = texts.of(said) or ("" if takes_any else address)
-        return text if HUB_NAME.fullmatch(text) else ""
+        return text if HUB_NAME.fullmatch(text) and not text.endswith(".yaml") else ""
     return ""
