@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import posixpath
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,10 +14,13 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from modak_ansible.reading.blueprint.script.paths import OF_OUTPUT
 from modak_ansible.target.core.files import expanded, is_file
 
 _ARGUMENT_FILES = (".json", ".yaml", ".yml", ".toml")
 _YAML = (".yaml", ".yml")
+_OF_PLACE = re.compile(r"(data|dataset|corpus|dir|path|root|folder|file)s?$")  # what paths are called
+_MOST_TOLD = 4
 _MOST_FILES, _MOST_BYTES, _MOST_READ = 500, 2**20, 2**18
 # hydra's and Lightning's words for a class; others say target, as much else does
 _OF_CLASS = re.compile(
@@ -57,18 +61,30 @@ def _content(path: Path) -> Any:
         return None
 
 
-def paths_in(folder: Path, value: str) -> Iterator[str]:
-    """The texts that may be paths, with a folder or an ending, of a file of configuration that an option or a word
-    names."""
-    waiting = [_content(folder / expanded(value))] if value.endswith(_ARGUMENT_FILES) else []
+def paths_in(folder: Path, value: str) -> Iterator[tuple[str, str]]:
+    """The texts that may be paths of a file of configuration that an option or a word names, each behind what it is
+    called there: with a folder or an ending, or called as paths are."""
+    waiting = [("", _content(folder / expanded(value)))] if value.endswith(_ARGUMENT_FILES) else []
     seen: set[int] = set()  # what a name of YAML's stands for again
     while waiting:
-        node = waiting.pop()
-        if isinstance(node, str) and ("/" in node or PurePosixPath(node).suffix):
-            yield node
+        name, node = waiting.pop()
+        if isinstance(node, str) and ("/" in node or PurePosixPath(node).suffix or _OF_PLACE.search(name)):
+            yield name, node
         elif isinstance(node, dict | list) and id(node) not in seen:
             seen.add(id(node))
-            waiting += node.values() if isinstance(node, dict) else node
+            inner = node.items() if isinstance(node, dict) else ((name, each) for each in node)
+            waiting += [(str(key).replace("-", "_").lower(), each) for key, each in inner]
+
+
+def paths_elsewhere(folder: Path, file: str) -> list[str]:
+    """The paths elsewhere that a file of configuration names, but for what is written; of many that are called alike
+    the folder of them all, for such a file lists data."""
+    alike: dict[tuple[str, str], dict[str, None]] = {}
+    for name, text in paths_in(folder, file):
+        start = next((each for each in ("../", "/", "~/") if text.startswith(each)), "")
+        if start and not OF_OUTPUT.search(name):
+            alike.setdefault((name, start), {})[text] = None
+    return [each for own in alike.values() for each in (own if len(own) <= _MOST_TOLD else [posixpath.commonpath(own)])]
 
 
 def classes_named(folder: Path, configuration: str, words: Iterable[str]) -> list[Named]:

@@ -15,15 +15,13 @@ from fnmatch import fnmatch
 from glob import escape
 from itertools import chain, islice
 from pathlib import Path, PurePosixPath
-from typing import TypeGuard
 
 from modak_ansible.reading.blueprint.files import is_hidden
 from modak_ansible.reading.blueprint.script.paths import OF_OUTPUT, lies_above, named_words
-from modak_ansible.reading.blueprint.script.source import source_of
 from modak_ansible.reading.blueprint.script.starting import start_above
-from modak_ansible.reading.blueprint.script.syntax import last_name, nodes_of, parts_of
-from modak_ansible.reading.drafts.configured import paths_in
-from modak_ansible.reading.drafts.outputs import OPENERS
+from modak_ansible.reading.blueprint.script.syntax import last_name, nodes_of, parts_of, said_of
+from modak_ansible.reading.drafts.configured import paths_elsewhere, paths_in
+from modak_ansible.reading.drafts.outputs import HUB_NAME, opens
 from modak_ansible.reading.drafts.texts import ANY, PLAIN_CALLS, Texts, below
 from modak_ansible.sources.local import FETCH_IT, POINTER, pointer_in
 from modak_ansible.target.core.files import exists, expanded, is_folder, real_path
@@ -32,38 +30,28 @@ _OF_DATA = re.compile(
     r"(^|_)(data|dataset|corpus)(_?(dir|path|root|folder|file))?$|^(train|input|image)s?_(dir|path|root|folder|file)$"
 )
 _OF_PATH = re.compile("(dir|path|root|folder|file)$")
+_MAY_BE_PATHS = (ast.Constant, ast.BinOp, ast.Call, ast.JoinedStr)
 _MOST_LETTERS = 200
-# What reads a file beside open and pandas' functions.
-_READERS = ("fromfile", "genfromtxt", "imread", "load", "loadtxt", "memmap")
+_OF_FOLDER = ("ImageFolder", "DatasetFolder", "listdir", "scandir", "load_from_disk", "image_dataset_from_directory")
 _LOADERS = re.compile(r"(^|\.)(torch|np|numpy|joblib)\.load$")
 # What lists the files that a pattern names, and which of these do it for a folder, too; where a pattern begins.
 _LISTING = ("glob", "iglob", "rglob", "list_files")
 _OF_FOLDERS = ("glob", "rglob", "gfile")
 _SIGN = re.compile(r"[*?{%\[]")
-# What a script looks with whether something is there, or makes it with.
-_LOOKING = ("exists", "isfile", "is_file", "isdir", "is_dir", "system", "run", "call", "check_call", "Popen")
+# What a script looks with whether something is there, and what it has other programs make it with.
+_LOOKING = ("exists", "isfile", "is_file", "isdir", "is_dir")
+_OTHERS = ("system", "run", "call", "check_call", "Popen")
+# Variables of the environment that a job has, or what joins its ranks.
+_OF_JOB = re.compile(
+    r"(MODAK|SLURM|PBS|LSB|PMI|OMPI|CUDA|OMP|MKL|LC|TORCHELASTIC|NCCL)_|(MASTER_(ADDR|PORT)|(LOCAL_|GROUP_|NODE_)?RANK"
+    r"|(LOCAL_)?WORLD_SIZE|HOME|USER|LOGNAME|PATH|PWD|SHELL|TMPDIR|LANG|HOSTNAME|LD_LIBRARY_PATH|PYTHONPATH)$"
+)
 _SYSTEM = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr", "/var/log")
 _HOMES = ("/home/", "/Users/", "/mnt/", "/media/", "/Volumes/", "~/")
 _IN_HOME = 3  # parts of a path that only names a home
-_HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
 # Of more files or bytes than this each deployment would send a copy of its own; a dataset is brought once.
 _MOST_FILES, _MOST_BYTES = 500, 20 * 10**6
 _MOST_LISTED = 4  # files of one folder that a file of configuration names, and that are named one by one
-# The switches, and the functions, of libraries that have something fetched.
-_FETCHING = ("download", "pretrained")
-_REMOTE = ("http://", "https://", "s3://", "gs://", "hf://")
-_ASKING = ("requests.get", "urllib.request.urlopen")
-_FETCHERS = re.compile(
-    r"\.(urlretrieve|snapshot_download|hf_hub_download|hub\.load|fetch_(openml|california_housing|covtype|20newsgroups\w*)"
-    r"|(mnist|fashion_mnist|cifar10|cifar100|imdb|reuters|boston_housing|california_housing)\.load_data|get_file|tfds\.load"
-    r"|tensorflow_datasets\.(load|builder)|evaluate\.load|nltk\.download|(gdown|wget)\.download\w*|seaborn\.load_dataset"
-    r"|gensim\.downloader\.load|kagglehub\.\w+_download|load_state_dict_from_url|fetch_ucirepo"
-    r"|(torch_geometric\.datasets|ogb\.\w+)\.(?!Fake|Evaluator)[A-Z]\w+)$"
-)
-_PRETRAINED = re.compile(
-    r"(^|\.)(Auto\w+|\w+(Tokenizer|TokenizerFast|Model|Processor|Pipeline)|\w+For\w+)\.from_pretrained$"
-    r"|\w\.from_preset$|(^|\.)(SentenceTransformer|CrossEncoder|pipeline|\w+Trainer)$"
-)
 # What load_dataset takes for a format of files, and not for a dataset.
 _BUILDERS = (
     "csv", "json", "text", "parquet", "arrow", "pandas", "sql", "xml", "imagefolder", "audiofolder", "videofolder",
@@ -113,7 +101,7 @@ def read_by(
                 found.setdefault(path, Read(path, inside))
     spelled = (each.inside for each in found.values())
     for file in dict.fromkeys((*spelled, *options.values(), *(value for _, value in named_words(words)))):
-        texts_in = map(_pattern_s_folder, paths_in(folder, file))
+        texts_in = (_pattern_s_folder(text) for _, text in paths_in(folder, file))
         inner = [
             each for each in map(below, texts_in) if each and not is_output(each, outputs) and exists(folder / each)
         ]
@@ -166,69 +154,89 @@ class Elsewhere:
     is_here: bool  # on this machine
 
 
-def elsewhere_by(folder: Path, trees: Mapping[str, ast.Module], options: Mapping[str, str]) -> list[Elsewhere]:
+def elsewhere_by(
+    folder: Path, trees: Mapping[str, ast.Module], options: Mapping[str, str], reads: Sequence[Read] = ()
+) -> list[Elsewhere]:
     """The paths elsewhere that a script seems to read: what is there, what lies in somebody's home, and what it opens.
 
-    A folder of code, or one that the script lies in, is none of them, nor is what an option says by default.
+    A folder of code, or one that the script lies in, is none of them, nor is what an option says by default; files of
+    configuration among what it reads name some, too.
     """
     found: dict[Path, Elsewhere] = {}
     nodes = list(_nodes_of(trees, options))
-    opened = {texts.of(node.args[0]) for _, texts, node in nodes if _opens(node)}
-    for name, texts, node in nodes:
-        text = texts.of(node) if isinstance(node, ast.Constant | ast.BinOp | ast.Call | ast.JoinedStr) else None
-        if not text or text in options.values():
-            continue
-        text = text.removeprefix("./")
-        if not text.startswith(("../", "/", "~/")) or ANY in text or not _is_path(text):
+    opened = {texts.of(node.args[0]) for _, texts, node in nodes if opens(node)}
+    paths = ((name, texts, node) for name, texts, node in nodes if isinstance(node, _MAY_BE_PATHS))
+    named = [(f"{name}:{node.lineno}", texts.of(node)) for name, texts, node in paths]
+    told = [(each.inside, text) for each in reads for text in paths_elsewhere(folder, each.inside)]
+    opened |= {text for _, text in told}
+    for place, said in [*named, *told]:
+        text = (said or "").removeprefix("./")
+        if said in options.values() or not text.startswith(("../", "/", "~/")) or ANY in text or not _is_path(text):
             continue
         path = Path(os.path.normpath(folder / expanded(text)))
         is_here = _is_data(path, folder)
         is_somebodys = text.startswith(_HOMES) and len(PurePosixPath(text).parts) > _IN_HOME and not exists(path)
         is_away = text in opened and text.startswith("/") and not exists(path) and not _is_of_system(path)
         if is_here or is_somebodys or is_away:
-            found.setdefault(path, Elsewhere(text, f"{name}:{getattr(node, 'lineno', 1)}", path, is_here))
+            found.setdefault(path, Elsewhere(text, place, path, is_here))
     # the longest of those that begin alike: a folder that is joined with a name is named by the way
     return [each for path, each in found.items() if not any(path in other.parents for other in found)]
 
 
-def _opens(node: ast.AST) -> TypeGuard[ast.Call]:
-    """Whether something is opened to be read, by the name of what is called."""
-    if not (isinstance(node, ast.Call) and node.args):
-        return False
-    name, mode = last_name(node.func), ast.unparse(node.args[1]) if len(node.args) > 1 else ""
-    if name == "open" and isinstance(node.func, ast.Attribute) and last_name(node.func.value) not in OPENERS:
-        return False  # of an archive, or a path
-    mode = next((ast.unparse(keyword.value) for keyword in node.keywords if keyword.arg == "mode"), mode)
-    is_read = not mode or re.fullmatch("'[^wax]*'", mode)  # as far as it is said
-    return (name == "open" and bool(is_read)) or name.startswith(("read_", "scan_")) or name in _READERS
+def lacking_in(script: Path, tree: ast.Module, options: Mapping[str, str], outputs: Sequence[str]) -> Iterator[str]:
+    """What is to be said of the files and folders below its own that a script opens whatever happens, that are not
+    there and that it does not write itself, look for first, or have something else make.
 
-
-def lacking_in(
-    script: Path, tree: ast.Module, options: Mapping[str, str], outputs: Sequence[str]
-) -> list[tuple[str, int]]:
-    """The files below its folder that a script opens whatever happens, with the lines, that are not there and that it
-    does not write itself, or have something else make; none of a script that looks first, or has other programs do
-    something.
+    There are none of a script that has other programs do something, or looks for what is not known here.
 
     Args:
         options: the values of its options, by the names that hold them.
     """
     texts = Texts(tree, options, script.name)
     calls = [node for node in nodes_of(tree) if isinstance(node, ast.Call)]
-    if any(last_name(call.func) in _LOOKING for call in calls):
-        return []
-    others = [call for call in calls if not _opens(call) and last_name(call.func) not in PLAIN_CALLS]
+    looking = [each for each in calls if last_name(each.func) in _LOOKING and isinstance(each.func, ast.Attribute)]
+    places = [
+        each.args[0] if each.args else each.func.value for each in looking if isinstance(each.func, ast.Attribute)
+    ]
+    looked = {texts.of(each) for each in places if not isinstance(each, ast.Attribute)}  # which an option mostly is
+    if None in looked or any(last_name(call.func) in _OTHERS for call in calls):
+        return
+    others = [each for each in calls if not opens(each) and last_name(each.func) not in (*PLAIN_CALLS, *_OF_FOLDER)]
     given = [each for call in others for each in (*call.args, *(keyword.value for keyword in call.keywords))]
     made = {texts.of(each) for each in given}
     found: dict[str, int] = {}
     for node in _whatever_happens(tree):
-        if not _opens(node) or (last_name(node.func) == "load" and not _LOADERS.search(ast.unparse(node.func))):
+        if not isinstance(node, ast.Call) or not node.args:
+            continue
+        name = last_name(node.func)
+        is_of_folder = name in _OF_FOLDER
+        if not (is_of_folder or opens(node)) or (name == "load" and not _LOADERS.search(ast.unparse(node.func))):
             continue
         text = texts.of(node.args[0]) or ""
-        inside = below(text) if ANY not in text and PurePosixPath(text).suffix else ""
-        if inside and text not in made and not exists(script.parent / inside) and not is_output(inside, outputs):
+        inside = below(text) if ANY not in text and (is_of_folder or PurePosixPath(text).suffix) else ""
+        is_made = text in made or not looked.isdisjoint((text, *map(str, PurePosixPath(text).parents)))
+        if inside and not is_made and not exists(script.parent / inside) and not is_output(inside, outputs):
             found.setdefault(text, node.lineno)
-    return list(found.items())
+    for text, line in found.items():
+        there = lies_above(script.parent, text)
+        then = "is not here: a job ends there, unless something makes it first"
+        then = f"lies in {there}; {start_above(script, there)}" if there else then
+        yield f"it opens {text} ({script.name}:{line}), which {then}"
+
+
+def unset_by(trees: Mapping[str, ast.Module]) -> Iterator[str]:
+    """What is to be said of the variables of its environment that a script does not go on without, and that neither a
+    job nor itself sets."""
+    nodes = ((file, node) for file, tree in trees.items() for node in _whatever_happens(tree))
+    taken = [(file, node) for file, node in nodes if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load)]
+    found: dict[str, str] = {}
+    for file, node in taken:
+        if ast.unparse(node.value) in ("os.environ", "environ") and isinstance(node.slice, ast.Constant):
+            found.setdefault(str(node.slice.value), f"{file}:{node.lineno}")
+    unset = [each for each in found if not _OF_JOB.match(each) and not any(said_of(it, each) for it in trees.values())]
+    if unset:
+        words = f"it takes {', '.join(f'{each} ({found[each]})' for each in unset)} from its environment"
+        yield f"{words}, where no job has that: environment of a blueprint says it"
 
 
 def _whatever_happens(tree: ast.Module) -> Iterator[ast.AST]:
@@ -346,51 +354,7 @@ def _of_hub(call: ast.Call, texts: Texts, folder: Path) -> str:
     if last_name(call.func) != "load_dataset" or {"data_files", "data_dir"} & set(given):
         return ""
     name = texts.of(call.args[0] if call.args else given.get("path")) or ""
-    return name if _HUB_NAME.fullmatch(name) and name not in _BUILDERS and not exists(folder / name) else ""
-
-
-@dataclass(frozen=True)
-class Fetched:
-    """What a script has a library fetch from the network where it runs."""
-
-    name: str  # of what fetches it, or its own
-    place: str  # the file and the line
-    root: str  # the folder where it is looked for first, as far as it is known
-
-
-def fetched_by(trees: Mapping[str, ast.Module], options: Mapping[str, str]) -> list[Fetched]:
-    """What libraries fetch for a script, each once, by what its source says for certain."""
-    found: dict[str, Fetched] = {}
-    held = {name.replace("-", "_"): value for name, value in options.items()}
-    for name, tree in trees.items():
-        texts = Texts(tree, held, name)
-        for full, call in source_of(tree).calls():
-            if what := _fetches(full, call, texts):
-                given = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
-                root = texts.of(call.args[0] if call.args else given.get("root")) or ""
-                found.setdefault(what, Fetched(what, f"{name}:{call.lineno}", root))
-    return list(found.values())
-
-
-def _fetches(full: str, call: ast.Call, texts: Texts) -> str:
-    """What a call, of something by its full name, fetches, in a word; empty where it is not known to fetch anything."""
-    name = last_name(call.func)
-    given = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
-    address = texts.of(call.args[0]) or "" if call.args else ""
-    if address.startswith(_REMOTE) and (_opens(call) or full in _ASKING):
-        return address
-    if _FETCHERS.search(f".{full}"):
-        return full
-    if any(isinstance(value, ast.Constant) and value.value is True for value in map(given.get, _FETCHING)):
-        return name
-    if "weights" in given and "_Weights." in ast.unparse(given["weights"]):
-        return name
-    if _PRETRAINED.search(full):
-        takes_any = name == "pipeline" or name.endswith("Trainer")  # a model, or its name
-        said = given.get("model" if takes_any else "pretrained_model_name_or_path")
-        text = texts.of(said) or ("" if takes_any else address)
-        return text if _HUB_NAME.fullmatch(text) else ""
-    return ""
+    return name if HUB_NAME.fullmatch(name) and name not in _BUILDERS and not exists(folder / name) else ""
 
 
 def _nodes_of(trees: Mapping[str, ast.Module], options: Mapping[str, str]) -> Iterator[tuple[str, Texts, ast.AST]]:
@@ -443,7 +407,7 @@ def _texts_in(tree: ast.Module, texts: Texts, folder: Path) -> Iterator[str]:
     waiting: list[ast.AST] = [tree]
     while waiting:
         node = waiting.pop()
-        text = texts.of(node) if isinstance(node, ast.Constant | ast.BinOp | ast.Call | ast.JoinedStr) else None
+        text = texts.of(node) if isinstance(node, _MAY_BE_PATHS) else None
         if text and _is_path(text):
             inside = below(text)
             if ANY not in text:
@@ -465,7 +429,7 @@ def _pattern_s_folder(text: str) -> str:
 def _matching(node: ast.AST, texts: Texts, folder: Path) -> list[str]:
     """The files right in a script's folder that a pattern names with which something looks for files, or reads them."""
     name = last_name(node.func) if isinstance(node, ast.Call) else ""
-    if not (isinstance(node, ast.Call) and node.args and (name in _LISTING or _opens(node))):
+    if not (isinstance(node, ast.Call) and node.args and (name in _LISTING or opens(node))):
         return []
     owner = node.func.value if isinstance(node.func, ast.Attribute) else None
     is_here = owner is None or name not in _OF_FOLDERS or last_name(owner) in _OF_FOLDERS
@@ -481,7 +445,8 @@ def _is_path(text: str) -> bool:
 
 
 def is_output(inside: str, outputs: Sequence[str]) -> bool:
-    return any(fnmatch(inside, output) or output.startswith(f"{escape(inside)}/") for output in outputs)
+    is_named = any(fnmatch(inside, each) for output in outputs for each in (output, f"{output}/*"))
+    return is_named or any(output.startswith(f"{escape(inside)}/") for output in outputs)
 
 
 def _is_code(path: Path, folder: Path, trees: Mapping[str, ast.Module]) -> bool:

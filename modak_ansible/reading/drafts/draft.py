@@ -21,7 +21,7 @@ from modak_ansible.reading.blueprint.script.hydra import Hydra, hydra_of
 from modak_ansible.reading.blueprint.script.option import Option
 from modak_ansible.reading.blueprint.script.options import library_options, options_of
 from modak_ansible.reading.blueprint.script.parallelism import parallelism_of
-from modak_ansible.reading.blueprint.script.paths import OF_OUTPUT_FOLDER, lies_above
+from modak_ansible.reading.blueprint.script.paths import OF_OUTPUT_FOLDER
 from modak_ansible.reading.blueprint.script.source import ScriptSource, source_of
 from modak_ansible.reading.blueprint.script.starting import package_of, start_above, told_once
 from modak_ansible.reading.blueprint.script.syntax import last_name, nodes_of
@@ -35,7 +35,6 @@ from modak_ansible.reading.drafts.data import (
     data_options,
     elsewhere_by,
     far_more_than_data,
-    fetched_by,
     holds_something,
     hub_datasets,
     is_much,
@@ -47,10 +46,11 @@ from modak_ansible.reading.drafts.data import (
     too_wide,
     torchvision_folder,
     torchvision_root,
+    unset_by,
 )
 from modak_ansible.reading.drafts.imports import BrokenScript, patterns_of, read_code
 from modak_ansible.reading.drafts.installed import Installed, environment_folders
-from modak_ansible.reading.drafts.outputs import downloads, outputs_of
+from modak_ansible.reading.drafts.outputs import downloads, fetched_by, outputs_of
 from modak_ansible.reading.drafts.packages import PYTHON, frameworks_of, python_of, requirements_of
 from modak_ansible.reading.drafts.pins import pins_of
 from modak_ansible.reading.drafts.texts import ANY, below, constants_of, replaced
@@ -61,6 +61,7 @@ from modak_ansible.target.core.files import exists, expanded, is_file
 from modak_ansible.target.jobs.results import ALL
 
 WALLTIME = "01:00:00"
+_SUBMODULES = "; git submodule update --init fetches those of submodules"
 KNOWN = "mnist"  # the dataset that the catalogue has by name
 _NOTHING_BACK = (
     "nothing comes back: its source names nothing that it writes, and with all of it the data that it fetches would "
@@ -281,7 +282,7 @@ class _Drafting:
             reads = self._with_configuration(self._hydra.folder, reads)
         reads = [*self._of_words(), *reads]
         defaults = {each.longest: each.default for each in self._declared if isinstance(each.default, str)}
-        spelled = elsewhere_by(self._code.folder, self._trees, {**self._values(), **defaults})
+        spelled = elsewhere_by(self._code.folder, self._trees, {**self._values(), **defaults}, reads)
         known = {each.option for each in reads}
         root = torchvision_root(self._trees, self._values())
         brought = [each for each in reads if self._is_brought(each)]
@@ -307,8 +308,10 @@ class _Drafting:
         for name in data_options(list(dict.fromkeys((*(each.longest for each in self._declared), *draft.arguments)))):
             if name not in known and not (root and values.get(name) == root):
                 draft.unsaid.append(name)
-                if not self._downloads:
-                    draft.notes += absent(self._code.script, name, values.get(name, ""), values.values())
+                gone = absent(self._code.script, name, values.get(name, ""), values.values())
+                draft.notes += () if self._downloads else gone
+                if gone:
+                    written.append(escape(values[name]))  # which is told here already
         told = () if self._hydra else absent_words(self._code.script, draft.words, self._elsewhere)
         draft.notes += [*told, *pointers(self._code.folder, reads)]
         self._lacking(written)
@@ -322,13 +325,9 @@ class _Drafting:
             listed = ", ".join(f"{each.name} ({each.place})" for each in wanted)
             words = f"it fetches {listed} where it runs, and mostly the nodes of a cluster have no network"
             self.draft.notes.append(f"{words}: fetch it beforehand, beside the script here or from the front end there")
-        script = self._code.script
-        opened = [] if self._downloads else lacking_in(script, self._trees[script.name], self._held(), written)
-        for text, line in opened:
-            there = lies_above(script.parent, text)
-            then = "is not here: a job ends there, unless something makes it first"
-            then = f"lies in {there}; {start_above(script, there)}" if there else then
-            self.draft.notes.append(f"it opens {text} ({script.name}:{line}), which {then}")
+        self.draft.notes += unset_by(self._trees)
+        if not self._downloads:
+            self.draft.notes += lacking_in(self._code.script, next(iter(self._trees.values())), self._held(), written)
 
     def _is_made(self, path: str, written: Sequence[str]) -> bool:
         return bool(path) and (exists(self._code.folder / expanded(path)) or is_output(below(path), written))
@@ -337,7 +336,8 @@ class _Drafting:
         draft, pattern = self.draft, escape(read.inside)
         if not travels(read.path, is_of_blueprint=read.path.parent.resolve() == draft.folder.resolve()):
             if read.path.is_dir():
-                draft.notes.append(f"{read.inside}, {self._why(read)}, has no files yet: a job finds none there")
+                then = _SUBMODULES if exists(project_root(read.path) / ".gitmodules") else ""
+                draft.notes.append(f"{read.inside}, {self._why(read)}, has no files yet: a job finds none there{then}")
             return
         if not any(pattern == other or pattern.startswith(f"{other}/") for other in draft.files):
             draft.files.append(pattern)
@@ -433,7 +433,8 @@ class _Drafting:
         draft = self.draft
         for each in spelled:
             is_written = any(f"{other}/".startswith(f"{each.text}/") for other in self._elsewhere)
-            if is_written or (root is not None and each.text.startswith(PurePosixPath(root).as_posix())):
+            is_of_root = root is not None and each.text.startswith(PurePosixPath(root).as_posix())
+            if is_written or is_of_root or each.path in self._code.aside:
                 continue
             mount = PurePosixPath(each.text).as_posix()
             if not each.is_here:

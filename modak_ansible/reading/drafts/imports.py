@@ -6,17 +6,17 @@ import ast
 import os
 import re
 import sys
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from glob import escape
+from itertools import pairwise
 from pathlib import Path, PurePosixPath
 
 from modak_ansible.errors import INVALID_BLUEPRINT, Location, ModakError, UsageError
 from modak_ansible.reading.blueprint.forms.text_rules import script_problem
 from modak_ansible.reading.blueprint.script.starting import module_of, other_program
-from modak_ansible.reading.blueprint.script.syntax import last_name, nodes_of, syntax_of
+from modak_ansible.reading.blueprint.script.syntax import last_name, nodes_of, parsed, parts_of, syntax_of
 from modak_ansible.reading.drafts.configured import Named
 from modak_ansible.reading.drafts.texts import ANY, Texts, below
 from modak_ansible.store.project import no_script, project_root
@@ -27,8 +27,10 @@ _HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
 _MOST_FILES = 2000
 _MOST_LISTED = 4  # files of one folder that are named one by one
 _MOST_BYTES = 4 * 2**20
+_STARTING = ("system", "run", "call", "check_call", "check_output", "Popen")  # of another program
 _BINARY = "this is no Python 3: it has null bytes, as UTF-16 and programs have"
 _UTF8 = "save it as UTF-8"
+_OTHER_ENCODING = f"{_UTF8}, or say in its first line what it is: # -*- coding: latin-1 -*-"
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+", re.ASCII)
 
 
@@ -172,16 +174,17 @@ def _parsed(path: Path) -> ast.Module:
     try:
         if path.stat().st_size > _MOST_BYTES:
             raise BrokenScript(f"{path} is larger than 4 MiB: no script is", location=None)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of the user's own literals and escapes
-            return ast.parse(path.read_bytes(), filename=str(path))
+        return parsed(path.read_bytes(), str(path))
+    except UnicodeDecodeError as error:
+        before = error.object[: error.start]
+        place = Location(str(path), before.count(b"\n") + 1, len(before) - before.rfind(b"\n"))
+        raise BrokenScript(f"this is no UTF-8: {error.reason}", location=place, hint=_OTHER_ENCODING) from error
     except SyntaxError as error:
         place = Location(str(path), error.lineno or 0, error.offset or 0)
         if "null bytes" in error.msg:
             raise BrokenScript(_BINARY, location=Location(str(path)), hint=_UTF8) from error
         if "codec can't decode" in error.msg or "utf-8" in error.msg.lower():
-            hint = f"{_UTF8}, or say in its first line what it is: # -*- coding: latin-1 -*-"
-            raise BrokenScript(f"this is no UTF-8: {error.msg}", location=place, hint=hint) from error
+            raise BrokenScript(f"this is no UTF-8: {error.msg}", location=place, hint=_OTHER_ENCODING) from error
         hint = (
             f"mend it; or, where a later Python reads it, let modak run in that: it reads scripts with its own, {_HERE}"
         )
@@ -242,7 +245,8 @@ def _named_in(tree: ast.Module, bases: Sequence[Path], top: Path, root: Path) ->
 
 
 def _while_running(calls: list[ast.Call], texts: Texts) -> Iterator[tuple[str, int, bool, bool]]:
-    """The modules that are imported by a text, as those of _imports_of; ANY stands for what is not known of a name."""
+    """The modules that are imported by a text, or started by another Python, as those of _imports_of; ANY stands for
+    what is not known of a name."""
     for call in calls:
         by = last_name(call.func)
         text = texts.of(call.args[0]) if by in ("import_module", "__import__", "run_module", "run_path") else None
@@ -254,6 +258,11 @@ def _while_running(calls: list[ast.Call], texts: Texts) -> Iterator[tuple[str, i
             text = f"{package}{text}" if package and text.startswith(".") else text
             name = text.lstrip(".")
             yield name, len(text) - len(name), True, False
+        elif by in _STARTING:
+            nodes = (node.value for node in parts_of(call.args[0]) if isinstance(node, ast.Constant))
+            words = [word.strip("'\"") for value in nodes if isinstance(value, str) for word in value.split()]
+            yield from ((module_of(word), 0, True, False) for word in words if word.endswith(".py"))
+            yield from ((word, 0, True, False) for option, word in pairwise(words) if option == "-m")
 
 
 def _names(node: ast.expr | None) -> list[str]:

@@ -1,14 +1,17 @@
-"""Which files a script writes, as far as its source says it."""
+"""Which files a script writes, and what it fetches, as far as its source says it."""
 
 from __future__ import annotations
 
 import ast
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from glob import escape
 from pathlib import PurePosixPath
+from typing import TypeGuard
 
 from modak_ansible.reading.blueprint.script.libraries import PARSERS
+from modak_ansible.reading.blueprint.script.source import source_of
 from modak_ansible.reading.blueprint.script.syntax import last_name, nodes_of
 from modak_ansible.reading.drafts.texts import ANY, FORMATTED, Calls, Texts, below
 
@@ -26,7 +29,7 @@ _METHODS = {
     "BackupAndRestore": 0, "write_csv": 0, "write_parquet": 0, "save_state": 0, "FileHandler": 0,
     "create_file_writer": 0, "TensorBoard": 0, "export_chrome_trace": 0, "tensorboard_trace_handler": 0,
     "FileStorageObserver": 0, "to_netcdf": 0, "to_zarr": 0, "sink_parquet": 0, "sink_csv": 0,
-    "to_file": 0, "tree_serialise_leaves": 0,
+    "to_file": 0, "tree_serialise_leaves": 0, "save_to_disk": 0, "to_disk": 0, "save_word2vec_format": 0,
 }  # fmt: skip
 _KEYWORDS = {
     "output_dir", "save_dir", "default_root_dir", "dirpath", "checkpoint_dir", "logging_dir", "log_dir", "save_path",
@@ -34,6 +37,8 @@ _KEYWORDS = {
 }  # fmt: skip
 # What a path gets that has no ending, by the end of the name of what writes it.
 _ENDINGS = {"np.save": ".npy", "numpy.save": ".npy", "savez": ".npz", "savez_compressed": ".npz", "savefig": ".png"}
+# What adds endings of its own to a path without one, or to that of TensorFlow's checkpoints.
+_PREFIXED = ("save", "save_weights")
 _NAMED = {"basicConfig": "filename"}  # the keyword that names the file, of what takes it by no place
 _ENDING = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,11}$")  # of a file, and not of a version or a model's name
 # What writes somewhere where nobody says where.
@@ -48,6 +53,25 @@ _LIGHTNING_FOLDERS = ("lightning_logs", "checkpoints")  # with a logger, and wit
 _FETCHES = {"urlretrieve", "snapshot_download", "hf_hub_download", "load_dataset", "download", "get_file", "wget"}
 OPENERS = ("io", "gzip", "bz2", "lzma", "codecs", "fsspec", "tarfile", "Image", "rasterio", "wave", "zarr")  # modules
 _OPENING = ("h5py.File", "ZipFile")  # classes that open a file as open does
+# What reads a file beside open and pandas' functions.
+_READERS = ("fromfile", "genfromtxt", "imread", "load", "loadtxt", "memmap")
+HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
+# The switches, and the functions, of libraries that have something fetched.
+_FETCHING = ("download", "pretrained")
+_REMOTE = re.compile(r"(pipe:.*\s)?(https?|s3|gs|hf)://")
+_STREAMING = ("WebDataset", "StreamingDataset")
+_ASKING = ("requests.get", "urllib.request.urlopen")
+_FETCHERS = re.compile(
+    r"\.(urlretrieve|snapshot_download|hf_hub_download|hub\.load|fetch_(openml|california_housing|covtype|20newsgroups\w*)"
+    r"|(mnist|fashion_mnist|cifar10|cifar100|imdb|reuters|boston_housing|california_housing)\.load_data|get_file|tfds\.load"
+    r"|tensorflow_datasets\.(load|builder)|evaluate\.load|nltk\.download|(gdown|wget)\.download\w*|seaborn\.load_dataset"
+    r"|gensim\.downloader\.load|kagglehub\.\w+_download|untar_data|load_state_dict_from_url|fetch_ucirepo"
+    r"|(torch_geometric\.datasets|ogb\.\w+)\.(?!Fake|Evaluator)[A-Z]\w+)$"
+)
+_PRETRAINED = re.compile(
+    r"(^|\.)(Auto\w+|\w+(Tokenizer|TokenizerFast|Model|Processor|Pipeline)|\w+For\w+)\.from_pretrained$"
+    r"|\w\.from_preset$|(^|\.)ultralytics\.[A-Z]\w+$|(^|\.)(SentenceTransformer|CrossEncoder|pipeline|\w+Trainer)$"
+)
 _WRITERS = ("write_text", "write_bytes")
 _FEWEST_LETTERS = 2
 
@@ -128,7 +152,10 @@ def _written(call: ast.Call, texts: Texts) -> Iterator[str]:
         text = None  # which is looked at by itself
     if text:
         ending = next((ending for end, ending in _ENDINGS.items() if full == end or full.endswith(f".{end}")), "")
-        yield text if PurePosixPath(text).suffix else f"{text}{ending}"
+        suffix, is_exact = PurePosixPath(text).suffix, full.endswith("torch.save") or name not in _PREFIXED
+        yield (
+            text if suffix not in ("", ".ckpt") or (is_exact and suffix) else f"{text}{ending or ANY * (not is_exact)}"
+        )
     elif name in _DEFAULTS and not call.args and not _KEYWORDS & set(given):
         yield _DEFAULTS[name]
     for keyword in sorted(_KEYWORDS & set(given)):
@@ -188,3 +215,59 @@ def _opened(call: ast.Call, given: Mapping[str, ast.expr]) -> ast.expr | None:
     if is_method and isinstance(call.func, ast.Attribute):
         return call.func.value
     return call.args[0] if call.args else None
+
+
+def opens(node: ast.AST) -> TypeGuard[ast.Call]:
+    """Whether something is opened to be read, by the name of what is called."""
+    if not (isinstance(node, ast.Call) and node.args):
+        return False
+    name, mode = last_name(node.func), ast.unparse(node.args[1]) if len(node.args) > 1 else ""
+    if name == "open" and isinstance(node.func, ast.Attribute) and last_name(node.func.value) not in OPENERS:
+        return False  # of an archive, or a path
+    mode = next((ast.unparse(keyword.value) for keyword in node.keywords if keyword.arg == "mode"), mode)
+    is_read = not mode or re.fullmatch("'[^wax]*'", mode)  # as far as it is said
+    return (name == "open" and bool(is_read)) or name.startswith(("read_", "scan_")) or name in _READERS
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """What a script has a library fetch from the network where it runs."""
+
+    name: str  # of what fetches it, or its own
+    place: str  # the file and the line
+    root: str  # the folder where it is looked for first, as far as it is known
+
+
+def fetched_by(trees: Mapping[str, ast.Module], options: Mapping[str, str]) -> list[Fetched]:
+    """What libraries fetch for a script, each once, by what its source says for certain."""
+    found: dict[str, Fetched] = {}
+    held = {name.replace("-", "_"): value for name, value in options.items()}
+    for name, tree in trees.items():
+        texts = Texts(tree, held, name)
+        for full, call in source_of(tree).calls():
+            if what := _fetches(full, call, texts):
+                given = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
+                root = texts.of(call.args[0] if call.args else given.get("root")) or ""
+                found.setdefault(what, Fetched(what, f"{name}:{call.lineno}", root))
+    return list(found.values())
+
+
+def _fetches(full: str, call: ast.Call, texts: Texts) -> str:
+    """What a call, of something by its full name, fetches, in a word; empty where it is not known to fetch anything."""
+    name = last_name(call.func)
+    given = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
+    address = texts.of(call.args[0]) or "" if call.args else ""
+    if _REMOTE.match(address) and (opens(call) or full in _ASKING or name in _STREAMING):
+        return address
+    if _FETCHERS.search(f".{full}"):
+        return full
+    if any(isinstance(value, ast.Constant) and value.value is True for value in map(given.get, _FETCHING)):
+        return name
+    if "weights" in given and "_Weights." in ast.unparse(given["weights"]):
+        return name
+    if _PRETRAINED.search(full):
+        takes_any = name == "pipeline" or name.endswith("Trainer")  # a model, or its name
+        said = given.get("model" if takes_any else "pretrained_model_name_or_path")
+        text = texts.of(said) or ("" if takes_any else address)
+        return text if HUB_NAME.fullmatch(text) and not text.endswith(".yaml") else ""
+    return ""

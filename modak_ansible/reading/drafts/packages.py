@@ -118,7 +118,10 @@ def requirements_of(
         if from_there := project.elsewhere.get(package):
             found.notes.append(f"{from_there.said}: an image is built of what an index has, and gets {package} from it")
         line, reason = _line(package, imported, pins, installed)
+        if package in pins and pins[package].other:
+            found.notes.append(f"{line} ({reason}) is taken, and not {pins[package].other}")
         _add(line, reason, entry, found)
+        found.notes += _warned(package, imported, code)
     if late:
         what = f"the project does not ask for {', '.join(late)}, which functions alone import: left out"
         found.notes.append(f"{what}; {_ALL_THE_SAME}")
@@ -143,6 +146,20 @@ def _gone(code: Code, framework: str, entry: Entry | None) -> Iterator[str]:
             line, path, name = min(lines)
             what = f"it uses {name} ({path}:{line}), which TensorFlow has not had since {kind['before']}"
             yield f"{what}: {kind['instead']}"
+
+
+def _warned(package: str, imported: Imported, code: Code) -> Iterator[str]:
+    """What somebody should know of a package who trains with it on a cluster."""
+    named = f"{package} ({imported.place})"
+    if package in _table()["compiled"]:
+        what = f"{named} is compiled with CUDA's nvcc, which no build of the catalogue has"
+        yield f"{what}: take an image of your own that has it (modak.nodes.Image), or do without"
+    for variable, value in _table()["online"].get(package, {}).items():
+        words = (each for tree in code.trees.values() for each in nodes_of(tree) if isinstance(each, ast.keyword))
+        said = {each.value.value for each in words if each.arg == "mode" and isinstance(each.value, ast.Constant)}
+        if not said & {"offline", "disabled"} and not any(said_of(tree, variable) for tree in code.trees.values()):
+            what = f"{named} sends what is logged to a server, and mostly the nodes of a cluster have no network"
+            yield f'{what}: environment: {{ {variable}: "{value}" }} of a blueprint has it write beside the script'
 
 
 def _compare(package: str, pins: dict[str, Pin], entry: Entry | None, found: Requirements) -> None:

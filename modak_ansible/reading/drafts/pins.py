@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import codecs
+import json
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from configparser import ConfigParser, Error
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,8 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 
 from modak_ansible.reading.blueprint.forms.text_rules import shown
+from modak_ansible.reading.blueprint.script.option import literal
+from modak_ansible.reading.blueprint.script.syntax import nodes_of, syntax_of
 from modak_ansible.target.core.files import is_file
 
 # conda's names of packages that pip has under others
@@ -32,6 +37,11 @@ _NUMBERS = re.compile(r"\d+(\.\d+)*", re.ASCII)
 _LOCAL = re.compile(r"(==\s*[^\s,;+)]+)\+[\w.]+")  # the part of a version that says who built it: of no index
 _DEPTH = 5  # files of requirements that name others
 _INLINE = re.compile(r"(?m)^# /// script$\s(?P<content>(^#(| .*)$\s)+)^# ///$")  # as PEP 723 has it
+# What pixi.lock has of conda, for our targets, and of an index.
+_OF_PIXI = re.compile(
+    r"(?m)^- (?:conda: \S+/(?:linux-64|noarch)/(?P<conda>\S+)-(?P<of_conda>[^-\s]+)-[^-\s]+"
+    r"|pypi: \S+\n  name: (?P<pypi>\S+)\n  version: (?P<of_pypi>\S+))$"
+)
 _FILES = re.compile(r"\.(whl|zip|tar\.\w+|tgz)$")
 
 
@@ -39,6 +49,7 @@ _FILES = re.compile(r"\.(whl|zip|tar\.\w+|tgz)$")
 class Pin:
     requirement: Requirement  # as a line of requirements.txt
     source: str  # the file's name
+    other: str = ""  # another version that is asked for, which is not taken, and where
 
 
 @dataclass(frozen=True)
@@ -101,6 +112,8 @@ class Pins:
         known = self.asked.get(name)
         if known is None or (not known.requirement.specifier and requirement.specifier):
             self.asked[name] = Pin(requirement, source)
+        elif _differ(known.requirement.specifier, requirement.specifier):
+            self.asked[name] = replace(known, other=known.other or f"{plain(requirement)} ({source})")
         return name
 
     def _from(self, line: str, place: str, source: str, folder: Path, name: str = "") -> str:
@@ -127,9 +140,8 @@ class Pins:
 def pins_of(folders: list[Path], script: Path | None = None, python: str = "") -> Pins:
     """What a script and the files in some folders ask for.
 
-    What stands in the script goes first, then a lock, then requirements.txt, conda's environment.yml, pixi.toml and
-    pyproject.toml; of each kind the file in the first of the folders counts. A file that cannot be read asks for
-    nothing, and is told.
+    What stands in the script goes first, then a lock, then the other kinds in their order; of each kind the file in the
+    first of the folders counts. A file that cannot be read asks for nothing, and is told.
 
     Args:
         python: the version of the images' Python, for which alone something may be asked; this one's without it.
@@ -139,12 +151,22 @@ def pins_of(folders: list[Path], script: Path | None = None, python: str = "") -
     for path, read in [(script, _inline), *files] if script else files:
         try:
             lines = list(read(path, found))
-        except (OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError, yaml.YAMLError) as error:
+        except (
+            OSError,
+            ValueError,
+            TypeError,
+            AttributeError,
+            KeyError,
+            RecursionError,
+            Error,
+            yaml.YAMLError,
+        ) as error:
             reason = " ".join(str(error).split())[:100]
             found.note(f"{path.name} cannot be read, and asks for nothing: {reason}")
             continue
         for line in lines:
-            name = found.add(line, path.name, path.parent) if line.strip() else ""
+            source = f"{path.name}, optional" if read is _optional else path.name
+            name = found.add(line, source, path.parent) if line.strip() else ""
             if read is _inline and name:
                 found.inline.append(name)
     return found
@@ -173,8 +195,9 @@ def _inline(path: Path, _: Pins) -> Iterator[str]:
 
 
 def _lock(path: Path, pins: Pins) -> Iterator[str]:
-    """uv's and Poetry's: a table for each package."""
-    for package in tomllib.loads(path.read_text(encoding="utf-8")).get("package", []):
+    """uv's, Poetry's and PDM's, and that of PEP 751: a table for each package."""
+    data = tomllib.loads(path.read_text(encoding="utf-8"))
+    for package in data.get("package") or data.get("packages", []):
         if not _is_for_images(package, pins):
             continue
         if place := _own_place(package.get("source", {})):
@@ -217,7 +240,7 @@ def _is_for_images(package: Mapping[str, Any], pins: Pins) -> bool:
 def _own_place(source: Mapping[str, Any]) -> str:
     """Where uv's or Poetry's words for a source have a package from, as an address; empty for an index."""
     for name in ("editable", "virtual", "directory", "path"):
-        if source.get(name):
+        if isinstance(source.get(name), str):  # editable may be true, beside a path
             return f"file:{source[name]}"
     if source.get("workspace"):
         return "file:workspace"
@@ -292,7 +315,25 @@ def _pyproject(path: Path, pins: Pins) -> Iterator[str]:
         if isinstance(value, dict) and (place := _own_place(value)):
             yield f"{name} @ {place}"
     yield from _pixi(tools.get("pixi", {}))
-    for name, value in tools.get("poetry", {}).get("dependencies", {}).items():
+    yield from _poetry(tools.get("poetry", {}))
+    files = tools.get("setuptools", {}).get("dynamic", {}).get("dependencies", {}).get("file", [])
+    yield from _required((f"-r {file}" for file in ([files] if isinstance(files, str) else files)), path, pins)
+
+
+def _optional(path: Path, _: Pins) -> Iterator[str]:
+    """What pyproject.toml asks for in groups and extras, which people install some of."""
+    data = tomllib.loads(path.read_text(encoding="utf-8"))
+    tools = data.get("tool", {})
+    groups = [*data.get("project", {}).get("optional-dependencies", {}).values()]
+    groups += [*data.get("dependency-groups", {}).values(), *tools.get("pdm", {}).get("dev-dependencies", {}).values()]
+    groups += [each.get("dependencies", []) for each in tools.get("hatch", {}).get("envs", {}).values()]
+    yield from (line for group in groups for line in _listed(group) if isinstance(line, str))  # a table names a group
+    for group in tools.get("poetry", {}).get("group", {}).values():
+        yield from _poetry(group)
+
+
+def _poetry(data: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in data.get("dependencies", {}).items():
         version = value.get("version", "") if isinstance(value, dict) else value
         if isinstance(value, dict) and _own_place(value):
             continue
@@ -304,15 +345,61 @@ def _pixi_toml(path: Path, _: Pins) -> Iterator[str]:
     yield from _pixi(tomllib.loads(path.read_text(encoding="utf-8")))
 
 
+def _pixi_lock(path: Path, _: Pins) -> Iterator[str]:
+    for found in _OF_PIXI.finditer(path.read_text(encoding="utf-8")):  # of YAML by the megabyte
+        if name := found["conda"]:
+            yield _of_conda(f"{name}=={found['of_conda']}")
+        else:
+            yield f"{found['pypi']}=={found['of_pypi']}"
+
+
 def _pixi(data: Mapping[str, Any]) -> Iterator[str]:
     """What pixi has of conda's, and of an index."""
-    for table, of in (("dependencies", _of_conda), ("pypi-dependencies", str)):
-        for name, value in data.get(table, {}).items():
-            said = value if isinstance(value, dict) else {"version": value}
-            version = str(said.get("version", "*"))
-            version = f"=={version}" if version[:1].isdigit() else version.replace("*", "", version == "*")
-            place = _own_place(said)
-            yield of(f"{name} @ {place}" if place else f"{name} {version}")
+    yield from _tabled(data.get("dependencies", {}), _of_conda)
+    yield from _tabled(data.get("pypi-dependencies", {}))
+    for feature in data.get("feature", {}).values():
+        yield from _pixi(feature)
+
+
+def _tabled(table: Mapping[str, Any], of: Callable[[str], str] = str) -> Iterator[str]:
+    """Of a table with a version, or more words, for each package."""
+    for name, value in table.items():
+        said = value if isinstance(value, dict) else {"version": value}
+        version = str(said.get("version", "*"))
+        version = f"=={version}" if version[:1].isdigit() else version.replace("*", "", version == "*")
+        place = _own_place(said)
+        yield of(f"{name} @ {place}" if place else f"{name} {version}")
+
+
+def _pipfile(path: Path, _: Pins) -> Iterator[str]:
+    return _tabled(tomllib.loads(path.read_text(encoding="utf-8")).get("packages", {}))
+
+
+def _pipfile_lock(path: Path, _: Pins) -> Iterator[str]:
+    return _tabled(json.loads(path.read_text(encoding="utf-8")).get("default", {}))
+
+
+def _setup_cfg(path: Path, _: Pins) -> Iterator[str]:
+    parser = ConfigParser(interpolation=None)
+    parser.read(path, encoding="utf-8")
+    yield from parser.get("options", "install_requires", fallback="").splitlines()
+
+
+def _setup_py(path: Path, _: Pins) -> Iterator[str]:
+    """The list that a setup.py spells out, where it is needed or under a name."""
+    nodes = nodes_of(tree) if (tree := syntax_of(path)) else ()
+    lists = {
+        target.id: node.value
+        for node in nodes
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    for node in nodes:
+        if isinstance(node, ast.keyword) and node.arg == "install_requires":
+            value = lists.get(node.value.id) if isinstance(node.value, ast.Name) else node.value
+            texts = (literal(each) for each in (value.elts if isinstance(value, ast.List | ast.Tuple) else ()))
+            yield from (text for text in texts if isinstance(text, str))
 
 
 def _of_poetry(version: str) -> str:
@@ -330,6 +417,14 @@ def _of_poetry(version: str) -> str:
     return version if _is_specifier(version) else ""
 
 
+def _differ(one: SpecifierSet, other: SpecifierSet) -> bool:
+    """Whether no version is both, as far as one of them names a single one."""
+    named = [
+        each.version for both in (one, other) for each in both if each.operator == "==" and "*" not in each.version
+    ]
+    return any(not each.contains(version, prereleases=True) for each in (one, other) for version in named)
+
+
 def _is_specifier(text: str) -> bool:
     try:
         SpecifierSet(text)
@@ -339,11 +434,17 @@ def _is_specifier(text: str) -> bool:
 
 
 _KINDS: tuple[tuple[tuple[str, ...], Callable[[Path, Pins], Iterator[str]]], ...] = (
-    (("uv.lock", "poetry.lock"), _lock),
+    (("uv.lock", "poetry.lock", "pdm.lock", "pylock.toml"), _lock),
+    (("pixi.lock",), _pixi_lock),
+    (("Pipfile.lock",), _pipfile_lock),
     (("requirements.txt",), _requirements),
     (("environment.yml", "environment.yaml"), _conda),
     (("pixi.toml",), _pixi_toml),
+    (("Pipfile",), _pipfile),
     (("pyproject.toml",), _pyproject),
+    (("setup.cfg",), _setup_cfg),
+    (("setup.py",), _setup_py),
+    (("pyproject.toml",), _optional),
 )
 
 

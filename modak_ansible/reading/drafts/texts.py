@@ -189,6 +189,8 @@ class Texts:
         name = last_name(node.func)
         if name in ("getcwd", "cwd", "Path") and _OF_SCRIPT.fullmatch(ast.unparse(node)):
             return "."
+        if name == "home" and not node.args:
+            return "~"
         words = [self.of(argument, depth + 1) for argument in node.args]
         if _VARIABLE.fullmatch(ast.unparse(node.func)) and words and not (words[0] or "").startswith("MODAK_"):
             default = next((each.value for each in node.keywords if each.arg == "default"), None)

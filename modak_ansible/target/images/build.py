@@ -24,7 +24,8 @@ _NOT_THERE = re.compile(
 _NOT_REACHED = re.compile(r"WARNING: Retrying \(Retry\(total=0")
 # ... and one whose sources it could not build, in the words of several releases
 _NOT_BUILT = re.compile(r"ERROR: Failed building wheel for (\S+)|ERROR: Failed to build '([^\s']+)'")
-_COLLECTING = re.compile(r"\s*Collecting (\S+)")
+_NO_BUILD = re.compile(r"metadata-generation-failed|^\W .* did not run successfully")  # of what it collected last
+_COLLECTING = re.compile(r"Collecting (\S+)")  # and not, further in, what is to build that
 _LACKS = re.compile(r"(error|fatal): |command '[^']+' failed", re.IGNORECASE)
 # What a definition has in the place of a Debian mirror.
 MIRROR = "{{ apt_mirror }}"
@@ -90,7 +91,7 @@ def requirement_error(lines: List[str]) -> Optional[ModakError]:
             return ModakError(text + more, hint="ask for one of those, or leave the version to pip")
         if found := _NOT_BUILT.search(line):
             return _unbuilt(found.group(1) or found.group(2), lines)
-        if "metadata-generation-failed" in line:
+        if _NO_BUILD.search(line):
             return _unbuilt(
                 next((each.group(1) for each in map(_COLLECTING.match, reversed(lines)) if each), "it"), lines
             )

@@ -202,6 +202,15 @@ def test_aliases_that_are_no_names_are_none(tmp_path, aliases):
     assert options_of(script).meant("rate")[0].names == ("--rate",)
 
 
+def test_a_flag_that_another_module_defines_is_needed_where_it_is_marked(tmp_path):
+    """As ml_collections' DEFINE_config_file does."""
+    script = tmp_path / "train.py"
+    script.write_text(
+        FLAGS.replace('flags.mark_flag_as_required("name")', 'flags.mark_flags_as_required(["config", "name"])')
+    )
+    assert list(options_of(script).missing([])) == ["--config", "--name"]
+
+
 @pytest.mark.parametrize("marked", ["flags.mark_flag_as_required(5)", "flags.mark_flags_as_required([['name']])"])
 def test_flags_that_are_marked_by_no_name_are_not_needed(tmp_path, marked):
     script = tmp_path / "train.py"

@@ -69,6 +69,11 @@ CASES = {
     ),
     "no command of typer's": (GROUP, "", "one of its commands: fit, look-at"),
     "no command of click's": (CLICKS, "", "one of its commands: fit, other"),
+    "no command of Lightning's": (
+        "from lightning.pytorch.cli import LightningCLI\nLightningCLI(Net)\n",
+        "",
+        "one of its commands: fit, validate, test, predict",
+    ),
     "lines of a notebook": (
         "import json\nget_ipython().run_line_magic('matplotlib', 'inline')\n",
         "",
@@ -105,6 +110,8 @@ FINE = {
     "words that are cut": ("import sys\nprint(sys.argv[1:], sys.argv[-1])\n", ""),
     "a word that may be": ("import sys\nfull = False\nprint(full and sys.argv[1])\n", ""),
     "lines of a notebook, asked for": ("if 'get_ipython' in globals():\n    get_ipython().system('pip')\n", ""),
+    "Lightning's that does without": ("LightningCLI = dict\nLightningCLI(run=False)\n", ""),
+    "a command of Lightning's": ("LightningCLI = print\nLightningCLI()\n", "fit"),
     "a name of its own": ("def get_ipython():\n    pass\n\nget_ipython()\n", ""),
     "no script": ("def f(:", ""),
 }

@@ -45,3 +45,22 @@ def test_one_that_is_damaged_names_nothing(tmp_path, name, text):
     (tmp_path / name).write_text(text)
     written(tmp_path, train="import torch\n")
     assert draft_of(tmp_path / "train.py", ["--config", name]).files == ["train.py", name]
+
+
+def test_what_one_names_elsewhere_is_brought_or_told(tmp_path):
+    """As YOLO's data.yaml does: its folder may be a word alone, or lie beside the project."""
+    project = tmp_path / "project"
+    for each in ("project/own/1.jpg", "shared/set/1.jpg", "there/1.pt"):
+        (tmp_path / each).parent.mkdir(parents=True)
+        (tmp_path / each).write_text("1")
+    (project / "data.yaml").write_text(
+        f"path: own\nname: set\nmore: ../shared/set\nhere: {tmp_path}/there/1.pt\naway: /lustre/nobody/val.pt\noutput_dir: /lustre/out\n"
+        f"listed: {[f'/lustre/list/{number}/a.jpg' for number in range(9)]}\n"
+    )
+    written(project, train="import torch\ntorch.save(read('data.yaml'), 'm.pt')\n")
+    draft = draft_of(project / "train.py")
+    assert draft.files == ["train.py", "data.yaml", "own"]
+    assert [(each.source, each.mount_as) for each in draft.data] == [("../shared/set", "../shared/set")]
+    told = [note.split(",")[0] for note in draft.notes]
+    named = ["/lustre/list", "/lustre/nobody/val.pt", f"{tmp_path}/there/1.pt"]
+    assert sorted(told) == sorted(f"it names {each} (data.yaml)" for each in named)

@@ -97,6 +97,7 @@ def test_notebooks_and_missing_files_are_told_as_that(tmp_path):
         ("empty.py", b"", "empty.py has nothing that would run", "the script that trains"),
         ("words.py", b'"""Only words."""\n# and a comment\n...\npass\n', "has nothing that would run", ""),
         ("latin.py", b"name = '\xe9'\n", "this is no UTF-8", "coding: latin-1"),
+        ("comment.py", b"x = 1\n# caf\xe9\n", "comment.py:2:6: this is no UTF-8", "coding: latin-1"),
         ("wide.py", "print(1)\n".encode("utf-16"), "this is no", "save it as UTF-8"),
         ("train.R", b"x <- 1\n", "is a script of R", "the Python script"),
         ("train.sh", b"echo\n", "is a script of the shell", "the Python script"),
@@ -225,3 +226,20 @@ def test_what_no_index_has_is_not_taken_for_what_it_has_by_that_name(tmp_path):
     ]  # fmt: skip
     (tmp_path / "requirements.txt").write_text("clip==0.2.0\n")
     assert "clip==0.2.0" in draft_of(tmp_path / "train.py").requirements
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        "subprocess.run(['torchrun', '--nproc_per_node=4', 'nets/train.py', '--lr', '0.1'])",
+        "subprocess.check_call([sys.executable, '-m', 'nets.train'])",
+        "os.system(f'python nets/train.py --lr {lr} --data x.csv')",
+        "subprocess.Popen('accelerate launch ./nets/train.py', shell=True)",
+    ],
+)
+def test_a_script_that_another_one_starts_is_its_own(tmp_path, start):
+    (tmp_path / "nets").mkdir()
+    (tmp_path / "nets" / "train.py").write_text("import torch\n")
+    (tmp_path / "run.py").write_text(f"import os, subprocess, sys\n{start}\nos.system('ls gone.py')\n")
+    code = read_code(tmp_path / "run.py")
+    assert (code.files, "torch" in code.modules) == (["nets/train.py", "run.py"], True)

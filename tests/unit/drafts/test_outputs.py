@@ -73,6 +73,8 @@ def test_however_many_files_are_written_all_come_back():
     ("text", "patterns"),
     [
         ("shutil.copyfile('last.pt', 'best.pt')", ["best.pt"]),
+        ("PPO('MlpPolicy', env).save('ppo')\ntf.train.Saver().save(sess, 'net/a.ckpt')", ["net/a.ckpt*", "ppo*"]),
+        ("torch.save(m, 'b.ckpt')\nnp.save('emb', a)\nset.save_to_disk('rows')", ["b.ckpt", "emb.npy", "rows"]),
         ("shutil.copy2(__file__, os.path.join('out', 'code'))", ["out/code"]),
         ("os.replace('a.tmp', 'a.pt')", ["a.pt"]),
         ("from shutil import copyfile\ncopyfile(a, 'b.pt')", ["b.pt"]),

@@ -248,3 +248,66 @@ def test_a_requirements_txt_that_conda_or_pip_list_wrote_is_read(tmp_path):
     found = {name: line for name, (line, _) in lines(tmp_path).items()}
     assert found == {"absl-py": "absl-py==0.10.0", "torch": "torch==1.8.1"}
     assert pins_of([tmp_path]).notes == []
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("pdm.lock", '[metadata]\ngroups = ["default"]\n[[package]]\nname = "einops"\nversion = "0.7.0"\n'),
+        ("pylock.toml", 'lock-version = "1.0"\n[[packages]]\nname = "einops"\nversion = "0.7.0"\n'),
+        ("pixi.lock",
+         "version: 6\npackages:\n- conda: https://conda.anaconda.org/conda-forge/linux-64/pytorch-2.1.0-cpu_py311.conda\n"
+         "  sha256: aa\n- conda: https://conda.anaconda.org/conda-forge/osx-64/rich-13.0-py_0.conda\n"
+         "- pypi: https://files.example/einops-0.7.0-py3-none-any.whl\n  name: einops\n  version: 0.7.0\n  sha256: aa\n"),
+        ("Pipfile", '[packages]\neinops = "==0.7.0"\ntqdm = "*"\nown = { path = ".", editable = true }\n[dev-packages]\nrich = "*"\n'),
+        ("Pipfile.lock", '{"default": {"einops": {"version": "==0.7.0"}}, "develop": {"rich": {"version": "==1.0"}}}'),
+        ("setup.cfg", "[options]\ninstall_requires =\n    einops==0.7.0\n    tqdm\n"),
+        ("setup.py", "from setuptools import setup\nNEEDED = ['einops==0.7.0']\nsetup(install_requires=NEEDED)\n"),
+        ("setup.py", "from setuptools import setup\nsetup(install_requires=['einops==0.7.0', *more])\n"),
+        ("pyproject.toml", '[tool.setuptools.dynamic]\ndependencies = { file = ["needed.txt"] }\n'),
+    ],
+)  # fmt: skip
+def test_other_tools_files(tmp_path, file, text):
+    (tmp_path / "needed.txt").write_text("einops==0.7.0\n")
+    (tmp_path / file).write_text(text)
+    pins, found = pins_of([tmp_path]), lines(tmp_path)
+    assert found["einops"] == ("einops==0.7.0", file)
+    assert not pins.notes
+    assert {*found} <= {"einops", "torch", "tqdm"}
+
+
+@pytest.mark.parametrize("text", ["[", "{", "\0", "x", "[options", "[packages]\na = [1]\n"])
+@pytest.mark.parametrize("file", ["pdm.lock", "pixi.lock", "Pipfile", "Pipfile.lock", "setup.cfg", "setup.py"])
+def test_what_cannot_be_read_asks_for_nothing(tmp_path, file, text):
+    (tmp_path / file).write_text(text)
+    assert not {*lines(tmp_path)} - {"a"}
+
+
+def test_extras_and_groups_come_last_and_are_told_apart(tmp_path):
+    (tmp_path / "pyproject.toml").write_text(
+        '[project]\ndependencies = ["rich"]\n[project.optional-dependencies]\ntrain = ["timm==1.0", "rich==13"]\n'
+        '[dependency-groups]\ndev = [{ include-group = "test" }, "peft==0.1"]\n'
+        '[tool.poetry.group.gpu.dependencies]\ntrl = "^0.8"\n[tool.hatch.envs.default]\ndependencies = ["tqdm"]\n'
+    )
+    source = "pyproject.toml, optional"
+    assert lines(tmp_path) == {
+        "rich": ("rich==13", source), "timm": ("timm==1.0", source), "peft": ("peft==0.1", source),
+        "trl": ("trl<0.9,>=0.8", source), "tqdm": ("tqdm", source),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "other"),
+    [
+        ("einops==0.6", "einops==0.7", "einops==0.7 (environment.yml)"),
+        ("einops>=0.7", "einops==0.6", "einops==0.6 (environment.yml)"),
+        ("einops==0.6.0", "einops==0.6", ""),
+        ("einops==0.6.1", "einops>=0.6", ""),
+        ("einops==0.6.*", "einops==0.6.1", ""),
+        ("einops", "einops==0.6", ""),
+    ],
+)
+def test_versions_that_contradict_each_other(tmp_path, first, second, other):
+    (tmp_path / "requirements.txt").write_text(f"{first}\n")
+    (tmp_path / "environment.yml").write_text(f"dependencies: [ {{ pip: [ {second} ] }} ]\n")
+    assert pins_of([tmp_path]).asked["einops"].other == other

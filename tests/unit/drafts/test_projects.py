@@ -423,6 +423,14 @@ def test_data_that_an_option_names_and_that_is_not_here_is_told(project, option,
         ("state.write(path='w/b.json')\nopen('w/b.json')", ""),
         ("try:\n    open('m.txt')\nexcept OSError: pass", ""),
         ("if os.path.exists(x): pass\nopen('m.txt')", ""),
+        ("if os.path.exists('meta.pkl') or args.resume.exists(): pass\nopen('m.txt')", "m.txt (train.py:3)"),
+        ("if os.path.isfile(args.resume): pass\nopen('m.txt')", "m.txt (train.py:3)"),
+        ("if not os.path.isdir('w'): make()\nopen('w/m.txt')", ""),
+        ("if Path('m.txt').exists(): pass\nopen('m.txt')", ""),
+        ("root = 'images'\ndatasets.ImageFolder(os.path.join(root, 'train'))", "images/train (train.py:3)"),
+        ("os.makedirs('w')\nos.listdir('w')", ""),
+        ("model.save_pretrained('out')\nopen('out/m.txt')", ""),
+        (f"{FLAGS}p.add_argument('--data-dir', default='rows')\nargs = p.parse_args()\nos.listdir(args.data_dir + '/train')", ""),
         ("evaluate.load('some/metric.x')", ""),
         ("with zipfile.ZipFile('here.csv') as z:\n    z.open('in/rows.csv')", ""),
         ("gzip.open('rows.gz')", "rows.gz (train.py:2)"),
@@ -610,3 +618,70 @@ def test_a_module_whose_name_no_package_can_have_is_told(project, module):
         f"{module}, which train.py:2 imports, is no package's name: left out; what is needed all the same goes into "
         "requirements_txt"
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("import wandb\nwandb.init(project='x')", "WANDB_MODE"),
+        ("def log():\n    import wandb\n    wandb.init(mode=mode)", "WANDB_MODE"),
+        ("import wandb\nwandb.init(mode='offline')", ""),
+        ("import os, wandb\nos.environ['WANDB_MODE'] = 'disabled'", ""),
+        ("from clearml import Task\nTask.init()", "CLEARML_OFFLINE_MODE"),
+        ("from flash_attn import flash_attn_func", "nvcc"),
+        ("try:\n    import wandb, flash_attn\nexcept ImportError:\n    pass", ""),
+    ],
+)
+def test_what_wants_a_server_or_a_compiler_that_a_cluster_has_not_is_told(project, text, told):
+    written(project, train=f"import torch\n{text}\ntorch.save(1, 'a.pt')\n")
+    notes = draft_of(project / "train.py").notes
+    assert len(notes) == bool(told)
+    assert told in "".join(notes)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("root = os.environ['DATA_ROOT']", "it takes DATA_ROOT (train.py:2) from its environment"),
+        ("def main():\n    read(os.environ['A'], os.environ['B'])", "it takes A (train.py:3), B (train.py:3) from its"),
+        ("os.environ['A'] = '1'\nos.environ['A']", ""),
+        ("if 'A' in os.environ:\n    os.environ['A']", ""),
+        ("try:\n    os.environ['A']\nexcept KeyError: pass", ""),
+        ("rank = int(os.environ['LOCAL_RANK']) + int(os.environ['SLURM_PROCID'])", ""),
+        ("os.environ[name]\nother['A']", ""),
+    ],
+)
+def test_variables_that_no_job_has_are_told(project, text, told):
+    written(project, train=f"import os, torch\n{text}\ntorch.save(1, 'a.pt')\n")
+    notes = draft_of(project / "train.py").notes
+    assert [note[: len(told)] for note in notes] == ([told] if told else [])
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("YOLO('yolo11n.pt').train(data='here.yaml')", "yolo11n.pt (train.py:3)"),
+        ("YOLO('yolo11n.yaml')\nYOLO('here.yaml')", ""),
+        ("from webdataset import WebDataset\nWebDataset('pipe:aws s3 cp s3://b/{0..9}.tar -')", "pipe:aws s3 cp s3://b/{0..9}.tar - (train.py:4)"),
+        ("from fastai.vision.all import *\nuntar_data(URLs.PETS)", "untar_data (train.py:4)"),
+    ],
+)  # fmt: skip
+def test_weights_and_streams_that_are_fetched_are_told(project, text, told):
+    (project / "here.yaml").write_text("nc: 1\n")
+    written(project, train=f"import torch\nfrom ultralytics import YOLO\n{text}\n")
+    notes = [note for note in draft_of(project / "train.py").notes if note.startswith("it fetches")]
+    assert [note.partition(" where it runs")[0] for note in notes] == ([f"it fetches {told}"] if told else [])
+
+
+def test_a_submodule_that_is_not_here_is_told_with_what_fetches_it_and_code_aside_is_no_data(project):
+    (project / ".gitmodules").write_text("[submodule]\n")
+    (project / "third" / "lib").mkdir(parents=True)
+    text = "import sys, torch\nsys.path.insert(0, 'third/lib')\nsys.path.append('../../libs')\nfrom common import io\n"
+    written(project, train=text, one__two__train=text, libs__common__io="")
+    (note,) = draft_of(project / "train.py").notes
+    assert note.endswith(
+        "has no files yet: a job finds none there; git submodule update --init fetches those of submodules"
+    )
+    note, *more = draft_of(project / "one" / "two" / "train.py").notes
+    assert not [each for each in more if "libs" in each]
+    assert note.startswith("common, which train.py:4 imports, lies in ../../libs/common")

@@ -130,6 +130,16 @@ def test_whatever_a_log_holds(lines):
              "error: metadata-generation-failed", "FATAL:   While performing build: exit status 1"],
             "mine==1.0 has no wheel for this Python, and cannot be built from its sources in the image: RuntimeError: no compiler",
         ),
+        (  # an old release, whose setup.py a Python of today does not run
+            ["Collecting pandas==1.1.5", "  Installing build dependencies: started",
+             "  error: subprocess-exited-with-error", "  × Getting requirements to build wheel did not run successfully.",
+             "  ╰─> [21 lines of output]", "      Collecting numpy==1.17.3",
+             "      ModuleNotFoundError: No module named 'pkg_resources'", "  note: This error originates from a subprocess",
+             "error: subprocess-exited-with-error", "× Getting requirements to build wheel did not run successfully.",
+             "╰─> See above for output.", "note: This error originates from a subprocess, and is likely not a problem with pip."],
+            "pandas==1.1.5 has no wheel for this Python, and cannot be built from its sources in the image: "
+            "ModuleNotFoundError: No module named 'pkg_resources'",
+        ),
     ],
 )  # fmt: skip
 def test_a_package_that_is_not_there_or_not_built_is_told_in_one_line(lines, message):

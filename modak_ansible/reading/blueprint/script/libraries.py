@@ -22,6 +22,9 @@ def absl_options(calls: Iterable[ast.Call], name_of: Namer) -> Iterator[Option]:
     named = [(name_of(call.func).removeprefix(_FLAGS), call) for call in calls if name_of(call.func).startswith(_FLAGS)]
     marked = [literal(call.args[0]) for name, call in named if name in _MARKS and call.args]
     required = {word for given in marked for word in _words(given)}
+    defined = {literal(call.args[0]) for name, call in named if name.startswith("DEFINE_") and call.args}
+    # of another module, such as a file of configuration of ml_collections
+    yield from (Option((f"--{name}",), True, is_required=True) for name in sorted(required - defined))
     for defining, call in named:
         given = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
         name = literal(call.args[0] if call.args else given.get("name"))

@@ -23,6 +23,7 @@ _OTHERS = {
 _SHELL = re.compile(rb"#!.*\b[a-z]*sh\b")
 _LINE = 256  # bytes, of which Linux reads a first line
 _WHERE = "a job starts where the script lies"
+_OF_LIGHTNING = ("fit", "validate", "test", "predict")
 _SEVERAL = 2  # commands, of which one is to be named
 
 
@@ -50,6 +51,7 @@ def start_problem(script: Path, words: Sequence[str], *, has_more: bool = False)
         or _of_notebook(tree)
         or _command(tree, words)
         or _group(tree, words)
+        or _of_lightning(tree, words)
         or (None if has_more else _too_few(tree, words))
     )
 
@@ -201,6 +203,16 @@ def _group(tree: ast.Module, words: Sequence[str]) -> StartProblem | None:
         known.append(str(given or function.name.replace("_", "-")))
     listed = ", ".join(known)
     return StartProblem(True, f"does not start without one of its commands: {listed}", f"words: [ {known[0]} ]")
+
+
+def _of_lightning(tree: ast.Module, words: Sequence[str]) -> StartProblem | None:
+    """Of Lightning's own command line, that no command is given."""
+    calls = [node for node in nodes_of(tree) if isinstance(node, ast.Call) and last_name(node.func) == "LightningCLI"]
+    if words or not calls or any({"run", "args", None} & {word.arg for word in call.keywords} for call in calls):
+        return None
+    return StartProblem(
+        True, f"does not start without one of its commands: {', '.join(_OF_LIGHTNING)}", "words: [ fit ]"
+    )
 
 
 def _called(mark: ast.expr) -> str:

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 _KEPT = 32  # files
 _HELD = "of_modak"
+_ENCODING = re.compile(rb"([ \t\f]*(#.*)?\r?\n)?[ \t\f]*#.*?coding[:=]")  # in one of the first two lines (PEP 263)
 _Syntax = TypeVar("_Syntax", bound=ast.AST)
 _Told = TypeVar("_Told")
 _ALONE = (ast.Name, ast.Constant)  # half of all nodes, with nothing below them
@@ -30,12 +31,26 @@ def syntax_of(path: Path, words: re.Pattern[bytes] | None = None) -> ast.Module 
     return _parsed(text) if words is None or words.search(text) else None
 
 
+def parsed(text: bytes, name: str = "") -> ast.Module:
+    """The syntax of a file's text.
+
+    Raises:
+        SyntaxError, ValueError: it is none of Python's.
+        UnicodeDecodeError: it is no UTF-8 and does not say what else it is, which the parser lets pass in comments, and
+            Python does not when it runs the file.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the user's own literals and escapes
+        tree = ast.parse(text, filename=name)
+    if not _ENCODING.match(text):
+        text.decode("utf-8")
+    return tree
+
+
 @lru_cache(_KEPT)
 def _parsed(text: bytes) -> ast.Module | None:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of the user's own literals and escapes
-            return ast.parse(text)
+        return parsed(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
