@@ -1,4 +1,4 @@
-"""docs/architecture.md: the table of rooms, from their docstrings, and the picture of floors, from the imports."""
+"""docs/architecture.md: the table of subpackages, from their docstrings, and the picture of their imports."""
 
 from __future__ import annotations
 
@@ -15,80 +15,80 @@ _BOX, _GAP, _RISE = (150, 34), 18, 72
 _HEAD = (
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" '
     'font-family="system-ui, sans-serif" font-size="14" text-anchor="middle" fill="#1f2328">'
-    "\n<title>The rooms of modak_ansible: each stands above all that it imports</title>"
+    "\n<title>The subpackages of modak_ansible, each above all that it imports</title>"
     '\n<rect width="{width}" height="{height}" fill="#ffffff"/>'
 )
 
 
 @cache
 def _imports() -> dict[str, frozenset[str]]:
-    """Which rooms each room imports; what only types are taken from is left out."""
+    """Which subpackages each one imports, without imports that serve type checking only."""
     graph = grimp.build_graph(PACKAGE, exclude_type_checking_imports=True)
-    rooms = sorted(name for name in graph.find_children(PACKAGE) if not name.endswith("__main__"))
+    packages = sorted(name for name in graph.find_children(PACKAGE) if not name.endswith("__main__"))
     return {
-        room.rpartition(".")[2]: frozenset(
+        package.rpartition(".")[2]: frozenset(
             other.rpartition(".")[2]
-            for other in rooms
-            if other != room and graph.direct_import_exists(importer=room, imported=other, as_packages=True)
+            for other in packages
+            if other != package and graph.direct_import_exists(importer=package, imported=other, as_packages=True)
         )
-        for room in rooms
+        for package in packages
     }
 
 
 @cache
-def _floor(room: str) -> int:
-    return 1 + max((_floor(other) for other in _imports()[room]), default=0)
+def _layer(package: str) -> int:
+    return 1 + max((_layer(other) for other in _imports()[package]), default=0)
 
 
 @cache
-def _reached(room: str) -> frozenset[str]:
-    """All that a room stands on, directly or not."""
-    return frozenset().union(*({other, *_reached(other)} for other in _imports()[room]))
+def _reached(package: str) -> frozenset[str]:
+    """All that a package imports, directly or not."""
+    return frozenset().union(*({other, *_reached(other)} for other in _imports()[package]))
 
 
-def _floors() -> list[list[str]]:
-    """The rooms of each floor, the highest first."""
+def _layers() -> list[list[str]]:
+    """The packages of each layer, the highest first."""
     return [
-        sorted(room for room in _imports() if _floor(room) == number)
-        for number in range(max(map(_floor, _imports())), 0, -1)
+        sorted(package for package in _imports() if _layer(package) == number)
+        for number in range(max(map(_layer, _imports())), 0, -1)
     ]
 
 
-def _rooms() -> str:
+def _packages() -> str:
     rows = []
-    for room in (room for floor in _floors() for room in floor):
-        said = (importlib.import_module(f"{PACKAGE}.{room}").__doc__ or "").strip().splitlines()[0]
-        rows.append((f"`{room}`", said, ", ".join(sorted(_imports()[room])) or "nothing of ours"))
-    return table(("room", "holds", "imports"), *rows)
+    for package in (package for layer in _layers() for package in layer):
+        said = (importlib.import_module(f"{PACKAGE}.{package}").__doc__ or "").strip().splitlines()[0]
+        rows.append((f"`{package}`", said, ", ".join(sorted(_imports()[package])) or "no other package"))
+    return table(("subpackage", "holds", "imports"), *rows)
 
 
 def _picture() -> str:
-    floors = _floors()
-    width = 40 + max(len(floor) for floor in floors) * (_BOX[0] + _GAP) + 120
-    height = 30 + len(floors) * _RISE
+    layers = _layers()
+    width = 40 + max(len(layer) for layer in layers) * (_BOX[0] + _GAP) + 120
+    height = 30 + len(layers) * _RISE
     places = {
-        room: (width / 2 + (index - (len(floor) - 1) / 2) * (_BOX[0] + _GAP), 30 + row * _RISE + _BOX[1] / 2)
-        for row, floor in enumerate(floors)
-        for index, room in enumerate(floor)
+        package: (width / 2 + (index - (len(layer) - 1) / 2) * (_BOX[0] + _GAP), 30 + row * _RISE + _BOX[1] / 2)
+        for row, layer in enumerate(layers)
+        for index, package in enumerate(layer)
     }
     parts = [_HEAD.format(width=width, height=height)]
-    for room, others in sorted(_imports().items()):
+    for package, others in sorted(_imports().items()):
         for other in sorted(others - frozenset().union(*(_reached(each) for each in others))):
-            (x, y), (to_x, to_y) = places[room], places[other]
+            (x, y), (to_x, to_y) = places[package], places[other]
             y, to_y = y + _BOX[1] / 2, to_y - _BOX[1] / 2
             bend = f"C{x:.0f} {y + 24:.0f} {to_x:.0f} {to_y - 24:.0f} {to_x:.0f} {to_y:.0f}"
             parts.append(f'<path d="M{x:.0f} {y:.0f} {bend}" fill="none" stroke="#8c959f" stroke-width="1.2"/>')
-    for room, (x, y) in places.items():
-        colour = "#ddf4ff" if room in ("target", "schedulers", "errors") else "#f6f8fa"
+    for package, (x, y) in places.items():
+        colour = "#ddf4ff" if package in ("target", "schedulers", "errors") else "#f6f8fa"
         parts.append(
             f'<rect x="{x - _BOX[0] / 2:.0f}" y="{y - _BOX[1] / 2:.0f}" width="{_BOX[0]}" height="{_BOX[1]}" rx="6" '
             f'fill="{colour}" stroke="#57606a"/>\n'
-            f'<text x="{x:.0f}" y="{y + 5:.0f}">{escape(room)}</text>'
+            f'<text x="{x:.0f}" y="{y + 5:.0f}">{escape(package)}</text>'
         )
     return "\n".join([*parts, "</svg>\n"])
 
 
 FILES: Writers = {
-    "docs/architecture.md": lambda text: with_section(text, "rooms", _rooms()),
+    "docs/architecture.md": lambda text: with_section(text, "subpackages", _packages()),
     "docs/architecture.svg": lambda _: _picture(),
 }

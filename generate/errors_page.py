@@ -1,4 +1,4 @@
-"""docs/errors.md: every kind of message that the code has for users, with what it says is to be done."""
+"""docs/errors.md: every kind of message that the code has for users, with its advice on what to do."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _KINDS = {
     "UsageError": ("The command line", codes.USAGE),
     "TargetUnreachable": ("The target cannot be reached", codes.TARGET_UNREACHABLE),
     "SchedulerAway": ("The scheduler does not answer", codes.TARGET_UNREACHABLE),
-    "JobFailed": ("Jobs and trials that came to nothing", codes.JOB_FAILED),
-    "NotPermitted": ("A job's state does not permit it", codes.FAILED),
+    "JobFailed": ("Jobs and trials that failed", codes.JOB_FAILED),
+    "NotPermitted": ("A job's state does not allow it", codes.FAILED),
     "InvalidPackage": ("A package is refused", codes.INVALID_BLUEPRINT),
-    "TimeIsOver": ("The time is over", codes.TIME_OVER),
+    "TimeIsOver": ("The time limit", codes.TIME_OVER),
     "ModakError": ("Everything else", codes.FAILED),
 }
 
@@ -46,7 +46,7 @@ def _lines(told: list[Told]) -> str:
 def _rules() -> Iterator[str]:
     for name, told in rules(Source.read()).items():
         yield f"### {name}"
-        yield _lines(told) if told else "The message says the value, and what it would have to be."
+        yield _lines(told) if told else "The message gives the value, and what it has to be."
 
 
 def _errors() -> Iterator[str]:
@@ -79,9 +79,9 @@ def _states() -> str:
     ended = [state for state in JobState if state.is_final and state is not JobState.COMPLETED]
     limits = "; ".join(LIMITS.values())
     return (
-        f"A job that may still run is {_listed(living)}, or `UNKNOWN` while its scheduler does not answer. One that "
-        f"has ended without success is {_listed(ended)}; `modak status` says why in its last column, and of one that "
-        f"came to a limit which: *{limits}*. `modak logs` shows what it wrote, and `modak resume` runs it again."
+        f"A job that may still run is {_listed(living)}, or `UNKNOWN` while its scheduler does not answer. A job that "
+        f"ended without success is {_listed(ended)}. `modak status` says why in its last column and, if the job "
+        f"reached a limit, which one: *{limits}*. `modak logs` shows what it wrote, and `modak resume` runs it again."
     )
 
 
@@ -95,15 +95,15 @@ def _all() -> str:
         [
             "",
             "## Rules",
-            "What is wrong in a blueprint, its inputs, a target file, a request, a suite or a script stands behind the "
-            "name of its rule. Exit code 3.",
+            "Errors in a blueprint, its inputs, a target file, a request, a suite or a script, by the name of the rule "
+            "that they break. Exit code 3.",
             *_rules(),
             *_errors(),
             "## How jobs end",
             _states(),
             "Exit code 5.",
             "## What modak check finds",
-            "What is *missing* keeps a deployment from working, and the command ends with 1; a *warning* does not.",
+            "A *missing* finding keeps a deployment from working, and the command ends with 1; a *warning* does not.",
             _findings(),
             "",
         ]

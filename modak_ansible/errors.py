@@ -97,7 +97,7 @@ class TargetUnreachable(ModakError):
 
 
 class LoginRefused(TargetUnreachable):
-    """The target lets the user in no more without being asked, or never did."""
+    """The target no longer lets the user in without a prompt, or never did."""
 
 
 class NotReached(ModakError):
@@ -111,13 +111,13 @@ class SchedulerAway(ModakError):
 
 
 class JobFailed(ModakError):
-    """The job ended, and not with success."""
+    """The job ended without success."""
 
     exit_code = JOB_FAILED
 
 
 class TimeIsOver(ModakError):
-    """What the user gave the command to wait is over; what runs on the target runs on."""
+    """The time limit that the user set is over; what runs on the target goes on."""
 
     exit_code = TIME_OVER
 

@@ -1,4 +1,4 @@
-"""Which framework builds, base images and datasets are known: one YAML file each."""
+"""The known framework builds, base images and datasets: one YAML file each."""
 
 from modak_ansible.catalogue.entry import Base, Catalogue, Entry, KnownDataset
 from modak_ansible.catalogue.reader import load_catalogue

@@ -1,1 +1,1 @@
-"""The modak command: one file a subcommand."""
+"""The modak command: one file per subcommand."""

@@ -28,25 +28,27 @@ Blueprint = Annotated[
     typer.Argument(
         metavar="BLUEPRINT",
         autocompletion=completing.blueprints,
-        help="A blueprint's folder, its service.yaml, a package, the name of a shipped one, a request, or a script "
-        "alone.",
+        help="A blueprint's folder, its service.yaml, a package, the name of a shipped blueprint, a request, "
+        "or just a script.",
     ),
 ]
 Words = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[-- OPTION...]", help="Of a script alone: the options that it is started with."),
+    typer.Argument(metavar="[-- OPTION...]", help="For just a script: the options to start it with."),
 ]
 Nodes = Annotated[
-    int | None, typer.Option("--nodes", min=1, metavar="N", help="Of a script alone: on how many nodes it is trained.")
+    int | None, typer.Option("--nodes", min=1, metavar="N", help="For just a script: the number of nodes.")
 ]
 Processes = Annotated[
     int | None,
-    typer.Option("--processes-per-node", min=1, metavar="N", help="Of a script alone: in how many processes of each."),
+    typer.Option(
+        "--processes-per-node", min=1, metavar="N", help="For just a script: the number of processes per node."
+    ),
 ]
 Accelerators = Annotated[
     int | None,
     typer.Option(
-        "--accelerators", min=0, metavar="N", help="Of a script alone: on how many accelerators of each; 0 for none."
+        "--accelerators", min=0, metavar="N", help="For just a script: the number of accelerators per node; 0 for none."
     ),
 ]
 InputsFile = Annotated[
@@ -57,11 +59,11 @@ InputValues = Annotated[
     list[str] | None, typer.Option("--input", metavar="NAME=VALUE", help="A value for one input; repeatable.")
 ]
 Training = Annotated[
-    str | None, typer.Option(help="Which training, or which point of its sweep, where the blueprint has several.")
+    str | None, typer.Option(help="Which training, or which point of its sweep, if the blueprint has several.")
 ]
 Port = Annotated[
     int | None,
-    typer.Option("--port", metavar="PORT", min=1, max=65535, help="On this machine; a free one without it."),
+    typer.Option("--port", metavar="PORT", min=1, max=65535, help="The port on this machine. Default: a free one."),
 ]
 On = Annotated[
     str | None,
@@ -70,13 +72,15 @@ On = Annotated[
         "--target",
         metavar="NAME|FILE",
         autocompletion=completing.targets,
-        help="Where: a target of modak targets, or a target file; for a request also a service template with the "
-        "target that it names.",
+        help="Where to run: a target in modak targets, or a target file; for a request, also a service "
+        "template with the target that it names.",
     ),
 ]
 Strict = Annotated[
     bool,
-    typer.Option("--strict", help="Take a wish that cannot be kept for an error, and not leave it out with a note."),
+    typer.Option(
+        "--strict", help="Treat a setting that cannot be honoured as an error instead of leaving it out with a note."
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 

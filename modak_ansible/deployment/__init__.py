@@ -1,1 +1,1 @@
-"""Deployments as a user has them: carried out, asked for, their results fetched."""
+"""Deployments from the user's point of view: run, queried, and their results fetched."""

@@ -1,1 +1,1 @@
-"""What is a target, and has it what a deployment needs? Surveyed through Ansible, judged and written down here."""
+"""What a target is, and whether it has what a deployment needs: surveyed through Ansible, judged and recorded here."""

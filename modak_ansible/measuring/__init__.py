@@ -1,1 +1,1 @@
-"""Benchmarks: suites of trainings are run through the scheduler, recorded, compared and reported."""
+"""Benchmarks: suites of trainings, run through the scheduler, recorded, compared and reported."""

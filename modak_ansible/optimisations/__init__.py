@@ -1,8 +1,8 @@
-"""What the planner can turn: one .py and one .md each, in a folder of what it acts on, found by themselves.
+"""The options that the planner can set: one .py and one .md each, discovered automatically.
 
-A module in here with a subclass of :class:`~modak_ansible.optimisations.base.Optimisation` takes part in every
-plan; the .md of the same name tells people what it does, where it applies and what was measured. What users may
-ask of it stands in its ``properties``: ``make generate`` writes the TOSCA type, the model and the request's fields.
+Every module here with a subclass of :class:`~modak_ansible.optimisations.base.Optimisation` takes part in every
+plan; the .md of the same name explains what it does, where it applies and what was measured. Its ``properties``
+declare what users may set: ``make generate`` writes the TOSCA type, the model and the request's fields from them.
 """
 
 from __future__ import annotations

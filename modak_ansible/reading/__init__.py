@@ -1,1 +1,1 @@
-"""What users write, read with its places into the model: a blueprint (TOSCA), a request (JSON), or a script alone."""
+"""Reads what users write into the model, keeping places: a blueprint (TOSCA), a request (JSON), or just a script."""

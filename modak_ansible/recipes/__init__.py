@@ -1,1 +1,1 @@
-"""The text of container definitions and of the scripts that make virtual environments."""
+"""The text of container definitions, and of the scripts that create virtual environments."""

@@ -1,6 +1,6 @@
-"""What acts in a training's process: the files that travel with every job, and what images carry.
+"""What acts in a training's process: the files sent with every job, and what images carry.
 
-Nothing of it runs where plans are made.
+None of it runs where plans are made.
 """
 
 from __future__ import annotations

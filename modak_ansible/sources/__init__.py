@@ -1,4 +1,4 @@
-"""Where a dataset may come from: a module for each kind of source, found by themselves."""
+"""Where a dataset may come from: one module per kind of source, discovered automatically."""
 
 from modak_ansible.sources.base import Asked, Carrier, Source, SourceProblem, kind_of, read_source
 

@@ -1,1 +1,1 @@
-"""The controller's side of each stage of a deployment; the action plugins of the roles are thin coats over it."""
+"""The controller's side of each stage of a deployment; the roles' action plugins are thin wrappers around it."""

@@ -1,1 +1,1 @@
-"""What this machine keeps: the project, its deployments, what builds were refused, and caches."""
+"""What this machine keeps: the project, its deployments, refused builds, and caches."""

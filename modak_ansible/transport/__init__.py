@@ -1,1 +1,1 @@
-"""How a target is reached: ssh, secrets, rsync, and a connection that is made again."""
+"""How a target is reached: ssh, secrets, rsync, and a connection that is reopened."""

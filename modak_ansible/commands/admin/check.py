@@ -18,18 +18,18 @@ Target = Annotated[
     str | None,
     typer.Argument(
         metavar="[TARGET]",
-        help="A blueprint or a request, a target's name in the blueprint here or in modak targets, a host as ssh is "
-        "given it, or local for this machine; without it the testbed.",
+        help="A blueprint or request, the name of a target in this folder's blueprint or in modak targets, a "
+        "host as you would give it to ssh, or local for this machine. Default: the testbed.",
     ),
 ]
-Job = Annotated[bool, typer.Option("--job", help="Ask a compute node, too, by a job of a few seconds.")]
+Job = Annotated[bool, typer.Option("--job", help="Also examine a compute node, with a job of a few seconds.")]
 Patience = Annotated[int, typer.Option(min=5, metavar="SECONDS", help="How long to wait for that job.")]
 SchedulerName = Annotated[
     str,
     typer.Option(
         "--scheduler",
         metavar="NAME",
-        help="slurm, torque, pbspro, lsf, kubernetes or none; of a host, whichever is there.",
+        help="slurm, torque, pbspro, lsf, kubernetes or none; for a host, default: whichever it has.",
     ),
 ]
 _STYLES = {"ok": "green", "warning": "yellow", "missing": "red"}
@@ -44,10 +44,10 @@ def command(
     patience: Patience = 120,
     as_json: Json = False,
 ) -> None:
-    """Look at a target before the first deployment: what is fine, what is missing, and how to mend it.
+    """Check a target before the first deployment: what is fine, what is missing, and how to fix it.
 
-    Nothing is changed there, and no job runs without --job. Ends with 0 where a deployment can work, with 1 where
-    something that it needs is missing, and with 4 where the target cannot be reached.
+    Nothing is changed there, and no job runs without --job. Exits with 0 if a deployment can work, with 1 if something
+    that it needs is missing, and with 4 if the target cannot be reached.
     """
     from modak_ansible.commands.deploy.progress import look
     from modak_ansible.discovery.aim import aim_at

@@ -28,26 +28,27 @@ def command(
             "--output",
             "-o",
             metavar="FILE|FOLDER",
-            help="A .yaml file for the target file, or a folder for that and a node of TOSCA.",
+            help="A .yaml file for the target file, or a folder for that and a TOSCA node.",
         ),
     ] = None,
     save: Annotated[
         str | None,
-        typer.Option("--save", metavar="NAME", help="Write the target file under a name, which --on takes everywhere."),
+        typer.Option("--save", metavar="NAME", help="Save the target file under a name that --on accepts everywhere."),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Write over files that are there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
     scheduler: SchedulerName = "",
     job: Job = False,
     patience: Patience = 120,
     measure: Annotated[
-        bool, typer.Option("--measure", help="Measure a node's peaks by jobs, too: minutes, and images are built.")
+        bool,
+        typer.Option("--measure", help="Also measure a node's peaks, with jobs; takes minutes, and builds images."),
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Read a live Slurm, Torque, PBS Pro, LSF or plain host, and write the target that blueprints and requests take.
+    """Read a live Slurm, Torque, PBS Pro, LSF or plain host, and write a target for blueprints and requests.
 
-    Without -o it is shown, and nothing is written. What only a compute node knows, such as its processor and its own
-    disk, is asked by a job with --job. What is not known is said to be unknown, never guessed.
+    Without -o it is shown, and nothing is written. --job runs a job to find out what only a compute node knows, such as
+    its processor and its own disk. Unknown values are reported as unknown, never guessed.
     """
     from modak_ansible.commands.deploy.progress import look
     from modak_ansible.discovery.aim import aim_at

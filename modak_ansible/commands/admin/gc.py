@@ -24,27 +24,27 @@ def command(
         list[str] | None,
         typer.Argument(
             metavar="[TARGET...]",
-            help="Targets by their name or address, or blueprints; without any, all that this project deployed to.",
+            help="Targets by name or address, or blueprints. Default: all that this project deployed to.",
         ),
     ] = None,
     asked: PlanOptions = NOTHING_ASKED,
     older_than: Annotated[
-        str, typer.Option(metavar="AGE", help="What was used within this time stays: 12h, 7d, 2w.")
+        str, typer.Option(metavar="AGE", help="Keep what was used within this time: 12h, 7d, 2w.")
     ] = "1d",
     deployments: Annotated[
         bool,
         typer.Option(
-            "--deployments", help="Also this project's folders of undeployed deployments, with their results."
+            "--deployments", help="Also remove this project's folders of undeployed deployments, with their results."
         ),
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be removed.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Remove without asking.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Remove images, datasets and left-over files that no deployment uses.
+    """Remove images, datasets and leftover files that no deployment uses.
 
-    What is used is decided on each target, from all deployments there, whoever they belong to. What a deployment that
-    is under way has found or made stays, and so does what is being made.
+    What is in use is decided on each target, from all deployments there, whoever owns them. What a deployment in
+    progress has found or made stays, and so does anything that is being made.
     """
     from rich.console import Console
 

@@ -22,7 +22,7 @@ Target = Annotated[
     typer.Argument(
         metavar="[TARGET]",
         autocompletion=completing.targets,
-        help="A target of modak targets, a blueprint, or a host as ssh is given it.",
+        help="A target in modak targets, a blueprint, or a host as you would give it to ssh.",
     ),
 ]
 
@@ -32,14 +32,14 @@ def command(
     target: Target = None,
     asked: PlanOptions = NOTHING_ASKED,
     keep: Annotated[
-        str, typer.Option(metavar="TIME", help="How long it stays open while nothing uses it, such as 90m or 12h.")
+        str, typer.Option(metavar="TIME", help="How long it stays open while unused, such as 90m or 12h.")
     ] = "12h",
     as_json: Json = False,
 ) -> None:
-    """Log in to a target once, by hand; all that modak does there goes through that connection.
+    """Log in to a target once, by hand; everything modak does there goes through that connection.
 
-    ssh asks here for what the target wants. Where ~/.ssh/config has connections shared, that one is used. When it has
-    ended, commands say so and end; nothing waits or asks. modak logout ends it.
+    ssh asks here for what the target requires. If ~/.ssh/config shares connections, that one is used. Once it has
+    ended, commands say so and end, instead of waiting or asking. modak logout ends it.
     """
     from modak_ansible.transport.login import log_in
 

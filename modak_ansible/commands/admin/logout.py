@@ -12,7 +12,7 @@ EXAMPLES = "Example: modak logout mycluster"
 
 @takes("inputs", "value", "on")
 def command(target: Target = None, asked: PlanOptions = NOTHING_ASKED, as_json: Json = False) -> None:
-    """End the connection to a target. What runs there goes on; what is being sent through it breaks off."""
+    """End the connection to a target. What runs there continues; transfers through the connection are cut off."""
     from modak_ansible.transport.login import log_out
 
     aim = aimed(target, asked)

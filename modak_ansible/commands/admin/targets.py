@@ -15,7 +15,7 @@ from modak_ansible.store.project import known_testbed, state_folder
 if TYPE_CHECKING:
     from modak_ansible.model.target import Target
 
-app = group("targets", "Targets under names, which --on takes.")
+app = group("targets", "Named targets, which --on accepts.")
 
 
 class Described(TypedDict):
@@ -41,7 +41,7 @@ class Named(TypedDict):
 
 @app.callback(invoke_without_command=True)
 def root(context: typer.Context, as_json: Json = False) -> None:
-    """Targets under names, which --on takes; without a command they are listed."""
+    """Named targets, which --on accepts; without a command they are listed."""
     check_place(context)
     if context.invoked_subcommand is None:
         listed(as_json)
@@ -49,7 +49,7 @@ def root(context: typer.Context, as_json: Json = False) -> None:
 
 @app.command("list", epilog="Example: modak targets list --json")
 def listed(as_json: Json = False) -> None:
-    """List the targets that have names: your own, and those that are always there."""
+    """List the named targets: your own, and those that are always available."""
     from modak_ansible.commands.tables import print_table
     from modak_ansible.discovery.aim import targets_of_file
     from modak_ansible.store.targets import known_targets, own_targets, targets_folder
@@ -91,7 +91,7 @@ def show(
 def remove(
     name: Annotated[str, typer.Argument(metavar="TARGET", autocompletion=completing.own_targets, help="Its name.")],
 ) -> None:
-    """Remove the file of a target of yours; what lies on the target itself stays there."""
+    """Remove the file of one of your targets; what is on the target itself stays there."""
     from modak_ansible.store.targets import built_in_targets, own_targets
 
     own = own_targets()

@@ -20,24 +20,24 @@ if TYPE_CHECKING:
 
 Of = Annotated[
     Path | None,
-    typer.Option("--of", metavar="FOLDER", help="The project whose testbed is meant; without it this one's."),
+    typer.Option("--of", metavar="FOLDER", help="The project whose testbed to use. Default: this one."),
 ]
 
-app = group("testbed", "A real Slurm cluster in a box on this machine.", no_args_is_help=True)
+app = group("testbed", "A real Slurm cluster in a sandbox on this machine.", no_args_is_help=True)
 
 
 @app.command(epilog="Example: modak testbed up --nodes 2")
 def up(
     nodes: Annotated[int, typer.Option(min=2, max=50, help="Compute nodes.")] = 2,
-    cores: Annotated[int, typer.Option(min=1, help="Cores of a node, as Slurm counts them.")] = 1,
-    memory: Annotated[int, typer.Option(min=500, help="Memory of a node in MB.")] = 4000,
+    cores: Annotated[int, typer.Option(min=1, help="Cores per node, as Slurm counts them.")] = 1,
+    memory: Annotated[int, typer.Option(min=500, help="Memory per node in MB.")] = 4000,
     links: Annotated[
         bool,
-        typer.Option("--links", help="Give each node an address and a link of its own, which has a rate or is cut."),
+        typer.Option("--links", help="Give each node its own address and link, which can have a rate limit or be cut."),
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Start the testbed; from nothing it takes about a minute, afterwards seconds. Needs root or sudo."""
+    """Start the testbed; the first start takes about a minute, later ones seconds. Needs root or sudo."""
     _require_root()
     _run("up", _own(), testbed_nodes=nodes, testbed_cores=cores, testbed_memory_mb=memory, testbed_links=links)
     note(_own())
@@ -46,9 +46,9 @@ def up(
 
 @app.command(epilog="Example: modak testbed status --json")
 def status(as_json: Json = False) -> None:
-    """Tell whether the testbed is up, which project it belongs to, and how it is entered.
+    """Show whether the testbed is up, which project it belongs to, and how to enter it.
 
-    A project that has none of its own uses the only one of yours that runs.
+    A project without a testbed of its own uses the only one of yours that is running.
     """
     _show(as_json)
 
@@ -73,10 +73,10 @@ def ssh(
 
 @app.command(epilog="Example: modak testbed use ~/src/modak-ansible")
 def use(
-    project: Annotated[Path, typer.Argument(metavar="FOLDER", help="The project whose testbed it is.")],
+    project: Annotated[Path, typer.Argument(metavar="FOLDER", help="The project that the testbed belongs to.")],
     as_json: Json = False,
 ) -> None:
-    """Have this project's deployments to the testbed go to that of another project."""
+    """Send this project's testbed deployments to the testbed of another project."""
     own, folder = _own(), chosen(_own(), project).resolve()
     if own.exists() and not own.is_symlink() and own.resolve() != folder:
         raise UsageError(f"{owner_of(own)} has a testbed of its own", hint="modak testbed down --purge removes it")
@@ -89,12 +89,12 @@ def use(
 
 @app.command(epilog="Example: modak testbed down --purge")
 def down(
-    purge: Annotated[bool, typer.Option("--purge", help="Remove its homes, images and accounting too.")] = False,
+    purge: Annotated[bool, typer.Option("--purge", help="Also remove its homes, images and accounting.")] = False,
     of: Of = None,
 ) -> None:
     """Stop the testbed; its homes, images and accounting stay for the next start.
 
-    That of another project is stopped where --of names it.
+    --of stops that of another project.
     """
     folder = chosen(_own(), of) if of else _own()
     if not of and folder.is_symlink():  # of modak testbed use: what is another project's stays

@@ -1,1 +1,1 @@
-"""modak bench and modak model: what was measured, and what the model makes of it."""
+"""modak bench and modak model: measurements, and the model fitted to them."""

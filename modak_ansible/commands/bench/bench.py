@@ -24,29 +24,32 @@ Group = Annotated[list[str] | None, typer.Option("--group", metavar="NAME", help
 @app.command(epilog="Example: modak bench run smoke --rounds 1 --dry-run")
 @takes("inputs", "value", "on")
 def run(
-    suite: Annotated[str, typer.Argument(metavar="SUITE", help="A suite's file, or the name of a shipped one.")],
+    suite: Annotated[str, typer.Argument(metavar="SUITE", help="A suite file, or the name of a shipped suite.")],
     asked: PlanOptions = NOTHING_ASKED,
-    rounds: Annotated[int | None, typer.Option(min=1, help="Instead of the suite's.")] = None,
+    rounds: Annotated[int | None, typer.Option(min=1, help="Overrides the suite's number.")] = None,
     group: Group = None,
     records: Annotated[
-        Path | None, typer.Option(help="Where the records go; .modak/records/SUITE.jsonl of the project otherwise.")
+        Path | None,
+        typer.Option(help="Where to write the records. Default: .modak/records/SUITE.jsonl in the project."),
     ] = None,
     again: Annotated[
-        bool, typer.Option("--again", help="Set the file of records aside, under a name with a date, and begin anew.")
+        bool, typer.Option("--again", help="Rename the existing record file, adding a date, and start a new one.")
     ] = False,
     patience: Annotated[
         int, typer.Option(min=0, metavar="SECONDS", help="How long to wait for a quiet machine before a run.")
     ] = 120,
-    attempts: Annotated[int, typer.Option(min=1, help="How often a round is begun while the machine is busy.")] = 3,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be run, and run nothing.")] = False,
+    attempts: Annotated[
+        int, typer.Option(min=1, help="How many times to start a round while the machine is busy.")
+    ] = 3,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would run, without running it.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Measure a suite: every run is a job on a node of its own, and a line of the records as soon as it has ended.
+    """Measure a suite: every run is a job on a node of its own, and a line in the records as soon as it has ended.
 
-    Run again, it goes on where it was stopped: rounds that are on record are not measured anew, and a round that was
-    cut short is. Variants of a group run in turn, in every other round the other way round. Where others kept the
-    machine busy, the round is run again. What cannot be built or fails is on record with its reason, and the others
-    go on. Ctrl-C ends the job that runs and keeps the records.
+    Run again, it continues where it was stopped: recorded rounds are not repeated, and a round that was cut short is.
+    Variants of a group run in turn, in reverse order every other round. If others kept the machine busy, the round is
+    repeated. What cannot be built or fails is recorded with its reason, and the others continue. Ctrl-C ends the
+    running job and keeps the records.
     """
     from modak_ansible.commands.bench.run import Benching
     from modak_ansible.measuring.suites.reader import find_suite
@@ -62,14 +65,14 @@ def run(
 
 @app.command(epilog="Example: modak bench compare .modak/records/smoke.jsonl --group pytorch")
 def compare(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files of records.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Record files.")],
     group: Group = None,
     as_json: Json = False,
 ) -> None:
-    """Hold the variants of each group against the first one: medians, spread, and ratios paired by round.
+    """Compare the variants of each group with the first one: medians, spread, and ratios paired by round.
 
-    The ratio is the variant's time by the first one's, the median over the rounds that have both; its interval is the
-    bootstrap's, at 95 %. A ratio whose interval covers 1 is within noise.
+    The ratio is the variant's time divided by the first one's, the median over the rounds that have both; its 95 %
+    interval is from the bootstrap. A ratio whose interval includes 1 is within noise.
     """
     from modak_ansible.measuring.records import read_records
 

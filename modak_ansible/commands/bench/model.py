@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from modak_ansible.performance import PerformanceModel
 
 app = group(
-    "model", "The performance model: fits it to records, shows it, explains and checks its predictions.",
+    "model", "Fits the performance model to records, shows it, explains and checks its predictions.",
     no_args_is_help=True,
 )  # fmt: skip
 _SHOWN = 8  # workloads
 Records = Annotated[
     list[Path] | None,
-    typer.Option("--records", metavar="FILE", help="A file of records; those that ship and the project's otherwise."),
+    typer.Option("--records", metavar="FILE", help="A record file. Default: the shipped ones and the project's."),
 ]
 ModelFile = Annotated[
-    Path | None, typer.Option("--model", metavar="FILE", help="The project's, or the one that ships, otherwise.")
+    Path | None, typer.Option("--model", metavar="FILE", help="Default: the project's, or else the shipped one.")
 ]
 
 
@@ -33,16 +33,16 @@ ModelFile = Annotated[
 def fit(
     records: Records = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The model to write; .modak/model.json otherwise.")
+        Path | None, typer.Option("--output", "-o", help="The model file to write. Default: .modak/model.json.")
     ] = None,
     shipped: Annotated[
-        bool, typer.Option("--shipped", help="The records that ship alone: what the shipped model is fitted to.")
+        bool, typer.Option("--shipped", help="Use only the shipped records, to which the shipped model is fitted.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Fit the model to every run that was measured: those that ship, the project's suites, and its jobs.
+    """Fit the model to every measured run: the shipped ones, the project's suites, and its jobs.
 
-    Only runs that were simply measured count. The file is written whole or not at all; plans of the project use it.
+    Only runs that were simply measured count. The file is written whole or not at all; the project's plans use it.
     """
     from modak_ansible.measuring.refitting import files_of_records, fit_files
     from modak_ansible.model.quantities import counted, some_of
@@ -70,13 +70,13 @@ def fit(
 def show(
     model: ModelFile = None,
     part: Annotated[
-        str, typer.Option(help="switches, or all coefficients of a part: step, start, first_step, evaluation.")
+        str, typer.Option(help="switches, or all coefficients of one part: step, start, first_step, evaluation.")
     ] = "switches",
     as_json: Json = False,
 ) -> None:
-    """Show what the model has learnt: factors on the seconds with 90 % intervals, and the runs behind them.
+    """Show what the model has learned: factors on the seconds with 90 % intervals, and the runs behind them.
 
-    Under 1 is faster. Of switches it is shown what they do where they were measured.
+    Below 1 is faster. For switches, it shows what they do where they were measured.
     """
     from modak_ansible.commands.bench.model_text import print_coefficients
     from modak_ansible.performance.explaining import coefficients, switch_effects
@@ -96,15 +96,15 @@ def show(
 @takes("inputs", "value", "on", "training")
 def explain(
     subject: Annotated[
-        str, typer.Argument(metavar="BLUEPRINT|QUESTION", help="A blueprint, or a question as a JSON file.")
+        str, typer.Argument(metavar="BLUEPRINT|QUESTION", help="A blueprint, or a question in a JSON file.")
     ],
     asked: PlanOptions = NOTHING_ASKED,
     model: ModelFile = None,
     as_json: Json = False,
 ) -> None:
-    """Explain a prediction: what each matter of the configuration does to the seconds, as factors.
+    """Explain a prediction: what each factor of the configuration does to the seconds.
 
-    Of a blueprint it is the configuration that its plan takes.
+    For a blueprint, it is the configuration that its plan chooses.
     """
     from modak_ansible.commands.bench.model_text import print_explanation
     from modak_ansible.commands.bench.prediction_request import is_question, planned_question, read_question
@@ -137,15 +137,13 @@ def explain(
 @app.command(epilog="Example: modak model validate --plots figures")
 def validate(
     records: Records = None,
-    plots: Annotated[
-        Path | None, typer.Option(file_okay=False, help="A folder for the pictures, as PNG and SVG.")
-    ] = None,
+    plots: Annotated[Path | None, typer.Option(file_okay=False, help="A folder for plots, as PNG and SVG.")] = None,
     as_json: Json = False,
 ) -> None:
     """Cross-validate the model: leave configurations, workloads and machines out of the fit, and predict them.
 
-    Regret is the time of the configuration that the model would take from a table that was measured as a whole, over
-    the time of the best one there. Nothing is changed.
+    Regret is the time of the configuration that the model would choose from a fully measured table, divided by the time
+    of the best one there. Nothing is changed.
     """
     from modak_ansible.commands.bench.model_text import print_validation
     from modak_ansible.measuring.refitting import files_of_records, read_all, works

@@ -14,10 +14,10 @@ EXAMPLES = "Example: modak bench report benchmarks/records/*.jsonl --output repo
 
 def command(
     files: Annotated[
-        list[Path] | None, typer.Argument(metavar="FILE...", help="Files of records; those that ship otherwise.")
+        list[Path] | None, typer.Argument(metavar="FILE...", help="Record files. Default: the shipped ones.")
     ] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path("report.html"),
-    figures: Annotated[Path | None, typer.Option(help="A folder for the figures as SVG.")] = None,
+    figures: Annotated[Path | None, typer.Option(help="A folder for the figures, as SVG.")] = None,
     open_it: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = False,
     as_json: Json = False,
 ) -> None:

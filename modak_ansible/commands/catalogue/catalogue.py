@@ -15,34 +15,37 @@ from modak_ansible.store.project import find_blueprint, state_folder
 if TYPE_CHECKING:
     from modak_ansible.commands.catalogue.publishing import Published, Publisher
 
-app = group("catalogue", "The builds of frameworks that the planner knows; without a command, the list of them.")
+app = group("catalogue", "The framework builds that the planner knows; without a command, lists them.")
 
-Framework = Annotated[str | None, typer.Option(help="Only the builds of this framework.")]
+Framework = Annotated[str | None, typer.Option(help="Only builds of this framework.")]
 EntryName = Annotated[
     str,
     typer.Argument(metavar="ENTRY", help="An entry, as modak catalogue lists it.", autocompletion=completing.entries),
 ]
 
 TargetOf = Annotated[
-    str, typer.Option("--blueprint", "-b", metavar="BLUEPRINT", help="Its first training's target is meant.")
+    str, typer.Option("--blueprint", "-b", metavar="BLUEPRINT", help="Use the target of its first training.")
 ]
 Place = Annotated[
     str,
     typer.Argument(
         metavar="PLACE",
-        help="oras://HOST/REPOSITORY, docker:// of Podman's images, a folder on the target, or the folder of another "
-        "workspace there.",
+        help="oras://HOST/REPOSITORY, docker:// for Podman's images, a folder on the target, or the folder of "
+        "another workspace there.",
     ),
 ]
 Packages = Annotated[
-    bool, typer.Option("--packages", help="With the packages that the blueprint's first training asks for, on top.")
+    bool,
+    typer.Option(
+        "--packages", help="Include the packages that the blueprint's first training asks for, as a layer on top."
+    ),
 ]
 _LIKE = "mnist-pytorch-slurm"
 
 
 @app.callback(invoke_without_command=True)
 def _root(context: typer.Context, framework: Framework = None, as_json: Json = False) -> None:
-    """The builds of frameworks that the planner knows; without a command, the list of them."""
+    """The framework builds that the planner knows; without a command, lists them."""
     check_place(context)
     if context.invoked_subcommand is None:
         list_entries(framework, as_json)
@@ -50,7 +53,7 @@ def _root(context: typer.Context, framework: Framework = None, as_json: Json = F
 
 @app.command("list", epilog="Example: modak catalogue list --framework pytorch")
 def list_entries(framework: Framework = None, as_json: Json = False) -> None:
-    """List the entries, and what this project knows of them: built, refused by their probe, never tried."""
+    """List the entries, and what this project knows about them: built, refused by their probe, never tried."""
     from modak_ansible.catalogue import load_catalogue
     from modak_ansible.commands.catalogue.text import print_rows, rows_of
 
@@ -69,12 +72,12 @@ def list_entries(framework: Framework = None, as_json: Json = False) -> None:
 @app.command(epilog="Example: modak catalogue show pytorch-2.13-cpu --architecture zen5 --definition")
 def show(
     entry: EntryName,
-    architecture: Annotated[str, typer.Option(help="The archspec name of the processor it is made for.")] = "x86_64",
+    architecture: Annotated[str, typer.Option(help="The archspec name of the processor to build for.")] = "x86_64",
     definition: Annotated[bool, typer.Option("--definition", help="Show the definition files of its image.")] = False,
-    dockerfile: Annotated[bool, typer.Option("--dockerfile", help="Show it as a Dockerfile.")] = False,
+    dockerfile: Annotated[bool, typer.Option("--dockerfile", help="Show a Dockerfile.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Show what an entry is made of, where from, and how it is probed."""
+    """Show what an entry is made of, where it comes from, and how it is probed."""
     from modak_ansible.catalogue import load_catalogue
     from modak_ansible.commands.catalogue.text import definitions_of, dockerfile_of, text_of
 
@@ -96,30 +99,31 @@ def add(
         str,
         typer.Argument(
             metavar="WHAT",
-            help="FRAMEWORK==VERSION of the package index; an image, which is docker://..., oras://..., library://... "
-            "or a path on the target; or the YAML file of an entry.",
+            help="FRAMEWORK==VERSION from the package index; an image, given as docker://..., oras://..., "
+        "library://... or a path on the target; or the YAML file of an entry.",
         ),
     ],
-    name: Annotated[str, typer.Option(help="Its name, where that is not to follow from what it is.")] = "",
+    name: Annotated[str, typer.Option(help="A name for the entry. Default: derived from what it is.")] = "",
     like: Annotated[
         str,
         typer.Option(
-            metavar="ENTRY", help="The entry that it is made like.", autocompletion=completing.entries,
+            metavar="ENTRY", help="The entry to model it on.", autocompletion=completing.entries,
         ),
     ] = "",
-    framework: Annotated[str, typer.Option(help="Of an image: the framework that it is taken for.")] = "",
-    python: Annotated[str, typer.Option(metavar="PATH", help="Of an image: its interpreter.")] = "python3",
+    framework: Annotated[str, typer.Option(help="For an image: the framework to treat it as.")] = "",
+    python: Annotated[str, typer.Option(metavar="PATH", help="For an image: its Python interpreter.")] = "python3",
     on: On = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Write an entry of yours anew.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Overwrite an entry of yours.")] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show it, and write nothing; an image is looked into all the same.")
+        bool, typer.Option("--dry-run", help="Show the entry without writing it; an image is inspected all "
+        "the same.")
     ] = False,
     as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Add an entry of your own, which plans take like those that ship.
+    """Add an entry of your own, which plans use like the shipped ones.
 
-    What it installs is found by uv and pip, and locked with hashes. An image is looked into on the target that --on
-    names; anything else is built and probed there at once, or with the first deployment without --on.
+    uv and pip resolve what it installs, and it is locked with hashes. An image is inspected on the target that --on
+    names; anything else is built and probed there at once or, without --on, with the first deployment.
     """
     from rich.console import Console
 
@@ -138,10 +142,10 @@ def add(
 @app.command(epilog="Example: modak catalogue remove tensorflow-2.18-cpu")
 def remove(
     entry: Annotated[
-        str, typer.Argument(metavar="ENTRY", autocompletion=completing.added_entries, help="One that you added.")
+        str, typer.Argument(metavar="ENTRY", autocompletion=completing.added_entries, help="An entry that you added.")
     ],
 ) -> None:
-    """Remove an entry of yours; images that were built of it stay on their targets."""
+    """Remove one of your entries; images that were built from it stay on their targets."""
     from modak_ansible.catalogue.own import remove_entry
 
     typer.echo(f"removed {remove_entry(entry)}")
@@ -159,17 +163,17 @@ def build(
     blueprint: TargetOf = _LIKE,
     asked: PlanOptions = NOTHING_ASKED,
     packages: Packages = False,
-    again: Annotated[bool, typer.Option("--again", help="Try once more what its probe refused before.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Retry an entry that its probe refused before.")] = False,
     allow_refused: Annotated[
-        bool, typer.Option("--allow-refused", help="Do not call it a failure when a probe refuses its build.")
+        bool, typer.Option("--allow-refused", help="Do not count it as a failure if a probe refuses its build.")
     ] = False,
     as_json: Json = False,
 ) -> None:
     """Build entries on a target and probe them there, one after another; nothing is trained.
 
-    One that fails or is refused by its probe does not stop the others. The images are those that deployments use.
-    Ctrl-C leaves the build that runs on the target running; the same command joins it. Exit code 1 means that at
-    least one is not there.
+    An entry that fails or is refused by its probe does not stop the others. Deployments use the same images. Ctrl-C
+    leaves the current build running on the target; the same command joins it. Exit code 1 means that at least one is
+    missing.
     """
     from rich.console import Console
 
@@ -200,11 +204,11 @@ def push(
     packages: Packages = False,
     as_json: Json = False,
 ) -> None:
-    """Push the image that a target has of an entry, so that others need not build it.
+    """Push a target's image of an entry, so that others need not build it.
 
-    Its tags are the digest of what it is made from, by which the image_sources of a site find it, and framework,
-    version, processor and accelerator, for people; with --packages the first alone. A login is taken from
-    MODAK_REGISTRY and its like, as for pulls.
+    Its tags are the digest of what it is made from, by which the image_sources of a site find it, and, for people,
+    framework, version, processor and accelerator; with --packages only the first. A login is taken from MODAK_REGISTRY
+    and the like, as for pulls.
     """
     _show(_publisher(entry, blueprint, asked, packages=packages).push(place), as_json)
 
@@ -218,10 +222,10 @@ def pull(
     asked: PlanOptions = NOTHING_ASKED,
     as_json: Json = False,
 ) -> None:
-    """Have a target pull the image of an entry that somebody pushed; nothing is built.
+    """Pull an entry's image, which somebody pushed, to a target; nothing is built.
 
-    It must have been made from what the entry is made from on that target, serve on its processor, and be signed where
-    its site says by whom.
+    It must be made from what the entry is made from on that target, work on its processor, and be signed by the signer
+    that its site names, if it names one.
     """
     _show(_publisher(entry, blueprint, asked).pull(place), as_json)
 
@@ -231,13 +235,13 @@ def pull(
 def sign(
     entry: EntryName,
     key: Annotated[
-        str, typer.Option(metavar="PATH", help="A private key in PEM on the target; its site's is usual.")
+        str, typer.Option(metavar="PATH", help="A private PEM key on the target. Default: that of its site.")
     ] = "",
     blueprint: TargetOf = _LIKE,
     asked: PlanOptions = NOTHING_ASKED,
     as_json: Json = False,
 ) -> None:
-    """Sign the image that a target has of an entry, before it is pushed."""
+    """Sign a target's image of an entry, before it is pushed."""
     _show(_publisher(entry, blueprint, asked).sign(key), as_json)
 
 
@@ -246,13 +250,13 @@ def sign(
 def verify(
     entry: EntryName,
     key: Annotated[
-        str, typer.Option(metavar="PATH", help="A public key in PEM on the target; its site's is usual.")
+        str, typer.Option(metavar="PATH", help="A public PEM key on the target. Default: that of its site.")
     ] = "",
     blueprint: TargetOf = _LIKE,
     asked: PlanOptions = NOTHING_ASKED,
     as_json: Json = False,
 ) -> None:
-    """Tell whether the image that a target has of an entry is what it is made from, and who signed it."""
+    """Check whether a target's image of an entry is made from what it should be, and who signed it."""
     _show(_publisher(entry, blueprint, asked).verify(key), as_json)
 
 

@@ -18,8 +18,8 @@ EXAMPLES = "Example: modak image ~/modak/images/*.sif --definition"
 
 
 def command(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Image files of this machine.")],
-    definition: Annotated[bool, typer.Option("--definition", help="Show the definition files too.")] = False,
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Image files on this machine.")],
+    definition: Annotated[bool, typer.Option("--definition", help="Also show the definition files.")] = False,
     as_json: Json = False,
 ) -> None:
     """Show what images were built from: framework, version, compiler, processor, digests, licence."""

@@ -1,1 +1,1 @@
-"""Trainings beside one another, modak compare and modak export, and a training beside what was predicted of it."""
+"""Trainings side by side (modak compare, modak export), and a training beside its prediction."""

@@ -28,23 +28,25 @@ def command(
     training: Only = None,
     by: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="The number to compare by; a loss without it."),
+        typer.Option(metavar="NAME", help="The number to compare by. Default: a loss."),
     ] = None,
     highest: Annotated[
         bool | None,
-        typer.Option("--highest/--lowest", help="Which is best; without it as the name tells."),
+        typer.Option("--highest/--lowest", help="Which is best. Default: judged by the name."),
     ] = None,
-    offline: Annotated[bool, typer.Option("--offline", help="Do not ask the targets; compare what is here.")] = False,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Do not contact the targets; compare what is here.")
+    ] = False,
     as_json: Json = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print comma-separated values.")] = False,
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw the curves into this file: .svg, .png or .pdf.")
+        Path | None, typer.Option(metavar="FILE", help="Plot the curves to this file: .svg, .png or .pdf.")
     ] = None,
 ) -> None:
-    """Compare trainings by one of the numbers that they have written: the best first, with what they were given.
+    """Compare trainings by one of the numbers that they wrote: the best first, with their settings.
 
     The numbers are those of modak logs DEPLOYMENT metrics. On a terminal the curves are drawn below the table: as a
-    picture where it shows sixels, else in braille.
+    picture if it supports sixels, otherwise in braille.
     """
     from modak_ansible.commands.compare import text as texts
     from modak_ansible.deployment.comparison import compare

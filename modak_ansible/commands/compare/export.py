@@ -17,19 +17,21 @@ EXAMPLES = "Example: modak export mine --mlflow mlruns; or: modak export mine --
 def command(
     deployments: Several,
     training: Only = None,
-    mlflow: Annotated[Path | None, typer.Option(metavar="DIR", help="MLflow's store of files.")] = None,
+    mlflow: Annotated[Path | None, typer.Option(metavar="DIR", help="MLflow's file store.")] = None,
     tensorboard: Annotated[Path | None, typer.Option(metavar="DIR", help="TensorBoard's log folder.")] = None,
     wandb: Annotated[
         Path | None,
         typer.Option("--wandb-offline", metavar="DIR", help="Weights & Biases' folder, for its wandb sync."),
     ] = None,
-    offline: Annotated[bool, typer.Option("--offline", help="Do not ask the targets; export what is here.")] = False,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Do not contact the targets; export what is here.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """Write the numbers and the arguments of trainings in the form of other tools, from what was fetched.
+    """Write the numbers and arguments of trainings in the format of other tools, from what was fetched.
 
-    Run again, it changes nothing that is there as it is now; other runs in the folder stay. No library of those tools
-    is needed here, and no network.
+    Run again, it leaves what is up to date untouched, as well as other runs in the folder. It needs neither a library
+    of those tools nor a network.
     """
     from modak_ansible.deployment.comparison import fetched
     from modak_ansible.deployment.exporting.exported import export

@@ -25,13 +25,13 @@ _PATIENCE, _TRIES = 60.0, 3
 def command(
     deployments: Several,
     training: Only = None,
-    every: Annotated[float, typer.Option(metavar="SECONDS", min=2, help="How often what is new is fetched.")] = 10.0,
+    every: Annotated[float, typer.Option(metavar="SECONDS", min=2, help="How often to fetch new numbers.")] = 10.0,
     port: Port = None,
 ) -> None:
-    """Show trainings in TensorBoard while they go on, until Ctrl-C.
+    """Show trainings in TensorBoard while they run, until Ctrl-C.
 
-    All numbers that a script writes are shown, whatever their form: what is new is fetched again and again, as long as
-    jobs run. TensorBoard listens on this machine's own address alone.
+    All numbers that a script writes are shown, in any format; new ones are fetched repeatedly as long as jobs run.
+    TensorBoard listens only on this machine's own address.
     """
     import signal
     import tempfile

@@ -34,22 +34,23 @@ class AtTimeLimit(StrEnum):
 def command(
     asked: PlanOptions,
     as_json: Json = False,
-    detach: Annotated[bool, typer.Option("--detach", help="Come back when the job is submitted.")] = False,
+    detach: Annotated[bool, typer.Option("--detach", help="Return once the job is submitted.")] = False,
     time_limit: Annotated[
-        str | None, typer.Option(metavar="TIME", help="How long to go on, as 90s, 20m or 2h; then it ends with 6.")
+        str | None,
+        typer.Option(metavar="TIME", help="How long to run, such as 90s, 20m or 2h; after that it exits with 6."),
     ] = None,
     at_time_limit: Annotated[
-        AtTimeLimit, typer.Option(help="Whether what runs on the target is left running then, or undeployed.")
+        AtTimeLimit, typer.Option(help="Whether to leave the work on the target running then, or undeploy it.")
     ] = AtTimeLimit.LEAVE,
     junit: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write how it went as JUnit's XML, which CI servers read.")
+        Path | None, typer.Option(metavar="FILE", help="Write the outcome as JUnit XML, which CI servers read.")
     ] = None,
     notify_command: Annotated[
         str,
         typer.Option(
             envvar="MODAK_NOTIFY_COMMAND",
             metavar="COMMAND",
-            help="Run a command at the end, which finds how it went in MODAK_STATE and others.",
+            help="Run a command at the end; it gets the outcome in MODAK_STATE and other variables.",
         ),
     ] = "",
     webhook: Annotated[
@@ -58,14 +59,14 @@ def command(
             "--webhook",
             envvar="MODAK_WEBHOOK",
             metavar="NAME",
-            help="Tell a chat at the end: one of the webhooks in ~/.config/modak/secrets.yaml.",
+            help="Send a chat message at the end, to one of the webhooks in ~/.config/modak/secrets.yaml.",
         ),
     ] = "",
 ) -> None:
     """Build the image, stage the data, submit the job once, watch it, and bring back its results.
 
-    A blueprint with several trainings, or with a sweep, has all of them run, each after those that it comes after.
-    Run again, it goes on where it was, and changes nothing when all is done. Ctrl-C leaves what runs on the target
+    If a blueprint has several trainings or a sweep, all of them run, each after those it depends on. Run the command
+    again to continue where it was; if everything is done, it changes nothing. Ctrl-C leaves what runs on the target
     running; modak undeploy ends it.
     """
     from modak_ansible.commands.deploy.notification import Ending

@@ -1,1 +1,1 @@
-"""What is done to jobs that are deployed: modak logs, results, cancel, hold, release, requeue, resume and undeploy."""
+"""Commands on deployed jobs: modak logs, results, cancel, hold, release, requeue, resume and undeploy."""

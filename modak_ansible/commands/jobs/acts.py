@@ -9,27 +9,27 @@ EXAMPLES = "Example: modak {} mnist-pytorch-slurm"
 
 
 def cancel(deployment: Which, training: Only = None, as_json: Json = False) -> None:
-    """End a deployment's job. Its folder on the target stays, and what it wrote there; modak resume runs it again.
+    """End a deployment's job. Its folder on the target stays, with what it wrote; modak resume runs it again.
 
-    A job that has ended before is left as it is.
+    A job that has already ended is left as it is.
     """
     act(deployment, "cancelled", training, as_json=as_json)
 
 
 def hold(deployment: Which, training: Only = None, as_json: Json = False) -> None:
-    """Keep a deployment's job in the queue until modak release. A job that has begun cannot be held."""
+    """Keep a deployment's job in the queue until modak release. A job that has started cannot be held."""
     act(deployment, "held", training, as_json=as_json)
 
 
 def release(deployment: Which, training: Only = None, as_json: Json = False) -> None:
-    """Let a deployment's job start that was held. A job that nothing holds is left as it is."""
+    """Let a held job of a deployment start. A job that is not held is left as it is."""
     act(deployment, "released", training, as_json=as_json)
 
 
 def requeue(deployment: Which, training: Only = None, as_json: Json = False) -> None:
-    """End a deployment's running job, and have it wait for its turn again under the same id.
+    """End a deployment's running job, and make it wait for its turn again under the same id.
 
-    What it wrote stays, and its script begins anew, or where its own checkpoints let it. Torque keeps this for its
-    operators, and without a scheduler there is no queue: there, modak cancel and modak resume come to the same.
+    What it wrote stays, and its script starts again, from its own checkpoints if it has them. Torque reserves this for
+    its operators, and without a scheduler there is no queue: there, use modak cancel and then modak resume.
     """
     act(deployment, "requeued", training, as_json=as_json)

@@ -25,32 +25,34 @@ def command(
         str | None,
         typer.Argument(
             metavar="[build|stage|job|metrics]",
-            help="What the build of the image has written, what the stages did and when, what the job writes, "
-            "which is shown without it, or the numbers of the training.",
+            help="The image build's output, what the stages did and when, the job's output (the default), or "
+            "the training's numbers.",
         ),
     ] = None,
     training: Only = None,
-    which: Annotated[str, typer.Option("--log", help="Of a job: output, error or scheduler.")] = "output",
+    which: Annotated[str, typer.Option("--log", help="For a job: output, error or scheduler.")] = "output",
     rank: Annotated[
         int | None,
-        typer.Option(min=0, metavar="N", help="Of a training in several processes: the one with this number."),
+        typer.Option(min=0, metavar="N", help="For a training in several processes: the one with this number."),
     ] = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the end.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Follow the log until the end.")] = False,
     since: Annotated[
         str | None,
-        typer.Option(metavar="WHEN", help="From when on: 10m, 2h, 14:30, an ISO date and time, or a number of lines."),
+        typer.Option(
+            metavar="WHEN", help="Where to start: 10m, 2h, 14:30, an ISO date and time, or a number of lines."
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
     """Show what a job has written so far, from its target; once it has ended, from its results.
 
-    Of a blueprint with several trainings it tells how each is, and shows the log of the first one that failed; where
-    none has, or with --follow, of the first one that runs.
+    For a blueprint with several trainings, it shows the state of each and the log of the first one that failed; if none
+    has, or with --follow, of the first one that is running.
 
-    Of a training in several processes each line has the number of its rank before it; --follow shows the first.
+    For a training in several processes, each line is prefixed with the number of its rank; --follow shows the first.
 
-    Lines of a job carry no time: with a time, --since begins where the log ended when modak last looked at it before
-    then. A build's log is left out where nothing was written to it since.
+    Lines of a job carry no time: with a time, --since starts where the log ended when modak last looked at it before
+    then. A build's log is left out if nothing was written to it since.
 
     The numbers of a training are those of its metrics.json and metrics.jsonl, modak_runtime.log, trainer_state.json,
     metrics.csv and TensorBoard's event files.

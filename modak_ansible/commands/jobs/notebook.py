@@ -37,20 +37,18 @@ class _LeftAlone(Exception):
 def command(
     asked: PlanOptions,
     idle: Annotated[
-        str, typer.Option(metavar="TIME", help="It ends when nobody has worked with it for so long, as 30m or 2h.")
+        str,
+        typer.Option(metavar="TIME", help="End it when nobody has worked with it for this long, such as 30m or 2h."),
     ] = "30m",
     port: Port = None,
-    keep: Annotated[
-        bool, typer.Option("--keep", help="Leave the job running after Ctrl-C, without a question.")
-    ] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the job running after Ctrl-C, without asking.")] = False,
 ) -> None:
-    """Open JupyterLab in a job: in the training's image, with its data and its files, on a node of its target.
+    """Open JupyterLab in a job: in the training's image, with its data and files, on a node of its target.
 
-    It is reached through a tunnel, which goes through the connection to the target, and with a token that stands in no
-    process list. The job has the training's options and wall time, and one process.
-
-    Ctrl-C closes the tunnel, and ends the job unless it is to be kept; the same command goes back to one that runs, and
-    to what was saved in one that has ended. Notebooks (*.ipynb) are brought here when it ends.
+    You reach it through a tunnel in the connection to the target, with a token that appears in no process list. The job
+    has the training's options and wall time, and one process. Ctrl-C closes the tunnel, and ends the job unless you
+    keep it. The same command returns to a running one, and to what was saved in one that has ended. Notebooks (*.ipynb)
+    are brought here when it ends.
     """
     from modak_ansible.deployment.status import Entry
     from modak_ansible.deployment.status_query import connection_of

@@ -20,14 +20,14 @@ def named(about: str, metavar: str = "DEPLOYMENT") -> Any:
     return typer.Argument(metavar=metavar, help=about, autocompletion=completing.deployments)
 
 
-EACH = "or a blueprint for the newest one of each of its trainings"
+EACH = "or a blueprint for the newest deployment of each of its trainings"
 Which = Annotated[str, named(f"A deployment as modak status shows it, {EACH}.")]
 Newest = Annotated[
-    str | None, named("A deployment, or a blueprint; without it the newest deployment here.", "[DEPLOYMENT]")
+    str | None, named("A deployment, or a blueprint. Default: the newest deployment here.", "[DEPLOYMENT]")
 ]
 Several = Annotated[list[str], named(f"Deployments as modak status shows them, {EACH}.", "DEPLOYMENT...")]
 Only = Annotated[
-    str | None, typer.Option("--training", help="Of a blueprint only this training, or this point of its sweep.")
+    str | None, typer.Option("--training", help="For a blueprint: only this training, or this point of its sweep.")
 ]
 
 

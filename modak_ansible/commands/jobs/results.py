@@ -21,17 +21,17 @@ EXAMPLES = "Example: modak results mnist-pytorch-slurm --to run-7"
 def command(
     deployment: Newest = None,
     training: Only = None,
-    to: Annotated[Path | None, typer.Option(metavar="DIR", help="Copy them into this folder, too.")] = None,
+    to: Annotated[Path | None, typer.Option(metavar="DIR", help="Also copy them to this folder.")] = None,
     also: Annotated[
         list[str] | None,
-        typer.Option(metavar="PATTERN", help="Bring these of its files, too, which outputs does not name."),
+        typer.Option(metavar="PATTERN", help="Also fetch these files of the job, which outputs does not name."),
     ] = None,
     as_json: Json = False,
 ) -> None:
     """Fetch a deployment's metrics, logs and outputs, whatever has become of its job, and list them.
 
-    What is here already is not fetched again, and what comes is compared with its checksum. A job that still runs gives
-    what it has written so far. What earlier attempts left is below attempts/.
+    What is already here is not fetched again, and what arrives is compared with its checksum. A job that is still
+    running gives what it has written so far. What earlier attempts left is below attempts/.
     """
     from modak_ansible.deployment.results import results_of
     from modak_ansible.store.deployments import find_trainings

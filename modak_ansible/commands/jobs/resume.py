@@ -17,14 +17,14 @@ def command(
     deployment: Which,
     training: Only = None,
     as_json: Json = False,
-    detach: Annotated[bool, typer.Option("--detach", help="Come back when the job is submitted.")] = False,
+    detach: Annotated[bool, typer.Option("--detach", help="Return once the job is submitted.")] = False,
 ) -> None:
-    """Go on with a deployment that was interrupted or has failed, from its plan and from what is on the target.
+    """Continue a deployment that was interrupted or has failed, from its plan and from what is on the target.
 
-    A job that failed, was cancelled, ran out of time or was lost is submitted once more. What its earlier attempt wrote
-    is kept, in attempts/1 and so on of the deployment's folder and of its results; what the training keeps beside its
-    script, such as checkpoints, is there for the next attempt. A job that lives is watched, and one that has completed
-    is not run again.
+    A job that failed, was cancelled, ran out of time or was lost is submitted again. What its earlier attempt wrote is
+    kept in attempts/1 and so on, in the deployment's folder and in its results; what the training keeps beside its
+    script, such as checkpoints, is there for the next attempt. A job that is waiting or running is watched, and one
+    that has completed is not run again.
     """
     from modak_ansible.commands.deploy.outcome import carry_out
     from modak_ansible.deployment.playbook import run_playbook

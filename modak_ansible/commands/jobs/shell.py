@@ -20,22 +20,22 @@ def command(
     deployment: Annotated[str, named("A deployment as modak status shows it, or a blueprint.")],
     words: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[-- COMMAND...]", help="What is run there; a shell without it."),
+        typer.Argument(metavar="[-- COMMAND...]", help="The command to run there. Default: a shell."),
     ] = None,
     training: Only = None,
     rank: Annotated[
         int | None,
-        typer.Option("--rank", min=0, metavar="N", help="Of a training in several processes, the one that is entered."),
+        typer.Option("--rank", min=0, metavar="N", help="For a training in several processes: the one to enter."),
     ] = None,
 ) -> None:
-    """Enter a running job: its container, on its first node, with the environment of its training, in its folder.
+    """Enter a running job: its container, on its first node, with its training's environment, in its folder.
 
-    It is the training's own container, not another one of the same image: what the training sees, is seen. A command is
-    run in place of a shell, and its exit code is this one's. Of several ranks the first is entered; another one by
-    --rank, on the node where that is.
+    You enter the training's own container, not another one of the same image, and see what the training sees. A command
+    runs in place of a shell, and its exit code is returned. With several ranks you enter the first; --rank enters
+    another, on its node.
 
-    What runs there shares the job's processors and its memory with the training. With Slurm it is a step of the job
-    (srun --overlap), with Torque, and to other hosts than the first, it goes by ssh from where jobs are submitted.
+    Whatever runs there shares the job's processors and memory with the training. Under Slurm it is a step of the job
+    (srun --overlap); under Torque, and for hosts other than the first, it goes by ssh from where jobs are submitted.
     """
     from modak_ansible.commands.jobs.log_text import check_rank
     from modak_ansible.commands.jobs.top import check_runs, meant

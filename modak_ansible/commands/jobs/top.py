@@ -35,19 +35,19 @@ _ENDED = "modak results {name} brings what it left, and modak logs {name} shows 
 def command(
     deployment: Newest = None,
     training: Only = None,
-    once: Annotated[bool, typer.Option("--once", help="Look once, not until it ends.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Show it once instead of until it ends.")] = False,
     as_json: Json = False,
-    every: Annotated[float, typer.Option(metavar="SECONDS", min=1, help="How soon to look again.")] = 2.0,
+    every: Annotated[float, typer.Option(metavar="SECONDS", min=1, help="How often to look.")] = 2.0,
 ) -> None:
-    """Show what a running job uses of its nodes, by their own counters, until it ends.
+    """Show what a running job uses on its nodes, by their own counters, until it ends.
 
-    A row is a node, or of a training in several processes a rank. Of the processor 100 % is one core; memory that
-    processes share is counted once; what is read and written is what comes from disks and goes there. Beside the memory
-    stands the job's limit, where its node has one. Accelerators are those of NVIDIA that the job's processes are on.
+    There is one row per node, or per rank for a training in several processes. 100 % is one core; memory shared by
+    processes is counted once; reads and writes are those that reach disks. Beside the memory is the job's limit, if its
+    node has one. Accelerators are the NVIDIA ones that the job's processes use.
 
-    Each look takes a second on each of the job's nodes: with Slurm in a step of the job (srun --overlap), with Torque
-    by ssh from the front end. On a terminal the table is drawn anew, elsewhere it is written again and again; with
-    --json each look is an object, without --once on a line of its own.
+    Each look takes a second on each of the job's nodes: under Slurm in a step of the job (srun --overlap), under Torque
+    by ssh from the front end. On a terminal the table is redrawn, elsewhere it is printed again; with --json each look
+    is an object, without --once one per line.
     """
     from modak_ansible.deployment.status_query import ask_targets
 

@@ -20,17 +20,17 @@ def command(
         bool,
         typer.Option(
             "--keep-images/--remove-images",
-            help="Leave its images for other deployments, or remove those that no other one on the target uses.",
+            help="Keep its images for other deployments, or remove those that no other deployment on the target uses.",
         ),
     ] = True,
     leave_job: Annotated[
-        bool, typer.Option("--leave-job", help="Go on where the job cannot be ended, such as on a dead node.")
+        bool, typer.Option("--leave-job", help="Continue even if the job cannot be ended, for example on a dead node.")
     ] = False,
 ) -> None:
     """Cancel a deployment's job and remove its folder from the target.
 
-    Images and data stay for other deployments, and the results that were fetched stay here. modak gc removes what no
-    deployment uses any more.
+    Images and data stay for other deployments, and fetched results stay here. modak gc removes what no deployment uses
+    any more.
     """
     from modak_ansible.store.deployments import find_trainings
 

@@ -1,1 +1,1 @@
-"""What comes before a deployment: modak plan, diff, validate, tune, package and schema."""
+"""Everything before a deployment: modak plan, diff, validate, tune, package and schema."""

@@ -28,7 +28,7 @@ def command(
     asked: PlanOptions,
     as_json: Json = False,
 ) -> None:
-    """Compare what would be deployed now with what was deployed last; ends with 1 where they differ."""
+    """Compare what would be deployed now with what was deployed last; exits with 1 if they differ."""
     without_collecting()
     from modak_ansible.planning.service import plan_all
 

@@ -44,7 +44,7 @@ def command(
     on: Annotated[
         str | None,
         typer.Option(
-            "--on", metavar="NAME|FILE", autocompletion=completing.targets, help="Where it runs: see modak targets."
+            "--on", metavar="NAME|FILE", autocompletion=completing.targets, help="Where to run it: see modak targets."
         ),
     ] = None,
     target: Annotated[
@@ -52,7 +52,7 @@ def command(
         typer.Option(
             "--target",
             metavar="USER@HOST",
-            help="A cluster that has no name yet: it is looked at, and gets its host's.",
+            help="A cluster that has no name yet: it is surveyed, and saved under its host's name.",
         ),
     ] = None,
     output: Annotated[
@@ -60,20 +60,19 @@ def command(
         typer.Option("--output", "-o", metavar="FOLDER", help="The blueprint's folder: the script's, or one above it."),
     ] = None,
     framework: Annotated[
-        str, typer.Option(metavar="NAME", help="In place of what its imports say: pytorch, python ...")
+        str, typer.Option(metavar="NAME", help="Overrides what its imports say: pytorch, python ...")
     ] = "",
-    walltime: Annotated[str, typer.Option(metavar="TIME", help="The longest that it may run, as 02:00:00.")] = "",
+    walltime: Annotated[str, typer.Option(metavar="TIME", help="The longest it may run, such as 02:00:00.")] = "",
     nodes: Nodes = None,
     processes: Processes = None,
     accelerators: Accelerators = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing, and take what would be proposed.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Write over a blueprint that is there and says else.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing, and accept what would be proposed.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing blueprint that differs.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Write a blueprint of a script: its framework, packages, files, data and outputs are read out of its source.
+    """Write a blueprint for a script: framework, packages, files, data and outputs are read from its source.
 
-    Nothing of the script is run. What the source does not tell is asked; -- is followed by options that the script is
-    to be started with.
+    The script is not run. What its source does not tell is asked. Options for the script follow --.
     """
     from modak_ansible.reading.drafts import accelerators as accelerating
     from modak_ansible.reading.drafts.draft import draft_of

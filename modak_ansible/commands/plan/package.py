@@ -26,17 +26,17 @@ def command(
             "--output",
             "-o",
             metavar="FILE|FOLDER/",
-            help="The archive, a .csar or a .zip, or with a slash at its end a new folder; the blueprint's name.csar "
-            "else.",
+            help="The archive, a .csar or a .zip, or, with a slash at the end, a new folder. Default: the "
+            "blueprint's name with .csar.",
         ),
     ] = None,
     asked: PlanOptions = NOTHING_ASKED,
     as_json: Json = False,
 ) -> None:
-    """Pack a blueprint with all that it needs into one archive (CSAR), for another machine or for opera.
+    """Pack a blueprint with everything it needs into one archive (CSAR), for another machine or for opera.
 
-    It holds the template, its types, playbooks and roles, and the files of its trainings; values that are given become
-    the defaults of its inputs. The same files give the same bytes.
+    It contains the template, its types, playbooks and roles, and the files of its trainings; values that you give
+    become the defaults of its inputs. The same files give the same bytes.
     """
     import hashlib
     import shlex

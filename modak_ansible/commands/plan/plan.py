@@ -35,7 +35,7 @@ def command(
     asked: PlanOptions,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="A new folder for the job script, the definitions and the plan."),
+        typer.Option("--output", "-o", help="Write the job script, the definitions and the plan to a new folder."),
     ] = None,
     as_json: Json = False,
     explain: Annotated[
@@ -43,11 +43,9 @@ def command(
     ] = False,
     plot: Annotated[
         Path | None,
-        typer.Option("--plot", help="After its job ran: draw what was predicted against what was measured, to a file."),
+        typer.Option("--plot", help="After its job has run: plot the prediction against the measurement, to a file."),
     ] = None,
-    texts: Annotated[
-        bool, typer.Option("--texts", help="Show the definitions of the image and the job script.")
-    ] = False,
+    texts: Annotated[bool, typer.Option("--texts", help="Show the image's definitions and the job script.")] = False,
 ) -> None:
     """Show what a deployment would do, how fast it would be, and why; changes nothing and needs no network."""
     without_collecting()

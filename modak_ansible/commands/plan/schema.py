@@ -23,8 +23,10 @@ class Document(StrEnum):
 
 
 def command(
-    document: Annotated[Document, typer.Argument(help="What the schema is of.")] = Document.REQUEST,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write it there, not to the terminal.")] = None,
+    document: Annotated[Document, typer.Argument(help="What the schema describes.")] = Document.REQUEST,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write it to this file instead of the terminal.")
+    ] = None,
 ) -> None:
     """Print the JSON schema of a request, a plan or a record (draft 2020-12)."""
     check_file("--output", output, f"{document}.schema.json")

@@ -29,16 +29,18 @@ EXAMPLES = "Examples: modak trace mnist-pytorch-slurm, modak trace train.py --on
 def command(
     asked: PlanOptions,
     steps: Annotated[
-        bool, typer.Option("--steps", help="Make some real steps instead, and time them: surer than any trace.")
+        bool, typer.Option("--steps", help="Make and time some real steps instead: more certain than any trace.")
     ] = False,
     as_json: Json = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show where it would run, and change nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show where it would run, without changing anything.")
+    ] = False,
 ) -> None:
-    """Find out what a training needs and how long its steps take, in a short job of one process where it would train.
+    """Find out what a training needs and how long its steps take, in a short one-process job where it would train.
 
-    A script of PyTorch runs without computing anything: plans that follow know what memory it needs and what a step of
-    it computes, and from that how long it trains. What cannot be traced, such as a script of Keras, makes a few hundred
-    steps, for four minutes at most, and plans for that target go by how long they took.
+    A PyTorch script runs without computing anything: later plans know how much memory it needs and what a step
+    computes, and therefore how long it trains. A script that cannot be traced, such as a Keras script, makes a few
+    hundred steps, for four minutes at most, and plans for that target use their times.
     """
     from modak_ansible.planning.timing import timing_alone
     from modak_ansible.planning.tracing import trace_alone

@@ -26,14 +26,18 @@ def command(
     asked: PlanOptions,
     budget: Annotated[
         int | None,
-        typer.Option("--budget", min=1, help="Seconds that all trials may take; the blueprint's own without it."),
+        typer.Option(
+            "--budget", min=1, help="Seconds that all trials together may take. Default: the blueprint's budget."
+        ),
     ] = None,
     as_json: Json = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be tried, and change nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be tried, without changing anything.")
+    ] = False,
 ) -> None:
     """Run the configurations that the records cannot tell apart for a few steps each, in a job on the target.
 
-    The job ends when it is tuned. Every trial becomes a record of the project, and modak model fit learns from them.
+    The job ends when it is tuned. Every trial becomes a record of the project, from which modak model fit learns.
     """
     from modak_ansible.planning.service import plan_blueprint
     from modak_ansible.planning.tuning.tuning import tuning_alone

@@ -20,22 +20,20 @@ EXAMPLES = "Example: modak status --watch; modak status mnist-pytorch-slurm --js
 
 
 def command(
-    deployment: Annotated[
-        str | None, named("One deployment, or a blueprint; without it all of them.", "[DEPLOYMENT]")
-    ] = None,
+    deployment: Annotated[str | None, named("One deployment, or a blueprint. Default: all.", "[DEPLOYMENT]")] = None,
     training: Only = None,
     as_json: Json = False,
-    offline: Annotated[bool, typer.Option("--offline", help="Do not ask the targets.")] = False,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on until all jobs have ended.")] = False,
+    offline: Annotated[bool, typer.Option("--offline", help="Do not contact the targets.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Keep watching until all jobs have ended.")] = False,
     every: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="With --watch: how soon to look again; 2 without it.")
+        float | None, typer.Option(metavar="SECONDS", help="With --watch: how often to look. Default: 2.")
     ] = None,
 ) -> None:
-    """Show the deployments of this project; jobs that may still run are asked for on their targets.
+    """Show the deployments of this project; targets are asked about jobs that may still run.
 
-    Every target is asked once for all of its jobs. With --watch it is asked again, less and less often (up to 30 s)
-    while nothing changes: on a terminal the table is drawn anew, elsewhere every change is a line; with --json it is an
-    object on a line of its own.
+    Every target is asked once for all of its jobs. With --watch it is asked again, less and less often (up to every 30
+    s) while nothing changes. On a terminal the table is redrawn; elsewhere every change is a line, with --json an
+    object per line.
     """
     if watch:
         _watch(_entries(deployment, training), _pause(every), as_json=as_json, offline=offline)

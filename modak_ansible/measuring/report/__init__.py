@@ -1,1 +1,1 @@
-"""The report: one page and its figures, made of records and of nothing else."""
+"""The report: one page and its figures, made from records only."""

@@ -1,1 +1,1 @@
-"""Suites of benchmarks: read from YAML, every mistake with its place."""
+"""Benchmark suites: read from YAML, with the place of every mistake."""

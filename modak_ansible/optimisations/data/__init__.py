@@ -1,1 +1,1 @@
-"""How samples come to a step."""
+"""How samples reach a step."""

@@ -1,1 +1,1 @@
-"""How one training is made of several processes."""
+"""How several processes form one training."""

@@ -1,1 +1,1 @@
-"""Fits the performance model to records, and validates it; planning needs none of it."""
+"""Fits the performance model to records, and validates it; planning needs none of this."""

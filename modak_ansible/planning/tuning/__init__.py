@@ -1,1 +1,1 @@
-"""Configurations that a tuning run tries on the target."""
+"""The configurations that a tuning run tries on the target."""

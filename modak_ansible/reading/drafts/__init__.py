@@ -1,1 +1,1 @@
-"""From a script to its blueprint: what its source, and what lies beside it, tell; nothing of it is run."""
+"""From a script to its blueprint, from its source and the files beside it; none of it is run."""

@@ -1,4 +1,4 @@
-"""Libraries that are compiled for the target's processor while an image is built, one module each. Pure."""
+"""Libraries that are compiled for the target's processor during an image build, one module each. Pure."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Kubernetes: a Job for each deployment, asked for and watched by kubectl."""
+"""Kubernetes: one Job per deployment, requested and watched with kubectl."""

@@ -1,1 +1,1 @@
-"""IBM Spectrum LSF: its jobs, what is said of them, what a cluster has, and the directives of a job."""
+"""IBM Spectrum LSF: its jobs, their states, what a cluster has, and a job's directives."""

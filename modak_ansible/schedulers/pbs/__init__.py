@@ -1,1 +1,1 @@
-"""Torque, PBS Professional and OpenPBS: their jobs, what a cluster has, and the directives of a job."""
+"""Torque, PBS Professional and OpenPBS: their jobs, what a cluster has, and a job's directives."""

@@ -1,1 +1,1 @@
-"""Slurm: its jobs, their arrays, what a cluster has, and the directives of a job."""
+"""Slurm: its jobs, their arrays, what a cluster has, and a job's directives."""

@@ -1,1 +1,1 @@
-"""The machines of clouds: a module a provider, all with one contract, so that none is made or paid for twice."""
+"""Cloud machines: one module per provider, all with one contract, so that none is created or paid for twice."""

@@ -1,1 +1,1 @@
-"""The controller's side of jobs: run, followed, acted upon, recorded."""
+"""The controller's side of jobs: run, followed, acted on, recorded."""

@@ -1,1 +1,1 @@
-"""Lists that are kept between commands, each line one thing that was found out."""
+"""Lists that are kept between commands, one finding per line."""

@@ -1,1 +1,1 @@
-"""What everything on the target rests on: files and locks, programs, long work, the workspace."""
+"""The foundation of everything on the target: files and locks, programs, long-running work, the workspace."""

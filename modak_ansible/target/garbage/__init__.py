@@ -1,1 +1,1 @@
-"""What of a workspace is in use, and what nobody uses."""
+"""What in a workspace is in use, and what nobody uses."""

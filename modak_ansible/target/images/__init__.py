@@ -1,1 +1,1 @@
-"""Images and environments: built or pulled, and tried."""
+"""Images and environments: built or pulled, and probed."""

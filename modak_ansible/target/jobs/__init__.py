@@ -1,1 +1,1 @@
-"""Jobs: submitted exactly once, watched, judged, acted upon."""
+"""Jobs: submitted exactly once, watched, judged, acted on."""

@@ -1,1 +1,1 @@
-"""The numbers that a training writes while it runs, in whatever form it writes them."""
+"""The numbers that a training writes while it runs, in whatever format."""

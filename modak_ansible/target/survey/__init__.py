@@ -1,1 +1,1 @@
-"""What there is on a target, looked at and not changed."""
+"""Finds out what a target has, without changing it."""

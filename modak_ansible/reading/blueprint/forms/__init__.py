@@ -1,1 +1,1 @@
-"""What a user wrote, checked against a form: every mistake with its place."""
+"""Checks what a user wrote against a form; every mistake with its place."""

@@ -1,1 +1,1 @@
-"""What a training script's source and folder tell; nothing of them is run."""
+"""What a training script's source and folder say; none of it is run."""

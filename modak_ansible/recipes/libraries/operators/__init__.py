@@ -1,6 +1,6 @@
-"""Operators of PyTorch on processors, made anew for one processor: see operators.md beside this.
+"""PyTorch operators reimplemented for one processor: see operators.md beside this file.
 
-The sources stand in the definition of the image, line by line, so that whoever reads it reads all that is in the image.
+The sources are in the definition of the image, line by line, so whoever reads it sees everything in the image.
 PyTorch loads the library by itself, as it loads every extension that is installed beside it.
 """
 
