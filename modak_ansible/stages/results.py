@@ -22,7 +22,7 @@ from modak_ansible.store.logs import note_look
 from modak_ansible.store.record import STAGES, Metrics, RecordData, run_of, trains
 from modak_ansible.target.core.files import Lock, make_private, sha256_of, write_json
 from modak_ansible.target.core.plan import Choice
-from modak_ansible.target.core.staging import ATTEMPTS, RANKS, WRITTEN, is_log
+from modak_ansible.target.core.staging import ATTEMPTS, RANKS, RUNTIMES_OWN, WRITTEN, is_log
 from modak_ansible.target.jobs.numbers import number, numbers_of_epoch, shown_numbers
 from modak_ansible.target.jobs.progress import METRICS, progress_of, read_metrics, with_curves
 from modak_ansible.target.jobs.results import ResultFile, Results
@@ -163,7 +163,7 @@ def _is_silent(folder: Path, files: Sequence[ResultFile]) -> bool:
     if not files or names - _NOT_THEIRS:
         return False
     lines = [line for path in folder.rglob("error.log") for line in path.read_text(errors="replace").splitlines()]
-    return all(line.startswith("INFO:  ") for line in lines)  # of the container's runtime
+    return all(line.startswith(RUNTIMES_OWN) for line in lines)
 
 
 def _forget_what_was_set_aside(folder: Path, listed: set[str]) -> None:

@@ -8,7 +8,7 @@ from typing import Callable, Optional
 from ...schedulers.base import AccountingSilent, JobRecord, JobState, Scheduler, SchedulerSilent
 from ..core.commands import TimedRun
 from ..core.files import changed_at, clock_of, lack_of_room, read_text, tail
-from ..core.staging import RANKS, STATE
+from ..core.staging import RANKS, RUNTIMES_OWN, STATE
 from .attempts import number_of
 from .markers import (
     LIMITS,
@@ -216,7 +216,9 @@ class Judgement:
         folders = [self.path / RANKS / str(rank.number)] if rank and rank.number else []
         for folder in (*folders, self.path):
             found = [line for name in ("error.log", "scheduler.log") for line in tail(folder / name, 15)]
-            if found := found or tail(folder / "output.log", 15):
+            if all(line.startswith(RUNTIMES_OWN) for line in found):
+                found = tail(folder / "output.log", 15) or found
+            if found:
                 return found
         return []
 

@@ -365,6 +365,10 @@ def test_nothing_is_said_of_why_an_undeployed_job_waited(deployed, blueprint):
     Record(deployed[0]).update(job={"state": "QUEUED", "job_id": "1", "reason": "BeginTime"}, undeployed=5.0)
     (row,) = (row for row in rows_of(entries_of(blueprint)) if row["state"] == "UNDEPLOYED")
     assert (row["reason"], row["explanation"]) == ("", "")
+    Record(deployed[1]).update(job=None)
+    Record(deployed[1]).note_stage("job", state="failed", message="its folder was removed meanwhile")
+    Record(deployed[1]).update(undeployed=6.0)
+    assert {row["explanation"] for row in rows_of(entries_of(blueprint)) if row["state"] == "UNDEPLOYED"} == {""}
 
 
 def test_a_deployment_that_is_gone_on_its_target(deployed, blueprint):

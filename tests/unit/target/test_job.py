@@ -485,6 +485,17 @@ def test_the_end_of_the_error_output_is_told(deployment, fake):
     assert len(deployment.situation().error_tail) == 15
 
 
+def test_the_end_of_the_output_is_told_where_only_the_containers_runtime_wrote_errors(deployment, fake):
+    deployment.submit()
+    mark(deployment, "finished", "3\n")
+    fake.jobs = {}
+    own = "INFO:    gocryptfs not found, will not be able to use gocryptfs"
+    (deployment.path / "error.log").write_text(f"{own}\n")
+    assert deployment.situation().error_tail == [own]
+    (deployment.path / "output.log").write_text("no such data set\n")
+    assert deployment.situation().error_tail == ["no such data set"]
+
+
 @pytest.mark.parametrize(("number", "last"), [(3, "of the third"), (0, "of the first"), (5, "of the first")])
 def test_the_rank_that_failed_first_is_told(deployment, fake, number, last):
     deployment.submit()
