@@ -262,15 +262,17 @@ def summary_lines(plan: Mapping[str, Any], state: RecordData) -> list[tuple[str,
             (name, f"{stage.get('message', '').splitlines()[0]}  [{format_seconds(stage['seconds'])}]{earlier}")
         )
     lines += [("start", each.words) for each in told_of(state) if each.was_wrong]
+    words: list[str] = []
     if metrics:
         accuracy = metrics.get("accuracy")
         requested, ended = metrics["epochs_requested"], metrics["epochs"]
-        words = [f"{ended} of {requested} epochs" if requested else f"{ended} epochs"] if ended else []
+        words += [f"{ended} of {requested} epochs" if requested else f"{ended} epochs"] if ended else []
         numbers = metrics.get("numbers") or {}
         words += [] if accuracy is None or "accuracy" in numbers else [f"accuracy {accuracy:.2%}"]
         words += shown_numbers(numbers, _SHOWN)
         words += [f"{metrics['epoch_seconds']:.1f} s an epoch"] if metrics.get("epoch_seconds") else []
-        lines.append(("training", ", ".join(words)))
+    words += (state.get("progress") or {}).get("remarks") or []
+    lines += [("training", ", ".join(words))] if words else []
     if energy := state.get("energy"):
         lines.append(("energy", f"{format_joules(energy['joules'])}, by {energy['source']}"))
     lines += [(title, text) for title, text in state.get("tuning") or []]

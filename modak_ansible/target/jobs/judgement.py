@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
+from signal import Signals
 from typing import Callable, Optional
 
 from ...schedulers.base import AccountingSilent, JobRecord, JobState, Scheduler, SchedulerSilent
 from ..core.commands import TimedRun
-from ..core.files import changed_at, clock_of, lack_of_room, read_text, tail
+from ..core.files import changed_at, clock_of, lack_of_room, read_json, read_text, tail
 from ..core.staging import RANKS, RUNTIMES_OWN, STATE
 from .attempts import number_of
 from .markers import (
@@ -31,6 +33,8 @@ GRACE = 15.0  # seconds that a job's last words may take to be seen through a sh
 CANCELLED = "cancelled"
 # The marker of one that is not to begin, with the reason.
 SKIPPED = "skipped"
+# The ids of the jobs that one was submitted to run after, by their deployments.
+WAITS = "waits.json"
 # The ends in which what became of a rank is no cause.
 _ENDED_FROM_OUTSIDE = (JobState.CANCELLED, JobState.TIMEOUT, JobState.PREEMPTED)
 
@@ -140,7 +144,11 @@ class Judgement:
             state = JobState.TIMEOUT
         if read_text(self._state / CANCELLED):
             state = JobState.CANCELLED
-        return self._judge_end(job_id, state, record, finished, f"the training ended with exit code {finished}")
+        by_signal = ""
+        with suppress(ValueError):
+            by_signal = f" ({Signals(finished - 128).name})"  # as shells have it
+        words = f"the training ended with exit code {finished}{by_signal}"
+        return self._judge_end(job_id, state, record, finished, words)
 
     def _judge_silence(self, job_id: str, record: JobRecord | None) -> Situation:
         """No marker, and the scheduler says success or nothing at all."""
@@ -165,7 +173,7 @@ class Judgement:
         words = {
             JobState.TIMEOUT: LIMITS.get(limit, LIMITS["walltime"]),
             JobState.OUT_OF_MEMORY: LIMITS["mem"],
-            JobState.CANCELLED: f"by {by}" if (by := read_text(self._state / CANCELLED)) else "it was cancelled",
+            JobState.CANCELLED: f"by {by}" if (by := read_text(self._state / CANCELLED)) else self._cancelled_for(),
             JobState.NODE_FAIL: "its node failed",
             JobState.PREEMPTED: "it made way for another job",
             JobState.BOOT_FAIL: "its node did not start it",
@@ -173,6 +181,12 @@ class Judgement:
         }.get(state, "")
         reason = record.reason if record and record.reason not in ("", "NonZeroExitCode") else ""
         return ", ".join(part for part in (words, reason) if part)
+
+    def _cancelled_for(self) -> str:
+        """Why the scheduler calls a job cancelled, of which nobody has noted that."""
+        before = read_json(self._state / WAITS) or {}
+        has_failed = any(noted_code(self.path.parent / name / STATE) for name in before)
+        return "what it comes after has failed" if has_failed and not claimed_by(self._state) else "it was cancelled"
 
     def _situation(
         self, job_id: str, state: JobState | str, record: JobRecord | None, exit_code: int | None = None,

@@ -485,6 +485,23 @@ def test_the_end_of_the_error_output_is_told(deployment, fake):
     assert len(deployment.situation().error_tail) == 15
 
 
+def test_a_job_that_its_scheduler_removes_for_what_it_comes_after_says_so(deployment, fake):
+    deployment.submit(waited={"before": "9"})
+    fake.jobs = {"1": JobRecord("1", JobState.CANCELLED)}
+    before = deployment.path.parent / "before" / "state"
+    before.mkdir(parents=True)
+    assert deployment.situation().explanation == "it was cancelled"
+    (before / "finished").write_text("3\n")
+    assert deployment.situation().explanation == "what it comes after has failed"
+
+
+def test_the_signal_that_ended_a_training_is_named(deployment, fake):
+    deployment.submit()
+    mark(deployment, "finished", "139\n")
+    fake.jobs = {}
+    assert deployment.situation().explanation == "the training ended with exit code 139 (SIGSEGV)"
+
+
 def test_the_end_of_the_output_is_told_where_only_the_containers_runtime_wrote_errors(deployment, fake):
     deployment.submit()
     mark(deployment, "finished", "3\n")
