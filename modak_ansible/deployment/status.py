@@ -12,7 +12,7 @@ from modak_ansible.model.target import costs_until
 from modak_ansible.store.deployments import natural
 from modak_ansible.store.forecasts import WAITING, Told, noted, told_of
 from modak_ansible.store.machines import cost_so_far, hosts_of
-from modak_ansible.store.record import NOT_RUN, latest, mapping, trains
+from modak_ansible.store.record import NOT_RUN, latest, mapping, run_of, trains
 from modak_ansible.target.jobs.situation import LIVING, PENDING, UNKNOWN
 from modak_ansible.transport.ssh import Way
 
@@ -67,6 +67,16 @@ def may_live(known: DeploymentStore) -> bool:
     # a deploy that was killed may have submitted a job that it has not noted
     has_begun = bool(stages) and all(stage.get("state") == "done" for stage in stages)
     return state in LIVING or (state == "NONE" and has_begun)
+
+
+def may_tell(known: DeploymentStore) -> bool:
+    """Whether its target has news of a deployment: of its job, or how far one that has ended had come."""
+    if may_live(known):
+        return True
+    record = known.record
+    job = record.get("job") or {}
+    is_known = run_of(job) in (record.get("brought"), record.get("seen"))
+    return bool(job.get("started")) and not is_known and not record.get("undeployed")
 
 
 def is_damaged(known: DeploymentStore) -> bool:
@@ -131,8 +141,9 @@ def row_of(entry: Entry) -> StatusRow:
     said = answer["progress"] if answer else None
     progress: Progress = said or (record.get("progress") if is_noted else None) or {}
     metrics: dict[str, Any] = dict(record.get("metrics") or {})
-    # the last look may have been before the end, of which all was brought
-    told = (progress, metrics) if job.get("state") in LIVING else (metrics, progress)
+    # the last look may have been before the end, of which all was brought; or what was brought before the last look
+    is_brought = job.get("state") not in LIVING and record.get("brought", run_of(job)) == run_of(job)
+    told = (metrics, progress) if is_brought else (progress, metrics)
     numbers = told[0].get("numbers") or told[1].get("numbers") or {}
 
     def latest(name: str) -> Any:
@@ -202,7 +213,9 @@ def starts_of(entry: Entry) -> list[Told]:
 def _job(entry: Entry) -> JobNote:
     """What its target says of the job, or what was known last."""
     known: JobNote = entry.known.record.get("job") or {}
-    job = entry.answer["situation"] if entry.answer else known
+    if entry.answer is None or (not entry.answer["there"] and not may_live(entry.known)):  # its folder was cleared
+        return known
+    job = entry.answer["situation"]
     return latest(known, job) if job.get("state") == UNKNOWN else job
 
 
@@ -278,6 +291,8 @@ def _explanation(entry: Entry, job: JobNote) -> str:
     if entry.answer and not entry.answer["there"] and (entry.known.record.get("job") or {}).get("job_id"):
         return "its folder on the target is gone"
     stages = entry.known.record.get("stages", {}).values()
+    if entry.known.record.get("undeployed") and not job.get("job_id"):
+        return ""
     if not job.get("job_id") and job.get("state") != "DAMAGED":
         messages = [str(stage.get("message", "")) for stage in stages if stage.get("state") == "failed"]
         return messages[-1].partition("\n")[0] if messages else ""

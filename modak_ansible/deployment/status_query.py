@@ -9,7 +9,7 @@ from functools import partial
 from queue import SimpleQueue
 from threading import Event, Thread
 
-from modak_ansible.deployment.status import Entry, may_live
+from modak_ansible.deployment.status import Entry, may_live, may_tell
 from modak_ansible.errors import ModakError
 from modak_ansible.stages.base import words_of_disk
 from modak_ansible.stages.jobs.query import Asking, QueriedJob, ask_for_jobs
@@ -28,7 +28,7 @@ class _Group:
 
     def take(self, jobs: Mapping[str, QueriedJob], problem: str) -> None:
         for entry in self.entries:
-            entry.problem = problem
+            entry.problem = problem if may_live(entry.known) else ""
             if not problem and entry.name in jobs:
                 entry.answer, entry.asked = jobs[entry.name], time.monotonic()
 
@@ -41,7 +41,8 @@ def ask_targets(
     inside: str = "",
     meanwhile: Callable[[], object] = lambda: None,
 ) -> None:
-    """Brings entries up to date by their targets, all at once; those whose end is known are not asked for.
+    """Brings entries up to date by their targets, all at once; those whose end is known, and what they came to, are not
+    asked for.
 
     Args:
         entries: what is known; a target that does not answer is noted in those of its own.
@@ -54,7 +55,8 @@ def ask_targets(
     Raises:
         KeyboardInterrupt: the user, or a signal, ended it.
     """
-    groups = _groups([entry for entry in entries if may_live(entry.known)], every, inside)
+    has_news = may_live if every else may_tell  # a watch does not wait for a target that has only ends to tell
+    groups = _groups([entry for entry in entries if has_news(entry.known)], every, inside)
     news: SimpleQueue[Callable[[], None] | BaseException | None] = SimpleQueue()
     over = Event()
 

@@ -22,7 +22,7 @@ from modak_ansible.store.logs import note_look
 from modak_ansible.store.record import STAGES, Metrics, RecordData, run_of, trains
 from modak_ansible.target.core.files import Lock, make_private, sha256_of, write_json
 from modak_ansible.target.core.plan import Choice
-from modak_ansible.target.core.staging import ATTEMPTS, RANKS, WRITTEN, is_log
+from modak_ansible.target.core.staging import ATTEMPTS, RANKS, RUNTIMES_OWN, WRITTEN, is_log
 from modak_ansible.target.jobs.numbers import number, numbers_of_epoch, shown_numbers
 from modak_ansible.target.jobs.progress import METRICS, progress_of, read_metrics, with_curves
 from modak_ansible.target.jobs.results import ResultFile, Results
@@ -163,7 +163,7 @@ def _is_silent(folder: Path, files: Sequence[ResultFile]) -> bool:
     if not files or names - _NOT_THEIRS:
         return False
     lines = [line for path in folder.rglob("error.log") for line in path.read_text(errors="replace").splitlines()]
-    return all(line.startswith("INFO:  ") for line in lines)  # of the container's runtime
+    return all(line.startswith(RUNTIMES_OWN) for line in lines)
 
 
 def _forget_what_was_set_aside(folder: Path, listed: set[str]) -> None:
@@ -262,15 +262,17 @@ def summary_lines(plan: Mapping[str, Any], state: RecordData) -> list[tuple[str,
             (name, f"{stage.get('message', '').splitlines()[0]}  [{format_seconds(stage['seconds'])}]{earlier}")
         )
     lines += [("start", each.words) for each in told_of(state) if each.was_wrong]
+    words: list[str] = []
     if metrics:
         accuracy = metrics.get("accuracy")
         requested, ended = metrics["epochs_requested"], metrics["epochs"]
-        words = [f"{ended} of {requested} epochs" if requested else f"{ended} epochs"] if ended else []
+        words += [f"{ended} of {requested} epochs" if requested else f"{ended} epochs"] if ended else []
         numbers = metrics.get("numbers") or {}
         words += [] if accuracy is None or "accuracy" in numbers else [f"accuracy {accuracy:.2%}"]
         words += shown_numbers(numbers, _SHOWN)
         words += [f"{metrics['epoch_seconds']:.1f} s an epoch"] if metrics.get("epoch_seconds") else []
-        lines.append(("training", ", ".join(words)))
+    words += (state.get("progress") or {}).get("remarks") or []
+    lines += [("training", ", ".join(words))] if words else []
     if energy := state.get("energy"):
         lines.append(("energy", f"{format_joules(energy['joules'])}, by {energy['source']}"))
     lines += [(title, text) for title, text in state.get("tuning") or []]

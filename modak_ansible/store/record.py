@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 NAME = "state.json"
 # How the explanation of a job begins that was not submitted, for what it comes after.
 NOT_RUN = "not run: "
-# What a deployment has no more once it was undeployed and is deployed again.
-_OF_A_RUN = ("undeployed", "job", "metrics", "energy")
+# What one run of a job came to, and what a deployment has no more once it was undeployed and is deployed again.
+_OF_A_RUN = ("progress", "metrics", "energy")
+_OF_A_DEPLOYMENT = ("undeployed", "job", *_OF_A_RUN)
 # As they follow each other in a deployment.
 STAGES = ("target", "dataset", "image", "job", "results", "report")
 
@@ -132,7 +133,10 @@ class RecordData(TypedDict, total=False):
     job: JobNote | None  # None where none was submitted
     progress: Progress
     results: str
-    brought: str  # which job's results were brought after its end, as :func:`run_of` has it; empty where none were
+    # brought, seen: which job's results were brought after its end, and how far which one had come was asked then, as
+    # :func:`run_of` has them; empty where none were
+    brought: str
+    seen: str
     metrics: Metrics | None
     missing_outputs: list[str]  # declared outputs that no file fits
     unnamed_outputs: list[str]  # files that were left on the target, for their names
@@ -207,7 +211,7 @@ class Record:
         with Lock(self._lock_path):
             state = self.read()
             if behind == STAGES and state.get("undeployed"):
-                state = cast(RecordData, {key: state.get(key) for key in state if key not in _OF_A_RUN})
+                state = cast(RecordData, {key: state.get(key) for key in state if key not in _OF_A_DEPLOYMENT})
             failed = [each for each in behind if state.get("stages", {}).get(each, {}).get("state") == "failed"]
             stages = {key: stage for key, stage in state.get("stages", {}).items() if key not in failed}
             self._write({**state, "stages": stages, "stage": name})
@@ -215,11 +219,14 @@ class Record:
     def note_job(self, situation: JobNote, **values: Unpack[RecordData]) -> JobNote:
         """Sets what is known of the job, and other top-level values; gives what is known now.
 
-        A known end stays: that its scheduler does not answer any more is no news of a job.
+        A known end stays: that its scheduler does not answer any more is no news of a job. What another run came to
+        goes.
         """
         with Lock(self._lock_path):
             state = self.read()
             job = latest(state.get("job"), situation)
+            if run_of(job) != run_of(state.get("job") or {}):
+                state = cast(RecordData, {key: state.get(key) for key in state if key not in _OF_A_RUN})
             if {**state, **values, "job": job} != state:
                 self._write({**state, **values, "job": job})
         return job

@@ -107,8 +107,8 @@ def _print_table(console: Console, rows: list[StatusRow]) -> None:
         seconds = format_seconds(row["elapsed_seconds"]) if row["elapsed_seconds"] is not None else ""
         numbers = {} if row["accuracy"] is None else {"accuracy": row["accuracy"]}
         told = ", ".join(shown_numbers({**numbers, **row["numbers"]}, _NUMBERS))
-        cells = (row["training"], row["job_id"], row["state"], seconds, epochs_of(row), told, row["explanation"])
-        shown.append(cells)
+        remarks = ", ".join(filter(None, [*row["remarks"], row["explanation"]]))
+        shown.append((row["training"], row["job_id"], row["state"], seconds, epochs_of(row), told, remarks))
     console.print()
     titles = ("training", "job", "state", "time", "epochs", "result", "")
     tables.print_table(titles, shown, wraps=(6,), console=console)

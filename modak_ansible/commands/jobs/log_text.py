@@ -13,6 +13,7 @@ from modak_ansible.deployment.playbook import Listener, run_playbook
 from modak_ansible.errors import UsageError
 from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.logs import Entry, read_stage_log, size_before
+from modak_ansible.target.core.files import as_shown
 from modak_ansible.target.core.staging import RANKS
 from modak_ansible.target.jobs.situation import UNKNOWN
 
@@ -147,15 +148,16 @@ def _read(path: Path, offset: int) -> list[str]:
         return []
     with path.open("rb") as file:
         file.seek(offset)
-        return file.read().decode("utf-8", errors="replace").splitlines()
+        return as_shown(file.read().decode("utf-8", errors="replace"))
 
 
 def _bytes_before(path: Path, since: Since) -> int:
     """How many bytes of a log are before its last lines."""
     if since.lines is None or not path.is_file():
         return 0
-    whole = path.read_bytes()
-    return len(whole) - sum(map(len, since.last(whole.splitlines(keepends=True))))
+    with path.open("rb") as file:
+        lines = file.readlines()
+    return sum(map(len, lines)) - sum(map(len, since.last(lines)))
 
 
 def _entry_lines(entry: Entry) -> list[str]:

@@ -86,8 +86,8 @@ def command(
         named = {"deployment": store.name, "log": which if kind == "job" else kind}
         print_json({**named, "lines": lines})
         return
-    for line in lines:
-        typer.echo(line)
+    if lines:
+        typer.echo("\n".join(lines))  # line by line a large log takes many times as long
     if not lines and not follow and since is None and kind in ("job", "metrics"):
         where = _FILES[which] if kind == "job" else "any file of metrics that is read"
         typer.echo("\n".join([*store.damage, f"{log_texts.state_of(store)}: nothing is in {where}"]), err=True)

@@ -55,9 +55,9 @@ def _entries(deployment: str | None, training: str | None) -> list[Entry]:
 
 
 def _ask_and_show(entries: list[Entry], *, as_json: bool, offline: bool) -> None:
-    from modak_ansible.deployment.status import may_live, rows_of
+    from modak_ansible.deployment.status import may_tell, rows_of
 
-    open_ones = [] if offline else [entry for entry in entries if may_live(entry.known)]
+    open_ones = [] if offline else [entry for entry in entries if may_tell(entry.known)]
     shown = False
 
     def show() -> None:

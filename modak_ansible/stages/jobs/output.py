@@ -7,7 +7,7 @@ from typing import Any
 
 from modak_ansible.stages.jobs.members import Member
 from modak_ansible.store.logs import note_look
-from modak_ansible.target.core.files import without_controls
+from modak_ansible.target.core.files import as_shown, without_controls
 from modak_ansible.target.jobs.campaign import Wanted
 
 # What is shown of a line, in characters, of what came since the last look, in lines, and of what a job wrote before its
@@ -76,6 +76,5 @@ class Output:
 
 
 def _shown_lines(output: str) -> list[str]:
-    """The lines of a terminal: of what a carriage return writes over, only the last is left, and no colours."""
-    lines = [line.rstrip().rsplit("\r", 1)[-1].rstrip() for line in without_controls(output).split("\n")]
-    return [line for line in lines if line]
+    """The lines of a terminal that are not empty, without colours."""
+    return [line for line in as_shown(without_controls(output)) if line]

@@ -12,7 +12,7 @@ from modak_ansible.errors import ModakError
 from modak_ansible.stages.jobs.direct import ask
 from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.forecasts import WAITING, noted
-from modak_ansible.store.record import ForecastNote, JobNote, Record, RecordData, latest, living_jobs
+from modak_ansible.store.record import ForecastNote, JobNote, Record, RecordData, latest, living_jobs, run_of
 from modak_ansible.target.jobs.query import Asked, queried
 from modak_ansible.target.jobs.situation import LIVING, Progress
 from modak_ansible.transport.ssh import Connection
@@ -141,7 +141,10 @@ def _is_news(folder: Path, record_of: Callable[[str], RecordData], job: QueriedJ
     is_cleared = not job["there"] and DeploymentStore(folder).has_ended  # how it ended, its record alone knows
     if situation["state"] == "DAMAGED" or is_cleared:
         return False
-    noted = record_of(folder.name).get("job")
+    record = record_of(folder.name)
+    noted = record.get("job")
+    if situation["state"] not in ("NONE", *LIVING) and record.get("seen") != run_of(situation):
+        return True
     return bool(noted != latest(noted, situation) if noted else situation["state"] != "NONE")
 
 
@@ -153,6 +156,8 @@ def _forecasts(record: RecordData, job: QueriedJob, plan: Plan) -> list[Forecast
 
 def _update(folder: Path, job: QueriedJob, forecasts: list[ForecastNote] | None) -> None:
     news: RecordData = {"progress": job["progress"]}
+    if job["situation"]["state"] not in LIVING:
+        news["seen"] = run_of(job["situation"])
     Record(folder).note_job(job["situation"], **news if forecasts is None else {**news, "forecasts": forecasts})
 
 

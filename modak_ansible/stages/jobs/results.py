@@ -49,8 +49,8 @@ def fetch_all(stages: Sequence[Stage]) -> Outcome:
         with suppress(OSError):  # what is left there is another campaign's
             arrived.rmdir()
     size = sum(file["size"] for each in listed.values() for file in each["files"])
-    count = sum(len(each["files"]) for each in listed.values())
-    message = f"{count} files of {len(stages)} jobs, {format_size(size)}, in {stages[0].folder.parent}"
+    files = counted(sum(len(each["files"]) for each in listed.values()), "file")
+    message = f"{files} of {counted(len(stages), 'job')}, {format_size(size)}, in {stages[0].folder.parent}"
     return Outcome(any(changed), message)
 
 

@@ -218,13 +218,19 @@ def mend_of(error: OSError) -> str:
     if error.errno == errno.EISDIR:
         return "a folder stands where modak keeps a file: move it away, and run the same command again"
     if error.errno == errno.ENOENT:
-        return "it was removed meanwhile; modak deploy makes anew what is of its own"
+        return "it was removed meanwhile; modak deploy makes what is missing again"
     return "look at it there"
 
 
 def without_controls(text: str) -> str:
     """A text for a terminal without its escape sequences."""
     return re.sub(_CONTROLS, "", text)
+
+
+def as_shown(text: str) -> list[str]:
+    """The lines of a text as a terminal has them: of what a carriage return writes over, only the last is left."""
+    lines = text.split("\n")
+    return [line.rstrip().rsplit("\r", 1)[-1] for line in (lines if lines[-1] else lines[:-1])]
 
 
 def tail(path: Path, lines: int) -> list[str]:

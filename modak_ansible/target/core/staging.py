@@ -29,6 +29,9 @@ LOGS = ("output.log", "error.log", "scheduler.log")
 LOGGED = "metrics.jsonl"  # what a script gives to modak_runtime.log
 WRITTEN = (*LOGS, "metrics.json", LOGGED, "applied.json", "tuning.json")
 
+# How lines begin that a container's runtime writes into a job's log of errors, whatever runs in it.
+RUNTIMES_OWN = "INFO:    "
+
 _LOG = re.compile(rf"({RANKS}/\d+/)?({'|'.join(map(re.escape, LOGS))})", re.ASCII)
 
 

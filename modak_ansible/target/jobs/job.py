@@ -17,12 +17,10 @@ from ..core.staging import PLAN, SCRIPT, STATE, Files, is_staged, stage
 from ..core.workspace import Workspace
 from .attempts import earlier_jobs, remember_jobs, set_aside
 from .intent import Intents, refused, unreached, withdraw_intent, write_intent
-from .judgement import CANCELLED, FOLDER_LOST, SKIPPED, Ask, Judgement, own_record
+from .judgement import CANCELLED, FOLDER_LOST, SKIPPED, WAITS, Ask, Judgement, own_record
 from .markers import claimed_by, known_job, noted_code, submitted_job
 from .situation import UNKNOWN, Situation
 
-# The ids of the jobs that one was submitted to run after, by their deployments.
-_WAITS = "waits.json"
 # How long a job that is cancelled may take to leave the queue.
 _LEAVE = 30.0
 
@@ -86,7 +84,7 @@ class Deployment:
 
     def waited(self) -> dict[str, str]:
         """The ids of the jobs that this one was submitted to run after, by their deployments."""
-        return read_json(self.state / _WAITS) or {}
+        return read_json(self.state / WAITS) or {}
 
     def situation(self, ask: Ask | None = None) -> Situation:
         """What has become of the job, by its own marker and by the scheduler's word, which ``ask`` may have already."""
@@ -133,7 +131,7 @@ class Deployment:
         """Notes the ids of those that have to complete before, by their deployments."""
         if waited and not self.job_id():
             self.state.mkdir(exist_ok=True)  # it went with an earlier attempt
-            write_json(self.state / _WAITS, waited)
+            write_json(self.state / WAITS, waited)
 
     def was_submitted(self) -> bool:
         """Whether somebody has begun to submit the job, also where nobody can read any more which one it is."""
@@ -220,7 +218,7 @@ class Deployment:
                 return
             with (self.state / "forgotten").open("a", encoding="utf-8") as file:
                 file.write(f"{self.job_id()}\n")
-            for name in ("submitted.json", "intent.json", CANCELLED, "missed", SKIPPED, FOLDER_LOST, _WAITS):
+            for name in ("submitted.json", "intent.json", CANCELLED, "missed", SKIPPED, FOLDER_LOST, WAITS):
                 if (self.state / name).exists():
                     (self.state / name).unlink()
 

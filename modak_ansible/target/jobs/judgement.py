@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
+from signal import Signals
 from typing import Callable, Optional
 
 from ...schedulers.base import AccountingSilent, JobRecord, JobState, Scheduler, SchedulerSilent
 from ..core.commands import TimedRun
-from ..core.files import changed_at, clock_of, lack_of_room, read_text, tail
-from ..core.staging import RANKS, STATE
+from ..core.files import changed_at, clock_of, lack_of_room, read_json, read_text, tail
+from ..core.staging import RANKS, RUNTIMES_OWN, STATE
 from .attempts import number_of
 from .markers import (
     LIMITS,
@@ -34,6 +36,8 @@ SKIPPED = "skipped"
 # The marker of a job whose deployment's folder was removed while it lived.
 FOLDER_LOST = "folder_lost"
 _FOLDER_WENT = "its folder was removed while it lived, with what it had written"
+# The ids of the jobs that one was submitted to run after, by their deployments.
+WAITS = "waits.json"
 # The ends in which what became of a rank is no cause.
 _ENDED_FROM_OUTSIDE = (JobState.CANCELLED, JobState.TIMEOUT, JobState.PREEMPTED)
 
@@ -145,7 +149,11 @@ class Judgement:
             state = JobState.TIMEOUT
         if read_text(self._state / CANCELLED):
             state = JobState.CANCELLED
-        return self._judge_end(job_id, state, record, finished, f"the training ended with exit code {finished}")
+        by_signal = ""
+        with suppress(ValueError):
+            by_signal = f" ({Signals(finished - 128).name})"  # as shells have it
+        words = f"the training ended with exit code {finished}{by_signal}"
+        return self._judge_end(job_id, state, record, finished, words)
 
     def _judge_silence(self, job_id: str, record: JobRecord | None) -> Situation:
         """No marker, and the scheduler says success or nothing at all."""
@@ -172,7 +180,7 @@ class Judgement:
         words = {
             JobState.TIMEOUT: LIMITS.get(limit, LIMITS["walltime"]),
             JobState.OUT_OF_MEMORY: LIMITS["mem"],
-            JobState.CANCELLED: f"by {by}" if (by := read_text(self._state / CANCELLED)) else "it was cancelled",
+            JobState.CANCELLED: f"by {by}" if (by := read_text(self._state / CANCELLED)) else self._cancelled_for(),
             JobState.NODE_FAIL: "its node failed",
             JobState.PREEMPTED: "it made way for another job",
             JobState.BOOT_FAIL: "its node did not start it",
@@ -180,6 +188,12 @@ class Judgement:
         }.get(state, "")
         reason = record.reason if record and record.reason not in ("", "NonZeroExitCode") else ""
         return ", ".join(part for part in (words, reason) if part)
+
+    def _cancelled_for(self) -> str:
+        """Why the scheduler calls a job cancelled, of which nobody has noted that."""
+        before = read_json(self._state / WAITS) or {}
+        has_failed = any(noted_code(self.path.parent / name / STATE) for name in before)
+        return "what it comes after has failed" if has_failed and not claimed_by(self._state) else "it was cancelled"
 
     def _situation(
         self, job_id: str, state: JobState | str, record: JobRecord | None, exit_code: int | None = None,
@@ -223,7 +237,9 @@ class Judgement:
         folders = [self.path / RANKS / str(rank.number)] if rank and rank.number else []
         for folder in (*folders, self.path):
             found = [line for name in ("error.log", "scheduler.log") for line in tail(folder / name, 15)]
-            if found := found or tail(folder / "output.log", 15):
+            if all(line.startswith(RUNTIMES_OWN) for line in found):
+                found = tail(folder / "output.log", 15) or found
+            if found:
                 return found
         return []
 

@@ -47,6 +47,14 @@ def test_the_last_lines_of_a_job(folder):
     assert job_log(folder, Since(lines=9)) == ["epoch 1", "epoch 2", "epoch 3"]
 
 
+def test_of_what_a_job_wrote_over_the_last_is_shown_and_counted_as_one_line(folder, monkeypatch):
+    log = folder / "results" / "output.log"
+    log.write_bytes(b"begins\n 10%\r 50%\r100%\r\na\x0bb\x0c\xe2\x80\xa8c\n\nends\r\n")
+    assert job_log(folder, Since()) == ["begins", "100%", "a\x0bb\x0c\u2028c", "", "ends"]
+    assert job_log(folder, Since(lines=4))[0] == "100%"
+    assert log_texts._bytes_before(log, Since(lines=4)) == len(b"begins\n")
+
+
 @pytest.fixture
 def ranks(folder):
     """The same of a training in two processes."""

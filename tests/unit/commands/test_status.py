@@ -25,7 +25,7 @@ from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.store.deployment import DeploymentStore, queue_of
 from modak_ansible.store.deployments import glance
 from modak_ansible.store.forecasts import BEFORE, noted
-from modak_ansible.store.record import Record
+from modak_ansible.store.record import Record, run_of
 from modak_ansible.target.core.files import read_json, write_json
 
 DONE = {"probe": {"state": "done", "message": "x"}}
@@ -290,12 +290,52 @@ def test_a_job_that_is_queued_again_has_not_run_since_its_first_start(deployed, 
 
 
 def test_what_was_brought_while_it_ran_is_not_what_it_is_at(deployed, blueprint):
-    Record(deployed[0]).update(metrics={"loss": 1.0, "accuracy": 0.1, "numbers": {"loss": 1.0}})
+    metrics = {"loss": 1.0, "accuracy": 0.1, "numbers": {"loss": 1.0}}
+    Record(deployed[0]).update(metrics=metrics, brought="")
     entry = next(entry for entry in entries_of(blueprint) if entry.known.folder == deployed[0])
     entry.answer = job(progress={"step": 9, "numbers": {"loss": 0.1, "lr": 0.01}})
     assert row_of(entry)["loss"] == 0.1
     entry.answer = job("COMPLETED", progress={"step": 9, "loss": 0.3, "numbers": {"loss": 0.3}})
+    assert row_of(entry)["loss"] == 0.3
+    entry.known.record["brought"] = run_of(entry.answer["situation"])
     assert (row_of(entry)["loss"], row_of(entry)["accuracy"]) == (1.0, 0.1)
+
+
+@pytest.mark.parametrize("told", [{"metrics": {"loss": 1.0}}, {"progress": {"loss": 1.0}}])
+def test_what_another_run_came_to_is_not_what_this_one_is_at(deployed, blueprint, told):
+    record = Record(deployed[0])
+    record.note_job({"state": "FAILED", "job_id": "1", "attempt": 1}, **told)
+    record.note_job({"state": "QUEUED", "job_id": "2", "attempt": 2})
+    entry = next(entry for entry in entries_of(blueprint) if entry.known.folder == deployed[0])
+    assert row_of(entry)["loss"] is None
+
+
+def test_how_far_a_job_came_is_asked_once_where_nobody_looked_after_its_end(deployed, blueprint, monkeypatch):
+    asked = []
+
+    def ask(_, __, given):
+        asked.append(given["deployments"])
+        each = job("COMPLETED", deployment=deployed[0].name, progress={"epoch": 4, "loss": 0.5})
+        each["situation"].update(started=1.0, job_id="1")
+        return {"jobs": [each]}
+
+    monkeypatch.setattr("modak_ansible.stages.jobs.query.ask", ask)
+    for folder in deployed:
+        Record(folder).note_job({"state": "COMPLETED", "job_id": "1"})
+    Record(deployed[0]).note_job({"state": "COMPLETED", "job_id": "1", "started": 1.0})  # as modak logs -f notes it
+    for _ in range(2):
+        entries = entries_of(blueprint)
+        ask_targets(entries)
+        (row,) = (row for row in rows_of(entries) if row["deployment"] == deployed[0].name)
+        assert (row["state"], row["epoch"], row["loss"]) == ("COMPLETED", 4, 0.5)
+    assert asked == [[deployed[0].name]]
+
+
+def test_a_known_end_stays_where_nobody_can_tell_how_far_the_job_came(deployed, blueprint):
+    entry = entries_of(blueprint)[0]
+    entry.known.record["job"] = {"state": "FAILED", "job_id": "1", "started": 1.0}
+    entry.answer = {**job("NONE"), "there": False}
+    assert (row_of(entry)["state"], row_of(entry)["explanation"]) == ("FAILED", "its folder on the target is gone")
 
 
 def test_how_far_another_attempt_came_is_not_shown_of_this_one(deployed, blueprint):
@@ -325,6 +365,10 @@ def test_nothing_is_said_of_why_an_undeployed_job_waited(deployed, blueprint):
     Record(deployed[0]).update(job={"state": "QUEUED", "job_id": "1", "reason": "BeginTime"}, undeployed=5.0)
     (row,) = (row for row in rows_of(entries_of(blueprint)) if row["state"] == "UNDEPLOYED")
     assert (row["reason"], row["explanation"]) == ("", "")
+    Record(deployed[1]).update(job=None)
+    Record(deployed[1]).note_stage("job", state="failed", message="its folder was removed meanwhile")
+    Record(deployed[1]).update(undeployed=6.0)
+    assert {row["explanation"] for row in rows_of(entries_of(blueprint)) if row["state"] == "UNDEPLOYED"} == {""}
 
 
 def test_a_deployment_that_is_gone_on_its_target(deployed, blueprint):

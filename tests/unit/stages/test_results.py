@@ -250,6 +250,12 @@ def test_the_summary_names_whatever_numbers_a_script_writes(make_stage, remote, 
     assert dict(summary_lines(stage.plan, stage.record.read()))["training"] == expected
 
 
+def test_the_summary_says_that_a_training_has_diverged(make_stage):
+    stage, _ = make_stage(None)
+    lines = dict(summary_lines(stage.plan, {"progress": {"remarks": ["loss is nan since epoch 4"]}}))
+    assert lines["training"] == "loss is nan since epoch 4"
+
+
 def test_a_job_that_failed_is_reported_with_its_exit_code_and_last_words(make_stage):
     stage, _ = make_stage(None)
     stage.record.update(

@@ -405,6 +405,34 @@ def test_the_end_of_the_error_output_is_told(deployment, fake):
     assert len(deployment.situation().error_tail) == 15
 
 
+def test_a_job_that_its_scheduler_removes_for_what_it_comes_after_says_so(deployment, fake):
+    deployment.submit(waited={"before": "9"})
+    fake.jobs = {"1": JobRecord("1", JobState.CANCELLED)}
+    before = deployment.path.parent / "before" / "state"
+    before.mkdir(parents=True)
+    assert deployment.situation().explanation == "it was cancelled"
+    (before / "finished").write_text("3\n")
+    assert deployment.situation().explanation == "what it comes after has failed"
+
+
+def test_the_signal_that_ended_a_training_is_named(deployment, fake):
+    deployment.submit()
+    mark(deployment, "finished", "139\n")
+    fake.jobs = {}
+    assert deployment.situation().explanation == "the training ended with exit code 139 (SIGSEGV)"
+
+
+def test_the_end_of_the_output_is_told_where_only_the_containers_runtime_wrote_errors(deployment, fake):
+    deployment.submit()
+    mark(deployment, "finished", "3\n")
+    fake.jobs = {}
+    own = "INFO:    gocryptfs not found, will not be able to use gocryptfs"
+    (deployment.path / "error.log").write_text(f"{own}\n")
+    assert deployment.situation().error_tail == [own]
+    (deployment.path / "output.log").write_text("no such data set\n")
+    assert deployment.situation().error_tail == ["no such data set"]
+
+
 @pytest.mark.parametrize(("number", "last"), [(3, "of the third"), (0, "of the first"), (5, "of the first")])
 def test_the_rank_that_failed_first_is_told(deployment, fake, number, last):
     deployment.submit()
