@@ -30,7 +30,7 @@ def _property(name: str, option: Option) -> Iterator[str]:
     yield "        required: false"
     yield f"        description: {_quoted(said) if ': ' in said else said}"
     if least is not None:
-        yield f"        constraints: [ {{ greater_or_equal: {least} }} ]"
+        yield f"        constraints: [ {{ greater_or_equal: {least} }}, {{ less_or_equal: 10000000 }} ]"
 
 
 def _quoted(text: str) -> str:

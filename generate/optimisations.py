@@ -50,7 +50,7 @@ def _definition(declared: Property) -> Iterator[str]:
 def _constraint(declared: Property) -> str:
     if declared.type == "string" and declared.default:
         return f"valid_values: [ {', '.join(map(_scalar, (declared.default, *declared.values)))} ]"
-    return f"greater_or_equal: {declared.least}" if declared.least is not None else ""
+    return f"greater_or_equal: {declared.least} }}, {{ less_or_equal: 10000000" if declared.least is not None else ""
 
 
 def _scalar(value: str | int) -> str:

@@ -19,7 +19,7 @@ from modak_ansible.errors import Mistake, UsageError
 from modak_ansible.reading.blueprint.forms.mistakes import NOT_KEPT
 from modak_ansible.reading.blueprint.inputs import Inputs
 from modak_ansible.store.csar import as_given
-from modak_ansible.target.core.files import is_folder
+from modak_ansible.target.core.files import expanded, is_folder, read_text
 
 _TO_UTF8 = "set the terminal to UTF-8, and its locale: export LC_ALL=C.UTF-8"
 
@@ -158,6 +158,23 @@ def _is_utf8(text: bytes) -> bool:
     return not text.isascii()
 
 
+def _names_of(parameter: Parameter) -> set[object]:
+    """How a command's option is written; typer takes the first name for a default until it makes the command."""
+    about = getattr(parameter.annotation, "__metadata__", ())
+    names = {name for each in about for name in (each.default, *(each.param_decls or ()))}
+    return {f"--{parameter.name.replace('_', '-')}", *names}
+
+
+def _warn_of_own(asked: PlanOptions, parameters: Iterable[Parameter]) -> None:
+    """Says which options behind ``--`` look like the command's own, and are not named in the script."""
+    given = dict.fromkeys(each.partition("=")[0] for each in asked.words or ())
+    own = given.keys() & {name for each in parameters for name in _names_of(each)}
+    for word in given if own else ():
+        if word in own and word not in read_text(expanded(asked.blueprint)):
+            message = f"warning: {word} behind -- is given to {asked.blueprint}; modak's own options stand before --"
+            typer.echo(message, err=True)
+
+
 def without_collecting() -> None:
     """Keeps all memory until the command ends, which is soon: looking for what could be freed takes longer."""
     import gc
@@ -247,7 +264,9 @@ def takes(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
             bound = signature.bind(*words, **options)
             bound.apply_defaults()
             given = bound.arguments
-            command(asked=PlanOptions(**{name: given.pop(name) for name in names}), **given)
+            asked = PlanOptions(**{name: given.pop(name) for name in names})
+            _warn_of_own(asked, parameters)
+            command(asked=asked, **given)
 
         vars(called)["__signature__"] = signature
         return called

@@ -18,6 +18,8 @@ _FACTORS = {
     "TB": 10**12, "TIB": 2**40,
 }  # fmt: skip
 
+_MOST_BYTES = 2**63 - 1  # that a file system or a scheduler counts
+
 WALLTIME_FORMS = 'write it quoted, as "HH:MM:SS" or "D-HH:MM:SS", such as "00:30:00" or "2-12:00:00"'
 
 
@@ -55,12 +57,15 @@ def parse_size(text: str) -> int:
     """Bytes of a size such as ``4 GB`` (powers of ten) or ``512 MiB`` (powers of two), in either case, as in TOSCA.
 
     Raises:
-        ValueError: no number, one of more than 18 digits, or no unit that TOSCA knows.
+        ValueError: no number, one of more than 18 digits, no unit that TOSCA knows, or more than 8 EiB.
     """
     match = _SIZE.fullmatch(text.strip())
     if not match:
         raise ValueError(f'{text!r} is not a size; write a number and a unit, such as "4 GB" or "512 MiB"')
-    return int(Decimal(match["number"]) * _FACTORS[match["unit"].upper()])
+    size = int(Decimal(match["number"]) * _FACTORS[match["unit"].upper()])
+    if size > _MOST_BYTES:
+        raise ValueError(f"{text!r} is more than any machine has")
+    return size
 
 
 def format_size(count: int) -> str:

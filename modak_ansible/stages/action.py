@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -112,9 +113,14 @@ class StageAction(ActionBase):  # type: ignore[misc]
     def _stages(self, task_vars: dict[str, Any]) -> list[Stage]:
         """The deployments, on one target: they share a connection."""
         files = self._task.args.get("plan_files") or [self._task.args.get("plan_file") or ""]
+
+        def caller(connection: Connection) -> Callable[..., Answer]:
+            self._as_planned(connection)
+            return self._caller(connection, task_vars)
+
         return stages_of(
             [Path(plan_file) for plan_file in files],
-            lambda connection: self._caller(connection, task_vars),
+            caller,
             self._say,
             noted_as=self.stage_name if self.stage_name in _NOTED else "",
             check=bool(self._task.check_mode),
@@ -122,6 +128,26 @@ class StageAction(ActionBase):  # type: ignore[misc]
 
     def _say(self, text: str) -> None:
         Display().display(f"{PROGRESS} {self.stage_name} | {text}", stderr=is_run_by_opera())
+
+    def _as_planned(self, connection: Connection) -> None:
+        """Has Ansible enter the target as all else here does, and as its ordinary user.
+
+        What ansible.cfg, variables and options say of users, keys and becoming root is for a project's other hosts.
+
+        Raises:
+            ModakError: it would by a way of another kind.
+        """
+        planned = "local" if connection.is_local else "ssh"
+        if self._connection.transport != planned:
+            message = f"ansible_connection is {self._connection.transport}, and the plan's is {planned}"
+            raise ModakError(message, hint="leave ansible_connection out: the plan says how its target is entered")
+        self._connection.set_become_plugin(None)
+        if not connection.is_local:
+            said = shlex.join(connection.ssh_command()[1:])
+            self._connection._options.update(  # set_option takes no None
+                host=connection.address, port=None, remote_user=None, password=None, private_key_file=None,
+                ssh_args="", ssh_common_args=said, ssh_extra_args="", host_key_checking=True,
+            )  # fmt: skip
 
     def _caller(self, connection: Connection, task_vars: dict[str, Any]) -> Callable[..., Answer]:
         entered = False

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatch
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from ansible import constants
 from ansible.errors import AnsibleActionFail
+from ansible.inventory.manager import split_host_pattern
 from ansible.module_utils.parsing.convert_bool import boolean
 
 from modak_ansible.errors import ModakError
@@ -19,12 +23,40 @@ from modak_ansible.reading.blueprint.training_reader import inputs_as_text
 from modak_ansible.stages.base import words_of_disk
 from modak_ansible.stages.opera import find_opera_deployment, is_run_by_opera
 from modak_ansible.stages.targets import targets_of
-from modak_ansible.store.project import find_blueprint
+from modak_ansible.store.project import COLLECTION, find_blueprint, shipped
 from modak_ansible.store.targets import target_file
 from modak_ansible.target.core.files import expanded
 
+GROUP = "modak"  # of the targets, for which the plays are
 
-def plan_deployment(arguments: dict[str, Any], *, check: bool) -> dict[str, Any]:
+
+def left_out(tags: Iterable[str], known: Mapping[str, Any], playbooks: Iterable[str]) -> bool:
+    """Whether --tags or --skip-tags leave out all that would follow on the plan, in a playbook with plays of others.
+
+    Args:
+        tags: of the task that makes the plan: those of whoever includes it, and always.
+        known: the variables of the task.
+        playbooks: that Ansible was told to run.
+
+    Raises:
+        AnsibleActionFail: they do in a playbook of ours, which would do nothing and end well.
+    """
+    own = {*tags} - {"always"} or {"untagged"}
+    words = own | {"all"} | ({"tagged"} if own != {"untagged"} else set())
+    if words & {*known.get("ansible_run_tags", ["all"])} and not words & {*known.get("ansible_skip_tags", [])}:
+        return False
+    if all(_is_ours(each) for each in playbooks):
+        raise AnsibleActionFail("--tags and --skip-tags leave out all that this playbook does: give it without them")
+    return True
+
+
+def _is_ours(playbook: str) -> bool:
+    return playbook.startswith(f"{COLLECTION}.") or Path(playbook).resolve().parent == shipped("playbooks").resolve()
+
+
+def plan_deployment(
+    arguments: dict[str, Any], *, check: bool, known: Mapping[str, Any] = MappingProxyType({})
+) -> dict[str, Any]:
     """What the plan role hands to the plays behind it.
 
     Args:
@@ -32,6 +64,7 @@ def plan_deployment(arguments: dict[str, Any], *, check: bool) -> dict[str, Any]
             ``inputs_file``, ``target``, ``training`` and ``strict``, or ``node`` for a node of the blueprint that opera
             deploys.
         check: whether nothing may be written but Ansible's own temporary files.
+        known: the variables of the task.
 
     Returns:
         ``targets`` as ``targets_of`` gives them, and of the first plan ``plan_file`` and ``digest``.
@@ -42,6 +75,7 @@ def plan_deployment(arguments: dict[str, Any], *, check: bool) -> dict[str, Any]
             return {"plan_file": "", "targets": [], "changed": False}
         check_no_search(planned)
         targets = targets_of(planned, partial(_saved, check=check))
+        _check_hosts([each["name"] for each in targets], known)
     except ModakError as error:
         raise AnsibleActionFail(str(error)) from None  # Ansible would show behind it what it came from
     except OSError as error:
@@ -57,6 +91,27 @@ def plan_deployment(arguments: dict[str, Any], *, check: bool) -> dict[str, Any]
         "notes": notes,
         "targets": targets,
     }
+
+
+def _check_hosts(names: list[str], known: Mapping[str, Any]) -> None:
+    """
+    Args:
+        names: of the targets.
+
+    Raises:
+        ModakError: the plays that follow, which are for the group modak, would run on others, or on none of them.
+    """
+    if others := sorted({*known.get("groups", {}).get(GROUP, ())} - {*names}):
+        hint = "give the inventory's group another name, and run blueprints with other targets one by one"
+        raise ModakError(
+            f"the group {GROUP} has hosts that are no targets of this plan: {', '.join(others)}", hint=hint
+        )
+    limit = known.get("ansible_limit")
+    if limit and not any(fnmatch(name, each) for each in split_host_pattern(limit) for name in [*names, GROUP, "all"]):
+        raise ModakError(
+            f"--limit {limit} leaves out {', '.join(names)}",
+            hint=f"give it without --limit, or: --limit 'localhost,{GROUP}'",
+        )
 
 
 def check_no_search(planned: list[Planned]) -> None:

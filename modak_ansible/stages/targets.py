@@ -63,7 +63,7 @@ def inventory_of(plan_files: Sequence[str]) -> dict[str, Any]:
             groups["modak_hosts"].append(host["name"])
             groups.setdefault(f"{name}_hosts", []).append(host["name"])
     members = {group: {"hosts": dict.fromkeys(names)} for group, names in groups.items() if names}
-    return {"all": {"hosts": hosts, "children": members}}
+    return {"all": {"hosts": hosts, "children": {"modak_planned": {}, **members}}}
 
 
 def _hosts(name: str, target: Target) -> list[dict[str, str]]:

@@ -135,7 +135,8 @@ def find_blueprint(text: str) -> Path:
         return shipped_one
     if path.suffix == ".py":
         raise no_script(path)
-    hint = nearest(Path(text).name, shipped_blueprints())
+    beside = [each.name for each in path.parent.glob("*.[yj]*") if path.suffix] if is_folder(path.parent) else []
+    hint = nearest(path.name, [*beside, *shipped_blueprints()])
     raise UsageError(f"there is no blueprint {text}", hint=hint or "give the folder of a blueprint or its service.yaml")
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from ansible import context
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
 try:
-    from modak_ansible.stages.plan import plan_deployment
+    from modak_ansible.stages.plan import left_out, plan_deployment
 except ImportError:
     plan_deployment = None
 
@@ -26,5 +27,8 @@ class ActionModule(ActionBase):
                 f"the Python that runs ansible-playbook ({sys.executable}) has no modak_ansible: "
                 "run .venv/bin/ansible-playbook, or pip install modak-ansible there"
             )
-        result.update(plan_deployment(self._task.args, check=self._task.check_mode))
+        known = task_vars or {}
+        if left_out(self._task.tags, known, context.CLIARGS.get("args") or ()):
+            return {**result, "skipped": True, "targets": []}
+        result.update(plan_deployment(self._task.args, check=self._task.check_mode, known=known))
         return result

@@ -55,6 +55,7 @@ MISTAKES = [
     ("username: alice", "username: 7", 'wrong-type: username must be text, and 7 without quotes is read as 7 (write "7")'),
     ("cores_per_process: 4", "cores_per_process: four", "wrong-type: cores_per_process must be a whole number"),
     ("cores_per_process: 4", "cores_per_process: 0", "out-of-range: cores_per_process must be at least 1, not 0"),
+    ("cores_per_process: 4", "cores_per_process: 100000000000000000000", "cores_per_process must be at most 10000000"),
     ("numerics: same }", "numerics: same }\n        checkpoint: { evry: 60 }", "unknown-property: checkpoint has no property evry (did you mean every?)"),
     ("numerics: same }", "numerics: same }\n        checkpoint: { requeue: -1 }", "out-of-range: requeue must lie between 0 and 1000"),
     ("numerics: same }", "numerics: same }\n        checkpoint: { signal_before_wall: 1800 }",
@@ -102,7 +103,8 @@ MISTAKES = [
     ("framework: pytorch", 'framework: pytorch\n        version: "~~2"', "version: ~~2 is not a version or a range"),
     ("skylake_avx512", "power9le", "it needs x86_64, and the processor is power9le"),
     # wall times
-    ('walltime: "00:30:00"', "walltime: 1:30:00", "walltime must be text, and 1:30:00 without quotes is read as 5400"),
+    ('walltime: "00:30:00"', "walltime: 1:30:00", 'without quotes is read as 5400 (write "1:30:00")'),
+    ('walltime: "00:30:00"', "walltime: 3600", '3600 without quotes is read as 3600 (write it quoted, as "HH:MM:SS"'),
     ('walltime: "00:30:00"', 'walltime: "30"', "walltime: '30' is not a wall time; write it quoted"),
     ('walltime: "00:30:00"', 'walltime: "1 day, 12:00:00"', "is not a wall time"),
     ('walltime: "00:30:00"', 'walltime: "24h"', "is not a wall time"),

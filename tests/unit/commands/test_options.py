@@ -82,3 +82,19 @@ def test_a_folder_where_a_file_is_to_be_is_told(tmp_path, monkeypatch, words):
     done = CliRunner().invoke(application(), [*words, "."], standalone_mode=False)
     assert isinstance(done.exception, UsageError)
     assert done.exception.message == f"{words[-1]} . is a folder"
+
+
+def test_an_option_of_the_command_behind_the_dashes_is_told_unless_the_script_has_it(tmp_path):
+    script = tmp_path / "fit.py"
+    script.write_text("import sys\nprint(sys.argv)  # --strict\n")
+    words = ["plan", str(script), "--on", "local", "--", "--json", "--strict", "--epochs=3"]
+    done = CliRunner().invoke(application(), words)
+    assert f"warning: --json behind -- is given to {script}; modak's own options stand before --\n" in done.stderr
+    assert done.stderr.count("behind --") == 1
+
+
+def test_the_name_of_a_file_beside_is_what_may_be_meant(tmp_path):
+    (tmp_path / "service.yaml").touch()
+    done = CliRunner().invoke(application(), ["plan", str(tmp_path / "service.yml")], standalone_mode=False)
+    assert isinstance(done.exception, UsageError)
+    assert done.exception.hint == "did you mean service.yaml?"

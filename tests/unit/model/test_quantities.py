@@ -93,3 +93,9 @@ def test_three_digits_have_no_exponent():
         "1000",
         "1234",
     ]
+
+
+def test_a_size_that_no_machine_has_is_refused():
+    assert parse_size("8000000 TiB") < 2**63
+    with pytest.raises(ValueError, match="'999999999999 TB' is more than any machine has"):
+        parse_size("999999999999 TB")

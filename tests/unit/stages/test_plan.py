@@ -85,7 +85,8 @@ def test_plans_that_were_made_are_an_inventory_of_their_targets(tmp_path, monkey
     ]
     files = [str(folder / "plan.json") for folder in folders]
     found = inventory_of([*files, files[0]])["all"]
-    assert found["children"] == {"modak": {"hosts": {"modak_target": None, "modak_target_2": None}}}
+    targets = {"hosts": {"modak_target": None, "modak_target_2": None}}
+    assert found["children"] == {"modak_planned": {}, "modak": targets}
     slurm, local = found["hosts"]["modak_target"], found["hosts"]["modak_target_2"]
     assert (slurm["modak_plan_file"], slurm["modak_plan_files"]) == (files[0], [files[0], files[0]])
     assert (slurm["ansible_connection"], slurm["ansible_host"]) == ("ssh", "testbed")

@@ -9,7 +9,7 @@ from typing import Any
 
 from modak_ansible.errors import NEAR, nearest, visible
 from modak_ansible.model.job_options import meant_by
-from modak_ansible.model.quantities import parse_size
+from modak_ansible.model.quantities import WALLTIME_FORMS, parse_size
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.forms.yaml_tree import Item
 from modak_ansible.reading.blueprint.types.definitions import Definitions
@@ -74,7 +74,7 @@ class ValueChecker:
         kind = _text(schema.get("type"), "string")
         if kind in self._definitions.types["data_types"]:
             self._check_record(item, kind, name)
-        elif self._check_kind(item, kind, name):
+        elif self._check_kind(item, schema, kind, name):
             self._check_entries(item, schema, kind, name)
             self._check_constraints(item, schema, name)
         return len(self._mistakes) == before
@@ -97,12 +97,12 @@ class ValueChecker:
                     item.location, "missing-property", f"{owner} needs the property {key}", describe(schema)
                 )
 
-    def _check_kind(self, item: Item, kind: str, name: str) -> bool:
+    def _check_kind(self, item: Item, schema: Item, kind: str, name: str) -> bool:
         value = item.value
         problem = hint = ""
         if kind == "string":
             if not isinstance(value, str):
-                problem, hint = _not_a_string(item)
+                problem, hint = _not_a_string(item, schema)
         elif kind == "integer":
             problem = "" if isinstance(value, int) and not isinstance(value, bool) else "must be a whole number"
             hint = _without_quotes(item, _WHOLE)
@@ -177,12 +177,14 @@ def _text(item: Item | None, default: str) -> str:
     return str(item.value) if item and item.value is not None else default
 
 
-def _not_a_string(item: Item) -> tuple[str, str]:
+def _not_a_string(item: Item, schema: Item) -> tuple[str, str]:
     if item.is_map or item.is_list:
         return "must be text", ""
     if item.value is None:
         return "must be text, and nothing is given", ""
-    return f"must be text, and {item.text} without quotes is read as {item.value!r}", f'write "{item.text}"'
+    is_bare = "HH:MM:SS" in describe(schema) and ":" not in item.text  # or minutes: nobody knows
+    hint = WALLTIME_FORMS if is_bare else f'write "{item.text}"'
+    return f"must be text, and {item.text} without quotes is read as {item.value!r}", hint
 
 
 def _without_quotes(item: Item, form: str) -> str:
