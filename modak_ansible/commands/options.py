@@ -169,8 +169,9 @@ def _warn_of_own(asked: PlanOptions, parameters: Iterable[Parameter]) -> None:
     """Says which options behind ``--`` look like the command's own, and are not named in the script."""
     given = dict.fromkeys(each.partition("=")[0] for each in asked.words or ())
     own = given.keys() & {name for each in parameters for name in _names_of(each)}
-    for word in given if own else ():
-        if word in own and word not in read_text(expanded(asked.blueprint)):
+    script = read_text(expanded(asked.blueprint)) if own else ""
+    for word in given if script else ():
+        if word in own and word not in script:
             message = f"warning: {word} behind -- is given to {asked.blueprint}; modak's own options stand before --"
             typer.echo(message, err=True)
 
