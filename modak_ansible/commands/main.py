@@ -44,7 +44,7 @@ def application(words: Sequence[str] = ()) -> typer.Typer:
     """
     app = typer.Typer(
         name="modak",
-        help="Plans AI trainings with measured models and deploys them as optimised containers.",
+        help="Plan AI trainings with measured models and deploy them as optimised containers.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,

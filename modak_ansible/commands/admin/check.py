@@ -44,7 +44,7 @@ def command(
     patience: Patience = 120,
     as_json: Json = False,
 ) -> None:
-    """Check a target before the first deployment: what is fine, what is missing, and how to fix it.
+    """Check what a target lacks before the first deployment. Says what is fine, what is missing, and how to fix it.
 
     Nothing is changed there, and no job runs without --job. Exits with 0 if a deployment can work, with 1 if something
     that it needs is missing, and with 4 if the target cannot be reached.

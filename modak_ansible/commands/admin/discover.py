@@ -45,7 +45,8 @@ def command(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Read a live Slurm, Torque, PBS Pro, LSF or plain host, and write a target for blueprints and requests.
+    """Read what a cluster or a host has, and write it as a target. Reads a live Slurm, Torque, PBS Pro, LSF or plain
+    host; blueprints and requests accept the target.
 
     Without -o it is shown, and nothing is written. --job runs a job to find out what only a compute node knows, such as
     its processor and its own disk. Unknown values are reported as unknown, never guessed.

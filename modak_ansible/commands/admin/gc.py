@@ -41,7 +41,7 @@ def command(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Remove without asking.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Remove images, datasets and leftover files that no deployment uses.
+    """Remove images, datasets and leftover files that are unused.
 
     What is in use is decided on each target, from all deployments there, whoever owns them. What a deployment in
     progress has found or made stays, and so does anything that is being made.

@@ -36,7 +36,7 @@ def command(
     ] = "12h",
     as_json: Json = False,
 ) -> None:
-    """Log in to a target once, by hand; everything modak does there goes through that connection.
+    """Log in to a target once, by hand. Everything modak does there goes through that connection.
 
     ssh asks here for what the target requires. If ~/.ssh/config shares connections, that one is used. Once it has
     ended, commands say so and end, instead of waiting or asking. modak logout ends it.

@@ -16,7 +16,7 @@ from modak_ansible.errors import UsageError, nearest
 if TYPE_CHECKING:
     from modak_ansible.model.measured.record import Record
 
-app = group("bench", "Measures builds and switches as real jobs, and compares them.", no_args_is_help=True)
+app = group("bench", "Measure builds and switches as real jobs, and compare them.", no_args_is_help=True)
 
 Group = Annotated[list[str] | None, typer.Option("--group", metavar="NAME", help="Only this group; repeatable.")]
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from modak_ansible.performance import PerformanceModel
 
 app = group(
-    "model", "Fits the performance model to records, shows it, explains and checks its predictions.",
+    "model", "Fit the performance model to records. Show, explain and check its predictions.",
     no_args_is_help=True,
 )  # fmt: skip
 _SHOWN = 8  # workloads

@@ -15,7 +15,7 @@ from modak_ansible.store.project import find_blueprint, state_folder
 if TYPE_CHECKING:
     from modak_ansible.commands.catalogue.publishing import Published, Publisher
 
-app = group("catalogue", "The framework builds that the planner knows; without a command, lists them.")
+app = group("catalogue", "The framework builds that the planner knows. Without a command, lists them.")
 
 Framework = Annotated[str | None, typer.Option(help="Only builds of this framework.")]
 EntryName = Annotated[
@@ -45,7 +45,7 @@ _LIKE = "mnist-pytorch-slurm"
 
 @app.callback(invoke_without_command=True)
 def _root(context: typer.Context, framework: Framework = None, as_json: Json = False) -> None:
-    """The framework builds that the planner knows; without a command, lists them."""
+    """The framework builds that the planner knows. Without a command, lists them."""
     check_place(context)
     if context.invoked_subcommand is None:
         list_entries(framework, as_json)

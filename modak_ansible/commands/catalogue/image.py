@@ -22,7 +22,7 @@ def command(
     definition: Annotated[bool, typer.Option("--definition", help="Also show the definition files.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Show what images were built from: framework, version, compiler, processor, digests, licence."""
+    """Show what images were built from. Lists framework, version, compiler, processor, digests and licence."""
     facts = {str(path): inspect_image(path) for path in files}
     if as_json:
         print_json([{"path": path, **asdict(fact)} for path, fact in facts.items()])

@@ -43,7 +43,7 @@ def command(
         Path | None, typer.Option(metavar="FILE", help="Plot the curves to this file: .svg, .png or .pdf.")
     ] = None,
 ) -> None:
-    """Compare trainings by one of the numbers that they wrote: the best first, with their settings.
+    """Compare trainings by one of the numbers that they wrote. The best come first, with their settings.
 
     The numbers are those of modak logs DEPLOYMENT metrics. On a terminal the curves are drawn below the table: as a
     picture if it supports sixels, otherwise in braille.

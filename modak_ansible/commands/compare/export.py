@@ -28,7 +28,7 @@ def command(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Write the numbers and arguments of trainings in the format of other tools, from what was fetched.
+    """Export numbers and arguments of trainings to other tools. Writes their formats, from what was fetched.
 
     Run again, it leaves what is up to date untouched, as well as other runs in the folder. It needs neither a library
     of those tools nor a network.

@@ -63,7 +63,8 @@ def command(
         ),
     ] = "",
 ) -> None:
-    """Build the image, stage the data, submit the job once, watch it, and bring back its results.
+    """Deploy a training and bring back its results. Builds the image, stages the data, submits the job once, and
+    watches it.
 
     If a blueprint has several trainings or a sweep, all of them run, each after those it depends on. Run the command
     again to continue where it was; if everything is done, it changes nothing. Ctrl-C leaves what runs on the target

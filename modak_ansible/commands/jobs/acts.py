@@ -27,7 +27,7 @@ def release(deployment: Which, training: Only = None, as_json: Json = False) -> 
 
 
 def requeue(deployment: Which, training: Only = None, as_json: Json = False) -> None:
-    """End a deployment's running job, and make it wait for its turn again under the same id.
+    """Send a running job back into the queue. It ends, and waits for its turn again under the same id.
 
     What it wrote stays, and its script starts again, from its own checkpoints if it has them. Torque reserves this for
     its operators, and without a scheduler there is no queue: there, use modak cancel and then modak resume.

@@ -44,7 +44,7 @@ def command(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Show what a job has written so far, from its target; once it has ended, from its results.
+    """Show what a job has written so far. Reads it from the target; once the job has ended, from its results.
 
     For a blueprint with several trainings, it shows the state of each and the log of the first one that failed; if none
     has, or with --follow, of the first one that is running.

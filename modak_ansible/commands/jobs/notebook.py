@@ -43,7 +43,7 @@ def command(
     port: Port = None,
     keep: Annotated[bool, typer.Option("--keep", help="Leave the job running after Ctrl-C, without asking.")] = False,
 ) -> None:
-    """Open JupyterLab in a job: in the training's image, with its data and files, on a node of its target.
+    """Open JupyterLab in a job on the target. It runs in the training's image, with its data and files.
 
     You reach it through a tunnel in the connection to the target, with a token that appears in no process list. The job
     has the training's options and wall time, and one process. Ctrl-C closes the tunnel, and ends the job unless you

@@ -28,7 +28,7 @@ def command(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Fetch a deployment's metrics, logs and outputs, whatever has become of its job, and list them.
+    """Fetch a deployment's metrics, logs and outputs. Lists them, whatever has become of the job.
 
     What is already here is not fetched again, and what arrives is compared with its checksum. A job that is still
     running gives what it has written so far. What earlier attempts left is below attempts/.

@@ -19,7 +19,7 @@ def command(
     as_json: Json = False,
     detach: Annotated[bool, typer.Option("--detach", help="Return once the job is submitted.")] = False,
 ) -> None:
-    """Continue a deployment that was interrupted or has failed, from its plan and from what is on the target.
+    """Continue a deployment that was interrupted or has failed. Goes on from its plan and from what is on the target.
 
     A job that failed, was cancelled, ran out of time or was lost is submitted again. What its earlier attempt wrote is
     kept in attempts/1 and so on, in the deployment's folder and in its results; what the training keeps beside its

@@ -28,7 +28,7 @@ def command(
         typer.Option("--rank", min=0, metavar="N", help="For a training in several processes: the one to enter."),
     ] = None,
 ) -> None:
-    """Enter a running job: its container, on its first node, with its training's environment, in its folder.
+    """Enter a running job's container. You are on its first node, with its training's environment, in its folder.
 
     You enter the training's own container, not another one of the same image, and see what the training sees. A command
     runs in place of a shell, and its exit code is returned. With several ranks you enter the first; --rank enters

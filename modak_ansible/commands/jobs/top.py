@@ -39,7 +39,7 @@ def command(
     as_json: Json = False,
     every: Annotated[float, typer.Option(metavar="SECONDS", min=1, help="How often to look.")] = 2.0,
 ) -> None:
-    """Show what a running job uses on its nodes, by their own counters, until it ends.
+    """Show what a running job uses on its nodes, until it ends. The numbers are the nodes' own counters.
 
     There is one row per node, or per rank for a training in several processes. 100 % is one core; memory shared by
     processes is counted once; reads and writes are those that reach disks. Beside the memory is the job's limit, if its

@@ -27,7 +27,7 @@ def command(
         bool, typer.Option("--leave-job", help="Continue even if the job cannot be ended, for example on a dead node.")
     ] = False,
 ) -> None:
-    """Cancel a deployment's job and remove its folder from the target.
+    """Cancel a deployment's job and remove its folder there.
 
     Images and data stay for other deployments, and fetched results stay here. modak gc removes what no deployment uses
     any more.

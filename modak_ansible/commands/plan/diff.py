@@ -28,7 +28,7 @@ def command(
     asked: PlanOptions,
     as_json: Json = False,
 ) -> None:
-    """Compare what would be deployed now with what was deployed last; exits with 1 if they differ."""
+    """Compare what would be deployed with what was deployed last. Exits with 1 if they differ."""
     without_collecting()
     from modak_ansible.planning.service import plan_all
 

@@ -70,7 +70,7 @@ def command(
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing blueprint that differs.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Write a blueprint for a script: framework, packages, files, data and outputs are read from its source.
+    """Write a blueprint for a script. Framework, packages, files, data and outputs are read from its source.
 
     The script is not run. What its source does not tell is asked. Options for the script follow --.
     """

@@ -33,7 +33,7 @@ def command(
     asked: PlanOptions = NOTHING_ASKED,
     as_json: Json = False,
 ) -> None:
-    """Pack a blueprint with everything it needs into one archive (CSAR), for another machine or for opera.
+    """Pack a blueprint with all it needs into one archive (CSAR). For another machine, or for opera.
 
     It contains the template, its types, playbooks and roles, and the files of its trainings; values that you give
     become the defaults of its inputs. The same files give the same bytes.

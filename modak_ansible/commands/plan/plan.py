@@ -47,7 +47,7 @@ def command(
     ] = None,
     texts: Annotated[bool, typer.Option("--texts", help="Show the image's definitions and the job script.")] = False,
 ) -> None:
-    """Show what a deployment would do, how fast it would be, and why; changes nothing and needs no network."""
+    """Show what a deployment would do, how fast, and why. Changes nothing and needs no network."""
     without_collecting()
     from modak_ansible.planning.service import plan_trainings, the_one, those_named
 

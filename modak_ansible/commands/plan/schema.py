@@ -28,7 +28,7 @@ def command(
         Path | None, typer.Option("--output", "-o", help="Write it to this file instead of the terminal.")
     ] = None,
 ) -> None:
-    """Print the JSON schema of a request, a plan or a record (draft 2020-12)."""
+    """Print the JSON schema of a request, a plan or a record. It follows draft 2020-12."""
     check_file("--output", output, f"{document}.schema.json")
     text = json.dumps(schema_of(document), indent=2) + "\n"
     if output is None:

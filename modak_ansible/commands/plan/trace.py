@@ -36,7 +36,7 @@ def command(
         bool, typer.Option("--dry-run", help="Show where it would run, without changing anything.")
     ] = False,
 ) -> None:
-    """Find out what a training needs and how long its steps take, in a short one-process job where it would train.
+    """Find out what a training needs and how long its steps take. Runs a short one-process job where it would train.
 
     A PyTorch script runs without computing anything: later plans know how much memory it needs and what a step
     computes, and therefore how long it trains. A script that cannot be traced, such as a Keras script, makes a few

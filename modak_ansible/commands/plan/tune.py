@@ -35,7 +35,7 @@ def command(
         bool, typer.Option("--dry-run", help="Show what would be tried, without changing anything.")
     ] = False,
 ) -> None:
-    """Run the configurations that the records cannot tell apart for a few steps each, in a job on the target.
+    """Try the configurations that the records cannot tell apart. Each runs for a few steps, in a job on the target.
 
     The job ends when it is tuned. Every trial becomes a record of the project, from which modak model fit learns.
     """

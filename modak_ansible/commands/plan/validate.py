@@ -29,7 +29,7 @@ def command(
     asked: PlanOptions,
     as_json: Json = False,
 ) -> None:
-    """Check a blueprint (with tosca-parser and MODAK's own rules) or a request, and report every mistake."""
+    """Check a blueprint or a request, and report every mistake. Checks with tosca-parser and MODAK's own rules."""
     from modak_ansible.model.application import runs_nothing
 
     without_collecting()

@@ -29,7 +29,7 @@ def command(
         float | None, typer.Option(metavar="SECONDS", help="With --watch: how often to look. Default: 2.")
     ] = None,
 ) -> None:
-    """Show the deployments of this project; targets are asked about jobs that may still run.
+    """Show the deployments of this project. Targets are asked about jobs that may still run.
 
     Every target is asked once for all of its jobs. With --watch it is asked again, less and less often (up to every 30
     s) while nothing changes. On a terminal the table is redrawn; elsewhere every change is a line, with --json an

@@ -45,6 +45,10 @@ def test_help_lists_the_commands():
         assert name in shown.stdout
 
 
+def test_what_a_command_does_fits_on_a_terminal_of_80_columns():
+    assert "..." not in modak("--help", COLUMNS="80").stdout.partition("Commands:")[2]
+
+
 @pytest.mark.parametrize(
     "name",
     [
