@@ -23,7 +23,8 @@ from .storage import is_network
 
 # Where sites have a node's own disk, the best first.
 PLACES = (
-    "$TMPDIR", "$SLURM_TMPDIR", "$PBS_JOBFS", "$LOCAL_SCRATCH", "$SCRATCHDIR", "/scratch", "/local", "/local_scratch",
+    "$TMPDIR", "$SLURM_TMPDIR", "$PBS_JOBFS", "$LOCAL_SCRATCH", "$SLURM_SCRATCH", "$SNIC_TMP",
+    "$SCRATCHDIR", "/scratch", "/local", "/local_scratch",
     "/localscratch", "/tmp",  # noqa: S108
 )  # fmt: skip
 _FOLDER = re.compile(r"(/|\$[A-Z_][A-Z0-9_]*)[A-Za-z0-9_.+/@%=-]*", re.ASCII)

@@ -217,6 +217,17 @@ def test_a_description_that_fits(described):
     assert {each.state for name, each in known.items() if name in ("partition", "limits")} == {"ok"}
 
 
+def test_what_is_to_be_known_of_the_jobs_partition_is_told(described):
+    noted = [dataclasses.replace(each, note=f"{each.name} is odd") for each in CLUSTER.partitions]
+    survey = surveyed(dataclasses.replace(CLUSTER, partitions=tuple(noted)))
+    told = [
+        each.seen
+        for each in findings_of(described(("name: long", "name: gpu"), ("7-00:00:00", "0-12:00:00")), survey)
+        if each.about == "partition"
+    ]
+    assert told == ["batch fits; batch is odd", "gpu fits"]
+
+
 def test_a_partition_that_is_not_there(described):
     aim = described(("name: batch", "name: bach"))
     known = [finding for finding in findings_of(aim, surveyed()) if finding.about == "partition"]
