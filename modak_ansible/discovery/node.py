@@ -28,6 +28,11 @@ def node_findings(aim: Aim, facts: SurveyFacts) -> Iterator[Finding]:
         yield missing("node's home", "other files than on the front end", "give the target a shared workspace")
     if aim.target.container_runtime != "none":
         yield from _runtime(aim, node)
+        if not node["namespaces"] and not facts["containers"]["suid"]:
+            todo = (
+                "ask the administrators to allow them there (sysctl user.max_user_namespaces), or for a setuid starter"
+            )
+            yield missing("node's namespaces", f"a user may make none on {host}, and containers need them", todo)
     if aim.target.scratch:
         yield from _scratch(aim.target.scratch.path, node)
     front_end = facts["machine"]["machine"]

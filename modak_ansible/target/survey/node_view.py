@@ -38,7 +38,6 @@ export PATH="$PATH:%(paths)s"
 %(modules)s
 echo "host=$(uname -n)"
 echo "machine=$(uname -m)"
-echo "clock=$(date +%%s)"
 echo "processors=$(getconf _NPROCESSORS_ONLN)"
 echo "memory=$(awk '/^MemTotal/ {print $2}' /proc/meminfo)"
 for runtime in %(runtimes)s; do
@@ -46,7 +45,6 @@ for runtime in %(runtimes)s; do
 done
 [ -e %(marker)s ] && echo "home=same"
 unshare --user --map-root-user true && echo "namespaces=yes"
-python3 -c 'import platform; print("python=" + platform.python_version())'
 [ -e /proc/driver/nvidia/version ] && echo "maker=nvidia"
 [ -e /dev/kfd ] && echo "maker=amd"
 command -v xpu-smi > /dev/null && echo "maker=intel"
@@ -87,13 +85,11 @@ class NodeView(TypedDict, total=False):
     problem: str  # why it did not; empty where it did
     host: str
     machine: str
-    clock: Optional[int]  # in seconds since the epoch
     processors: Optional[int]
     memory: Optional[int]  # in bytes
     runtimes: List[str]  # path and version of each container runtime
     same_home: bool  # whether its home has the same files as the front end's
     namespaces: bool  # whether a user may make them
-    python: str
     gpus: List[str]
     makers: List[str]  # of accelerators that it has drivers for, also those that a job without any does not see
     cpuinfo: Dict[str, str]
@@ -183,13 +179,11 @@ def read_view(text: str) -> NodeView:
         "problem": "",
         "host": first.get("host", ""),
         "machine": first.get("machine", ""),
-        "clock": count_of(first.get("clock", "")),
         "processors": count_of(first.get("processors", "")),
         "memory": memory * 1024 if memory else None,
         "runtimes": [value for key, value in pairs if key == "runtime"],
         "same_home": first.get("home") == "same",
         "namespaces": first.get("namespaces") == "yes",
-        "python": first.get("python", ""),
         "gpus": [value for key, value in pairs if key == "gpu"],
         "makers": [value for key, value in pairs if key == "maker"],
         "cpuinfo": {name.strip(): value.strip() for name, _, value in cpu if name.strip()},

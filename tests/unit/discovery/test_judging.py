@@ -353,6 +353,7 @@ def test_a_node_that_is_as_it_should_be(described):
     [
         ({"same_home": False}, "node's home", "missing"),
         ({"runtimes": []}, "node's containers", "missing"),
+        ({"namespaces": False}, "node's namespaces", "missing"),
         ({"places": []}, "node's scratch", "warning"),
         ({"machine": "aarch64"}, "node's processor", "missing"),
         ({"problem": "the job 7 was not done within 60 s"}, "node", "warning"),
@@ -361,6 +362,11 @@ def test_a_node_that_is_as_it_should_be(described):
 )  # fmt: skip
 def test_a_node_that_is_not(described, changes, about, state):
     assert found(described(), surveyed(node={**NODE, **changes}))[about].state == state
+
+
+def test_a_setuid_starter_needs_no_namespaces_on_nodes(described):
+    survey = surveyed(node={**NODE, "namespaces": False}, containers__suid=True)
+    assert "node's namespaces" not in found(described(), survey)
 
 
 @given(
