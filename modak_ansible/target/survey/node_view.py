@@ -30,6 +30,7 @@ PLACES = (
 _FOLDER = re.compile(r"(/|\$[A-Z_][A-Z0-9_]*)[A-Za-z0-9_.+/@%=-]*", re.ASCII)
 _ENDED = "ended=yes"
 SILENT = "does not answer"
+REFUSED = "did not take the job"
 # The node's file system may show a file of the front end's some seconds later.
 _LATE_SECONDS = 10
 _SCRIPT = """\
@@ -61,9 +62,10 @@ echo "%(ended)s"
 
 
 class NodeOptions(TypedDict, total=False):
-    # partition, account: of the job; empty for the scheduler's own
+    # partition, account, qos: of the job; empty for the scheduler's own
     partition: str
     account: str
+    qos: str  # Slurm's quality of service
     modules: List[str]  # that are loaded first
     folders: List[str]  # that are looked at besides the usual ones
 
@@ -121,7 +123,7 @@ def _view(folder: Path, scheduler: str, options: NodeOptions, patience: float) -
     try:
         job_id = knows.submit(run, str(script), "modak-survey")
     except (SubmissionRefused, SubmissionUncertain) as error:
-        return {"problem": f"{knows.title} did not take the job: {error}"}
+        return {"problem": f"{knows.title} {REFUSED}: {error}"}
     except SchedulerSilent as error:
         return {"problem": f"{knows.title} {SILENT}, and no job was submitted: {error}"}
     deadline, ended, last = time.monotonic() + patience, 0.0, ""
@@ -154,6 +156,7 @@ def job_script(scheduler: str, folder: Path, options: NodeOptions) -> str:
         mark, to, charged = "#PBS", f"-q {partition}", f"-A {account}"
         size = "select=1:ncpus=1" if scheduler == "pbspro" else "nodes=1:ppn=1"
         lines = [f"-l {size}", "-l walltime=00:02:00", "-j oe", f"-o {folder}/output.txt"]
+    lines += [f"--qos={options['qos']}"] if options.get("qos") and scheduler == "slurm" else []
     lines += [line for line, is_asked in ((to, partition), (charged, account)) if is_asked]
     head = [f"{mark} {line}" for line in lines]
     body = _SCRIPT % {
