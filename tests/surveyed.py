@@ -49,9 +49,9 @@ FACTS: dict[str, Any] = {
     "hosts": [],
 }  # fmt: skip
 NODE: dict[str, Any] = {
-    "problem": "", "host": "n001", "machine": "x86_64", "clock": 1, "processors": 40, "memory": 191 * 2**30,
+    "problem": "", "host": "n001", "machine": "x86_64", "processors": 40, "memory": 191 * 2**30,
     "runtimes": ["/usr/bin/apptainer apptainer version 1.3.1"], "same_home": True, "namespaces": True,
-    "python": "3.9.18", "gpus": [], "makers": [], "cpuinfo": CPUINFO,
+    "gpus": [], "makers": [], "cpuinfo": CPUINFO,
     "places": [
         {"name": "$TMPDIR", "path": "/local/123", "type": "xfs", "network": False, "writable": True, "free_bytes": 10**11},
         {"name": "/tmp", "path": "/tmp", "type": "tmpfs", "network": False, "writable": True, "free_bytes": 10**11},

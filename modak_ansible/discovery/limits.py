@@ -138,6 +138,7 @@ def _compared(said: Partition, found: PartitionFacts, *, is_chosen: bool) -> Ite
         off = sum(kind.off for kind in found.kinds)
         words = [f"{down} of its nodes are down or drained"] * bool(down)
         words += [f"{off} of its nodes are off until a job needs them"] * bool(off)
+        words += [found.note] * bool(found.note and is_chosen)
         yield ok("partition", "; ".join([f"{said.name} fits", *words]))
 
 

@@ -8,7 +8,7 @@ from modak_ansible.discovery.aim import Aim
 from modak_ansible.discovery.finding import Finding, missing, ok, warning
 from modak_ansible.model.quantities import format_size
 from modak_ansible.schedulers.containers import CONTAINER_RUNTIMES
-from modak_ansible.target.survey.node_view import SILENT, NodePlace, NodeView
+from modak_ansible.target.survey.node_view import REFUSED, SILENT, NodePlace, NodeView
 from modak_ansible.target.survey.survey import SurveyFacts
 
 
@@ -28,6 +28,11 @@ def node_findings(aim: Aim, facts: SurveyFacts) -> Iterator[Finding]:
         yield missing("node's home", "other files than on the front end", "give the target a shared workspace")
     if aim.target.container_runtime != "none":
         yield from _runtime(aim, node)
+        if not node["namespaces"] and not facts["containers"]["suid"]:
+            todo = (
+                "ask the administrators to allow them there (sysctl user.max_user_namespaces), or for a setuid starter"
+            )
+            yield missing("node's namespaces", f"a user may make none on {host}, and containers need them", todo)
     if aim.target.scratch:
         yield from _scratch(aim.target.scratch.path, node)
     front_end = facts["machine"]["machine"]
@@ -41,6 +46,9 @@ def _unanswered(problem: str) -> Finding:
         return warning(
             "node", problem, "the cluster is busy, or starts its nodes first: try again with more --patience"
         )
+    if REFUSED in problem:
+        todo = "what its jobs have to say is described: the target's partitions and account, a rule of its site"
+        return missing("node", problem, todo)
     if SILENT in problem:
         return missing("node", problem, "is it up? try again when it answers, or ask the administrators")
     return missing("node", problem, "look at the job's folder and at the scheduler's log on the target")

@@ -150,6 +150,7 @@ def _wanted(aim: Aim, wanted: Wanted) -> SurveyOptions:
         "node": wanted.node,
         "partition": partition or "",
         "account": account or "",
+        "qos": (aim.plan["job"]["options"].get("qos") if aim.plan else "") or "",
         "patience": wanted.patience,
         "directives": directives_of(aim.plan["job"]["script"]) if aim.plan else "",
     }

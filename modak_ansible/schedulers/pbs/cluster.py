@@ -168,6 +168,10 @@ def _queue(
     name: str, values: Attributes, server: Attributes, nodes: List[NodeKind], default: str, user: str, groups: List[str]
 ) -> PartitionFacts:
     limits = {**_below("resources_max", server), **_below("resources_max", values)}
+    together = _together(values, user, groups)
+    for each, value in together.items():
+        if each not in limits or (bytes_of(limits[each], "") or 0) > (bytes_of(value, "") or 0):
+            limits[each] = value
     if values.get("queue_type", "Execution")[:1].upper() == "R":
         note = f"a routing queue: jobs go on to {values.get('route_destinations', 'other queues')}"
         return PartitionFacts(name, name == default, _why_closed(values, user, groups), note=note)
@@ -181,6 +185,8 @@ def _queue(
     least = [f"{key}={value}" for key, value in lowest.items() if _COUNTED.fullmatch(value)]
     least = [each for each in least if each not in _OF_EVERY_JOB]
     notes += [f"its jobs ask for at least {', '.join(least)}"] if least else []
+    at_once = ", ".join(f"{key}={value}" for key, value in together.items())
+    notes += [f"what runs there at once has {at_once} at most"] if at_once else []
     usual = [*_usual_memory(values), *_usual_memory(server)][:1]
     notes += [f"a job that asks for no memory has {each}" for each in usual]
     notes += _group_words(values, groups)
@@ -208,6 +214,19 @@ def _usual_memory(values: Attributes) -> Iterator[str]:
     for key, whose in (("default_chunk.mem", " of each node"), ("resources_default.mem", "")):
         if bytes_of(values.get(key, "")):
             yield f"{values[key]}{whose}"
+
+
+def _together(values: Attributes, user: str, groups: List[str]) -> Attributes:
+    """What the user, the group or all may have at once of each resource, and so a job: ``[u:PBS_GENERIC=8]``."""
+    found: Attributes = {}
+    for resource, text in _below("max_run_res", values).items():
+        said = dict(re.findall(r"\b([ugo]:[^=\s\[\]]+)=(\d[\w.]*)", text))
+        mine = (f"u:{user}", "u:PBS_GENERIC"), (f"g:{''.join(groups[:1])}", "g:PBS_GENERIC"), ("o:PBS_ALL",)
+        limits = [next((said[name] for name in names if name in said), "") for names in mine]
+        sizes = [(size, limit) for limit in limits if (size := bytes_of(limit, "")) is not None]
+        if sizes:
+            found[resource] = min(sizes)[1]
+    return found
 
 
 def _below(name: str, values: Attributes) -> Attributes:

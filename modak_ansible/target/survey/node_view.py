@@ -23,12 +23,14 @@ from .storage import is_network
 
 # Where sites have a node's own disk, the best first.
 PLACES = (
-    "$TMPDIR", "$SLURM_TMPDIR", "$PBS_JOBFS", "$LOCAL_SCRATCH", "$SCRATCHDIR", "/scratch", "/local", "/local_scratch",
+    "$TMPDIR", "$SLURM_TMPDIR", "$PBS_JOBFS", "$LOCAL_SCRATCH", "$SLURM_SCRATCH", "$SNIC_TMP",
+    "$SCRATCHDIR", "/scratch", "/local", "/local_scratch",
     "/localscratch", "/tmp",  # noqa: S108
 )  # fmt: skip
 _FOLDER = re.compile(r"(/|\$[A-Z_][A-Z0-9_]*)[A-Za-z0-9_.+/@%=-]*", re.ASCII)
 _ENDED = "ended=yes"
 SILENT = "does not answer"
+REFUSED = "did not take the job"
 # The node's file system may show a file of the front end's some seconds later.
 _LATE_SECONDS = 10
 _SCRIPT = """\
@@ -37,7 +39,6 @@ export PATH="$PATH:%(paths)s"
 %(modules)s
 echo "host=$(uname -n)"
 echo "machine=$(uname -m)"
-echo "clock=$(date +%%s)"
 echo "processors=$(getconf _NPROCESSORS_ONLN)"
 echo "memory=$(awk '/^MemTotal/ {print $2}' /proc/meminfo)"
 for runtime in %(runtimes)s; do
@@ -45,7 +46,6 @@ for runtime in %(runtimes)s; do
 done
 [ -e %(marker)s ] && echo "home=same"
 unshare --user --map-root-user true && echo "namespaces=yes"
-python3 -c 'import platform; print("python=" + platform.python_version())'
 [ -e /proc/driver/nvidia/version ] && echo "maker=nvidia"
 [ -e /dev/kfd ] && echo "maker=amd"
 command -v xpu-smi > /dev/null && echo "maker=intel"
@@ -62,9 +62,10 @@ echo "%(ended)s"
 
 
 class NodeOptions(TypedDict, total=False):
-    # partition, account: of the job; empty for the scheduler's own
+    # partition, account, qos: of the job; empty for the scheduler's own
     partition: str
     account: str
+    qos: str  # Slurm's quality of service
     modules: List[str]  # that are loaded first
     folders: List[str]  # that are looked at besides the usual ones
 
@@ -86,13 +87,11 @@ class NodeView(TypedDict, total=False):
     problem: str  # why it did not; empty where it did
     host: str
     machine: str
-    clock: Optional[int]  # in seconds since the epoch
     processors: Optional[int]
     memory: Optional[int]  # in bytes
     runtimes: List[str]  # path and version of each container runtime
     same_home: bool  # whether its home has the same files as the front end's
     namespaces: bool  # whether a user may make them
-    python: str
     gpus: List[str]
     makers: List[str]  # of accelerators that it has drivers for, also those that a job without any does not see
     cpuinfo: Dict[str, str]
@@ -124,7 +123,7 @@ def _view(folder: Path, scheduler: str, options: NodeOptions, patience: float) -
     try:
         job_id = knows.submit(run, str(script), "modak-survey")
     except (SubmissionRefused, SubmissionUncertain) as error:
-        return {"problem": f"{knows.title} did not take the job: {error}"}
+        return {"problem": f"{knows.title} {REFUSED}: {error}"}
     except SchedulerSilent as error:
         return {"problem": f"{knows.title} {SILENT}, and no job was submitted: {error}"}
     deadline, ended, last = time.monotonic() + patience, 0.0, ""
@@ -157,6 +156,7 @@ def job_script(scheduler: str, folder: Path, options: NodeOptions) -> str:
         mark, to, charged = "#PBS", f"-q {partition}", f"-A {account}"
         size = "select=1:ncpus=1" if scheduler == "pbspro" else "nodes=1:ppn=1"
         lines = [f"-l {size}", "-l walltime=00:02:00", "-j oe", f"-o {folder}/output.txt"]
+    lines += [f"--qos={options['qos']}"] if options.get("qos") and scheduler == "slurm" else []
     lines += [line for line, is_asked in ((to, partition), (charged, account)) if is_asked]
     head = [f"{mark} {line}" for line in lines]
     body = _SCRIPT % {
@@ -182,13 +182,11 @@ def read_view(text: str) -> NodeView:
         "problem": "",
         "host": first.get("host", ""),
         "machine": first.get("machine", ""),
-        "clock": count_of(first.get("clock", "")),
         "processors": count_of(first.get("processors", "")),
         "memory": memory * 1024 if memory else None,
         "runtimes": [value for key, value in pairs if key == "runtime"],
         "same_home": first.get("home") == "same",
         "namespaces": first.get("namespaces") == "yes",
-        "python": first.get("python", ""),
         "gpus": [value for key, value in pairs if key == "gpu"],
         "makers": [value for key, value in pairs if key == "maker"],
         "cpuinfo": {name.strip(): value.strip() for name, _, value in cpu if name.strip()},

@@ -217,6 +217,17 @@ def test_a_description_that_fits(described):
     assert {each.state for name, each in known.items() if name in ("partition", "limits")} == {"ok"}
 
 
+def test_what_is_to_be_known_of_the_jobs_partition_is_told(described):
+    noted = [dataclasses.replace(each, note=f"{each.name} is odd") for each in CLUSTER.partitions]
+    survey = surveyed(dataclasses.replace(CLUSTER, partitions=tuple(noted)))
+    told = [
+        each.seen
+        for each in findings_of(described(("name: long", "name: gpu"), ("7-00:00:00", "0-12:00:00")), survey)
+        if each.about == "partition"
+    ]
+    assert told == ["batch fits; batch is odd", "gpu fits"]
+
+
 def test_a_partition_that_is_not_there(described):
     aim = described(("name: batch", "name: bach"))
     known = [finding for finding in findings_of(aim, surveyed()) if finding.about == "partition"]
@@ -342,6 +353,7 @@ def test_a_node_that_is_as_it_should_be(described):
     [
         ({"same_home": False}, "node's home", "missing"),
         ({"runtimes": []}, "node's containers", "missing"),
+        ({"namespaces": False}, "node's namespaces", "missing"),
         ({"places": []}, "node's scratch", "warning"),
         ({"machine": "aarch64"}, "node's processor", "missing"),
         ({"problem": "the job 7 was not done within 60 s"}, "node", "warning"),
@@ -350,6 +362,11 @@ def test_a_node_that_is_as_it_should_be(described):
 )  # fmt: skip
 def test_a_node_that_is_not(described, changes, about, state):
     assert found(described(), surveyed(node={**NODE, **changes}))[about].state == state
+
+
+def test_a_setuid_starter_needs_no_namespaces_on_nodes(described):
+    survey = surveyed(node={**NODE, "namespaces": False}, containers__suid=True)
+    assert "node's namespaces" not in found(described(), survey)
 
 
 @given(

@@ -60,11 +60,14 @@ def test_the_first_python_that_is_new_enough():
     assert Entrance(pythons=found).python == ("/opt/bin/python3.11", "3.11.4")
 
 
-@pytest.mark.parametrize("options", ["queue: long, account: p-7", 'partition: "batch,long", account: p-7'])
+@pytest.mark.parametrize(
+    "options", ["queue: long, account: p-7, qos: debug", 'partition: "batch,long", account: p-7, qos: debug']
+)
 def test_a_node_is_asked_where_the_job_will_run(blueprint, options):
     blueprint.replace('walltime: "00:30:00"\n', f'walltime: "00:30:00"\n        job_options: {{ {options} }}\n')
     asked = surveying._wanted(aim_at(str(blueprint.path), Inputs()), Wanted(node=True))
     assert (asked["partition"], asked["account"]) == (options.split(", ")[0].partition(": ")[2].strip('"'), "p-7")
+    assert asked["qos"] == "debug"
 
 
 @pytest.mark.parametrize(("text", "numbers"), [("3.11.2", (3, 11)), ("3.8", (3, 8)), ("3.13.0rc1", (3, 13)), ("", ())])

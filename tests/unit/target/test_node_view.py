@@ -89,6 +89,8 @@ def test_a_job_that_is_refused(tmp_path, node):
     node(refuses="invalid partition")
     found = node_view(Workspace(str(tmp_path)), "slurm", OPTIONS, 5)
     assert found == {"problem": "Slurm did not take the job: invalid partition"}
+    (finding,) = node_findings(None, {"node": found})
+    assert "the target's partitions and account" in finding.todo, "of the job's folder nothing is left"
     assert list(tmp_path.iterdir()) == []
 
 
@@ -121,14 +123,20 @@ def test_nobody_waits_any_more(tmp_path, node, monkeypatch):
 @pytest.mark.parametrize(
     ("scheduler", "lines"),
     [
-        ("slurm", ["#SBATCH --partition=gpu", "#SBATCH --account=science"]),
+        ("slurm", ["#SBATCH --partition=gpu", "#SBATCH --account=science", "#SBATCH --qos=debug"]),
         ("torque", ["#PBS -q gpu", "#PBS -A science"]),
         ("lsf", ["#BSUB -n 1", "#BSUB -q gpu", "#BSUB -P science"]),
         ("pbspro", ["#PBS -l select=1:ncpus=1", "#PBS -q gpu", "#PBS -A science"]),
     ],
 )
 def test_the_script(tmp_path, scheduler, lines):
-    options = {"partition": "gpu", "account": "science", "modules": ["a b"], "folders": ["/x", "$(id)", "$DISK/y"]}
+    options = {
+        "partition": "gpu",
+        "account": "science",
+        "qos": "debug",
+        "modules": ["a b"],
+        "folders": ["/x", "$(id)", "$DISK/y"],
+    }
     script = job_script(scheduler, tmp_path, options)
     for line in lines:
         assert f"\n{line}\n" in script

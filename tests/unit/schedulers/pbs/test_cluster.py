@@ -387,6 +387,25 @@ def test_signs_of_an_access_list(listed, user, is_in):
     assert found["fat"] == ("" if is_in else "it is for certain users")
 
 
+@pytest.mark.parametrize(
+    ("lines", "gpus", "cores", "memory"),
+    [
+        (["max_run_res.ngpus = [u:PBS_GENERIC=2]"], 2, 96, 96), (["max_run_res.ngpus = [u:PBS_GENERIC=2],[u:alice=6]"], 6, 96, 96),
+        (["max_run_res.ngpus = [o:PBS_ALL=4], [u:bob=1]", "resources_max.ngpus = 1"], 1, 96, 96), (["max_run_res.ngpus = [p:other=1]"], 8, 96, 96),
+        (["max_run_res.ncpus = [g:lab=40]", "max_run_res.mem = [u:PBS_GENERIC=64gb]", "resources_max.mem = 80gb"], 8, 40, 64),
+        (["max_run = [u:PBS_GENERIC=2]"], 8, 96, 96),
+    ],
+)  # fmt: skip
+def test_what_a_user_may_have_at_once_is_a_jobs_limit(lines, gpus, cores, memory):
+    """As the queues of public sites have it: a larger job waits for ever."""
+    run = run_of(
+        qstat_Q=CommandResult(0, pbs_queue("gpu", *lines)), pbsnodes=CommandResult(0, pbs_node("n1", cpus=96, gpus=8))
+    )
+    (queue,) = read_pbspro(run, "alice", ["lab"]).partitions
+    found = partition_from(queue)
+    assert (found.accelerators, found.cores, found.memory) == (gpus, cores, memory * 2**30)
+
+
 def test_a_queue_limits_the_memory_of_its_jobs():
     queue = pbspro(pbs_queue("small", "resources_max.mem = 32gb"), pbs_node("n1", cpus=96))["small"]
     assert partition_from(queue).memory == 32 * 2**30
