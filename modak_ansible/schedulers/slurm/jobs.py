@@ -55,7 +55,7 @@ _SILENT = (*_UNCERTAIN, *_UNREACHED)
 # What sbatch --test-only writes: "sbatch: Job 7 to start at 2026-11-23T16:10:00 using 1 processors on nodes node01 ..."
 _TO_START = re.compile(r"to start at (\d[\d:T-]+)")
 # Words of refusals that no end of another job, and no repair of a node, will change.
-_NEVER = re.compile(r"invalid|violates|permi(t|ss)|denied|exceed|Unspecified error", re.IGNORECASE)
+_NEVER = re.compile(r"invalid|violates|permi(t|ss)|denied|(?<!Rate limit )exceed|Unspecified error", re.IGNORECASE)
 # The state of a job that another cluster of the federation has begun, on those that had it in their queues, too.
 _REVOKED = "|REVOKED|"
 # What is said of a job that was submitted with --no-requeue.

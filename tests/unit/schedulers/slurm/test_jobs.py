@@ -402,6 +402,7 @@ def test_a_forecast_before_anything_is_submitted(case, starts):
         (f"sbatch: error: QOSMaxWallDurationPerJobLimit\nallocation failure: {VIOLATES}", f"QOSMaxWallDurationPerJobLimit {VIOLATES}"),
         (f"sbatch: error: QOSMaxSubmitJobPerUserLimit\nallocation failure: {VIOLATES}", ""),  # some end
         ("allocation failure: Requested node configuration is not available", ""),  # all of it may be drained
+        ("allocation failure: Rate limit exceeded, please retry momentarily", ""),
         ("allocation failure: Unable to contact slurm controller (connect failure)", ""),
         ("sbatch: error: Batch job submission failed: Socket timed out on send/recv operation", ""),
     ],
