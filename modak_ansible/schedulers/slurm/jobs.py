@@ -50,7 +50,7 @@ _UNKNOWN_JOB = ("Invalid job id", "Invalid Job Id")
 _GONE = (*_UNKNOWN_JOB, "already completing", "already completed")
 # What sacct says where slurmdbd is away; whatever else it says, it has no accounting to show.
 _NO_DATABASE = ("Problem talking to the database", "Connection refused")
-_UNREACHED = ("Unable to contact", "in standby mode")
+_UNREACHED = ("Unable to contact", "in standby mode", "Rate limit exceeded")
 _SILENT = (*_UNCERTAIN, *_UNREACHED)
 # What sbatch --test-only writes: "sbatch: Job 7 to start at 2026-11-23T16:10:00 using 1 processors on nodes node01 ..."
 _TO_START = re.compile(r"to start at (\d[\d:T-]+)")

@@ -297,9 +297,12 @@ def test_uncertain_submissions(result):
         Slurm().submit(run_of(sbatch=result), "job.sh", "n")
 
 
-def test_a_controller_that_cannot_be_reached_refuses_nothing():
-    said = "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)"
-    with pytest.raises(SchedulerSilent, match="^Batch job submission failed: Unable to contact slurm controller"):
+@pytest.mark.parametrize(
+    "words", ["Unable to contact slurm controller (connect failure)", "Rate limit exceeded, please retry later"]
+)
+def test_a_controller_that_cannot_be_reached_refuses_nothing(words):
+    said = f"sbatch: error: Batch job submission failed: {words}"
+    with pytest.raises(SchedulerSilent, match=f"^Batch job submission failed: {words[:19]}"):
         Slurm().submit(run_of(sbatch=CommandResult(1, err=said)), "job.sh", "n")
 
 
