@@ -104,21 +104,21 @@ def _with_frameworks(text: str) -> str:
 
 
 def page(text: str, matter: Optimisation) -> str:
-    """A page with the line below its title that says how the optimisation is asked for, and what is stock."""
+    """A page with the line below its title that says how to set the optimisation, and what is stock."""
     asked = [_asked(_named(each, matter)) for each in matter.properties]
     asked = asked or ([f"`{matter.about}`"] if matter.about else [])
-    parts = [f"Asked for by {' and '.join(asked)}." if asked else "Nobody asks for it by a name."]
+    parts = [f"Set with {' and '.join(asked)}." if asked else "It has no setting of its own."]
     if matter.stock:
         parts.append(f"Stock: {_words(matter.stock)}.")
     for words in dict.fromkeys(matter.stock_of.values()):
         frameworks = [name for name, own in matter.stock_of.items() if own == words]
         parts.append(f"In {', '.join(frameworks)}: {_words(words)}.")
     if matter.suite_default is not None:
-        parts.append(f"A switch of suites: {_words(matter.property_values()) or 'a number'}.")
+        parts.append(f"In suites: {_words(matter.property_values()) or 'a number'}.")
     title, _, rest = text.partition("\n\n")
     first, _, below = rest.partition("\n\n")
     rest = below if first.endswith(_MARK) else rest
-    return f"{title}\n\n{' '.join(parts)} Reaches: {matter.reaches}. {_MARK}\n\n{rest}"
+    return f"{title}\n\n{' '.join(parts)} Acts on: {matter.reaches}. {_MARK}\n\n{rest}"
 
 
 def _asked(declared: Property) -> str:

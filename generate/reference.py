@@ -63,7 +63,7 @@ def _page(title: str, *parts: str) -> str:
 
 def _types() -> str:
     files = [yaml.safe_load(path.read_text(encoding="utf-8")) for path in sorted(_TYPES.glob("*.yaml"))]
-    parts = [f"What a blueprint may say, from `tosca/types`, which it imports as `types/modak.yaml`. {_MADE}"]
+    parts = [f"What a blueprint may contain, from `tosca/types`, which it imports as `types/modak.yaml`. {_MADE}"]
     for kind, head in _HEADS.items():
         known = {name: each for file in files for name, each in (file.get(kind) or {}).items()}
         if known:
@@ -81,7 +81,7 @@ def _type(name: str, known: dict[str, Any]) -> Iterator[str]:
         for each, said in (known.get("attributes") or {}).items()
     ]
     if rows:
-        yield table(("property", "type", "default", "says"), *rows)
+        yield table(("property", "type", "default", "description"), *rows)
     named = [
         f"`{each}`: {_code(said['type'] if isinstance(said, dict) else said)}"
         for each, said in (known.get("capabilities") or {}).items()
@@ -112,7 +112,7 @@ def _property(name: str, said: dict[str, Any]) -> tuple[str, str, str, str]:
     ]
     words = " ".join([_one_line(said.get("description", "")), *(f"({bound})" for bound in bounds)]).strip()
     given = "default" in said
-    needed = "" if given or said.get("required") is False else "needed"
+    needed = "" if given or said.get("required") is False else "required"
     return f"`{name}`", kind, _code(said["default"]) if given else needed, words
 
 
@@ -122,12 +122,12 @@ def _values(bound: str, value: object) -> str:
 
 def _shipped() -> Iterator[str]:
     yield "## Targets that ship"
-    yield "Descriptions to begin with, in `tosca/targets`. A request names one; `-i site.yaml` says what is otherwise."
+    yield "Starting points, in `tosca/targets`. A request names one; `-i site.yaml` overrides what differs."
     rows = []
     for path in sorted((ROOT / "tosca" / "targets").glob("*.yaml")):
         metadata = yaml.safe_load(path.read_text(encoding="utf-8"))["metadata"]
         rows.append((f"`{path.stem}`", _one_line(metadata.get("unverified", ""))))
-    yield table(("target", "unverified: what it rests on"), *rows)
+    yield table(("target", "unverified: what it is based on"), *rows)
     yield "## Blueprints that ship"
     rows = []
     for path in sorted((ROOT / "tosca" / "blueprints").glob("*/service.yaml")):
@@ -156,7 +156,7 @@ def _help(words: str, command: Any) -> str:
 
 
 def _commands() -> str:
-    parts = [f"What `--help` prints, command by command. {_MADE}"]
+    parts = [f"The output of `--help`, command by command. {_MADE}"]
     for words, command in commands():
         level = "##" if words.count(" ") == 1 else "###"
         parts += [f"{level} {words}", f"```text\n{_help(words, command)}\n```"]
@@ -177,10 +177,10 @@ def _optimisations() -> str:
             (f"[{optimisation.name}](../../modak_ansible/{optimisation.page()})", first, asked, optimisation.reaches)
         )
     said = (
-        "What a plan weighs: each has a page with what it changes, where it applies, what it does to results, and the "
-        f"evidence. {_MADE}"
+        "The options that a plan considers. Each has a page on what it changes, where it applies, what it does to "
+        f"results, and the evidence. {_MADE}"
     )
-    return _page("Optimisations", said, table(("optimisation", "what it is", "asked for by", "reaches"), *rows))
+    return _page("Optimisations", said, table(("optimisation", "what it is", "set with", "acts on"), *rows))
 
 
 def _first(text: str) -> str:
@@ -219,7 +219,7 @@ def _catalogue() -> str:
     catalogue = shipped_catalogue()
     parts = [
         "The builds of frameworks that a plan chooses from, in `modak_ansible/catalogue/entries`; `modak catalogue` "
-        f"says besides what is known of them here. {_MADE}"
+        f"also shows what is known about them here. {_MADE}"
     ]
     for framework in sorted({entry.framework for entry in catalogue.entries}):
         rows = [_entry(entry) for entry in catalogue.of_framework(framework)]
@@ -249,7 +249,7 @@ def _entry(entry: Entry) -> tuple[str, ...]:
 
 
 def _api() -> str:
-    parts = [f"`import modak_ansible as modak`: what is named here is all that is public. {_MADE}"]
+    parts = [f"`import modak_ansible as modak`: everything listed here is public, and nothing else. {_MADE}"]
     parts.append(_python(inspect.getdoc(modak_ansible) or ""))
     for name in modak_ansible.__all__:
         each = getattr(modak_ansible, name)

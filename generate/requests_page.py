@@ -20,7 +20,7 @@ def _rows(form: type[Form] = RequestForm, path: str = "") -> Iterator[tuple[str,
         is_mapping = any(get_origin(kind) is dict for kind in plain_types(annotation))
         kinds = [text for kind, text in _KINDS.items() if kind in set(plain_types(annotation))]
         values = "" if inner else ", ".join(words or kinds) or ("mapping" if is_mapping else "text")
-        if described[name].startswith(("Refused", "Not kept")):
+        if described[name].startswith(("Refused", "Not used")):
             values = "-"
         yield f"`{path}{name}`", values, described[name]
         if inner:

@@ -7,7 +7,7 @@
     print(modak.status("mnist-pytorch-slurm"))
     print(modak.compare("mnist-pytorch-slurm", by="loss").runs[0].deployment)
 
-What is named here is all that is public; the modak command is a thin layer over it.
+Only what is named here is public; the modak command is a thin layer over it.
 """
 
 # What targets are given, too, lies here in a checkout. A wheel has no links: there it lies where Ansible looks for it.

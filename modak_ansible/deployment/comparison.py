@@ -86,7 +86,7 @@ def compare(
 
     Args:
         by: the number's name; without it a loss, or whatever the most of them have.
-        rising: whether more of it is better; by its name where that is not said.
+        rising: whether higher is better; by default judged by its name.
         fetch: brings what is not here yet; none for what is here alone.
 
     Raises:

@@ -24,7 +24,7 @@ class ResultsWarning(UserWarning):
 
 @dataclass(frozen=True)
 class Results:
-    """What a deployment has left.
+    """The results of a deployment.
 
     Attributes:
         deployment: its name.
@@ -32,10 +32,10 @@ class Results:
         state: of its job; UNDEPLOYED, or NONE where there was none.
         folder: where the files are.
         files: metrics, logs and declared outputs.
-        missing: declared outputs that no file fits.
-        unnamed: files that were left out, for their names.
-        left: what the job wrote and no output names; None where that is nothing, or not known.
-        energy: what its nodes used, where that is known.
+        missing: declared outputs that no file matches.
+        unnamed: files that were left out because of their names.
+        left: what the job wrote and no output names; None if that is nothing, or unknown.
+        energy: the energy that its nodes used, if known.
         starts: when the job was expected to begin and did, in words.
         is_gone: whether it was undeployed, and nothing more can come.
     """

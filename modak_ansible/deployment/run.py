@@ -49,7 +49,7 @@ def deploy(
 ) -> Deployed:
     """Carries plans out: builds images, stages data, submits each job once, and fetches the results.
 
-    Run again, it goes on where it was, and changes nothing where all is done.
+    Run again, it continues where it was, and changes nothing if everything is done.
 
     Args:
         planned: each behind those that it comes after.

@@ -41,17 +41,17 @@ def plan(
     training: str | None = None,
     strict: bool = False,
 ) -> list[Planned]:
-    """What deployments of a blueprint or a request would be: of each training one, and of a sweep one for each point.
+    """Plans the deployments of a blueprint or a request: one per training, and one per point of a sweep.
 
     Nothing is changed, and no network is needed.
 
     Args:
         blueprint: its folder, its service.yaml, a package, the name of a shipped one, or a request.
         inputs: a YAML file with values for the inputs.
-        values: single values for inputs, which go before those of the file.
+        values: single values for inputs, which take precedence over the file.
         target: a target file.
-        training: the only one that is meant, with all points of its sweep, or one point.
-        strict: whether a wish that cannot be kept is an error, and no note of the plan.
+        training: only this one, with all points of its sweep, or only one point.
+        strict: whether a setting that cannot be honoured is an error instead of a note in the plan.
 
     Raises:
         ModakError: there is no such blueprint, or it is wrong: with every mistake and its place.
@@ -69,13 +69,13 @@ def deploy(
 ) -> list[StatusRow]:
     """Carries plans out: builds images, stages data, submits each job once, and fetches the results.
 
-    Run again, it goes on where it was, and changes nothing where all is done.
+    Run again, it continues where it was, and changes nothing if everything is done.
 
     Args:
         planned: as :func:`plan` gives them.
         wait: whether to stay until all have ended.
-        time_limit: seconds after which it is given up; what runs on the target goes on.
-        listener: is told how it gets on.
+        time_limit: seconds after which to stop waiting; what runs on the target goes on.
+        listener: is told about the progress.
 
     Returns:
         How each of them is, as :func:`status` tells it.
@@ -90,12 +90,12 @@ def deploy(
 
 
 def status(deployment: str | None = None, *, training: str | None = None, ask: bool = True) -> list[StatusRow]:
-    """How deployments are: what needs a look first comes first.
+    """The state of deployments, those that need attention first.
 
     Args:
         deployment: one, or a blueprint; None for all of the project that the current folder is in.
-        training: of a blueprint only this one.
-        ask: whether targets are asked for jobs that may still run; otherwise it is what is known here.
+        training: for a blueprint, only this one.
+        ask: whether to ask targets about jobs that may still run; otherwise it is what is known here.
 
     Raises:
         UsageError: a training is named, and no deployment.
@@ -113,12 +113,12 @@ def status(deployment: str | None = None, *, training: str | None = None, ask: b
 
 
 def results(deployment: str, *, training: str | None = None, to: Path | None = None) -> list[Results]:
-    """Fetches what deployments have left, whatever has become of their jobs; what is here is not fetched again.
+    """Fetches the results of deployments, whatever has become of their jobs; what is here is not fetched again.
 
     Args:
-        deployment: one, or a blueprint for the newest one of each of its trainings.
-        training: of a blueprint only this one.
-        to: a folder that the files are copied to, too.
+        deployment: one, or a blueprint for the newest deployment of each of its trainings.
+        training: for a blueprint, only this one.
+        to: a folder to copy the files to as well.
 
     Raises:
         ModakError: there is no such deployment, its target cannot be asked and not all is here, or a file is not what
@@ -134,14 +134,14 @@ def compare(
     rising: bool | None = None,
     ask: bool = True,
 ) -> Comparison:
-    """Holds trainings against each other by one of their numbers, the best first.
+    """Compares trainings by one of their numbers, the best first.
 
     Args:
-        deployments: or blueprints, for the newest one of each of their trainings and points.
-        by: the number's name; without it what a search looked for, or a loss.
-        training: of blueprints only this one.
-        rising: whether more of it is better; by its name where that is not said.
-        ask: whether what is not here is fetched; what stands in the way is among the comparison's remarks.
+        deployments: or blueprints, for the newest deployment of each of their trainings and points.
+        by: the number's name; by default what a search optimised, or a loss.
+        training: for blueprints, only this one.
+        rising: whether higher is better; by default judged by its name.
+        ask: whether to fetch what is not here; what prevents it is among the comparison's remarks.
 
     Raises:
         ModakError: there is no such deployment, or none has a number of that name.
@@ -150,14 +150,14 @@ def compare(
 
 
 def export(*deployments: str, tool: str, to: str | Path, training: str | None = None, ask: bool = True) -> int:
-    """Writes the numbers and the arguments of trainings in the form of another tool; gives how many have any.
+    """Writes the numbers and arguments of trainings in the format of another tool; returns how many have any.
 
     Args:
         deployments: or blueprints, as :func:`compare` has them.
         tool: mlflow, tensorboard or wandb.
-        to: its folder, in which other runs may lie.
-        training: of blueprints only this one.
-        ask: whether what is not here is fetched, as far as that can be done.
+        to: its folder, which may contain other runs.
+        training: for blueprints, only this one.
+        ask: whether to fetch what is not here, as far as possible.
 
     Raises:
         ModakError: there is no such deployment, no such tool, or the folder cannot be written.

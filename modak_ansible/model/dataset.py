@@ -28,9 +28,9 @@ class Property(NamedTuple):
 
 PROPERTIES = {
     "name": Property(
-        "The dataset's name; mnist is known, with the addresses and checksums of its published files.", "name"
+        "The dataset's name; for mnist, the addresses and checksums of its published files are known.", "name"
     ),
-    "format": Property("What the data is made of, for the performance model; its files say so without it.", "format"),
+    "format": Property("The data's format, for the performance model; by default its files tell.", "format"),
     "source": Property(
         "Where the data comes from, tried in order: a file, a folder, a glob or an archive of this machine; the "
         "address of a file, an archive, or a folder whose files checksum lists; hf://datasets/OWNER/NAME@REVISION, "
@@ -38,29 +38,29 @@ PROPERTIES = {
         "name); or digits (drawn in place of MNIST).",
         "addresses",
     ),
-    "urls": Property("In place of source: the addresses of several files, together the dataset.", "addresses"),
+    "urls": Property("Instead of source: the addresses of several files that form the dataset.", "addresses"),
     "on_target": Property(
-        "In place of source: a path that is on the target already, which may begin with ~ or $NAME; nothing is copied.",
+        "Instead of source: a path that is already on the target, which may begin with ~ or $NAME; nothing is copied.",
         "path",
     ),
     "unpack": Property(
-        "Whether packed files are unpacked; without it an archive that is named is, except one in webdataset's form, "
-        "and what lies in a folder stays as it is.",
+        "Whether to unpack packed files; by default an archive that is named is unpacked, unless it "
+        "is in webdataset's format, and files in a folder stay as they are.",
         "truth",
     ),
     "mount_as": Property(
-        "Where the script looks for it, relative to the script's folder, such as data/MNIST/raw; of a dataset of one "
-        "file, that file where it ends with its name.",
+        "Where the script looks for it, relative to the script's folder, such as data/MNIST/raw; for "
+        "a dataset of one file, the file itself if this ends with its name.",
         "mount",
     ),
     "pack": Property(
-        "Whether its files become one squashfs image on the target, which the container mounts in the folder's place; "
-        "shards: they become tar shards, for a script that reads format webdataset; auto takes what the plan finds "
-        "shorter.",
+        "Whether its files become one squashfs image on the target, which the container mounts in "
+        "place of the folder; shards: they become tar shards, for a script that reads format "
+        "webdataset; auto chooses what the plan finds faster.",
         "pack",
     ),
     "checksum": Property("The SHA-256 of files, by file name; a folder's address needs them.", "checksums"),
-    "size": Property("The size of all files, when it is not known from elsewhere.", "size"),
+    "size": Property("The size of all files, if it is not known otherwise.", "size"),
 }  # fmt: skip
 
 

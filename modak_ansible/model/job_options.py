@@ -98,7 +98,7 @@ class JobOptions(Model):
 
     job_name: Annotated[
         str | None,
-        Option("The job's name; the deployment is called so, too", "name", "`--job-name`", "`-N`", lsf="`-J`"),
+        Option("The job's name, which is also the deployment's", "name", "`--job-name`", "`-N`", lsf="`-J`"),
     ] = None
     account: Annotated[
         str | None,
@@ -107,7 +107,7 @@ class JobOptions(Model):
     ] = None  # fmt: skip
     project: Annotated[
         str | None,
-        Option("The project of PBS Professional, where a site wants one beside or in place of the account", "account",
+        Option("The PBS Professional project, if a site requires one beside or instead of the account", "account",
                "-", "-", "`-P`", lsf="-", without_scheduler="nobody is charged"),
         Field(exclude_if=lambda value: value is None),
     ] = None  # fmt: skip
@@ -119,8 +119,8 @@ class JobOptions(Model):
     ] = None  # fmt: skip
     partition: Annotated[
         str | None,
-        Option("The partition, or several of which the first with room is taken (gpu,preempt); under Torque that of an "
-               "outer scheduler", "destination", "`--partition`", "`-l partition=`", "`-q`", lsf="`-q`",
+        Option("The partition, or several, of which the first with room is used (gpu,preempt); under "
+        "Torque that of an outer scheduler", "destination", "`--partition`", "`-l partition=`", "`-q`", lsf="`-q`",
                resource="partition", is_other_under_torque=True,
                without_scheduler="there are no partitions"),
     ] = None  # fmt: skip
@@ -144,8 +144,8 @@ class JobOptions(Model):
     ] = ()  # fmt: skip
     licenses: Annotated[
         _Words,
-        Option("What the whole job needs besides nodes, such as licences (matlab:2) and file systems that the site "
-               "wants named (filesystems=home:eagle)", "licenses", "`--licenses`", "-", "`-l matlab=2`", lsf="-",
+        Option("What the whole job needs besides nodes, such as licences (matlab:2) or file systems "
+        "that the site requires (filesystems=home:eagle)", "licenses", "`--licenses`", "-", "`-l matlab=2`", lsf="-",
                without_scheduler="nobody hands them out"),
         Field(exclude_if=lambda value: not value),
     ] = ()  # fmt: skip
@@ -163,21 +163,21 @@ class JobOptions(Model):
     ] = None  # fmt: skip
     process_count_per_node: Annotated[
         int | None,
-        Option("Processes of each node", "count", "`--ntasks-per-node`", "`:ppn=`, a slot for each core",
+        Option("Processes per node", "count", "`--ntasks-per-node`", "`:ppn=`, a slot for each core",
                "`:mpiprocs=`",
                lsf="in `-R span[ptile=]`, a slot for each core", resource="processes_per_node"),
         Field(ge=1),
     ] = None  # fmt: skip
     core_count: Annotated[
         int | None,
-        Option("Processes of the job; with both numbers above, the cores that these share, of job or node", "count",
+        Option("Processes of the job; with both numbers above, the cores that these share, per job or node", "count",
                "`--ntasks`", "`-l procs=`, where nothing is said of nodes",
                "in `select`", lsf="in `-n`"),
         Field(ge=1),
     ] = None  # fmt: skip
     core_count_per_process: Annotated[
         int | None,
-        Option("Cores of each process", "count", "`--cpus-per-task`", "in `ppn`", "in `:ncpus=`",
+        Option("Cores per process", "count", "`--cpus-per-task`", "in `ppn`", "in `:ncpus=`",
                lsf="in `-R span[ptile=]`", resource="cores_per_process"),
         Field(ge=1),
     ] = None  # fmt: skip
@@ -196,7 +196,7 @@ class JobOptions(Model):
     ] = None  # fmt: skip
     request_gpus: Annotated[
         int | None,
-        Option("Accelerators of each node", "count or none",
+        Option("Accelerators per node", "count or none",
                "`--gres=gpu:N`, or as the site's `gpu_request` says", "`:gpus=N`", "`:ngpus=N`",
                lsf='`-gpu "num=N:j_exclusive=yes"`', resource="accelerators"),
         Field(ge=0),
@@ -211,7 +211,7 @@ class JobOptions(Model):
     ] = ()  # fmt: skip
     exclude: Annotated[
         _Words,
-        Option("Nodes by name that the job is not to get, such as one that is broken", "names", "`--exclude`", "-",
+        Option("Nodes, by name, that the job must not get, such as a broken one", "names", "`--exclude`", "-",
                lsf="-", without_scheduler="there is one machine"),
         Field(exclude_if=lambda value: not value),
     ] = ()  # fmt: skip
@@ -270,7 +270,7 @@ class JobOptions(Model):
     ] = ()  # fmt: skip
     defer_job: Annotated[
         datetime | None,
-        Option("Not to be started before this moment of the target's clock", "moment", "`--begin`",
+        Option("Do not start before this time, by the target's clock", "moment", "`--begin`",
                "`-a CCYYMMDDhhmm.SS`", lsf="`-b Y:M:D:h:mm`", without_scheduler="the job starts at once"),
     ] = None  # fmt: skip
     node_exclusive: Annotated[

@@ -87,7 +87,7 @@ class Storage(Model):
     sharing: str = "shared"
     storage_class: str = "default-common"
     read_bandwidth: float | None = _measured("MB/s of one node that reads a large file")
-    write_bandwidth: float | None = _measured("MB/s of one node that writes a large file")
+    write_bandwidth: float | None = _measured("MB/s at which one node writes a large file")
     file_rate: float | None = _measured("small files a second that one process opens and reads, from no cache")
     warm_file_rate: float | None = _measured("the same out of the node's memory, as a second epoch finds them")
     room: int | None = _measured("bytes that a job may put there")
@@ -162,41 +162,41 @@ class Cloud(Model):
     Its TOSCA type follows from the fields that are plain, here and in Terms, by ``make generate``.
     """
 
-    provider: Literal["aws", "openstack"] = Field(description="Whose machine it is.")
-    cloud: str = left_out("", "The name that clouds.yaml has for it; empty for OS_CLOUD, or all the variables OS_*.")
-    region: str = Field(default="", description="The provider's region; empty for what its own configuration says.")
+    provider: Literal["aws", "openstack"] = Field(description="The cloud provider.")
+    cloud: str = left_out("", "The cloud's name in clouds.yaml; empty for OS_CLOUD, or all the OS_* variables.")
+    region: str = Field(default="", description="The provider's region; empty for the one in its own configuration.")
     flavor: str = Field(
         default="",
-        description="The provider's name for the size of the machine, such as c7i.2xlarge; without it the smallest one "
-        "that has what the capability host asks for.",
+        description="The provider's name for the size of the machine, such as c7i.2xlarge; by default"
+        " the smallest one that meets the capability host.",
     )
     image: str = Field(
         default="",
-        description="The image that it starts from: its id, or a name, of which the newest is taken, and which has at "
-        "aws its owner before it, such as 136693071363/debian-12-amd64-*; without it that of the capability os.",
+        description="The image to start from: an id, or a name, of which the newest is used; at aws, "
+        "put the owner before the name, such as 136693071363/debian-12-amd64-*. By "
+        "default that of the capability os.",
     )
     key: str = Field(
         default="",
-        description="The name of a key pair that the provider has; without it the public half of identity_file enters.",
+        description="The name of a key pair at the provider; by default the public half of identity_file is used.",
     )
-    subnet: str = Field(default="", description="The subnet that it is in; empty for the provider's default.")
-    network: str = left_out(
-        "", "The network that it is in, by name or id; empty for the only one that the project has."
-    )
+    subnet: str = Field(default="", description="Its subnet; empty for the provider's default.")
+    network: str = left_out("", "Its network, by name or id; empty for the project's only one.")
     floating_ip: str = left_out(
         "",
         "The network that its floating address is of; empty for the only one there is, where the machine has no public "
         f"address of its own; {NO_FLOATING_IP} where it is entered by its own.",
     )
-    zone: str = left_out("", "The availability zone that it is in; empty for any.")
+    zone: str = left_out("", "Its availability zone; empty for any.")
     spot: bool = Field(
         default=False,
-        description="Whether it may be taken away at any time, for less, and at price_per_hour at the most.",
+        description="Whether to use a spot machine, which is cheaper, costs at most price_per_hour, "
+        "and may be taken away at any time.",
     )
     packages: tuple[str, ...] = Field(
         default=(),
-        description="Packages of the image's distribution that are installed when it first starts, such as apptainer; "
-        "rsync always is.",
+        description="Packages of the image's distribution to install at the first start, such as "
+        "apptainer; rsync always is.",
     )
     shape: Shape = Shape()
     system: System = System()
@@ -207,24 +207,26 @@ class Terms(Model):
     """On what terms a machine is had: they change nothing of what runs there, nor a plan's digest."""
 
     ssh_from: tuple[str, ...] = Field(
-        default=(), description="The addresses that may enter it, as CIDR, such as 203.0.113.7/32; nobody else may."
+        default=(),
+        description="The addresses that may connect to it, as CIDR, such as 203.0.113.7/32; nobody else may.",
     )
     price_per_hour: float | None = Field(
         default=None,
         gt=0,
-        description="What an hour of it costs, and of a cluster each host; without it nothing is said of money.",
+        description="What an hour costs, for a cluster per host; without it no cost is shown.",
     )
-    currency: str = Field(default="", description="What that is counted in, such as EUR.")
+    currency: str = Field(default="", description="The currency of the price, such as EUR.")
     budget: float | None = Field(
         default=None,
         gt=0,
-        description="The most that a machine may cost, or all hosts of a cluster: what is predicted to cost more "
-        "is refused, and a machine that has cost as much shuts itself down, which at aws ends it.",
+        description="The most that a machine, or all hosts of a cluster together, may cost: a run "
+        "that is predicted to cost more is refused, and a machine that has cost that much"
+        " shuts itself down, which at aws ends it.",
     )
     idle_minutes: int = Field(
         default=30,
         ge=5,
-        description="After so many minutes without a login and a job it shuts itself down, which at aws ends it.",
+        description="After this many minutes without a login or a job it shuts itself down, which at aws ends it.",
     )
     machines: int = Field(default=1, description="how many are had at once", exclude_if=lambda value: value == 1)
 
@@ -250,20 +252,18 @@ class Pods(Model):
     Its TOSCA type follows from the fields, by ``make generate``.
     """
 
-    namespace: str = Field(
-        default="", description="The namespace; empty for that of the context that kubectl has on the target."
-    )
+    namespace: str = Field(default="", description="The namespace; empty for that of kubectl's context on the target.")
     mount_path: str = Field(
         description="Where the volume of the workspace is mounted: the same path on the target and in the Pods."
     )
     persistent_volume_claim: str = Field(
-        default="", description="The claim of that volume, which lies in the namespace; either this or host_path."
+        default="", description="The claim of that volume, in the namespace; either this or host_path."
     )
     host_path: str = Field(
-        default="", description="The folder of that volume on every node, such as a shared file system's."
+        default="", description="The folder of that volume on every node, such as that of a shared file system."
     )
     image_pull_secrets: tuple[str, ...] = Field(
-        default=(), description="Secrets of the namespace with which its nodes pull the image."
+        default=(), description="Secrets in the namespace with which its nodes pull the image."
     )
 
 

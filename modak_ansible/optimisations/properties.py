@@ -29,24 +29,24 @@ class Property(NamedTuple):
 OF_ALL = (
     Property(name="objective", default="time"),
     Property(
-        "How far results may differ from the stock run, which is not at all, by the order of sums, or freely.",
+        "How far results may differ from the stock run: not at all, only by the order of sums, or freely.",
         NUMERICS[1:], "numerics", default=NUMERICS[0],
     ),
     Property(
-        "Whether candidates that the model cannot separate are tried for a few steps before the training.",
+        "Whether to try candidates that the model cannot tell apart for a few steps before the training.",
         name="autotuning", type="boolean", default=False,
     ),
     Property("Seconds of the job that tuning may take.", name="tuning_budget", type="integer", default=600, least=1),
     Property(
-        "Seconds of the job in which a stock run and the plan's choice take turns at a few steps, for their ratio; "
-        "where stock is faster it trains.",
+        "Seconds of the job in which a stock run and the plan's choice take turns at a few steps, for"
+        " their ratio; if stock is faster, stock trains.",
         name="compare_with_stock", type="integer", default=0, least=0,
     ),
     Property(
         "Whether the job ends when it is tuned.", name="only_tune", type="boolean", default=False, in_blueprints=False
     ),
     Property(
-        "Whether a wish that cannot be kept is an error; without it the plan leaves it out, with a note.",
+        "Whether a setting that cannot be honoured is an error; by default the plan leaves it out, with a note.",
         name="strict", type="boolean", default=False,
     ),
 )  # fmt: skip

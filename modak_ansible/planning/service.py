@@ -55,14 +55,14 @@ class Planned(NamedTuple):
         blueprint: the service template whose files it deploys.
         state: the state folder of the project that it is deployed from.
         testbed: the folder of the testbed that the target may be.
-        warnings: what was read, and would be better written otherwise.
+        warnings: about what was read but would be better written differently.
         node: the blueprint's node of the training; a sweep's points share it.
         parallel: how many of those may run at once; None for as many as the target takes.
-        text: the blueprint, where it was made of a script and is in no file.
+        text: the blueprint, if it was made from a script and is in no file.
         search: what is to be tried instead, trial by trial.
-        study: what tells that search from others.
-        inputs: that it was planned with.
-        aside: whether it stands beside the blueprint's trainings, as a notebook does.
+        study: what distinguishes that search from others.
+        inputs: the inputs that it was planned with.
+        aside: whether it is separate from the blueprint's trainings, like a notebook.
     """
 
     plan: Plan

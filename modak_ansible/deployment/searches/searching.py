@@ -68,7 +68,7 @@ def carry_out_search(
     Args:
         planned: a training with a search.
         deadline: when it is to end, by time.monotonic(); None for when all have ended.
-        listener: is told how it gets on.
+        listener: is told about the progress.
 
     Returns:
         What this machine keeps of each trial, in their order, and whether anything had to be done.

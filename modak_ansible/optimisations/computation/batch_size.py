@@ -14,7 +14,9 @@ _ARGUMENTS = ("batch-size", "batch_size")
 class BatchSize(CodeOptimisation):
     name = "batch_size"
     properties = (
-        Property("Whether the optimiser may take another batch, which changes the training.", ("any",), default=STOCK),
+        Property(
+            "Whether the planner may choose another batch size, which changes the training.", ("any",), default=STOCK
+        ),
     )
     prepared = ("pytorch",)
     stock = (STOCK,)

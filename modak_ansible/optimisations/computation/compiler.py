@@ -20,7 +20,7 @@ class Compiler(CodeOptimisation):
     name = "compiler"
     properties = (
         Property(
-            "The graph compiler; none keeps it off.",
+            "The graph compiler; none turns it off.",
             ("none", "inductor", "xla", "ngraph", "glow", "hybridize"),
             in_frameworks={
                 "tensorflow": {"xla": "Whether the graph compiler XLA is used.", "ngraph": "Whether nGraph is used."},

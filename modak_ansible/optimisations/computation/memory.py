@@ -29,7 +29,7 @@ class Memory(CodeOptimisation):
         OUT_OF_CORE: "they lie in files of the node's own disk, and the kernel keeps what there is room for",
     }
     properties = (
-        Property("Whether a training's state lies in memory, is computed again, or lies in files.", tuple(reasons)),
+        Property("Whether a training's state is kept in memory, recomputed, or kept in files.", tuple(reasons)),
     )
     prepared = ("pytorch",)
     needs_whole_model = True

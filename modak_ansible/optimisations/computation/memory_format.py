@@ -15,7 +15,7 @@ class MemoryFormat(CodeOptimisation):
         "contiguous": "channels first, as PyTorch has it",
         _LAST: "the order in which convolutions on processors are fastest; saves the reordering around each",
     }
-    properties = (Property("The order in which images lie in memory.", tuple(reasons)),)
+    properties = (Property("The order in which images are stored in memory.", tuple(reasons)),)
     prepared = ("pytorch",)
     needs_whole_model = True
     stock = ("contiguous", "default")

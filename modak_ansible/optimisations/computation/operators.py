@@ -14,8 +14,7 @@ class Operators(Optimisation):
     name = "operators"
     properties = (
         Property(
-            "Which operators of the image's own take the place of the framework's; "
-            "exact are those that keep every bit.",
+            "Which of the image's own operators replace the framework's; exact are those that keep every bit.",
             ("all", "exact", "none"),
         ),
     )

@@ -16,7 +16,7 @@ class OptimizerStep(OnProcessors):
         "default": "the framework's own choice, which on processors is one operator after the other",
         "fused": "Adam, AdamW, SGD and Adagrad read and write each parameter once in a step",
     }
-    properties = (Property("The kernels by which an optimiser takes its steps.", tuple(reasons)),)
+    properties = (Property("The kernels that an optimiser uses for its steps.", tuple(reasons)),)
     suite_default = "default"
     after = ("image", "memory", "strategy")
     is_switch = False

@@ -21,7 +21,7 @@ class Precision(CodeOptimisation):
         "bf16": "8 bits of mantissa where the network bears it, and half the memory",
         "fp16": "11 bits of mantissa and a small range, with scaled losses",
     }
-    properties = (Property("The number format; others than fp32 need numerics any.", tuple(reasons)),)
+    properties = (Property("The number format; formats other than fp32 need numerics any.", tuple(reasons)),)
     hooked = ("keras", "tensorflow")
     prepared = ("pytorch",)
     stock = ("fp32",)

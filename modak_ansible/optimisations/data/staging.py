@@ -25,8 +25,8 @@ class Staging(Optimisation):
     name = "staging"
     properties = (
         Property(
-            "Whether the job copies the data to its node's own scratch first; by-node: each of several nodes those "
-            "shards that its own ranks read.",
+            "Whether the job copies the data to its node's own scratch first; by-node: each of "
+            "several nodes copies the shards that its own ranks read.",
             (_SHARED, _LOCAL, _BY_NODE),
         ),
     )

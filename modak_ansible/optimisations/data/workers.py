@@ -11,7 +11,7 @@ class Workers(CodeOptimisation):
     name = "workers"
     properties = (
         Property(
-            "Processes that read samples; without it the script's own number.", type="integer", default=None, least=0
+            "Processes that read samples; by default the script's own number.", type="integer", default=None, least=0
         ),
     )
     prepared = ("pytorch",)

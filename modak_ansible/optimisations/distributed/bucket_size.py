@@ -15,7 +15,9 @@ class BucketSize(SumsOptimisation):
         "100": "fewer messages, which leave later",
     }
     properties = (
-        Property("MiB of gradients that ranks sum at once; others than 25 add in another order.", tuple(reasons)),
+        Property(
+            "MiB of gradients that ranks sum at once; values other than 25 add in a different order.", tuple(reasons)
+        ),
     )
     after = (*SumsOptimisation.after, "gradient_compression", "local_sgd")
     stock = ("25",)

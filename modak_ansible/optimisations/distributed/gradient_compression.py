@@ -19,7 +19,9 @@ class GradientCompression(SumsOptimisation):
         "powersgd_2": _FACTORS.format(2),
         "powersgd_4": _FACTORS.format(4),
     }
-    properties = (Property("How gradients travel between ranks; others than none need numerics any.", tuple(reasons)),)
+    properties = (
+        Property("How gradients are sent between ranks; values other than none need numerics any.", tuple(reasons)),
+    )
     stock = ("none",)
     moves = "any"
 

@@ -17,7 +17,8 @@ class LocalSgd(SumsOptimisation):
     }
     properties = (
         Property(
-            "Steps that each rank makes by itself between two means of all; others than none need numerics any.",
+            "Steps that each rank makes by itself between two averages over all; values other than "
+            "none need numerics any.",
             tuple(reasons),
         ),
     )

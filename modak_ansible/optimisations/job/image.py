@@ -35,7 +35,7 @@ class Image(Optimisation):
     about = "optimisation.entry"
     properties = (
         Property(
-            "The catalogue entry to take, as modak catalogue lists it; empty leaves the choice.",
+            "The catalogue entry to use, as modak catalogue lists it; empty leaves the choice to the planner.",
             name="entry",
             default="",
         ),

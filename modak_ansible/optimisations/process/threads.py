@@ -13,7 +13,7 @@ class Threads(Optimisation):
     name = "threads"
     properties = (
         Property(
-            "Threads of a process; without it its cores, or fewer where those were measured as faster.",
+            "Threads per process; by default its cores, or fewer if that was measured as faster.",
             type="integer", default=None, least=1, in_application=True,
         ),
     )  # fmt: skip

@@ -14,8 +14,8 @@ class WaitPolicy(Optimisation):
     name = "wait_policy"
     properties = (
         Property(
-            "Whether idle OpenMP threads spin (active), sleep (passive), sleep soon (brief), or sleep soon only where "
-            "others are busy on the cores as the process begins (adaptive).",
+            "Whether idle OpenMP threads spin (active), sleep (passive), sleep soon (brief), or sleep"
+            " soon only if others are busy on the cores when the process starts (adaptive).",
             ("active", "passive", "brief", "adaptive"),
         ),
     )

@@ -114,7 +114,7 @@ def test_a_new_one_is_in_the_table_of_stock_and_among_the_switches_of_suites(inv
 
 def test_a_new_one_has_its_line_in_its_page(invented):
     page = declared.page("# page_cache\n\nWhat it does.\n", matter("page_cache"))
-    assert page.startswith("# page_cache\n\nAsked for by `page_cache` (`any`, `kept`, `off`). Stock: `kept`. ")
+    assert page.startswith("# page_cache\n\nSet with `page_cache` (`any`, `kept`, `off`). Stock: `kept`. ")
     assert page.endswith("\n\nWhat it does.\n")
     assert declared.page(page, matter("page_cache")) == page
 

@@ -25,7 +25,7 @@ class TargetForm(Form):
 
     name: Name | None = Field(
         None,
-        description="A target of --target or of targets.yaml beside the request, one that ships, testbed or local.",
+        description="A target in --target or in targets.yaml beside the request, a shipped one, testbed or local.",
     )
     job_scheduler_type: Literal["slurm", "torque", "pbspro", "lsf", "kubernetes", "none"] | None = Field(
         None, description="Without a name: the shipped target of that scheduler, which -i FILE points at your own."
@@ -35,7 +35,7 @@ class TargetForm(Form):
 class BuildForm(Form):
     """How the program is compiled, in the job, before it runs."""
 
-    src: _Source | None = Field(None, description="A git repository or an archive; without it the request's own files.")
+    src: _Source | None = Field(None, description="A git repository or an archive; by default the request's own files.")
     build_command: _Lines = Field(description="Shell lines; {{BUILD_PARALLELISM}} becomes the number of parallel jobs.")
     build_parallelism: Annotated[int, Field(ge=1, le=1024)] | None = Field(
         None, description="Parallel jobs of the build."
@@ -45,7 +45,7 @@ class BuildForm(Form):
 class ApplicationForm(Form):
     """What runs."""
 
-    app_tag: Name | None = Field(None, description="The application's name; also the job's where that has none.")
+    app_tag: Name | None = Field(None, description="The application's name; also the job's if that has none.")
     app_type: Literal["mpi", "hpc", "python", "ai_training"] | None = Field(
         None, description="mpi and hpc are programs, python and ai_training are trainings in Python."
     )
@@ -53,16 +53,16 @@ class ApplicationForm(Form):
         None, description="A script below the request's folder or on the target, or another program."
     )
     arguments: Annotated[str | tuple[str, ...], BeforeValidator(_tuple)] | None = Field(
-        None, description="What follows it, as in a shell; {dataset} stands for the folder of the data."
+        None, description="Its arguments, as in a shell; {dataset} stands for the folder of the data."
     )
     container_runtime: Annotated[str, text(rules.value_problem)] | None = Field(
         None,
-        description="As a target has it, such as podman; or an image, unless enable_opt_build finds a build.",
+        description="A target's runtime, such as podman; or an image, unless enable_opt_build finds a build.",
     )
     mpi_ranks: Count | None = Field(None, description="Processes of the whole job, at most.")
     # wishes: of the optimisations; make generate
     threads: Annotated[int, Field(ge=1, le=10**7)] | None = Field(
-        None, description="Threads of a process; without it its cores, or fewer where those were measured as faster."
+        None, description="Threads per process; by default its cores, or fewer if that was measured as faster."
     )
     wishes: ClassVar[tuple[str, ...]] = ("threads",)
     # /wishes
@@ -74,7 +74,7 @@ class ApplicationForm(Form):
     )
     pre_execution: _Lines | None = Field(None, alias="pre-execution", description="Shell lines before it.")
     post_execution: _Lines | None = Field(None, alias="post-execution", description="Shell lines after it.")
-    build: BuildForm | None = Field(None, description="How the program is compiled first.")
+    build: BuildForm | None = Field(None, description="How to compile the program first.")
 
 
 class CheckpointForm(Form):
@@ -82,9 +82,9 @@ class CheckpointForm(Form):
 
     every: Annotated[int, Field(ge=1)] = Field(600, description="Seconds between two checkpoints.")
     signal_before_wall: Annotated[int, Field(ge=10, le=65535)] = Field(
-        120, description="Seconds before the wall at which it is told to save and to end."
+        120, description="Seconds before the wall time at which it is told to save and end."
     )
-    requeue: Annotated[int, Field(ge=0)] = Field(3, description="Times that the job may be queued again.")
+    requeue: Annotated[int, Field(ge=0)] = Field(3, description="How many times the job may be requeued.")
 
 
 class ScaleForm(Form):
@@ -94,7 +94,7 @@ class ScaleForm(Form):
         "time", description="The soonest end, the fewest core-hours within the walltime, or the most nodes."
     )
     minimal_efficiency: Annotated[float, Field(ge=0, le=1)] = Field(
-        0.0, description="The parallel efficiency that is efficient enough."
+        0.0, description="The lowest acceptable parallel efficiency."
     )
     at_most: Annotated[int, Field(ge=1)] | None = Field(None, description="Nodes.")
 
@@ -102,13 +102,15 @@ class ScaleForm(Form):
 class JobForm(Form):
     """One job."""
 
-    job_options: JobOptionsForm | None = Field(None, description="What is asked of the scheduler.")
+    job_options: JobOptionsForm | None = Field(None, description="What is requested from the scheduler.")
     target: TargetForm | None = Field(None, description="Where it runs.")
     application: ApplicationForm | None = Field(None, description="What runs.")
     optimisation: OptimisationForm | None = Field(None, description="How it may be made faster.")
-    checkpoint: CheckpointForm | None = Field(None, description="How it goes on after it was stopped.")
+    checkpoint: CheckpointForm | None = Field(None, description="How it continues after it was stopped.")
     scale: ScaleForm | None = Field(None, description="How many nodes and processes it may have.")
-    strict: bool | None = Field(None, description="Whether a wish that cannot be kept is an error, and not a note.")
+    strict: bool | None = Field(
+        None, description="Whether a setting that cannot be honoured is an error instead of a note."
+    )
 
     @property
     def options(self) -> JobOptions:
@@ -132,13 +134,15 @@ class OptimisationOnlyForm(Form):
     """A request for the choice of an image alone."""
 
     optimisation: OptimisationForm = Field(description="What the image is for.")
-    strict: bool | None = Field(None, description="Whether a wish that cannot be kept is an error, and not a note.")
+    strict: bool | None = Field(
+        None, description="Whether a setting that cannot be honoured is an error instead of a note."
+    )
 
 
 class ContainerBuildForm(OptBuildForm):
     """What a container is for."""
 
-    enable_opt_build: bool | None = Field(None, description="Not kept: it is taken as it is.")
+    enable_opt_build: bool | None = Field(None, description="Not used: the image is taken as it is.")
 
 
 class ContainerForm(Form):

@@ -18,7 +18,7 @@ _Location = Annotated[str, text(rules.value_problem)]
 _SizeOrBytes = Annotated[int, Field(ge=1, le=10**18)] | Size
 _Buffer = bool | Annotated[int, Field(ge=0, le=10**9)]
 _OWN_READING = "a program reads its data by itself, and nothing is chosen by it"
-_UNKEPT_READING = "Not kept: a program reads its data by itself, and nothing is chosen by it."
+_UNKEPT_READING = "Not used: a program reads its data by itself, and no choice depends on it."
 _NO_MESSAGES = "nothing was measured of messages of several lengths, and nothing is chosen by it"
 _NO_COMPILER = "the compiler is the one that build.build_command calls"
 _NO_TUNER = "no external tuner is run"
@@ -65,8 +65,8 @@ class OptBuildForm(Form):
 class AutotuningForm(Form):
     """An external tuner."""
 
-    tuner: refused(_NO_TUNER, _OWN_TUNER) = Field(None, description="Not kept: no external tuner is run.")  # type: ignore[valid-type]
-    input: refused(_NO_TUNER, _OWN_TUNER) = Field(None, description="Not kept: it is an external tuner's.")  # type: ignore[valid-type]
+    tuner: refused(_NO_TUNER, _OWN_TUNER) = Field(None, description="Not used: no external tuner is run.")  # type: ignore[valid-type]
+    input: refused(_NO_TUNER, _OWN_TUNER) = Field(None, description="Not used: it belongs to an external tuner.")  # type: ignore[valid-type]
 
 
 class EtlForm(Form):
@@ -116,10 +116,10 @@ class DataForm(DatasetForm):  # type: ignore[valid-type, misc]
     """The data."""
 
     location: _Location | None = Field(
-        None, description="The only source; or a path on the target, where it is absolute and not on this machine."
+        None, description="The only source; or a path on the target, if it is absolute and not on this machine."
     )
     basedata: Literal["Imagenet", "CIFAR", "MNIST"] | None = Field(
-        None, description="The dataset; MNIST is fetched from where it is published when there is no location."
+        None, description="The dataset; without a location, MNIST is downloaded from where it is published."
     )
     size: _SizeOrBytes | None = Field(None, description="Of all samples: bytes, or a size with its unit.")
     count: Count | None = Field(None, description="Samples.")
@@ -148,7 +148,7 @@ class DistributedForm(Form):
         None, description="Of tensor, pipeline or fsdp: processes with one copy of the model; others are data parallel."
     )
     interface: Annotated[str, text(rules.interface_problem)] = Field(
-        "", description="The network interface of the nodes by which they meet."
+        "", description="The network interface of the nodes for their communication."
     )
     timeout: Count = Field(300, description="Seconds that a process waits for the others.")
 
@@ -163,8 +163,8 @@ class TrainingConfigForm(Form):
         Literal["image_classification", "object_detection", "translation", "recommendation", "reinforcement_learning"]
         | None
     ) = Field(None, description="The kind of task, for the performance model.")
-    distributed_training: bool | None = Field(None, description="Whether each process is a part of one training.")
-    distributed: DistributedForm | None = Field(None, description="How its processes are one training.")
+    distributed_training: bool | None = Field(None, description="Whether each process is part of one training.")
+    distributed: DistributedForm | None = Field(None, description="How its processes form one training.")
     layers: Count | None = Field(None, description="Of the network, for the performance model.")
     parameters: Annotated[int, Field(ge=1, le=10**15)] | None = Field(
         None, description="Trainable ones, for the performance model."
@@ -212,7 +212,7 @@ class TrainingForm(Form):
 
     config: TrainingConfigForm = Field(description="What is trained.")
     data: DataForm | None = Field(None, description="On what data.")
-    more_data: dict[str, DataForm] | None = Field(None, description="By name, what it reads besides, as data.")
+    more_data: dict[str, DataForm] | None = Field(None, description="Further datasets by name, each like data.")
     tensorflow: TensorflowForm | None = Field(None, alias="ai_framework-tensorflow", description="TensorFlow.")
     pytorch: PytorchForm | None = Field(None, alias="ai_framework-pytorch", description="PyTorch.")
     keras: KerasForm | None = Field(None, alias="ai_framework-keras", description="Keras.")
@@ -232,13 +232,13 @@ class MpiForm(Form):
     """MPI."""
 
     library: Literal["mpich", "openmpi", "mvapich"] | None = Field(None, description="The library it is linked with.")
-    version: _Version | None = Field(None, description="Of the library: the catalogue's must be that.")
+    version: _Version | None = Field(None, description="The library's version, which the catalogue's must match.")
     scaling_efficiency: _Share | None = Field(
-        None, description="Parallel efficiency that was seen with these processes, for the scaler; over 0 up to 1."
+        None, description="Parallel efficiency observed with these processes, for the scaler; over 0 up to 1."
     )
     core_subscription: Annotated[int, Field(ge=1, le=64)] | None = Field(None, description="Ranks that share a core.")
     message_size: refused(_NO_MESSAGES, words=("small", "medium", "large")) = Field(  # type: ignore[valid-type]
-        None, description="Not kept: nothing was measured of messages of several lengths."
+        None, description="Not used: nothing was measured for messages of different lengths."
     )
 
 
@@ -247,7 +247,7 @@ class OpenmpForm(Form):
 
     number_of_threads: Count | None = Field(None, description="Of each process; the same as application.threads.")
     scaling_efficiency: _Share | None = Field(
-        None, description="Parallel efficiency that was seen with these processes, for the scaler; over 0 up to 1."
+        None, description="Parallel efficiency observed with these processes, for the scaler; over 0 up to 1."
     )
     affinity: Literal["none", "close", "spread", "primary"] | None = Field(None, description="Where threads stay.")
 
@@ -256,13 +256,13 @@ class AcceleratorForm(Form):
     """OpenACC or OpenCL."""
 
     compiler: refused(_NO_COMPILER, words=("pgi", "cray", "gnu", "gcc", "nvhpc")) = Field(  # type: ignore[valid-type]
-        None, description="Not kept: the compiler is the one that build.build_command calls."
+        None, description="Not used: the compiler is the one that build.build_command calls."
     )
     version: refused(_NO_COMPILER) = Field(  # type: ignore[valid-type]
-        None, description="Not kept: the compiler is the one that build.build_command calls."
+        None, description="Not used: the compiler is the one that build.build_command calls."
     )
     number_of_acc: Annotated[int, Field(ge=1, le=1024)] | None = Field(
-        None, description="Accelerators of each node; the same as request_gpus."
+        None, description="Accelerators per node; the same as request_gpus."
     )
 
 
@@ -291,7 +291,7 @@ class OptimisationForm(Form):
     """How it may be made faster."""
 
     enable_opt_build: bool | None = Field(None, description="true: a build for the target; false: the stock one.")
-    enable_autotuning: bool | None = Field(None, description="Whether candidates are tried for a few steps first.")
+    enable_autotuning: bool | None = Field(None, description="Whether to try candidates for a few steps first.")
     app_type: (
         Annotated[
             Literal["ai_training", "hpc", "ai_inference", "big_data"],
@@ -299,10 +299,10 @@ class OptimisationForm(Form):
             _word_of(NOT_PLANNED, "big_data", "big data is not planned, only trainings and programs"),
         ]
         | None
-    ) = Field(None, description="Which of the sections below holds; the one that is there without it.")
+    ) = Field(None, description="Which of the sections below applies; by default the one that is present.")
     opt_build: OptBuildForm | None = Field(None, description="What the image is for.")
     app_name: Annotated[str, text(rules.name_problem)] | None = Field(
-        None, description="In place of a section: its library of MPI, such as openmpi, or its framework."
+        None, description="Instead of a section: its MPI library, such as openmpi, or its framework."
     )
     app_build: AppBuildForm | None = Field(None, description="Of app_name.")
     autotuning: AutotuningForm | None = Field(None, description="An external tuner.")
