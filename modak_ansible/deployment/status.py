@@ -291,7 +291,7 @@ def _explanation(entry: Entry, job: JobNote) -> str:
     if entry.answer and not entry.answer["there"] and (entry.known.record.get("job") or {}).get("job_id"):
         return "its folder on the target is gone"
     stages = entry.known.record.get("stages", {}).values()
-    if entry.known.record.get("undeployed") and not job.get("job_id"):
+    if entry.known.record.get("undeployed") and (not job.get("job_id") or job.get("state") in LIVING):
         return ""
     if not job.get("job_id") and job.get("state") != "DAMAGED":
         messages = [str(stage.get("message", "")) for stage in stages if stage.get("state") == "failed"]

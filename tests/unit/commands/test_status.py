@@ -362,7 +362,8 @@ def test_a_known_end_is_shown_though_nobody_answers_for_it(deployed, blueprint):
 
 
 def test_nothing_is_said_of_why_an_undeployed_job_waited(deployed, blueprint):
-    Record(deployed[0]).update(job={"state": "QUEUED", "job_id": "1", "reason": "BeginTime"}, undeployed=5.0)
+    queued = {"state": "QUEUED", "job_id": "1", "reason": "BeginTime", "explanation": "BeginTime"}
+    Record(deployed[0]).update(job=queued, undeployed=5.0)
     (row,) = (row for row in rows_of(entries_of(blueprint)) if row["state"] == "UNDEPLOYED")
     assert (row["reason"], row["explanation"]) == ("", "")
     Record(deployed[1]).update(job=None)
