@@ -22,6 +22,7 @@ from modak_ansible.deployment import status_query as status_asking
 from modak_ansible.deployment.status import Entry, may_live, row_of, rows_of
 from modak_ansible.deployment.status_query import ask_targets
 from modak_ansible.reading.blueprint.reader import Inputs
+from modak_ansible.stages.jobs.query import NotNoted
 from modak_ansible.store.deployment import DeploymentStore, queue_of
 from modak_ansible.store.deployments import glance
 from modak_ansible.store.forecasts import BEFORE, noted
@@ -329,6 +330,19 @@ def test_how_far_a_job_came_is_asked_once_where_nobody_looked_after_its_end(depl
         (row,) = (row for row in rows_of(entries) if row["deployment"] == deployed[0].name)
         assert (row["state"], row["epoch"], row["loss"]) == ("COMPLETED", 4, 0.5)
     assert asked == [[deployed[0].name]]
+
+
+def test_what_cannot_be_noted_is_shown_and_said(deployed, blueprint, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device", "state.json")
+
+    answer = {"jobs": [job("COMPLETED", deployment=folder.name) for folder in deployed]}
+    monkeypatch.setattr("modak_ansible.stages.jobs.query.ask", lambda *_: answer)
+    monkeypatch.setattr("modak_ansible.store.record.write_json", full)
+    entries = entries_of(blueprint)
+    with pytest.warns(NotNoted, match=r"not noted: on this machine, state.json: No space left on device\n  make room"):
+        ask_targets(entries)
+    assert {row["state"] for row in rows_of(entries)} == {"COMPLETED"}
 
 
 def test_a_known_end_stays_where_nobody_can_tell_how_far_the_job_came(deployed, blueprint):
