@@ -96,6 +96,10 @@ def ask_for_jobs(asking: Asking, take: Take, wait: Callable[[float], object]) ->
         take(dict(known), problem)
         try:
             note_jobs(asking.folder, jobs, asking.plan, records)  # while whoever asked reads it
+            for name in asking.deployments if problem else ():
+                store = DeploymentStore(asking.folder / name)
+                if store.has_ended:  # it is asked for once: its target may be gone for good
+                    Record(store.folder).update(seen=run_of(store.job))
         except OSError as error:  # a project may be somebody else's, or on a full disk, and is looked at all the same
             warnings.warn(f"what is new is not noted: {words_of_disk(error)}", NotNoted, stacklevel=2)
         records = {}

@@ -21,6 +21,7 @@ from modak_ansible.commands.status.watch import watch_for
 from modak_ansible.deployment import status_query as status_asking
 from modak_ansible.deployment.status import Entry, may_live, row_of, rows_of
 from modak_ansible.deployment.status_query import ask_targets
+from modak_ansible.errors import TargetUnreachable
 from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.stages.jobs.query import NotNoted
 from modak_ansible.store.deployment import DeploymentStore, queue_of
@@ -343,6 +344,23 @@ def test_what_cannot_be_noted_is_shown_and_said(deployed, blueprint, monkeypatch
     with pytest.warns(NotNoted, match=r"not noted: on this machine, state.json: No space left on device\n  make room"):
         ask_targets(entries)
     assert {row["state"] for row in rows_of(entries)} == {"COMPLETED"}
+
+
+def test_a_target_that_is_gone_is_asked_once_for_what_has_ended_there(deployed, blueprint, monkeypatch):
+    def away(*_):
+        asked.append(1)
+        raise TargetUnreachable("no route to cluster")
+
+    asked = []
+    monkeypatch.setattr("modak_ansible.stages.jobs.query.ask", away)
+    for folder, words in zip(deployed, ("it failed", "", ""), strict=True):
+        Record(folder).note_job({"state": "FAILED", "job_id": "1", "started": 1.0, "explanation": words})
+    entries = entries_of(blueprint)
+    ask_targets(entries)
+    told = sorted(row["explanation"] for row in rows_of(entries))
+    assert told == ["it failed", "no route to cluster", "no route to cluster"]
+    ask_targets(entries_of(blueprint))
+    assert asked == [1]
 
 
 def test_a_known_end_stays_where_nobody_can_tell_how_far_the_job_came(deployed, blueprint):
