@@ -111,7 +111,10 @@ def _run() -> int:
     except OSError as error:
         if error.errno is None:  # a library's own, in words
             return _failed(str(error), FAILED)
-        return _failed(f"{error.filename or 'the current folder or the output'}: {error.strerror}", FAILED)
+        from modak_ansible.target.core.files import NO_ROOM, mend_of
+
+        hint = f"\n  {mend_of(error)}" if error.errno in NO_ROOM else ""
+        return _failed(f"{error.filename or 'the current folder or the output'}: {error.strerror}{hint}", FAILED)
     except Exception as error:  # noqa: BLE001 - a user never sees a traceback, and never loses it either
         said = f"modak itself failed: {type(error).__name__}: {error}"
         return _failed(f"{said}\n  please report it with {_keep_traceback()}", FAILED)

@@ -11,7 +11,7 @@ from pathlib import Path
 from modak_ansible.deployment.fetching import fetch_results
 from modak_ansible.errors import ModakError, TargetUnreachable, UsageError
 from modak_ansible.reading.blueprint.forms.text_rules import pattern_problem
-from modak_ansible.store.deployment import DeploymentStore, ResultFile
+from modak_ansible.store.deployment import COPIED, DeploymentStore, ResultFile
 from modak_ansible.store.forecasts import told_of
 from modak_ansible.store.record import EnergyNote, Record
 from modak_ansible.target.core.files import sha256_of
@@ -110,6 +110,9 @@ def _copied(results: Path, files: tuple[ResultFile, ...], to: Path) -> Path:
     Raises:
         ModakError: a file here is not what came from the target.
     """
+    if files and not (to.exists() and any(to.iterdir())):  # with files of the user's own it may be part of a script's
+        to.mkdir(parents=True, exist_ok=True)
+        (to / COPIED).touch()
     for file in files:
         source, place = results / file.path, to / file.path
         if not source.is_file() or sha256_of(source) != file.sha256:

@@ -141,6 +141,7 @@ def row_of(entry: Entry) -> StatusRow:
     said = answer["progress"] if answer else None
     progress: Progress = said or (record.get("progress") if is_noted else None) or {}
     metrics: dict[str, Any] = dict(record.get("metrics") or {})
+    reasons = (entry.problem, _explanation(entry, job))
     # the last look may have been before the end, of which all was brought; or what was brought before the last look
     is_brought = job.get("state") not in LIVING and record.get("brought", run_of(job)) == run_of(job)
     told = (metrics, progress) if is_brought else (progress, metrics)
@@ -157,7 +158,9 @@ def row_of(entry: Entry) -> StatusRow:
         "job_id": job.get("job_id", ""),
         "state": _state(entry, job),
         "reason": "" if record.get("undeployed") else job.get("reason", ""),
-        "explanation": entry.problem or _explanation(entry, job) or progress.get("slow") or progress.get("crowded", ""),
+        "explanation": next(filter(None, reasons if may_live(entry.known) else reversed(reasons)), "")
+        or progress.get("slow")
+        or progress.get("crowded", ""),
         "position": answer["position"] if answer else None,
         "starts": answer["starts"] if answer else "",
         "nodes": job.get("nodes", ""),
@@ -291,7 +294,7 @@ def _explanation(entry: Entry, job: JobNote) -> str:
     if entry.answer and not entry.answer["there"] and (entry.known.record.get("job") or {}).get("job_id"):
         return "its folder on the target is gone"
     stages = entry.known.record.get("stages", {}).values()
-    if entry.known.record.get("undeployed") and not job.get("job_id"):
+    if entry.known.record.get("undeployed") and (not job.get("job_id") or job.get("state") in LIVING):
         return ""
     if not job.get("job_id") and job.get("state") != "DAMAGED":
         messages = [str(stage.get("message", "")) for stage in stages if stage.get("state") == "failed"]

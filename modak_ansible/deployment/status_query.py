@@ -28,7 +28,7 @@ class _Group:
 
     def take(self, jobs: Mapping[str, QueriedJob], problem: str) -> None:
         for entry in self.entries:
-            entry.problem = problem if may_live(entry.known) else ""
+            entry.problem = problem
             if not problem and entry.name in jobs:
                 entry.answer, entry.asked = jobs[entry.name], time.monotonic()
 

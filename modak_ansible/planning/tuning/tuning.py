@@ -45,6 +45,7 @@ def tuning_alone(request: Request, budget: int | None = None) -> Request:
             "resources": resources.model_copy(update={"walltime": walltime}),
             "job_options": options,
             "application": request.application.model_copy(update={"outputs": ()}),
+            "checkpoint": None,  # whose signal before the wall would end it, as if it were the training
         }
     )
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from modak_ansible.model.application import SourceFile
+from modak_ansible.store.deployment import COPIED
 from modak_ansible.store.project import project_root, shipped
 from modak_ansible.target.core.files import is_text, real_path, sha256_of
 
@@ -39,8 +40,8 @@ def code_files(
 ) -> list[SourceFile]:
     """The files that travel with a script; what links lead to travels as if it lay there.
 
-    Hidden files, caches and environments of packages are left out, and logs beside the script unless a pattern names
-    them; in the blueprint's own folder also the blueprint.
+    Hidden files, caches and environments of packages are left out, and logs beside the script and copies of results
+    unless a pattern names them; in the blueprint's own folder also the blueprint.
 
     Args:
         patterns: which files travel, relative to the folder; None for all.
@@ -85,6 +86,7 @@ class _Walk:
         self._roots = (project_root(top), real_path(top), shipped("tosca").resolve().parent)
         self._own_files = (*(_BLUEPRINT_FILES if is_blueprint else ()), *(_LOGS if patterns is None else ()))
         self._own_folders = _BLUEPRINT_FOLDERS if is_blueprint else ()
+        self._left_out_with = (*_OF_ENVIRONMENT, *((COPIED,) if patterns is None else ()))
 
     def files(self) -> Iterator[tuple[str, Path]]:
         """Their paths below the script's folder, and where they are."""
@@ -106,7 +108,7 @@ class _Walk:
             is_data = of_data or lies_there is not None
             if path.is_dir():
                 is_left_out = path.name in _LEFT_OUT_FOLDERS or relative in self._own_folders
-                if not is_left_out and not any((path / name).exists() for name in _OF_ENVIRONMENT):
+                if not is_left_out and not any((path / name).exists() for name in self._left_out_with):
                     yield from self._in_folder(folder / path.name, relative, above, of_data=is_data)
             elif is_data and path.suffix != ".py":
                 continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
 from modak_ansible.errors import ModakError
+from modak_ansible.stages.base import words_of_disk
 from modak_ansible.stages.jobs.direct import ask
 from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.forecasts import WAITING, noted
@@ -45,6 +47,10 @@ class QueriedJob(TypedDict):
     progress: Progress
     usage: list[NodeUsage]
     way: Way
+
+
+class NotNoted(UserWarning):
+    """What targets say is shown, and cannot be written down."""
 
 
 Take = Callable[[dict[str, QueriedJob], str], None]  # the jobs by deployment, and what stands in the way
@@ -88,7 +94,14 @@ def ask_for_jobs(asking: Asking, take: Take, wait: Callable[[float], object]) ->
         jobs, problem = _look(asking, living)
         known.update(jobs)
         take(dict(known), problem)
-        note_jobs(asking.folder, jobs, asking.plan, records)  # while whoever asked reads it
+        try:
+            note_jobs(asking.folder, jobs, asking.plan, records)  # while whoever asked reads it
+            for name in asking.deployments if problem else ():
+                store = DeploymentStore(asking.folder / name)
+                if store.has_ended:  # it is asked for once: its target may be gone for good
+                    Record(store.folder).update(seen=run_of(store.job))
+        except OSError as error:  # a project may be somebody else's, or on a full disk, and is looked at all the same
+            warnings.warn(f"what is new is not noted: {words_of_disk(error)}", NotNoted, stacklevel=2)
         records = {}
         if not asking.every or not (problem or any(map(goes_on, known.values()))):
             return

@@ -19,6 +19,7 @@ from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.sources.local import brought
 from modak_ansible.sources.reader import Said, read_dataset
 from modak_ansible.stages.jobs.code import code_archive
+from modak_ansible.store.deployment import COPIED
 
 
 @pytest.fixture
@@ -72,6 +73,15 @@ def test_an_environment_beside_the_script_stays_whatever_it_is_called(project):
         (project / "src" / name / mark).write_text("")
         (project / "src" / name / "python").symlink_to("/usr/bin/env")  # outside of the project
     assert travelling(project) == ["train.py"]
+
+
+def test_a_copy_of_results_travels_where_it_is_named(project):
+    """What modak results --to had copied beside the script made the next deploy another training."""
+    (project / "src" / "out").mkdir()
+    for name in (COPIED, "model.pt"):
+        (project / "src" / "out" / name).touch()
+    assert travelling(project) == ["train.py"]
+    assert travelling(project, "*.py", "out") == ["out/model.pt", "train.py"]
 
 
 def test_the_name_of_a_folder_stands_for_all_below_it_whatever_signs_it_has(project):

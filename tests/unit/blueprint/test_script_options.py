@@ -76,6 +76,14 @@ def test_what_a_plain_script_takes(tmp_path, name, value, problem, hint):
     assert hint in found[1]
 
 
+@pytest.mark.parametrize(("declared", "name", "given"), [("--n", "n", "-n"), ("-lr", "lr", "--lr")])
+def test_an_option_with_other_dashes_than_it_is_given_with(tmp_path, declared, name, given):
+    source = f'import argparse\np = argparse.ArgumentParser()\np.add_argument("{declared}")\np.parse_args()\n'
+    options = script(tmp_path, source)
+    hint = f'it declares {declared}, and is given {given}: have it declare "{given}", too'
+    assert options.problem(name, "1") == (f"has no option {given}", hint)
+
+
 def test_an_option_without_which_it_does_not_start(tmp_path):
     assert list(plain(tmp_path, required="True").missing(["epochs"])) == ["--data"]
     assert list(plain(tmp_path, required="True").missing(["dat"])) == []

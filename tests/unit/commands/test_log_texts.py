@@ -18,7 +18,7 @@ from modak_ansible.errors import ModakError, UsageError
 from modak_ansible.planning.service import plan_all
 from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.store import logs as looks
-from modak_ansible.store.deployment import DeploymentStore
+from modak_ansible.store.deployment import COPIED, DeploymentStore
 from modak_ansible.store.logs import note
 from modak_ansible.store.record import Record
 from modak_ansible.target.core.files import write_json
@@ -212,7 +212,12 @@ def test_results_are_copied_whole(folder, tmp_path, monkeypatch, capsys):
     results.command(folder.name, to=tmp_path / "copy", as_json=True)
     answer = json.loads(capsys.readouterr().out)
     assert (answer["state"], answer["folder"]) == ("FAILED", str(tmp_path / "copy"))
-    assert [path.name for path in (tmp_path / "copy").iterdir()] == ["output.log"]
+    assert {path.name for path in (tmp_path / "copy").iterdir()} == {"output.log", COPIED}
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "train.py").touch()
+    results.command(folder.name, to=tmp_path / "mine", as_json=True)
+    assert {path.name for path in (tmp_path / "mine").iterdir()} == {"output.log", "train.py"}
+    capsys.readouterr()
     results.command(folder.name, to=None, as_json=False)
     assert "output.log" in capsys.readouterr().out
 

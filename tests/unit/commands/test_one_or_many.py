@@ -151,7 +151,11 @@ def test_of_several_targets_each_tells_its_jobs():
             OSError("libmpi.so.40: cannot open shared object file"),
             "error: libmpi.so.40: cannot open shared object file",
         ),
-        (OSError(28, "No space left on device"), "error: the current folder or the output: No space left on device"),
+        (
+            OSError(28, "No space left on device"),
+            "error: the current folder or the output: No space left on device\n"
+            "  make room there, and run the same command again",
+        ),
         (OSError(13, "Permission denied", "there"), "error: there: Permission denied"),
     ],
 )

@@ -21,7 +21,9 @@ from modak_ansible.commands.status.watch import watch_for
 from modak_ansible.deployment import status_query as status_asking
 from modak_ansible.deployment.status import Entry, may_live, row_of, rows_of
 from modak_ansible.deployment.status_query import ask_targets
+from modak_ansible.errors import TargetUnreachable
 from modak_ansible.reading.blueprint.reader import Inputs
+from modak_ansible.stages.jobs.query import NotNoted
 from modak_ansible.store.deployment import DeploymentStore, queue_of
 from modak_ansible.store.deployments import glance
 from modak_ansible.store.forecasts import BEFORE, noted
@@ -331,6 +333,36 @@ def test_how_far_a_job_came_is_asked_once_where_nobody_looked_after_its_end(depl
     assert asked == [[deployed[0].name]]
 
 
+def test_what_cannot_be_noted_is_shown_and_said(deployed, blueprint, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device", "state.json")
+
+    answer = {"jobs": [job("COMPLETED", deployment=folder.name) for folder in deployed]}
+    monkeypatch.setattr("modak_ansible.stages.jobs.query.ask", lambda *_: answer)
+    monkeypatch.setattr("modak_ansible.store.record.write_json", full)
+    entries = entries_of(blueprint)
+    with pytest.warns(NotNoted, match=r"not noted: on this machine, state.json: No space left on device\n  make room"):
+        ask_targets(entries)
+    assert {row["state"] for row in rows_of(entries)} == {"COMPLETED"}
+
+
+def test_a_target_that_is_gone_is_asked_once_for_what_has_ended_there(deployed, blueprint, monkeypatch):
+    def away(*_):
+        asked.append(1)
+        raise TargetUnreachable("no route to cluster")
+
+    asked = []
+    monkeypatch.setattr("modak_ansible.stages.jobs.query.ask", away)
+    for folder, words in zip(deployed, ("it failed", "", ""), strict=True):
+        Record(folder).note_job({"state": "FAILED", "job_id": "1", "started": 1.0, "explanation": words})
+    entries = entries_of(blueprint)
+    ask_targets(entries)
+    told = sorted(row["explanation"] for row in rows_of(entries))
+    assert told == ["it failed", "no route to cluster", "no route to cluster"]
+    ask_targets(entries_of(blueprint))
+    assert asked == [1]
+
+
 def test_a_known_end_stays_where_nobody_can_tell_how_far_the_job_came(deployed, blueprint):
     entry = entries_of(blueprint)[0]
     entry.known.record["job"] = {"state": "FAILED", "job_id": "1", "started": 1.0}
@@ -362,7 +394,8 @@ def test_a_known_end_is_shown_though_nobody_answers_for_it(deployed, blueprint):
 
 
 def test_nothing_is_said_of_why_an_undeployed_job_waited(deployed, blueprint):
-    Record(deployed[0]).update(job={"state": "QUEUED", "job_id": "1", "reason": "BeginTime"}, undeployed=5.0)
+    queued = {"state": "QUEUED", "job_id": "1", "reason": "BeginTime", "explanation": "BeginTime"}
+    Record(deployed[0]).update(job=queued, undeployed=5.0)
     (row,) = (row for row in rows_of(entries_of(blueprint)) if row["state"] == "UNDEPLOYED")
     assert (row["reason"], row["explanation"]) == ("", "")
     Record(deployed[1]).update(job=None)

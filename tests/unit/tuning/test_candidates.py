@@ -10,7 +10,7 @@ from measured import Measured
 
 from modak_ansible.catalogue.locks import TUNER_REQUIREMENTS
 from modak_ansible.errors import CannotPlan
-from modak_ansible.model.application import Resources
+from modak_ansible.model.application import Checkpoint, Resources
 from modak_ansible.model.measured.prediction import Gain, Interval
 from modak_ansible.planning.configurations import Configurations
 from modak_ansible.planning.plan import make_plan
@@ -159,8 +159,9 @@ def test_a_job_that_only_tunes_is_as_short_as_its_budget(tuned_request, given, w
     request = tuned_request()
     options = request.job_options.model_copy(update={"wall_time_limit": given})
     resources = request.resources if given is None else Resources()
-    alone = tuning_alone(request.model_copy(update={"job_options": options, "resources": resources}), 200)
-    made = make_plan(alone)
+    asked = {"job_options": options, "resources": resources, "checkpoint": Checkpoint(signal_before_wall=60)}
+    made = make_plan(tuning_alone(request.model_copy(update=asked), 200))
+    assert "--signal" not in made.job.script  # a minute before its end, the signal ended the search
     assert made.job.walltime == walltime
     assert made.tuning.budget == min(200, int(0.9 * walltime))
     assert (made.name, made.tuning.trains) == ("example-tune", False)

@@ -98,8 +98,8 @@ class Options(NamedTuple):
 
     def _nearest(self, name: str) -> str:
         known = {one.lstrip("-"): one for each in self.declared for one in each.names if one not in ("-h", "--help")}
-        if known.get(name) == f"-{name}":
-            return f'it declares -{name}, and is given --{name}: have it declare "--{name}", too'
+        if name in known:  # argparse takes -lr and --n
+            return f'it declares {known[name]}, and is given {_written(name)}: have it declare "{_written(name)}", too'
         return nearest(name, known)
 
 
