@@ -87,9 +87,13 @@ def outputs_of(trees: Mapping[str, ast.Module], options: Mapping[str, str]) -> t
     calls = _calls_of(trees, options)
     for path, tree in trees.items():
         texts = Texts(tree, options, path, calls)
-        names = _lightning_names(tree)
+        names, parsed = _lightning_names(tree), source_of(tree).parsed
         for node in nodes_of(tree):
-            written = [*_written(node, texts), *_of_trainers(node, texts, names)] if isinstance(node, ast.Call) else ()
+            written = (
+                [*_written(node, texts), *_of_trainers(node, texts, names, parsed)]
+                if isinstance(node, ast.Call)
+                else ()
+            )
             for text in written:
                 pattern = _escaped(below(FORMATTED.sub(ANY, text)))  # of a callback, which fills it in
                 if pattern and len(pattern.replace(ANY, "").strip("./")) >= _FEWEST_LETTERS:
@@ -163,7 +167,7 @@ def _written(call: ast.Call, texts: Texts) -> Iterator[str]:
             yield found
 
 
-def _of_trainers(call: ast.Call, texts: Texts, lightning: set[str]) -> Iterator[str]:
+def _of_trainers(call: ast.Call, texts: Texts, lightning: set[str], parsed: set[str]) -> Iterator[str]:
     """The folders that libraries' trainers write, where they are said and where they are not."""
     name = last_name(call.func)
     given = {keyword.arg: keyword.value for keyword in call.keywords}
@@ -174,7 +178,6 @@ def _of_trainers(call: ast.Call, texts: Texts, lightning: set[str]) -> Iterator[
         elif "output_dir" not in given:
             yield texts.of(said) or ""
     elif name in PARSERS:
-        parsed = {last_name(node) for argument in call.args for node in ast.walk(argument)}
         if any(_OF_TRAINER.fullmatch(each) for each in parsed):
             yield texts.of(ast.Name("output_dir")) or _TRAINER_FOLDER
     elif ast.unparse(call.func) in lightning and "default_root_dir" not in given:

@@ -381,7 +381,10 @@ def _entry(
     if not like:
         where = pin.source if pin and exact else "installed here"
         newest = ".".join(known[0].version.split(".")[:2])
-        found.notes.append(f"{package} {version} ({where}) is not in the catalogue: its newest, {newest}, is taken")
+        what = f"{package} {version} ({where}) is not in the catalogue: its newest, {newest}, is taken"
+        found.notes.append(
+            f"{what}; modak catalogue add {package}=={version} adds it, where an image's Python has wheels of it"
+        )
     return known[0]
 
 

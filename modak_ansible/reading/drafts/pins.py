@@ -28,8 +28,11 @@ from modak_ansible.target.core.files import is_file
 _OF_CONDA = {"pytorch": "torch", "pytorch-cpu": "torch", "pytorch-gpu": "torch", "tensorflow-base": "tensorflow",
              "opencv": "opencv-python-headless", "py-xgboost": "xgboost", "matplotlib-base": "matplotlib",
              "python-graphviz": "graphviz", "lightning": "lightning"}  # fmt: skip
-# What an index has under these names refuses to be built, and says that it is meant to be the other.
-_STANDS_FOR = {"sklearn": "scikit-learn", "pytorch": "torch"}
+# What an index has under these names refuses to be built, and says that it is meant to be the other; and builds of one
+# release under names of their own.
+_STANDS_FOR = {
+    "sklearn": "scikit-learn", "pytorch": "torch", "tensorflow-gpu": "tensorflow", "tensorflow-cpu": "tensorflow",
+}  # fmt: skip
 _CONDA = re.compile(r"(?:[\w.-]+::)?([A-Za-z0-9][\w.-]*)\s*(.*)", re.ASCII)
 _LISTED = re.compile(r"([A-Za-z0-9][\w.-]*)\s+v?(\d\S*)", re.ASCII)  # of pip list
 _EXPORTED = re.compile(r"[\w.-]+=[^=\s]+=[^=\s]+", re.ASCII)  # of conda list --export

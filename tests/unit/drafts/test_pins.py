@@ -65,9 +65,9 @@ def test_requirements_txt(tmp_path):
 
 def test_a_package_that_stands_for_another_is_that(tmp_path):
     """Those of these names in the index refuse to be built."""
-    (tmp_path / "requirements.txt").write_text("sklearn==0.0\npytorch==2.1\n")
+    (tmp_path / "requirements.txt").write_text("sklearn==0.0\npytorch==2.1\ntensorflow-gpu==2.10\n")
     assert {name: line for name, (line, _) in lines(tmp_path).items()} == {
-        "scikit-learn": "scikit-learn", "torch": "torch==2.1",
+        "scikit-learn": "scikit-learn", "torch": "torch==2.1", "tensorflow": "tensorflow==2.10",
     }  # fmt: skip
 
 
