@@ -17,6 +17,7 @@ from itertools import chain, islice
 from pathlib import Path, PurePosixPath
 
 from modak_ansible.reading.blueprint.files import is_hidden
+from modak_ansible.reading.blueprint.forms.secret_rules import named_problem
 from modak_ansible.reading.blueprint.script.paths import OF_OUTPUT, lies_above, named_words
 from modak_ansible.reading.blueprint.script.starting import start_above
 from modak_ansible.reading.blueprint.script.syntax import last_name, nodes_of, parts_of, said_of
@@ -236,7 +237,9 @@ def unset_by(trees: Mapping[str, ast.Module]) -> Iterator[str]:
     unset = [each for each in found if not _OF_JOB.match(each) and not any(said_of(it, each) for it in trees.values())]
     if unset:
         words = f"it takes {', '.join(f'{each} ({found[each]})' for each in unset)} from its environment"
-        yield f"{words}, where no job has that: environment of a blueprint says it"
+        is_secret = any(named_problem(each, "a secret") for each in unset)
+        then = "; of a secret, pre_execution: [ 'export NAME=$(cat ~/.name)' ]" if is_secret else ""
+        yield f"{words}, where no job has that: environment of a blueprint says it{then}"
 
 
 def _whatever_happens(tree: ast.Module) -> Iterator[ast.AST]:
@@ -299,9 +302,18 @@ def absent(script: Path, name: str, value: str, others: Iterable[str] = ()) -> l
     return [f"{f'--{name} is {value}, which' if name else value} is not on this machine{then}"]
 
 
-def absent_words(script: Path, words: Sequence[str], elsewhere: Container[str]) -> Iterator[str]:
-    """The same of the paths elsewhere that words of its command line name, but for those that it writes to."""
-    for name, value in named_words(words):
+def absent_words(
+    script: Path, words: Sequence[str], elsewhere: Container[str], configured: Mapping[str, str] | None
+) -> Iterator[str]:
+    """The same of the paths elsewhere that words of its command line name, or what a configuration says of data, but
+    for those that it writes to.
+
+    Args:
+        configured: the values of hydra's configuration, by dotted names; None where there is none.
+    """
+    said = (configured or {}).items()
+    of_data = [("", value) for name, value in said if data_options([name.replace(".", "_")]) and ANY not in value]
+    for name, value in named_words(words) if configured is None else of_data:
         if value.startswith(("/", "~")) and value not in elsewhere and not OF_OUTPUT.search(name.replace("-", "_")):
             yield from absent(script, name, value)
 
