@@ -274,7 +274,7 @@ def _is_data(path: Path, folder: Path) -> bool:
         return False
     try:
         is_data = path.is_dir() and any(path.iterdir()) and not any(path.glob("*.py"))
-        return is_data or (path.is_file() and path.suffix != ".py")
+        return is_data or (path.is_file() and path.suffix != ".py" and path.stat().st_size > 0)  # as /.dockerenv is none
     except OSError:
         return False
 
