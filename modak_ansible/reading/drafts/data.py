@@ -274,7 +274,9 @@ def _is_data(path: Path, folder: Path) -> bool:
         return False
     try:
         is_data = path.is_dir() and any(path.iterdir()) and not any(path.glob("*.py"))
-        return is_data or (path.is_file() and path.suffix != ".py" and path.stat().st_size > 0)  # as /.dockerenv is none
+        return is_data or (
+            path.is_file() and path.suffix != ".py" and path.stat().st_size > 0
+        )  # as /.dockerenv is none
     except OSError:
         return False
 
@@ -457,7 +459,7 @@ def _is_path(text: str) -> bool:
 
 
 def is_output(inside: str, outputs: Sequence[str]) -> bool:
-    is_named = any(fnmatch(inside, each) for output in outputs for each in (output, f"{output}/*"))
+    is_named = any(fnmatch(f"{inside}/", f"{output}/*") for output in outputs)  # or lies below it
     return is_named or any(output.startswith(f"{escape(inside)}/") for output in outputs)
 
 
