@@ -112,7 +112,7 @@ def requirements_of(
             what = f"{imported.name}, which {imported.place} imports, is no package's name: left out"
             found.notes.append(f"{what}; {_ALL_THE_SAME}")
             continue
-        if imported.is_late and pins and package not in pins and not _version(package, installed):
+        if imported.is_late and pins and not _is_asked(package, project) and not _version(package, installed):
             late.append(f"{package} ({imported.place})")
             continue
         if from_there := project.elsewhere.get(package):
@@ -213,7 +213,7 @@ def _wanted(code: Code, project: Pins, installed: Installed, found: Requirements
     wanted: dict[str, Imported] = {}
     for module, imported in sorted(code.modules.items()):
         for package in _packages_of(module, imported, code, project.asked, installed, found):
-            if not imported.is_optional or package in project.asked or _version(package, installed):
+            if not imported.is_optional or _is_asked(package, project) or _version(package, installed):
                 wanted.setdefault(package, imported)
     for name, package in _needed(code):
         by = code.modules.get(name.partition(".")[0])
@@ -225,6 +225,11 @@ def _wanted(code: Code, project: Pins, installed: Installed, found: Requirements
     for name in map(_headless, project.inline):
         wanted.setdefault(name, Imported(name, code.script.name, is_optional=False))
     return wanted
+
+
+def _is_asked(package: str, project: Pins) -> bool:
+    """Whether a project asks for a package whatever it is used for."""
+    return package in project.asked and package not in project.optional
 
 
 def _needed(code: Code) -> Iterator[tuple[str, str]]:

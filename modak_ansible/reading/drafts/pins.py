@@ -70,6 +70,7 @@ class Pins:
     asked: dict[str, Pin] = field(default_factory=dict)
     elsewhere: dict[str, Elsewhere] = field(default_factory=dict)
     inline: list[str] = field(default_factory=list)  # the names of what the script itself asks for
+    optional: set[str] = field(default_factory=set)  # the names of what only groups and extras ask for
     notes: list[str] = field(default_factory=list)  # what is asked for and cannot be followed
     python: str = ""  # of the images, as major.minor; empty for the one of this machine
 
@@ -167,11 +168,14 @@ def pins_of(folders: list[Path], script: Path | None = None, python: str = "") -
             reason = " ".join(str(error).split())[:100]
             found.note(f"{path.name} cannot be read, and asks for nothing: {reason}")
             continue
+        known = {*found.asked}
         for line in lines:
             source = f"{path.name}, optional" if read is _optional else path.name
             name = found.add(line, source, path.parent) if line.strip() else ""
             if read is _inline and name:
                 found.inline.append(name)
+        if read is _optional:
+            found.optional = {*found.asked} - known
     return found
 
 

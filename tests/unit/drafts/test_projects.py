@@ -707,3 +707,17 @@ def test_values_of_hydra_that_name_others_are_these(project):
     assert draft.files == ["train.py", "rows", "conf"]
     assert draft.outputs == ["nets/a.pt", "outputs"]
     assert [note.partition(" is not")[0] for note in draft.notes] == ["/lustre/nobody/a"]
+
+
+def test_what_only_an_extra_asks_for_has_its_version_and_comes_where_it_is_needed(project):
+    (project / "pyproject.toml").write_text(
+        '[project]\ndependencies = ["torch"]\n[project.optional-dependencies]\nall = ["einops==0.7", "timm==1", "onnx==1"]\n'
+    )
+    tools = "def export():\n    import onnx\n"
+    written(
+        project, train="import einops, tools, torch\ntry:\n    import timm\nexcept ImportError: pass\n", tools=tools
+    )
+    draft = draft_of(project / "train.py")
+    assert draft.requirements == ["einops==0.7"]
+    (note,) = draft.notes
+    assert note.startswith("the project does not ask for onnx (tools.py:2), which functions alone import: left out")
