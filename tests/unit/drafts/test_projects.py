@@ -721,3 +721,19 @@ def test_what_only_an_extra_asks_for_has_its_version_and_comes_where_it_is_neede
     assert draft.requirements == ["einops==0.7"]
     (note,) = draft.notes
     assert note.startswith("the project does not ask for onnx (tools.py:2), which functions alone import: left out")
+
+
+@pytest.mark.parametrize(
+    ("python", "pinned", "told"),
+    [
+        ("3.11", "pandas==1.5.3", '.python-version is for Python 3.11, and python-3.13 has 3.13: version: "3.11" has that'),
+        ("3.8.2", "pandas<2", ".python-version is for Python 3.8, and python-3.13 has 3.13: what it pins may have no wheels for that"),
+        ("3.13.1", "pandas==1.5.3", ""),
+        ("3.11", "pandas", ""),
+    ],
+)  # fmt: skip
+def test_versions_for_another_python_are_told(project, python, pinned, told):
+    (project / ".python-version").write_text(python)
+    (project / "requirements.txt").write_text(pinned)
+    written(project, train="import pandas\n")
+    assert draft_of(project / "train.py").notes == ([told] if told else [])
