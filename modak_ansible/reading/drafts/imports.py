@@ -30,7 +30,7 @@ _MOST_BYTES = 4 * 2**20
 _STARTING = ("system", "run", "call", "check_call", "check_output", "Popen")  # of another program
 _BINARY = "this is no Python 3: it has null bytes, as UTF-16 and programs have"
 _UTF8 = "save it as UTF-8"
-_OTHER_ENCODING = f"{_UTF8}, or say in its first line what it is: # -*- coding: latin-1 -*-"
+_OTHER_ENCODING = "save it as UTF-8, or say in its first line what it is: # -*- coding: latin-1 -*-"
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+", re.ASCII)
 
 
