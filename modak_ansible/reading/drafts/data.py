@@ -44,8 +44,9 @@ _LOOKING = ("exists", "isfile", "is_file", "isdir", "is_dir")
 _OTHERS = ("system", "run", "call", "check_call", "Popen")
 # Variables of the environment that a job has, or what joins its ranks.
 _OF_JOB = re.compile(
-    r"(MODAK|SLURM|PBS|LSB|PMI|OMPI|CUDA|OMP|MKL|LC|TORCHELASTIC|NCCL)_|(MASTER_(ADDR|PORT)|(LOCAL_|GROUP_|NODE_)?RANK"
-    r"|(LOCAL_)?WORLD_SIZE|HOME|USER|LOGNAME|PATH|PWD|SHELL|TMPDIR|LANG|HOSTNAME|LD_LIBRARY_PATH|PYTHONPATH)$"
+    r"(MODAK|SLURM|PBS|LSB|PMI|OMPI|CUDA|OMP|MKL|OPENBLAS|LC|TORCHELASTIC|NCCL)_|(MASTER_(ADDR|PORT)|(LOCAL_|GROUP_|NODE_)?RANK"
+    r"|(LOCAL_)?WORLD_SIZE|HOME|USER|LOGNAME|PATH|PWD|SHELL|TMPDIR|LANG|HOSTNAME|LD_LIBRARY_PATH|PYTHONPATH"
+    r"|KERAS_BACKEND)$"
 )
 _SYSTEM = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr", "/var/log")
 _HOMES = ("/home/", "/Users/", "/mnt/", "/media/", "/Volumes/", "~/")
@@ -422,6 +423,7 @@ def _texts_in(tree: ast.Module, texts: Texts, folder: Path) -> Iterator[str]:
     while waiting:
         node = waiting.pop()
         text = texts.of(node) if isinstance(node, _MAY_BE_PATHS) else None
+        text = text.partition("?format=")[0] if text else None  # as XGBoost says what a file holds
         if text and _is_path(text):
             inside = below(text)
             if ANY not in text:
