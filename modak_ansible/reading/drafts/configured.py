@@ -17,7 +17,9 @@ import yaml
 from modak_ansible.reading.blueprint.script.paths import OF_OUTPUT
 from modak_ansible.target.core.files import expanded, is_file
 
-_ARGUMENT_FILES = (".json", ".yaml", ".yml", ".toml")
+_INI = (".ini", ".cfg", ".conf", ".gin")
+_ARGUMENT_FILES = (".json", ".yaml", ".yml", ".toml", *_INI)
+_PAIR = re.compile(r"(?m)^[ \t]*([\w./]+)[ \t]*[=:][ \t]*['\"]?([^'\"\n#;]+)")  # a line of INI's kind
 _YAML = (".yaml", ".yml")
 _OF_PLACE = re.compile(r"(data|dataset|corpus|dir|path|root|folder|file)s?$")  # what paths are called
 _MOST_TOLD = 4
@@ -56,6 +58,8 @@ def _content(path: Path) -> Any:
         text = path.read_text(encoding="utf-8")
         if path.suffix in _YAML:
             return yaml.safe_load(text)
+        if path.suffix in _INI:
+            return [{name: said.strip()} for name, said in _PAIR.findall(text)]
         return tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
     except (OSError, ValueError, yaml.YAMLError, RecursionError):
         return None

@@ -17,6 +17,7 @@ from itertools import chain, islice
 from pathlib import Path, PurePosixPath
 
 from modak_ansible.reading.blueprint.files import is_hidden
+from modak_ansible.reading.blueprint.forms.secret_rules import named_problem
 from modak_ansible.reading.blueprint.script.paths import OF_OUTPUT, lies_above, named_words
 from modak_ansible.reading.blueprint.script.starting import start_above
 from modak_ansible.reading.blueprint.script.syntax import last_name, nodes_of, parts_of, said_of
@@ -43,8 +44,9 @@ _LOOKING = ("exists", "isfile", "is_file", "isdir", "is_dir")
 _OTHERS = ("system", "run", "call", "check_call", "Popen")
 # Variables of the environment that a job has, or what joins its ranks.
 _OF_JOB = re.compile(
-    r"(MODAK|SLURM|PBS|LSB|PMI|OMPI|CUDA|OMP|MKL|LC|TORCHELASTIC|NCCL)_|(MASTER_(ADDR|PORT)|(LOCAL_|GROUP_|NODE_)?RANK"
-    r"|(LOCAL_)?WORLD_SIZE|HOME|USER|LOGNAME|PATH|PWD|SHELL|TMPDIR|LANG|HOSTNAME|LD_LIBRARY_PATH|PYTHONPATH)$"
+    r"(MODAK|SLURM|PBS|LSB|PMI|OMPI|CUDA|OMP|MKL|OPENBLAS|LC|TORCHELASTIC|NCCL)_|(MASTER_(ADDR|PORT)|(LOCAL_|GROUP_|NODE_)?RANK"
+    r"|(LOCAL_)?WORLD_SIZE|HOME|USER|LOGNAME|PATH|PWD|SHELL|TMPDIR|LANG|HOSTNAME|LD_LIBRARY_PATH|PYTHONPATH"
+    r"|KERAS_BACKEND)$"
 )
 _SYSTEM = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr", "/var/log")
 _HOMES = ("/home/", "/Users/", "/mnt/", "/media/", "/Volumes/", "~/")
@@ -236,7 +238,9 @@ def unset_by(trees: Mapping[str, ast.Module]) -> Iterator[str]:
     unset = [each for each in found if not _OF_JOB.match(each) and not any(said_of(it, each) for it in trees.values())]
     if unset:
         words = f"it takes {', '.join(f'{each} ({found[each]})' for each in unset)} from its environment"
-        yield f"{words}, where no job has that: environment of a blueprint says it"
+        is_secret = any(named_problem(each, "a secret") for each in unset)
+        then = "; of a secret, pre_execution: [ 'export NAME=$(cat ~/.name)' ]" if is_secret else ""
+        yield f"{words}, where no job has that: environment of a blueprint says it{then}"
 
 
 def _whatever_happens(tree: ast.Module) -> Iterator[ast.AST]:
@@ -271,7 +275,9 @@ def _is_data(path: Path, folder: Path) -> bool:
         return False
     try:
         is_data = path.is_dir() and any(path.iterdir()) and not any(path.glob("*.py"))
-        return is_data or (path.is_file() and path.suffix != ".py")
+        return is_data or (
+            path.is_file() and path.suffix != ".py" and path.stat().st_size > 0
+        )  # as /.dockerenv is none
     except OSError:
         return False
 
@@ -299,9 +305,18 @@ def absent(script: Path, name: str, value: str, others: Iterable[str] = ()) -> l
     return [f"{f'--{name} is {value}, which' if name else value} is not on this machine{then}"]
 
 
-def absent_words(script: Path, words: Sequence[str], elsewhere: Container[str]) -> Iterator[str]:
-    """The same of the paths elsewhere that words of its command line name, but for those that it writes to."""
-    for name, value in named_words(words):
+def absent_words(
+    script: Path, words: Sequence[str], elsewhere: Container[str], configured: Mapping[str, str] | None
+) -> Iterator[str]:
+    """The same of the paths elsewhere that words of its command line name, or what a configuration says of data, but
+    for those that it writes to.
+
+    Args:
+        configured: the values of hydra's configuration, by dotted names; None where there is none.
+    """
+    said = (configured or {}).items()
+    of_data = [("", value) for name, value in said if data_options([name.replace(".", "_")]) and ANY not in value]
+    for name, value in named_words(words) if configured is None else of_data:
         if value.startswith(("/", "~")) and value not in elsewhere and not OF_OUTPUT.search(name.replace("-", "_")):
             yield from absent(script, name, value)
 
@@ -408,6 +423,7 @@ def _texts_in(tree: ast.Module, texts: Texts, folder: Path) -> Iterator[str]:
     while waiting:
         node = waiting.pop()
         text = texts.of(node) if isinstance(node, _MAY_BE_PATHS) else None
+        text = text.partition("?format=")[0] if text else None  # as XGBoost says what a file holds
         if text and _is_path(text):
             inside = below(text)
             if ANY not in text:
@@ -445,7 +461,7 @@ def _is_path(text: str) -> bool:
 
 
 def is_output(inside: str, outputs: Sequence[str]) -> bool:
-    is_named = any(fnmatch(inside, each) for output in outputs for each in (output, f"{output}/*"))
+    is_named = any(fnmatch(f"{inside}/", f"{output}/*") for output in outputs)  # or lies below it
     return is_named or any(output.startswith(f"{escape(inside)}/") for output in outputs)
 
 

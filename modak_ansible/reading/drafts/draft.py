@@ -312,8 +312,8 @@ class _Drafting:
                 draft.notes += () if self._downloads else gone
                 if gone:
                     written.append(escape(values[name]))  # which is told here already
-        told = () if self._hydra else absent_words(self._code.script, draft.words, self._elsewhere)
-        draft.notes += [*told, *pointers(self._code.folder, reads)]
+        draft.notes += absent_words(self._code.script, draft.words, self._elsewhere, values if self._hydra else None)
+        draft.notes += pointers(self._code.folder, reads)
         self._lacking(written)
 
     def _lacking(self, written: Sequence[str]) -> None:

@@ -30,7 +30,7 @@ _MOST_BYTES = 4 * 2**20
 _STARTING = ("system", "run", "call", "check_call", "check_output", "Popen")  # of another program
 _BINARY = "this is no Python 3: it has null bytes, as UTF-16 and programs have"
 _UTF8 = "save it as UTF-8"
-_OTHER_ENCODING = f"{_UTF8}, or say in its first line what it is: # -*- coding: latin-1 -*-"
+_OTHER_ENCODING = "save it as UTF-8, or say in its first line what it is: # -*- coding: latin-1 -*-"
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+", re.ASCII)
 
 
@@ -93,7 +93,7 @@ def read_code(script: Path, named: Sequence[Named] = ()) -> Code:
         path = later.pop() if is_later else waiting.pop()
         if path in code.trees:
             continue
-        code.trees[path] = tree = _parsed(path)
+        code.trees[path] = tree = _parsed(path, is_kept=path != script)  # which its command line may change
         if path == script and all(isinstance(each, ast.Expr | ast.Pass) and _is_idle(each) for each in tree.body):
             raise BrokenScript(f"{script} has nothing that would run", hint="give the script that trains")
         calls = [node for node in nodes_of(tree) if isinstance(node, ast.Call) and node.args]
@@ -166,15 +166,16 @@ def _note(code: Code, name: str, doubts: tuple[bool, bool], place_of: Callable[[
         code.modules[first] = Imported(name, place_of(name), *doubts)
 
 
-def _parsed(path: Path) -> ast.Module:
-    """
+def _parsed(path: Path, *, is_kept: bool) -> ast.Module:
+    """The syntax of a file, which may be the one that others have of it, too.
+
     Raises:
         BrokenScript: it is no Python.
     """
     try:
         if path.stat().st_size > _MOST_BYTES:
             raise BrokenScript(f"{path} is larger than 4 MiB: no script is", location=None)
-        return parsed(path.read_bytes(), str(path))
+        return (syntax_of(path) if is_kept else None) or parsed(path.read_bytes(), str(path))
     except UnicodeDecodeError as error:
         before = error.object[: error.start]
         place = Location(str(path), before.count(b"\n") + 1, len(before) - before.rfind(b"\n"))
@@ -308,7 +309,7 @@ def has_code(folder: Path) -> bool:
 
 def _line_of(tree: ast.Module, name: str) -> int:
     first = name.partition(".")[0]
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         names += [node.module] if isinstance(node, ast.ImportFrom) and node.module and not node.level else []
         if any(name.partition(".")[0] == first for name in names):

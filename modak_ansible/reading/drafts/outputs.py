@@ -19,7 +19,7 @@ from modak_ansible.reading.drafts.texts import ANY, FORMATTED, Calls, Texts, bel
 _FUNCTIONS = {
     "torch.save": 1, "jit.save": 1, "onnx.export": 2, "dump": 1, "onnx.save": 1, "image.imsave": 0, "save_file": 1,
     "save_image": 1, "saved_model.save": 1, "save_on_master": 1, "accelerator.save": 1, "copyfile": 1, "shutil.copy": 1,
-    "copy2": 1, "copytree": 1, "shutil.move": 1, "os.rename": 1, "os.replace": 1,
+    "copy2": 1, "train.CheckpointManager": 1, "copytree": 1, "shutil.move": 1, "os.rename": 1, "os.replace": 1,
 }  # fmt: skip
 _METHODS = {
     "save": 0, "save_weights": 0, "save_model": 0, "save_pretrained": 0, "savefig": 0, "imsave": 0, "imwrite": 0,
@@ -30,6 +30,7 @@ _METHODS = {
     "create_file_writer": 0, "TensorBoard": 0, "export_chrome_trace": 0, "tensorboard_trace_handler": 0,
     "FileStorageObserver": 0, "to_netcdf": 0, "to_zarr": 0, "sink_parquet": 0, "sink_csv": 0,
     "to_file": 0, "tree_serialise_leaves": 0, "save_to_disk": 0, "to_disk": 0, "save_word2vec_format": 0,
+    "CheckpointManager": 0,
 }  # fmt: skip
 _KEYWORDS = {
     "output_dir", "save_dir", "default_root_dir", "dirpath", "checkpoint_dir", "logging_dir", "log_dir", "save_path",
@@ -59,7 +60,7 @@ HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
 # The switches, and the functions, of libraries that have something fetched.
 _FETCHING = ("download", "pretrained")
 _REMOTE = re.compile(r"(pipe:.*\s)?(https?|s3|gs|hf)://")
-_STREAMING = ("WebDataset", "StreamingDataset")
+_STREAMING = ("WebDataset", "StreamingDataset", "KerasLayer")
 _ASKING = ("requests.get", "urllib.request.urlopen")
 _FETCHERS = re.compile(
     r"\.(urlretrieve|snapshot_download|hf_hub_download|hub\.load|fetch_(openml|california_housing|covtype|20newsgroups\w*)"
@@ -68,6 +69,7 @@ _FETCHERS = re.compile(
     r"|gensim\.downloader\.load|kagglehub\.\w+_download|untar_data|load_state_dict_from_url|fetch_ucirepo"
     r"|(torch_geometric\.datasets|ogb\.\w+)\.(?!Fake|Evaluator)[A-Z]\w+)$"
 )
+_WEIGHTED = re.compile(r"(^|\.)(keras\.applications|torchvision\.models|segmentation_models_pytorch)\.[\w.]+$")
 _PRETRAINED = re.compile(
     r"(^|\.)(Auto\w+|\w+(Tokenizer|TokenizerFast|Model|Processor|Pipeline)|\w+For\w+)\.from_pretrained$"
     r"|\w\.from_preset$|(^|\.)ultralytics\.[A-Z]\w+$|(^|\.)(SentenceTransformer|CrossEncoder|pipeline|\w+Trainer)$"
@@ -87,9 +89,13 @@ def outputs_of(trees: Mapping[str, ast.Module], options: Mapping[str, str]) -> t
     calls = _calls_of(trees, options)
     for path, tree in trees.items():
         texts = Texts(tree, options, path, calls)
-        names = _lightning_names(tree)
+        names, parsed = _lightning_names(tree), source_of(tree).parsed
         for node in nodes_of(tree):
-            written = [*_written(node, texts), *_of_trainers(node, texts, names)] if isinstance(node, ast.Call) else ()
+            written = (
+                [*_written(node, texts), *_of_trainers(node, texts, names, parsed)]
+                if isinstance(node, ast.Call)
+                else ()
+            )
             for text in written:
                 pattern = _escaped(below(FORMATTED.sub(ANY, text)))  # of a callback, which fills it in
                 if pattern and len(pattern.replace(ANY, "").strip("./")) >= _FEWEST_LETTERS:
@@ -163,7 +169,7 @@ def _written(call: ast.Call, texts: Texts) -> Iterator[str]:
             yield found
 
 
-def _of_trainers(call: ast.Call, texts: Texts, lightning: set[str]) -> Iterator[str]:
+def _of_trainers(call: ast.Call, texts: Texts, lightning: set[str], parsed: set[str]) -> Iterator[str]:
     """The folders that libraries' trainers write, where they are said and where they are not."""
     name = last_name(call.func)
     given = {keyword.arg: keyword.value for keyword in call.keywords}
@@ -174,7 +180,6 @@ def _of_trainers(call: ast.Call, texts: Texts, lightning: set[str]) -> Iterator[
         elif "output_dir" not in given:
             yield texts.of(said) or ""
     elif name in PARSERS:
-        parsed = {last_name(node) for argument in call.args for node in ast.walk(argument)}
         if any(_OF_TRAINER.fullmatch(each) for each in parsed):
             yield texts.of(ast.Name("output_dir")) or _TRAINER_FOLDER
     elif ast.unparse(call.func) in lightning and "default_root_dir" not in given:
@@ -263,7 +268,9 @@ def _fetches(full: str, call: ast.Call, texts: Texts) -> str:
         return full
     if any(isinstance(value, ast.Constant) and value.value is True for value in map(given.get, _FETCHING)):
         return name
-    if "weights" in given and "_Weights." in ast.unparse(given["weights"]):
+    said = given.get("weights", given.get("encoder_weights"))
+    text = texts.of(said) or ""  # a word, and no file
+    if said and ("_Weights." in ast.unparse(said) or (_WEIGHTED.search(full) and text and "." not in text)):
         return name
     if _PRETRAINED.search(full):
         takes_any = name == "pipeline" or name.endswith("Trainer")  # a model, or its name

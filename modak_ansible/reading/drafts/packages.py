@@ -112,7 +112,7 @@ def requirements_of(
             what = f"{imported.name}, which {imported.place} imports, is no package's name: left out"
             found.notes.append(f"{what}; {_ALL_THE_SAME}")
             continue
-        if imported.is_late and pins and package not in pins and not _version(package, installed):
+        if imported.is_late and pins and not _is_asked(package, project) and not _version(package, installed):
             late.append(f"{package} ({imported.place})")
             continue
         if from_there := project.elsewhere.get(package):
@@ -122,6 +122,9 @@ def requirements_of(
             found.notes.append(f"{line} ({reason}) is taken, and not {pins[package].other}")
         _add(line, reason, entry, found)
         found.notes += _warned(package, imported, code)
+    found.notes += (
+        _of_python(project, framework, entry) if any("==" in each or "<" in each for each in found.lines) else ()
+    )
     if late:
         what = f"the project does not ask for {', '.join(late)}, which functions alone import: left out"
         found.notes.append(f"{what}; {_ALL_THE_SAME}")
@@ -160,6 +163,19 @@ def _warned(package: str, imported: Imported, code: Code) -> Iterator[str]:
         if not said & {"offline", "disabled"} and not any(said_of(tree, variable) for tree in code.trees.values()):
             what = f"{named} sends what is logged to a server, and mostly the nodes of a cluster have no network"
             yield f'{what}: environment: {{ {variable}: "{value}" }} of a blueprint has it write beside the script'
+
+
+def _of_python(project: Pins, framework: str, entry: Entry | None) -> Iterator[str]:
+    """What is to be said of a project that is for another Python than the image has, in which what it pins is made."""
+    bases = load_catalogue().bases
+    having = bases[entry.base].python if entry and entry.base else ""
+    asked = [(each, source) for each, source in project.pythons if having and not each.contains(f"{having}.99")]
+    if entry and asked:
+        known = (each for each in _builds(framework) if bases[each.base].python and each.version != entry.version)
+        fits = [each for each in known if asked[0][0].contains(f"{bases[each.base].python}.99")]
+        then = f'version: "{fits[0].version}" has that' if fits else "what it pins may have no wheels for that"
+        version = str(asked[0][0]).removeprefix("==").removesuffix(".*")
+        yield f"{asked[0][1]} is for Python {version}, and {entry.name} has {having}: {then}"
 
 
 def _compare(package: str, pins: dict[str, Pin], entry: Entry | None, found: Requirements) -> None:
@@ -213,7 +229,7 @@ def _wanted(code: Code, project: Pins, installed: Installed, found: Requirements
     wanted: dict[str, Imported] = {}
     for module, imported in sorted(code.modules.items()):
         for package in _packages_of(module, imported, code, project.asked, installed, found):
-            if not imported.is_optional or package in project.asked or _version(package, installed):
+            if not imported.is_optional or _is_asked(package, project) or _version(package, installed):
                 wanted.setdefault(package, imported)
     for name, package in _needed(code):
         by = code.modules.get(name.partition(".")[0])
@@ -225,6 +241,11 @@ def _wanted(code: Code, project: Pins, installed: Installed, found: Requirements
     for name in map(_headless, project.inline):
         wanted.setdefault(name, Imported(name, code.script.name, is_optional=False))
     return wanted
+
+
+def _is_asked(package: str, project: Pins) -> bool:
+    """Whether a project asks for a package whatever it is used for."""
+    return package in project.asked and package not in project.optional
 
 
 def _needed(code: Code) -> Iterator[tuple[str, str]]:
@@ -381,7 +402,10 @@ def _entry(
     if not like:
         where = pin.source if pin and exact else "installed here"
         newest = ".".join(known[0].version.split(".")[:2])
-        found.notes.append(f"{package} {version} ({where}) is not in the catalogue: its newest, {newest}, is taken")
+        what = f"{package} {version} ({where}) is not in the catalogue: its newest, {newest}, is taken"
+        found.notes.append(
+            f"{what}; modak catalogue add {package}=={version} adds it, where an image's Python has wheels of it"
+        )
     return known[0]
 
 

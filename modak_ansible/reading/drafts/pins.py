@@ -28,13 +28,18 @@ from modak_ansible.target.core.files import is_file
 _OF_CONDA = {"pytorch": "torch", "pytorch-cpu": "torch", "pytorch-gpu": "torch", "tensorflow-base": "tensorflow",
              "opencv": "opencv-python-headless", "py-xgboost": "xgboost", "matplotlib-base": "matplotlib",
              "python-graphviz": "graphviz", "lightning": "lightning"}  # fmt: skip
-# What an index has under these names refuses to be built, and says that it is meant to be the other.
-_STANDS_FOR = {"sklearn": "scikit-learn", "pytorch": "torch"}
+# What an index has under these names refuses to be built, and says that it is meant to be the other; and builds of one
+# release under names of their own.
+_STANDS_FOR = {
+    "sklearn": "scikit-learn", "pytorch": "torch", "tensorflow-gpu": "tensorflow", "tensorflow-cpu": "tensorflow",
+}  # fmt: skip
 _CONDA = re.compile(r"(?:[\w.-]+::)?([A-Za-z0-9][\w.-]*)\s*(.*)", re.ASCII)
 _LISTED = re.compile(r"([A-Za-z0-9][\w.-]*)\s+v?(\d\S*)", re.ASCII)  # of pip list
 _EXPORTED = re.compile(r"[\w.-]+=[^=\s]+=[^=\s]+", re.ASCII)  # of conda list --export
 _NUMBERS = re.compile(r"\d+(\.\d+)*", re.ASCII)
 _LOCAL = re.compile(r"(==\s*[^\s,;+)]+)\+[\w.]+")  # the part of a version that says who built it: of no index
+_PYTHON = re.compile(r"python\s*([<>=!~].*|)")
+_MICRO = re.compile(r"==(\d+\.\d+)(\.\d+)?(\.\*)?(?=,|$)")  # of Python, which images have each of
 _DEPTH = 5  # files of requirements that name others
 _INLINE = re.compile(r"(?m)^# /// script$\s(?P<content>(^#(| .*)$\s)+)^# ///$")  # as PEP 723 has it
 # What pixi.lock has of conda, for our targets, and of an index.
@@ -67,7 +72,9 @@ class Pins:
     asked: dict[str, Pin] = field(default_factory=dict)
     elsewhere: dict[str, Elsewhere] = field(default_factory=dict)
     inline: list[str] = field(default_factory=list)  # the names of what the script itself asks for
+    optional: set[str] = field(default_factory=set)  # the names of what only groups and extras ask for
     notes: list[str] = field(default_factory=list)  # what is asked for and cannot be followed
+    pythons: list[tuple[SpecifierSet, str]] = field(default_factory=list)  # that the project is for, and who says it
     python: str = ""  # of the images, as major.minor; empty for the one of this machine
 
     def is_met(self, marker: Marker) -> bool:
@@ -164,11 +171,17 @@ def pins_of(folders: list[Path], script: Path | None = None, python: str = "") -
             reason = " ".join(str(error).split())[:100]
             found.note(f"{path.name} cannot be read, and asks for nothing: {reason}")
             continue
+        known = {*found.asked}
         for line in lines:
             source = f"{path.name}, optional" if read is _optional else path.name
+            if (of_python := _PYTHON.fullmatch(line.lower())) and _is_specifier(of_python[1]):
+                found.pythons.append((SpecifierSet(_MICRO.sub(r"==\1.*", of_python[1])), source))
+                continue
             name = found.add(line, source, path.parent) if line.strip() else ""
             if read is _inline and name:
                 found.inline.append(name)
+        if read is _optional:
+            found.optional = {*found.asked} - known
     return found
 
 
@@ -290,7 +303,7 @@ def _conda(path: Path, pins: Pins) -> Iterator[str]:
 
 
 def _of_conda(dependency: str) -> str:
-    """What conda's words for a package are as a line of requirements.txt; empty for Python, and what is no package."""
+    """What conda's words for a package are as a line of requirements.txt."""
     matched = _CONDA.fullmatch(dependency.strip())
     name, words = (matched[1].lower(), matched[2].split()) if matched else ("python", [])
     version = words[0] if words else ""
@@ -301,13 +314,14 @@ def _of_conda(dependency: str) -> str:
     version = re.sub(r"(?<=\d)\*", ".*", version).replace(".*.*", ".*")
     if version.startswith("==") and "=" in version[2:]:  # a build behind the version
         version = version.rpartition("=")[0].removesuffix(".*")
-    return f"{_OF_CONDA.get(name, name)}{version if _is_specifier(version) else ''}" if name != "python" else ""
+    return f"{_OF_CONDA.get(name, name)}{version if _is_specifier(version) else ''}"
 
 
 def _pyproject(path: Path, pins: Pins) -> Iterator[str]:
     data = tomllib.loads(path.read_text(encoding="utf-8"))
     if name := _name_of(path.parent):
         pins.elsewhere.setdefault(name, Elsewhere(f"{path.name}: it is the project itself", is_here=True))
+    yield f"python{data.get('project', {}).get('requires-python', '')}"
     yield from _texts(data.get("project", {}).get("dependencies", []))
     tools = data.get("tool", {})
     sources = tools.get("uv", {}).get("sources", {}) | tools.get("poetry", {}).get("dependencies", {})
@@ -337,7 +351,7 @@ def _poetry(data: Mapping[str, Any]) -> Iterator[str]:
         version = value.get("version", "") if isinstance(value, dict) else value
         if isinstance(value, dict) and _own_place(value):
             continue
-        if name.lower() != "python" and isinstance(version, str):
+        if isinstance(version, str):
             yield f"{name}{_of_poetry(version)}"
 
 
@@ -372,7 +386,8 @@ def _tabled(table: Mapping[str, Any], of: Callable[[str], str] = str) -> Iterato
 
 
 def _pipfile(path: Path, _: Pins) -> Iterator[str]:
-    return _tabled(tomllib.loads(path.read_text(encoding="utf-8")).get("packages", {}))
+    data = tomllib.loads(path.read_text(encoding="utf-8"))
+    yield from _tabled({"python": data.get("requires", {}).get("python_version", "*"), **data.get("packages", {})})
 
 
 def _pipfile_lock(path: Path, _: Pins) -> Iterator[str]:
@@ -441,6 +456,10 @@ _KINDS: tuple[tuple[tuple[str, ...], Callable[[Path, Pins], Iterator[str]]], ...
     (("environment.yml", "environment.yaml"), _conda),
     (("pixi.toml",), _pixi_toml),
     (("Pipfile",), _pipfile),
+    (
+        (".python-version",),
+        lambda path, _: (f"python=={line}" for line in path.read_text(encoding="utf-8").split()[:1]),
+    ),
     (("pyproject.toml",), _pyproject),
     (("setup.cfg",), _setup_cfg),
     (("setup.py",), _setup_py),

@@ -39,6 +39,22 @@ def test_what_a_file_of_configuration_names_travels(tmp_path, name, text, words)
     assert ("data", f"rows, which {name} names; it travels with the script") in draft.found
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.gin", "train.data_dir = 'rows/one'\ntrain.lr = 0.1\n"),
+        ("a.ini", "[data]\nfile: lists/a.txt  # comment\npath=rows\n"),
+    ],
+)
+def test_files_of_lines_are_read(tmp_path, name, text):
+    for each in ("rows/one/a", "lists/a.txt"):
+        (tmp_path / each).parent.mkdir(parents=True)
+        (tmp_path / each).write_text("1")
+    (tmp_path / name).write_text(text)
+    written(tmp_path, train=f"import torch\nread({name!r})\n")
+    assert draft_of(tmp_path / "train.py").files[2:] == (["rows/one"] if name == "a.gin" else ["lists/a.txt", "rows"])
+
+
 @pytest.mark.parametrize("text", ["{", "[1, 2", "\0", "x: !!python/object:os.system 1", "[" * 2000, "a = 1 = 2"])
 @pytest.mark.parametrize("name", ["a.json", "a.yaml", "a.toml"])
 def test_one_that_is_damaged_names_nothing(tmp_path, name, text):

@@ -1030,3 +1030,9 @@ def test_what_the_source_names_elsewhere_is_laid_there_or_told(project, tmp_path
     assert f"it names {tmp_path}/own/more.csv (run.py:4), which stays here" in notes
     assert "it names /home/alice/data/last.csv (run.py:5), which is not on this machine" in notes
     assert len(draft.notes) == 2
+
+
+def test_data_of_which_xgboost_is_told_the_form_travels(project):
+    (project / "train.svm").write_text("1 1:1\n")
+    (project / "train.py").write_text("import xgboost\nxgboost.DMatrix('train.svm?format=libsvm#train.cache')\n")
+    assert draft_of(project / "train.py").files == ["train.py", "train.svm"]

@@ -74,6 +74,9 @@ def test_however_many_files_are_written_all_come_back():
     [
         ("shutil.copyfile('last.pt', 'best.pt')", ["best.pt"]),
         ("PPO('MlpPolicy', env).save('ppo')\ntf.train.Saver().save(sess, 'net/a.ckpt')", ["net/a.ckpt*", "ppo*"]),
+        ("kinds = (Mine, SFTConfig)\nTrlParser(kinds).parse_args_and_config()", ["trainer_output"]),
+        ("tf.train.CheckpointManager(kept, './ck', 3)\nocp.CheckpointManager('there/')", ["ck", "there"]),
+        ("kinds = (Mine, Other)\nTrlParser(kinds)", []),
         ("torch.save(m, 'b.ckpt')\nnp.save('emb', a)\nset.save_to_disk('rows')", ["b.ckpt", "emb.npy", "rows"]),
         ("shutil.copy2(__file__, os.path.join('out', 'code'))", ["out/code"]),
         ("os.replace('a.tmp', 'a.pt')", ["a.pt"]),

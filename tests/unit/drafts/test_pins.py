@@ -65,9 +65,9 @@ def test_requirements_txt(tmp_path):
 
 def test_a_package_that_stands_for_another_is_that(tmp_path):
     """Those of these names in the index refuse to be built."""
-    (tmp_path / "requirements.txt").write_text("sklearn==0.0\npytorch==2.1\n")
+    (tmp_path / "requirements.txt").write_text("sklearn==0.0\npytorch==2.1\ntensorflow-gpu==2.10\n")
     assert {name: line for name, (line, _) in lines(tmp_path).items()} == {
-        "scikit-learn": "scikit-learn", "torch": "torch==2.1",
+        "scikit-learn": "scikit-learn", "torch": "torch==2.1", "tensorflow": "tensorflow==2.10",
     }  # fmt: skip
 
 
@@ -311,3 +311,23 @@ def test_versions_that_contradict_each_other(tmp_path, first, second, other):
     (tmp_path / "requirements.txt").write_text(f"{first}\n")
     (tmp_path / "environment.yml").write_text(f"dependencies: [ {{ pip: [ {second} ] }} ]\n")
     assert pins_of([tmp_path]).asked["einops"].other == other
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "said"),
+    [
+        ("environment.yml", "dependencies: [ python=3.9.7, numpy ]\n", "==3.9.*"),
+        ("environment.yml", "dependencies: [ python, numpy ]\n", ""),
+        ("pixi.toml", '[dependencies]\npython = "3.10.*"\n', "==3.10.*"),
+        ("Pipfile", '[requires]\npython_version = "3.8"\n[packages]\n', "==3.8.*"),
+        ("pyproject.toml", '[project]\nrequires-python = ">=3.8,<3.11"\n', "<3.11,>=3.8"),
+        ("pyproject.toml", '[tool.poetry.dependencies]\npython = "^3.9"\n', "<4,>=3.9"),
+        (".python-version", "3.11.4\n", "==3.11.*"),
+        (".python-version", "pypy3.9-7.3\n", None),
+    ],
+)
+def test_the_python_that_a_project_is_for(tmp_path, file, text, said):
+    (tmp_path / file).write_text(text)
+    pins = pins_of([tmp_path])
+    assert {str(each) for each, _ in pins.pythons} - {""} == {said} - {"", None}
+    assert "python" not in pins.asked

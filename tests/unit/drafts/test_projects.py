@@ -645,12 +645,14 @@ def test_what_wants_a_server_or_a_compiler_that_a_cluster_has_not_is_told(projec
         ("root = os.environ['DATA_ROOT']", "it takes DATA_ROOT (train.py:2) from its environment"),
         ("def main():\n    read(os.environ['A'], os.environ['B'])", "it takes A (train.py:3), B (train.py:3) from its"),
         ("os.environ['A'] = '1'\nos.environ['A']", ""),
+        ("os.environ['MY_TOKEN']", "it takes MY_TOKEN (train.py:2) from its environment, where no job has that: environment of "
+                                   "a blueprint says it; of a secret, pre_execution: [ 'export NAME=$(cat ~/.name)' ]"),
         ("if 'A' in os.environ:\n    os.environ['A']", ""),
         ("try:\n    os.environ['A']\nexcept KeyError: pass", ""),
         ("rank = int(os.environ['LOCAL_RANK']) + int(os.environ['SLURM_PROCID'])", ""),
         ("os.environ[name]\nother['A']", ""),
     ],
-)
+)  # fmt: skip
 def test_variables_that_no_job_has_are_told(project, text, told):
     written(project, train=f"import os, torch\n{text}\ntorch.save(1, 'a.pt')\n")
     notes = draft_of(project / "train.py").notes
@@ -662,6 +664,10 @@ def test_variables_that_no_job_has_are_told(project, text, told):
     [
         ("YOLO('yolo11n.pt').train(data='here.yaml')", "yolo11n.pt (train.py:3)"),
         ("YOLO('yolo11n.yaml')\nYOLO('here.yaml')", ""),
+        ("import tensorflow as tf\ntf.keras.applications.ResNet50(weights='imagenet')", "ResNet50 (train.py:4)"),
+        ("import keras\nkeras.applications.ResNet50(weights=None)\nkeras.applications.vgg16.VGG16(weights='w.h5')", ""),
+        ("from torchvision import models\nmodels.resnet18(weights='DEFAULT')\nother(weights='balanced')", "resnet18 (train.py:4)"),
+        ("import tensorflow_hub as hub\nhub.KerasLayer('https://tfhub.dev/x/1')", "https://tfhub.dev/x/1 (train.py:4)"),
         ("from webdataset import WebDataset\nWebDataset('pipe:aws s3 cp s3://b/{0..9}.tar -')", "pipe:aws s3 cp s3://b/{0..9}.tar - (train.py:4)"),
         ("from fastai.vision.all import *\nuntar_data(URLs.PETS)", "untar_data (train.py:4)"),
     ],
@@ -685,3 +691,49 @@ def test_a_submodule_that_is_not_here_is_told_with_what_fetches_it_and_code_asid
     note, *more = draft_of(project / "one" / "two" / "train.py").notes
     assert not [each for each in more if "libs" in each]
     assert note.startswith("common, which train.py:4 imports, lies in ../../libs/common")
+
+
+def test_values_of_hydra_that_name_others_are_these(project):
+    (project / "conf").mkdir()
+    (project / "conf" / "config.yaml").write_text(
+        "top: ${oc.env:DATA,rows}\ndata: { dir: '${top}/train', other: '${oc.env:DATA}/x', path: /lustre/nobody/a }\n"
+        "out: ${hydra:runtime.output_dir}/m.pt\nround: ${round}\nmore: ${more}${more}${round}\nplain: nets/${name}.pt\nname: a\n"
+    )
+    (project / "rows" / "train").mkdir(parents=True)
+    (project / "rows" / "train" / "x.csv").write_text("1")
+    main = HYDRA.format("conf").replace(": pass", ": torch.save(1, cfg.out); torch.save(1, cfg.plain)")
+    written(project, train=f"import hydra, torch\n{main}main()\n")
+    draft = draft_of(project / "train.py")
+    assert draft.files == ["train.py", "rows", "conf"]
+    assert draft.outputs == ["nets/a.pt", "outputs"]
+    assert [note.partition(" is not")[0] for note in draft.notes] == ["/lustre/nobody/a"]
+
+
+def test_what_only_an_extra_asks_for_has_its_version_and_comes_where_it_is_needed(project):
+    (project / "pyproject.toml").write_text(
+        '[project]\ndependencies = ["torch"]\n[project.optional-dependencies]\nall = ["einops==0.7", "timm==1", "onnx==1"]\n'
+    )
+    tools = "def export():\n    import onnx\n"
+    written(
+        project, train="import einops, tools, torch\ntry:\n    import timm\nexcept ImportError: pass\n", tools=tools
+    )
+    draft = draft_of(project / "train.py")
+    assert draft.requirements == ["einops==0.7"]
+    (note,) = draft.notes
+    assert note.startswith("the project does not ask for onnx (tools.py:2), which functions alone import: left out")
+
+
+@pytest.mark.parametrize(
+    ("python", "pinned", "told"),
+    [
+        ("3.11", "pandas==1.5.3", '.python-version is for Python 3.11, and python-3.13 has 3.13: version: "3.11" has that'),
+        ("3.8.2", "pandas<2", ".python-version is for Python 3.8, and python-3.13 has 3.13: what it pins may have no wheels for that"),
+        ("3.13.1", "pandas==1.5.3", ""),
+        ("3.11", "pandas", ""),
+    ],
+)  # fmt: skip
+def test_versions_for_another_python_are_told(project, python, pinned, told):
+    (project / ".python-version").write_text(python)
+    (project / "requirements.txt").write_text(pinned)
+    written(project, train="import pandas\n")
+    assert draft_of(project / "train.py").notes == ([told] if told else [])

@@ -18,6 +18,7 @@ MISSING = "???"
 _HYDRA = re.compile(rb"hydra")
 _MAIN = "hydra.main"
 _OVERRIDE = re.compile(r"([A-Za-z_][\w.@/:-]*)=(.*)", re.DOTALL | re.ASCII)
+_DEEPEST, _LONGEST = 6, 300  # of values that name others
 _INTERPOLATED = re.compile(r"\$\{[^{}]*\}")
 # A group within another, or one whose keys go elsewhere; hydra's own are its settings.
 _IN_ANOTHER = re.compile(r"^(?!hydra/).*[/@]")
@@ -118,7 +119,7 @@ def _configured(
                 values[key] = value
     values |= overrides
     missing = sorted(key for key, value in values.items() if value == MISSING and not is_open)
-    texts = {key: str(value) for key, value in values.items() if isinstance(value, str | bool)}
+    texts = _filled(values)
     return Hydra(
         known.folder,
         texts,
@@ -180,6 +181,19 @@ def _flat(values: Mapping[Any, Any], before: str = "") -> Iterator[tuple[str, An
             yield from _flat(value, f"{before}{key}.")
         else:
             yield f"{before}{key}", value
+
+
+def _filled(values: Mapping[str, Any]) -> dict[str, str]:
+    """Values with what they name in its place: another value, or what a variable is where nobody sets it; else *."""
+    texts = {key: str(value) for key, value in values.items() if isinstance(value, str | int | float)}
+
+    def known(match: re.Match[str]) -> str:
+        name, is_given, usual = match[0][2:-1].partition(",")
+        return (usual if is_given and name.startswith("oc.env:") else texts.get(name)) or "*"
+
+    for _ in range(_DEEPEST):
+        texts = {key: _INTERPOLATED.sub(known, text)[:_LONGEST] for key, text in texts.items()}
+    return {key: _INTERPOLATED.sub("*", texts[key]) for key, value in values.items() if isinstance(value, str | bool)}
 
 
 def _outputs(values: Mapping[str, str], words: Iterable[str]) -> tuple[str, ...]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from modak_ansible.reading.blueprint.script.option import Option, literal
+from modak_ansible.reading.blueprint.script.syntax import last_name
 
 _FLAGS = "absl.flags."
 _MARKS = ("mark_flag_as_required", "mark_flags_as_required")
@@ -53,14 +54,16 @@ def _words(value: Any) -> list[str]:
     return [each for each in given if isinstance(each, str)]
 
 
-def parsed_classes(calls: Iterable[ast.Call], name_of: Namer) -> set[str]:
-    """The names of the dataclasses that a file has Hugging Face's parser make options of."""
-    found: set[str] = set()
-    for call in calls:
-        if name_of(call.func).rpartition(".")[2] in PARSERS:
-            given = [*call.args, *(keyword.value for keyword in call.keywords)]
-            found |= {node.id for each in given for node in ast.walk(each) if isinstance(node, ast.Name)}
-    return found
+def parsed_classes(calls: Iterable[ast.Call], name_of: Namer, lists: Mapping[str, ast.expr]) -> set[str]:
+    """The names of the dataclasses that a file has Hugging Face's parser make options of.
+
+    Args:
+        lists: what variables hold, by their names.
+    """
+    made = [call for call in calls if name_of(call.func).rpartition(".")[2] in PARSERS]
+    given = [each for call in made for each in (*call.args, *(keyword.value for keyword in call.keywords))]
+    held = (lists[each.id] if isinstance(each, ast.Name) and each.id in lists else each for each in given)
+    return {last_name(node) for each in held for node in ast.walk(each)} - {""}
 
 
 def dataclass_options(node: ast.ClassDef) -> list[Option]:

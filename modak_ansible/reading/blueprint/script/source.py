@@ -127,7 +127,9 @@ class ScriptSource:
                 self._use(node)
         self._commands()
         self.flags = tuple(absl_options(self._calls, self._name))
-        self.parsed = parsed_classes(self._calls, self._name)
+        pairs = ((target, node.value) for node in self._of(ast.Assign) for target in node.targets)
+        lists = {target.id: value for target, value in pairs if isinstance(target, ast.Name)}
+        self.parsed = parsed_classes(self._calls, self._name, lists)
         self.classes = {each.name: dataclass_options(each) for each in self._defined if _is_dataclass(each)}
 
     def _of(self, *kinds: type[ast.AST]) -> list[Any]:

@@ -10,7 +10,7 @@ from functools import lru_cache, wraps
 from pathlib import Path
 from typing import TypeVar
 
-_KEPT = 32  # files
+_KEPT = 128  # files
 _HELD = "of_modak"
 _ENCODING = re.compile(rb"([ \t\f]*(#.*)?\r?\n)?[ \t\f]*#.*?coding[:=]")  # in one of the first two lines (PEP 263)
 _Syntax = TypeVar("_Syntax", bound=ast.AST)
