@@ -15,9 +15,19 @@ __path__.append(f"{__path__[0]}/share/playbooks/collections/ansible_collections/
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from modak_ansible.deployment.surface import ModakError, __version__, compare, deploy, export, plan, results, status
+    from modak_ansible.deployment.surface import (
+        Listener,
+        ModakError,
+        __version__,
+        compare,
+        deploy,
+        export,
+        plan,
+        results,
+        status,
+    )
 
-__all__ = ["ModakError", "__version__", "compare", "deploy", "export", "plan", "results", "status"]
+__all__ = ["Listener", "ModakError", "__version__", "compare", "deploy", "export", "plan", "results", "status"]
 
 
 def __getattr__(name: str) -> object:

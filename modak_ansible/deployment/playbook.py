@@ -86,7 +86,10 @@ class Enough(Exception):
 
 
 class Listener(Protocol):
-    """Is told how a playbook gets on; who is derived from it says what it hears."""
+    """Is told how a deployment gets on, by ``progress(stage, text)``, ``task(name)`` and ``finished(action, result)``.
+
+    A class that is derived from it has those that it wants to hear.
+    """
 
     def progress(self, stage: str, text: str) -> None:
         """A line from a stage that is going on."""

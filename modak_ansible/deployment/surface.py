@@ -24,9 +24,10 @@ from modak_ansible.planning.service import Planned, plan_all
 from modak_ansible.reading.blueprint.inputs import Inputs
 from modak_ansible.store.deployments import find_all, find_trainings, glance, not_superseded
 from modak_ansible.store.project import find_blueprint, state_folder
+from modak_ansible.store.targets import target_file
 
 __all__ = [
-    "Comparison", "ModakError", "Planned", "Results", "StatusRow", "__version__",
+    "Comparison", "Listener", "ModakError", "Planned", "Results", "StatusRow", "__version__",
     "compare", "deploy", "export", "plan", "results", "status",
 ]  # fmt: skip
 __version__ = version("modak-ansible")
@@ -35,9 +36,9 @@ __version__ = version("modak-ansible")
 def plan(
     blueprint: str | Path,
     *,
-    inputs: Path | None = None,
+    inputs: str | Path | None = None,
     values: Mapping[str, Any] | None = None,
-    target: Path | None = None,
+    target: str | Path | None = None,
     training: str | None = None,
     strict: bool = False,
 ) -> list[Planned]:
@@ -49,15 +50,19 @@ def plan(
         blueprint: its folder, its service.yaml, a package, the name of a shipped one, or a request.
         inputs: a YAML file with values for the inputs.
         values: single values for inputs, which take precedence over the file.
-        target: a target file.
+        target: where, by its name in ``modak targets`` or as a target file.
         training: only this one, with all points of its sweep, or only one point.
         strict: whether a setting that cannot be honoured is an error instead of a note in the plan.
 
     Raises:
         ModakError: there is no such blueprint, or it is wrong: with every mistake and its place.
     """
-    pairs = [(name, value if isinstance(value, str) else json.dumps(value)) for name, value in (values or {}).items()]
-    return plan_all(find_blueprint(str(blueprint)), Inputs(inputs, tuple(pairs), target, strict), training)
+    pairs = [
+        (name, str(value) if isinstance(value, str | Path) else json.dumps(value))
+        for name, value in (values or {}).items()
+    ]
+    file, where = Path(inputs) if inputs else None, target_file(str(target)) if target else None
+    return plan_all(find_blueprint(str(blueprint)), Inputs(file, tuple(pairs), where, strict), training)
 
 
 def deploy(
@@ -112,7 +117,7 @@ def status(deployment: str | None = None, *, training: str | None = None, ask: b
     return rows_of(entries)
 
 
-def results(deployment: str, *, training: str | None = None, to: Path | None = None) -> list[Results]:
+def results(deployment: str, *, training: str | None = None, to: str | Path | None = None) -> list[Results]:
     """Fetches the results of deployments, whatever has become of their jobs; what is here is not fetched again.
 
     Args:
@@ -124,7 +129,7 @@ def results(deployment: str, *, training: str | None = None, to: Path | None = N
         ModakError: there is no such deployment, its target cannot be asked and not all is here, or a file is not what
             came from there.
     """
-    return results_of(find_trainings(deployment, training), to)
+    return results_of(find_trainings(deployment, training), Path(to) if to else None)
 
 
 def compare(

@@ -78,6 +78,10 @@ class Planned(NamedTuple):
     inputs: Inputs = Inputs()
     aside: bool = False
 
+    def __repr__(self) -> str:
+        """In a notebook or a log the whole plan would be thousands of lines."""
+        return f"<Planned {self.plan.deployment}: {self.plan.training} on {self.plan.target.name}>"
+
     @property
     def folder(self) -> Path:
         from modak_ansible.store.deployment import FOLDER  # noqa: PLC0415 - of what is only planned nothing is kept

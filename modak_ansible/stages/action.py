@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
+from ansible import constants
 from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
@@ -16,7 +17,6 @@ from ansible.utils.display import Display
 from modak_ansible.errors import LoginRefused, ModakError, TargetUnreachable
 from modak_ansible.stages.base import Answer, Outcome, Stage, module_error, noted, stages_of, words_of_disk
 from modak_ansible.stages.jobs.direct import Kept
-from modak_ansible.stages.opera import is_run_by_opera
 from modak_ansible.stages.packing import packed
 from modak_ansible.store.project import COLLECTION
 from modak_ansible.target.core.plan import Plan
@@ -127,7 +127,8 @@ class StageAction(ActionBase):  # type: ignore[misc]
         )
 
     def _say(self, text: str) -> None:
-        Display().display(f"{PROGRESS} {self.stage_name} | {text}", stderr=is_run_by_opera())
+        # of callbacks that print JSON, as opera's and ansible.posix.json, it must be all of the output
+        Display().display(f"{PROGRESS} {self.stage_name} | {text}", stderr="json" in constants.DEFAULT_STDOUT_CALLBACK)
 
     def _as_planned(self, connection: Connection) -> None:
         """Has Ansible enter the target as all else here does, and as its ordinary user.

@@ -107,8 +107,15 @@ def find_deployments(text: str) -> list[DeploymentStore]:
 
 
 def find_all(texts: Iterable[str], training: str | None = None) -> list[DeploymentStore]:
-    """What each of some texts means, by :func:`find_trainings`, each once."""
-    return list({store.name: store for text in texts for store in find_trainings(text, training)}.values())
+    """What each of some texts means, by :func:`find_trainings`, each once.
+
+    Raises:
+        UsageError: there is none.
+    """
+    found = {store.name: store for text in texts for store in find_trainings(text, training)}
+    if not found:
+        raise UsageError("no deployment is named", hint="modak status lists those that are there")
+    return list(found.values())
 
 
 def find_trainings(text: str | None, training: str | None = None) -> list[DeploymentStore]:

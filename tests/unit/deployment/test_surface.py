@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -88,3 +89,31 @@ def test_what_is_not_there_is_one_clear_error(tmp_path, monkeypatch):
         modak.plan("nothing")
     with pytest.raises(modak.ModakError):
         modak.results("nothing")
+    with pytest.raises(UsageError, match="no deployment is named"):
+        modak.compare()
+    with pytest.raises(UsageError, match="there is no target nowhere"):
+        modak.plan("mnist-pytorch-slurm", target="nowhere")
+
+
+def test_files_and_targets_are_named_as_any_script_names_them(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "site.yaml").write_text("epochs: 3\n")
+    (tmp_path / "fit.py").write_text("print(1)\n")
+    (planned,) = modak.plan("mnist-pytorch-local", inputs="site.yaml")
+    assert planned.plan.application.work.epochs == 3
+    (planned,) = modak.plan("fit.py", target="local")
+    assert repr(planned) == f"<Planned {planned.plan.deployment}: training on cluster>"
+
+
+def test_threads_of_a_script_keep_its_output(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    before = sys.stdout
+    threads = [
+        threading.Thread(target=modak.plan, args=("mnist-pytorch-local",), kwargs={"values": {"epochs": 1000 + number}})
+        for number in range(4)
+    ]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert sys.stdout is before

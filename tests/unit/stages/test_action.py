@@ -248,3 +248,12 @@ def test_what_is_done_to_a_job_is_no_stage_of_its_deployment(make_stage, monkeyp
     monkeypatch.setattr(plugin.operations, "operate", refuses)
     assert made.run()["msg"] == "job 7 is completed and cannot be held"
     assert stage.record.read() == known
+
+
+@pytest.mark.parametrize("callback", ["default", "json_ansible_callback", "ansible.posix.json"])
+def test_progress_stands_in_no_output_that_is_to_be_json(monkeypatch, capsys, callback):
+    monkeypatch.setattr(action.constants, "DEFAULT_STDOUT_CALLBACK", callback)
+    action.StageAction._say(Action(), "on its way")
+    said = capsys.readouterr()
+    assert ("on its way" in said.out) == (callback == "default")
+    assert "modak job | on its way" in said.out + said.err

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import io
 import json
 import re
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -23,6 +23,8 @@ from modak_ansible.store.cache import kept_text, version_of
 from modak_ansible.target.core.files import is_file
 
 RULE = "tosca-parser"
+# tosca-parser notes what it finds in its classes, and reads files by what is put there for a while.
+_ALONE = threading.RLock()
 
 
 def note_what_tosca_parser_finds(
@@ -80,24 +82,27 @@ def check_with_tosca_parser(
         written: the template, where it is in no file.
         used: what is asked instead where it breaks over the file; it imports the same.
     """
-    given = _with_found_imports(path, written, used)
-    ExceptionCollector, TOSCAException, ToscaTemplate = _import_tosca_parser()  # noqa: N806
-    try:
-        with contextlib.redirect_stdout(io.StringIO()), _each_file_once():
-            if given is None:
-                ToscaTemplate(str(path), parsed_params=inputs or None)
-            else:
-                ToscaTemplate(parsed_params=inputs or None, yaml_dict_tpl=given)
-    except TOSCAException as error:
-        said = [str(getexception) for getexception in ExceptionCollector.getExceptions()] or [str(error)]
-        tree = written or _tree(path)
-        for message in filter(_is_mistake, said):
-            mistakes.add(_place(message, tree), RULE, " ".join(message.split()))
-    except Exception as error:  # noqa: BLE001 - it lets any error of its own out where a template is odd
-        if used is not None:
-            check_with_tosca_parser(path, inputs, mistakes, used)
-            return
-        mistakes.add((written or _tree(path)).location, RULE, f"{type(error).__name__}: {' '.join(str(error).split())}")
+    with _ALONE:
+        given = _with_found_imports(path, written, used)
+        ExceptionCollector, TOSCAException, ToscaTemplate = _import_tosca_parser()  # noqa: N806
+        try:
+            with _each_file_once():
+                if given is None:
+                    ToscaTemplate(str(path), parsed_params=inputs or None)
+                else:
+                    ToscaTemplate(parsed_params=inputs or None, yaml_dict_tpl=given)
+        except TOSCAException as error:
+            said = [str(getexception) for getexception in ExceptionCollector.getExceptions()] or [str(error)]
+            tree = written or _tree(path)
+            for message in filter(_is_mistake, said):
+                mistakes.add(_place(message, tree), RULE, " ".join(message.split()))
+        except Exception as error:  # noqa: BLE001 - it lets any error of its own out where a template is odd
+            if used is not None:
+                check_with_tosca_parser(path, inputs, mistakes, used)
+                return
+            mistakes.add(
+                (written or _tree(path)).location, RULE, f"{type(error).__name__}: {' '.join(str(error).split())}"
+            )
 
 
 def _with_found_imports(path: Path, written: Item | None, used: Item | None) -> dict[str, Any] | None:
@@ -142,14 +147,15 @@ def _import_tosca_parser() -> tuple[Any, Any, Any]:
             from toscaparser.elements import entity_type  # noqa: PLC0415, F401 - which parses the normative types
         finally:
             yamlparser.load_yaml = load
+        from toscaparser import tosca_template  # noqa: PLC0415
         from toscaparser.common.exception import ExceptionCollector, TOSCAException  # noqa: PLC0415
-        from toscaparser.tosca_template import ToscaTemplate  # noqa: PLC0415
         from toscaparser.tpl_relationship_graph import ToscaGraph  # noqa: PLC0415
     finally:
         for name in stand_ins:
             del sys.modules[name]
     ToscaGraph._create = _create_graph
-    return ExceptionCollector, TOSCAException, ToscaTemplate
+    vars(tosca_template)["print"] = lambda *_: None  # sys.stdout is also that of whoever has other threads
+    return ExceptionCollector, TOSCAException, tosca_template.ToscaTemplate
 
 
 def _stand_ins() -> dict[str, ModuleType]:
