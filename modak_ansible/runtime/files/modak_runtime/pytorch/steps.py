@@ -51,10 +51,11 @@ class Passes:
         self._made += 1
 
 
-def accumulate(torch, report, optimizer, models):
+def accumulate(torch, report, optimizer, models, is_alone=True):
     """Has the optimizer step after every N passes only, with the mean of their gradients; ranks sum them once."""
-    if _PASSES:
-        _give_up(report, "the backward pass of one of several optimizers may leave gradients for another")
+    if not is_alone:
+        reason = "the backward pass for one of several optimizers may leave gradients in what another learns"
+        report.refused("accumulation", reason, "prepare")
         return
     _follow_scalers(torch, report)
     passes = Passes(int(report.planned["accumulation"]))
@@ -88,21 +89,21 @@ def accumulate(torch, report, optimizer, models):
     report.applied("accumulation", "prepare")
 
 
-def _give_up(report, reason):
-    for passes in _PASSES:
-        passes.many = 1
-    report.withdrawn("accumulation", reason, "prepare")
-
-
 def _follow_scalers(torch, report):
     """Gives up before the first pass of a GradScaler, which divides what is added up by its scale each time."""
-    scaler = getattr(torch.amp, "GradScaler", None) or torch.cuda.amp.GradScaler
-    plain = scaler.scale
+    places = getattr(torch, "amp", None), getattr(torch.cuda, "amp", None)  # the latter before PyTorch 2.3
+    scaler = next((each.GradScaler for each in places if hasattr(each, "GradScaler")), None)
+    plain = getattr(scaler, "scale", None)
+    if plain is None or hasattr(plain, "__wrapped__"):
+        return
 
     @functools.wraps(plain)
     def scale(self, outputs):
         if self.is_enabled() and any(passes.many > 1 for passes in _PASSES):
-            _give_up(report, "a GradScaler divides gradients before all of a step are added up")
+            for passes in _PASSES:
+                passes.many = 1
+            reason = "a GradScaler divides gradients before all of a step are added up"
+            report.withdrawn("accumulation", reason, "prepare")
         return plain(self, outputs)
 
     scaler.scale = scale
