@@ -96,7 +96,7 @@ class Edge(NamedTuple):
 @pytest.mark.parametrize("asked", [Edge(object(), 0), [PARAMETER], iter([PARAMETER]), {"weight": PARAMETER}])
 def test_gradients_are_asked_for_as_the_script_does(monkeypatch, asked):
     ranks = SimpleNamespace(has_part=lambda: True, known=lambda: {id(PARAMETER)}, said=[], arrivals=0)
-    ranks.say_once = ranks.said.append
+    ranks.say_once, ranks.strategy = ranks.said.append, "ddp"
     monkeypatch.setitem(sys.modules, "modak_runtime.parallel.processes", SimpleNamespace(here=lambda: ranks))
     torch = SimpleNamespace(
         Tensor=SimpleNamespace, autograd=SimpleNamespace(grad=lambda outputs, inputs, **_: (outputs, inputs))
@@ -109,6 +109,16 @@ def test_gradients_are_asked_for_as_the_script_does(monkeypatch, asked):
     else:
         assert inputs == (PARAMETER,)
     assert len(ranks.said) == ranks.arrivals == (not isinstance(asked, Edge))  # the loop learns something
+
+
+def test_a_gradient_of_a_gradient_ends_a_training_that_would_lose_some(monkeypatch):
+    ranks = SimpleNamespace(strategy="fsdp", rank=SimpleNamespace(end=sys.exit))
+    monkeypatch.setitem(sys.modules, "modak_runtime.parallel.processes", SimpleNamespace(here=lambda: ranks))
+    torch = SimpleNamespace(autograd=SimpleNamespace(grad=lambda *_, **__: ()))
+    alike.imported(torch)
+    for asked in ((("loss", [], None, None, True), {}), (("loss", []), {"create_graph": True})):
+        with pytest.raises(SystemExit, match="a gradient of a gradient is not known with fsdp"):
+            torch.autograd.grad(*asked[0], **asked[1])
 
 
 class Optimizer:
