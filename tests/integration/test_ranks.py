@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -22,7 +23,7 @@ from modak_ansible.catalogue import digits
 from modak_ansible.runtime import FILES
 
 HERE = Path(__file__).parent / "ranks"
-LEARNERS = HERE / "learners.py"
+LEARNERS, LOOPS = HERE / "learners.py", HERE / "loops.py"
 WORLDS = [("ddp", 2), ("fsdp", 2), *thorough(("ddp", 4), ("fsdp", 4))]
 
 
@@ -103,8 +104,8 @@ def _is_stopped(process: subprocess.Popen[str]) -> bool:
         return False
 
 
-def results(python: str, *cases: str, world: int, **more: str) -> list[dict]:
-    done = run(python, LEARNERS, *cases, world=world, **more)
+def results(python: str, *cases: str, world: int, script: Path = LEARNERS, **more: str) -> list[dict]:
+    done = run(python, script, *cases, world=world, **more)
     assert [each.code for each in done] == [0] * world, "\n".join(each.errors for each in done)
     return [json.loads(each.output) for each in done]
 
@@ -131,6 +132,39 @@ def test_ranks_learn_what_one_process_learns(trained, strategy, world):
     for case, expected in alone.items():
         assert together[case] == pytest.approx(expected, rel=1e-3, abs=2e-5), case
         assert expected or case.startswith("workers")
+
+
+@pytest.mark.parametrize(
+    ("strategy", "world", "choices"),
+    [("ddp", 2, ""), *thorough(("fsdp", 2, ""), ("ddp", 4, ""), ("ddp", 2, "accumulation=2"))],
+)
+def test_loops_of_all_kinds_learn_what_they_do_in_one_process(pytorch_python, strategy, world, choices):
+    """Three seeds of each: all losses, and the weights in the end."""
+    cases = tuple(re.findall(r'^    "(\w+)": ', LOOPS.read_text(), re.MULTILINE))
+    unlike = "penalised" if strategy == "fsdp" else "by_value" if choices else ""  # of which the pages tell
+    cases = tuple(each for each in cases if each != unlike)
+    more = {"script": LOOPS, **({"MODAK_CHOICES": choices} if choices else {})}
+    alone = results(pytorch_python, *cases, world=1, **more)[0]
+    for together in results(pytorch_python, *cases, world=world, MODAK_STRATEGY=strategy, **more):
+        for case, expected in alone.items():
+            assert together[case] == pytest.approx(expected, rel=1e-3, abs=2e-5), case
+
+
+@pytest.mark.parametrize(
+    ("strategy", "case", "words"),
+    [
+        ("ddp", "odd_pieces", "another number of backward passes for a step"),
+        *thorough(
+            ("fsdp", "odd_pieces", "another number of backward passes for a step"),
+            ("fsdp", "penalised", "a gradient of a gradient is not known with fsdp"),
+        ),
+    ],
+)
+def test_loops_that_ranks_cannot_make_as_one_process_does_end_at_once(pytorch_python, strategy, case, words):
+    for each in run(pytorch_python, LOOPS, case, MODAK_STRATEGY=strategy):
+        assert each.code == 1
+        assert words in each.errors
+        assert "Traceback" not in each.errors
 
 
 def test_each_rank_draws_for_itself_in_an_order_of_all(pytorch_python):
@@ -201,7 +235,7 @@ def test_other_sums_learn_as_well(pytorch_python, tmp_path, lasting_alone, choic
 @pytest.mark.parametrize("choices", ["accumulation=2", *thorough("bucket_size=1")])
 def test_other_sums_that_learn_the_same(pytorch_python, choices):
     """Passes of batches that do not divide, which ranks sum once a step; five seeds."""
-    cases = ("uneven", "now_and_then")
+    cases = ("uneven", "now_and_then", *(["dropping"] if "accumulation" in choices else []))
     alone = results(pytorch_python, *cases, world=1, MODAK_CHOICES=choices)[0]
     for case, expected in results(pytorch_python, *cases, world=2, MODAK_CHOICES=choices)[0].items():
         assert expected == pytest.approx(alone[case], rel=1e-3, abs=2e-5), case

@@ -25,6 +25,7 @@ class Ranks:
         self.models = [model]
         self.present = lambda: ([model], [SimpleNamespace(parameters=[parameter])])
         self.has_parts = self.has_looked = False
+        self.is_compared = True
         self.torch, self.said, self._theirs = None, [], theirs
         self.rank, self.say_once = self, self.said.append
 
@@ -53,6 +54,14 @@ def sums(monkeypatch):
 def test_ranks_that_are_not_alike_are_ended(theirs, words):
     with pytest.raises(SystemExit, match=words):
         alike.look(Ranks(theirs), 7)
+
+
+def test_of_parts_of_models_the_samples_are_compared_too():
+    """By a stream that goes by the rank, each would learn from a part of the data."""
+    ranks = Ranks((8, [], {}))
+    ranks.has_parts = True
+    with pytest.raises(SystemExit, match="ranks 0 and 1 draw other batches of one loader"):
+        alike.look(ranks, 7)
 
 
 @pytest.mark.parametrize("other", [1.0, 1.0 + 1e-6, float("nan")])
@@ -87,7 +96,7 @@ class Edge(NamedTuple):
 @pytest.mark.parametrize("asked", [Edge(object(), 0), [PARAMETER], iter([PARAMETER]), {"weight": PARAMETER}])
 def test_gradients_are_asked_for_as_the_script_does(monkeypatch, asked):
     ranks = SimpleNamespace(has_part=lambda: True, known=lambda: {id(PARAMETER)}, said=[], arrivals=0)
-    ranks.say_once = ranks.said.append
+    ranks.say_once, ranks.strategy = ranks.said.append, "ddp"
     monkeypatch.setitem(sys.modules, "modak_runtime.parallel.processes", SimpleNamespace(here=lambda: ranks))
     torch = SimpleNamespace(
         Tensor=SimpleNamespace, autograd=SimpleNamespace(grad=lambda outputs, inputs, **_: (outputs, inputs))
@@ -102,6 +111,16 @@ def test_gradients_are_asked_for_as_the_script_does(monkeypatch, asked):
     assert len(ranks.said) == ranks.arrivals == (not isinstance(asked, Edge))  # the loop learns something
 
 
+def test_a_gradient_of_a_gradient_ends_a_training_that_would_lose_some(monkeypatch):
+    ranks = SimpleNamespace(strategy="fsdp", rank=SimpleNamespace(end=sys.exit))
+    monkeypatch.setitem(sys.modules, "modak_runtime.parallel.processes", SimpleNamespace(here=lambda: ranks))
+    torch = SimpleNamespace(autograd=SimpleNamespace(grad=lambda *_, **__: ()))
+    alike.imported(torch)
+    for asked in ((("loss", [], None, None, True), {}), (("loss", []), {"create_graph": True})):
+        with pytest.raises(SystemExit, match="a gradient of a gradient is not known with fsdp"):
+            torch.autograd.grad(*asked[0], **asked[1])
+
+
 class Optimizer:
     param_groups = ()
 
@@ -111,7 +130,7 @@ def test_steps_behind_a_loop_are_said_where_they_learn_from_more_than_it_gave(mo
     steps = []
     module = SimpleNamespace(register_optimizer_step_pre_hook=steps.append)
     monkeypatch.setitem(sys.modules, "torch.optim.optimizer", module)
-    turn = SimpleNamespace(is_over=True, behind=None)
+    turn = SimpleNamespace(is_over=True, behind=None, ahead=False)
     ranks = SimpleNamespace(turn=turn, looks=None, part=part, arrivals=4, samples=SimpleNamespace(size=2), said=[])
     ranks.say_once, ranks.has_parts, ranks.has_part = ranks.said.append, False, lambda: False
     alike.follow_steps(SimpleNamespace(), ranks)

@@ -52,6 +52,21 @@ def test_what_a_rank_is_not_told_ends_it(change, words):
         ranks.Rank(environment)
 
 
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (
+            RuntimeError("[/src/gloo/pair.cc:537] Read error [127.0.0.1]:47490: reset\nmore"),
+            "Read error [127.0.0.1]:47490: reset",
+        ),
+        (ValueError("\n  [1, 2] has another size"), "[1, 2] has another size"),
+        (OSError(), "OSError"),
+    ],
+)
+def test_an_error_is_told_in_short(error, words):
+    assert group.first_line(error) == words
+
+
 @pytest.mark.parametrize(("text", "seconds"), [("40", 40), ("", 300), ("soon", 300), ("0", 1)])
 def test_the_time_of_a_rendezvous(text, seconds):
     assert ranks.Rank(TWO | {"MODAK_RENDEZVOUS_TIMEOUT": text}).timeout == seconds

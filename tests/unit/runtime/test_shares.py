@@ -22,7 +22,9 @@ from modak_runtime.parallel import shares
 TORCH = SimpleNamespace(
     utils=SimpleNamespace(
         data=SimpleNamespace(
-            IterableDataset=type("Stream", (), {}), distributed=SimpleNamespace(DistributedSampler=type("Own", (), {}))
+            IterableDataset=type("Stream", (), {}),
+            default_collate=list,
+            distributed=SimpleNamespace(DistributedSampler=type("Own", (), {})),
         )
     )
 )
@@ -52,7 +54,7 @@ class Loader:
     """Four batches of numbers."""
 
     def __init__(self):
-        self.dataset, self.sampler, self.batch_size, self._auto_collation = range(7), None, 2, True
+        self.dataset, self.sampler, self.batch_size, self._auto_collation = range(20), None, 2, True
         self.batch_sampler, self.collate_fn, self.worker_init_fn = [[0, 1], [2, 3], [4, 5], [6]], list, None
 
     def __iter__(self):
@@ -111,6 +113,21 @@ class OfALibrary(Loader):
         return Around(super()._get_iterator())
 
 
+class Model:
+    """One whose calls may be looked at."""
+
+    def __init__(self):
+        self.hooks = []
+
+    def register_forward_pre_hook(self, hook, with_kwargs):
+        self.hooks.append(hook)
+        return SimpleNamespace(remove=lambda: self.hooks.remove(hook))
+
+    def called_with(self, rows):
+        for each in self.hooks:
+            each(self, (SimpleNamespace(shape=(rows, 3), ndim=2),), {})
+
+
 class Ranks:
     """The second of two."""
 
@@ -118,11 +135,19 @@ class Ranks:
         self.samples, self.part, self.trains = SimpleNamespace(number=1, size=2), (1, 2), True
         self.in_common, self.meet, self.apart, self.left = contextlib.nullcontext, lambda: None, 0, 0
         self.said, self.turn, self.looks, self.has_parts, self.torch = [], None, None, True, TORCH
-        self._arrivals = itertools.count()
+        self._arrivals, self.passes = itertools.count(), 0
         self.rank, self.drops, self.is_alike = SimpleNamespace(say=self.said.append, end=pytest.fail), False, True
+        self.model = Model()
 
     def is_training(self):
         return self.trains
+
+    def present(self):
+        return [self.model], []
+
+    def is_whole(self):
+        """It has nothing to compare."""
+        return False
 
     def has_part(self):
         return self.turn is not None and self.turn.shares and self.looks is None
@@ -153,7 +178,7 @@ def test_loops_over_one_loader_at_once_have_parts_of_their_own():
     ranks, loader = shared()
     pairs = list(zip(loader, loader, strict=True))
     assert pairs == [([1], [1]), ([3], [3]), ([5], [5]), ([6], [6])]
-    assert ranks.part == (0, 1)  # of the last batch a sample that counts for nothing
+    assert ranks.part == (1, 2)  # of the last batch all ranks have the sample, which counts as those before do
 
 
 def test_a_validation_in_the_midst_of_a_loop_takes_nothing_from_it():
@@ -347,22 +372,62 @@ def test_streams_that_go_by_the_rank_are_told_from_those_that_draw_noise():
     assert drawn[0] == drawn[1] != drawn[2]
 
 
-@pytest.mark.parametrize(("ahead", "uneven", "said"), [(True, True, 1), (False, True, 0), (True, False, 0)])
-def test_a_last_batch_that_is_read_ahead_of_its_step_is_told_of(ahead, uneven, said):
+@pytest.mark.parametrize(
+    ("batches", "found"),
+    [
+        ([[0, 1], [2, 3], [4, 5], [6]], [[1], [3], [5], [6]]),
+        ([[0, 1], [2, 3, 4, 5]], [[1], [3, 5]]),
+        ([[0, 1, 2], [3, 4, 5], [6, 7]], [[1], [4], [6, 7]]),  # as one of three, unevenly shared out, counts
+    ],
+)
+def test_batches_that_are_read_ahead_count_alike(batches, found):
+    """One that ranks do not divide is computed by all of them, lest it count as it would not in one process."""
     ranks, loader = shared()
-    loader.batch_sampler = [[0, 1], [2, 3], [4, 5], [6] if uneven else [6, 7]]
-    ranks._arrivals = itertools.repeat(0) if ahead else itertools.count()
-    list(loader)
-    assert sum("read ahead of their steps" in each for each in ranks.said) == said
+    ranks._arrivals, loader.batch_sampler = itertools.repeat(0), batches
+    seen = [(batch, ranks.part) for batch in loader]
+    assert [batch for batch, _ in seen] == found
+    assert len({own / whole for _, (own, whole) in seen}) == 1
+    assert not any("read ahead" in each for each in ranks.said)
 
 
-def test_a_loader_beside_another_whose_batches_have_another_share_is_told_of():
+def test_batches_that_several_ranks_compute_are_no_larger_than_they_have_to_be():
+    ranks, loader = shared(many=4)
+    ranks._arrivals, loader.batch_sampler = itertools.repeat(0), [[*range(8)], [*range(8, 14)]]
+    assert [(batch, ranks.part) for batch in loader] == [([1, 5], (2, 8)), ([9, 11, 13], (2, 8))]
+
+
+def test_samples_that_this_process_cannot_read_are_told_of():
+    ranks, loader = shared()
+    ranks._arrivals, loader.dataset = itertools.repeat(0), None
+    assert [(batch, ranks.part) for batch in loader][-1] == ([6], (0, 1))
+    assert sum("read ahead of their steps" in each for each in ranks.said) == 1
+
+
+def test_a_loader_beside_another_has_batches_that_count_as_the_others_do():
     ranks, loader = shared()
     other = Loader()
     other.batch_sampler = [[0, 1, 2], [3, 4, 5]]
     shares.share(TORCH, ranks, other)
-    list(zip(loader, other, strict=False))
-    assert sum("several loaders at once" in each for each in ranks.said) >= 1
+    for (first, second), found in zip(zip(loader, other, strict=False), ([0, 1, 2], [3, 4, 5]), strict=True):
+        assert (len(first), second, ranks.part) == (1, found, (1, 2))
+    assert sum("several ranks compute the same samples" in each for each in ranks.said) == 0  # its size is not known
+
+
+@pytest.mark.parametrize(("rows", "counts"), [(1, 0.5), (2, 0.0), (None, 0.5)])
+def test_pieces_of_a_batch_are_as_many_in_all_ranks(rows, counts):
+    """A loop may make several backward passes for a batch without cutting it; where no call is seen, it may cut it."""
+    ranks, loader = shared()
+    loader.batch_sampler = [[0, 1, 2, 3], [4, 5, 7, 8], [6]]
+    seen = []
+    for batch in loader:
+        seen.append((batch, ranks.part))
+        if rows:
+            ranks.model.called_with(rows)
+        ranks.passes += 2
+    assert seen[:2] == [([1, 3], (2, 4)), ([5, 8], (2, 4))]
+    batch, (own, whole) = seen[2]
+    assert (batch, own / whole) == ([6], counts)
+    assert ranks.model.hooks == []
 
 
 class Dropping(Loader):

@@ -7,6 +7,8 @@ import functools
 import sys
 import weakref
 
+from modak_runtime.parallel import sharded
+
 _FIRST, _LATER = 1e-5, 1e-3  # of a tensor's norm: processors of two kinds round differently, more so in many steps
 
 
@@ -17,9 +19,11 @@ def look(ranks, drawn):
         ranks: the processes, all of which call it.
         drawn: a digest of the samples of a batch; None where they have no numbers.
     """
-    if ranks.has_parts or not ranks.is_whole():
+    if not ranks.is_whole():
         return
-    models, gradients = ranks.present()
+    if not (ranks.is_compared or ranks.has_parts):
+        sharded.end_step(ranks)
+    models, gradients = ranks.present() if not ranks.has_parts else ((), ())
     learned = [each for group in gradients for each in group.parameters]
     buffers = {
         (number, name): each
@@ -88,6 +92,8 @@ def imported(torch):
     def grad(outputs, inputs, *arguments, **options):
         processes = sys.modules.get("modak_runtime.parallel.processes")
         here = processes.here() if processes else None
+        if here is not None and here.strategy == "fsdp" and (options.get("create_graph") or any(arguments[2:3])):
+            here.rank.end("a gradient of a gradient is not known with fsdp, which would leave out some: ddp has it")
         if here is not None and here.has_part():
             if not isinstance(inputs, (torch.Tensor, dict, list, tuple)):  # the latter of which an edge is, too
                 inputs = tuple(inputs)  # which may be read once only
@@ -110,7 +116,7 @@ def follow_steps(torch, ranks):
 
     def about_to_step(optimizer, *_):
         turn = ranks.turn
-        if turn is not None and turn.is_over and ranks.looks is None:
+        if turn is not None and turn.is_over and not turn.ahead and ranks.looks is None:
             if turn.behind in (None, ranks.arrivals):  # the last batch may be learned from here, or passes be added up
                 ranks.part, turn.behind = (1, ranks.samples.size), ranks.arrivals
             else:
@@ -121,6 +127,8 @@ def follow_steps(torch, ranks):
         stepped = [each for group in optimizer.param_groups for each in group["params"]]
         if ranks.has_parts or not ranks.has_part():
             return
+        if not ranks.is_compared:
+            sharded.end_step(ranks)
         ranks.stepped.update(stepped)
         if looked.get(optimizer) == len(stepped):
             return

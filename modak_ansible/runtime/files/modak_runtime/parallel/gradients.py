@@ -26,6 +26,7 @@ class Gradients:
     def __init__(self, torch, ranks, report, parameters):
         self.parameters, self.passes, self._apart = parameters, None, None
         self._torch, self._ranks, self._task, self._launched = torch, ranks, None, 0
+        self._all = 1.0  # how much the samples of a pass count in all ranks
         self._queue = torch.autograd.Variable._execution_engine.queue_callback
         self._buckets = _buckets(torch, parameters, _size(report))
         for number, bucket in enumerate(self._buckets):
@@ -51,7 +52,7 @@ class Gradients:
         parameter.requires_grad_(needs)
 
     def _arrived(self, parameter, bucket):
-        self._ranks.arrivals += 1
+        self._ranks.arrived()
         if self._apart and self._apart.now:
             if not self._ranks.part[0]:
                 parameter.grad.zero_()
@@ -60,6 +61,8 @@ class Gradients:
         if task != self._task:
             self._finish()  # one within another, such as of what a checkpoint computes again
             self._task, self._launched = task, 0
+            if self.passes and self._ranks.drops:  # each is a mean of its own
+                self._all = self._ranks.total(self._share()) or 1.0
             for each in self._buckets:
                 each.begin()
             self._queue(self._finish)
@@ -72,10 +75,14 @@ class Gradients:
 
     def _send_next(self):
         bucket = self._buckets[self._launched]
-        own, whole = self._ranks.part
-        bucket.fill(own / whole)
+        bucket.fill(self._share())
         self._launched += 1
         self._send(bucket, self._plain if self._apart else self._way(bucket))
+
+    def _share(self):
+        """How much this rank's samples count."""
+        own, whole = self._ranks.part
+        return own / whole / self._all
 
     def _way(self, bucket):
         """As planned; complex numbers have no half, and no factors."""
@@ -97,20 +104,18 @@ class Gradients:
             return
         self._task = None
         if self.passes and self.passes.more:
-            own, whole = self._ranks.part
             for bucket in self._buckets:
-                bucket.keep(own / whole)
+                bucket.keep(self._share())
             return
         while self._launched < len(self._buckets):
             self._send_next()
         self._receive()
         for bucket in self._buckets:
             if bucket.is_stale:  # more of it came when it had left
-                own, whole = self._ranks.part
-                bucket.fill(own / whole)
+                bucket.fill(self._share())
                 self._send(bucket, self._plain)
                 self._ranks.guarded(next, bucket.sent, None)
-            bucket.empty(self._ranks.drops and (self.passes.many if self.passes else 1))
+            bucket.empty(self._ranks.drops and not self.passes)
 
     # --- steps that ranks make apart from each other
 
@@ -181,7 +186,8 @@ class Bucket:
         self.fill(share)
         self._is_kept = True
         for each in self.members:
-            each.grad = None
+            if each.grad is not None:
+                each.grad.detach_().zero_()  # not None: what clips or scales expects some
 
     def depart(self, anchors, share):
         """Takes how far the parameters went, as this rank's share of the mean."""
@@ -196,15 +202,15 @@ class Bucket:
             for view, anchor, each in zip(self.views, anchors, self.members):
                 self._torch.sub(anchor, view, out=each)
 
-    def empty(self, passes):
+    def empty(self, drops):
         """Gives the sums back as gradients; what no rank had stays without one.
 
         Args:
-            passes: over which the samples that are left of their batches are to count whole; 0 where all are left.
+            drops: whether samples may be left out of batches, of which those that are left are to count whole.
         """
         with self._torch.no_grad():
-            if passes:
-                counted = self.flags[-1:] / passes
+            if drops:
+                counted = self.flags[-1:]
                 self.whole.div_(self._torch.where(counted == 0, self._torch.ones_like(counted), counted))
             known = all(each.grad is not None for each in self.members)
             used = None if known else self.flags.tolist()

@@ -3,6 +3,7 @@
 import datetime
 import importlib
 import os
+import re
 import socket
 import time
 
@@ -170,6 +171,6 @@ def _set_timeout(distributed, seconds):
 
 
 def first_line(error):
-    """What an error says, in short."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    """What an error says, in short, and not where in PyTorch's own source."""
+    lines = [re.sub(r"^\[\S+\] ", "", line.strip()) for line in str(error).splitlines() if line.strip()]
     return lines[0][:200] if lines else type(error).__name__

@@ -62,6 +62,7 @@ class Ranks:
         looks: one that does not train whose batch they were given since, and that goes on; None where there is none.
         drops: whether a collate_fn of the script's own makes batches, of which it may leave samples out.
         arrivals: gradients that backward passes have left in parameters, or that torch.autograd.grad gave of them.
+        passes: backward passes that have left some.
         has_parts: whether it keeps a part of each parameter only.
         is_alike: whether ranks with parts of one copy are given the same samples, and draw the same numbers.
     """
@@ -77,9 +78,9 @@ class Ranks:
         self.models, self.gradients, self.learns, self.trace = [], [], False, []
         self.optimizers, self.stepped = weakref.WeakSet(), set()
         self.turn = self.looks = None
-        self.drops, self.arrivals = False, 0
+        self.drops, self.arrivals, self.passes, self._task = False, 0, 0, None
         self.has_looked, self._said, self._since = False, set(), (0, 0, 0)
-        self.is_compared = False  # whether ranks that split layers have once made the same step
+        self.is_compared = False  # whether ranks have once made the same step
         self.pipe = None  # of ranks with stages
         self.apart, self._kept_sums = [], []  # the latter of a checkpoint, for gradients that are not there yet
         self.pace = Pace()
@@ -121,6 +122,12 @@ class Ranks:
         found = self.torch.tensor(numbers)
         self.guarded(self.distributed.all_reduce, found, self.distributed.ReduceOp.MAX, group=axis.group)
         return found.tolist()
+
+    def total(self, number):
+        """The sum of a number over all ranks that share out a batch."""
+        found = self.torch.tensor([number], dtype=self.torch.float64)
+        self.guarded(self.distributed.all_reduce, found, group=self.samples.group)
+        return found.item()
 
     def mean(self, value, weight):
         """The mean over all ranks of a number or a tensor; see modak_runtime.mean."""
@@ -202,6 +209,7 @@ class Ranks:
                 self.draws_apart()
             else:
                 restore(self.torch, self._own)
+                self.takes_streams()  # which are of a loop before the last one, where that was left
         elif is_main and self._take_seed():
             self.draws_apart()
         if is_main or (begins and is_first):  # another thread may be beside what ranks sum
@@ -276,7 +284,11 @@ class Ranks:
         self.stepped.update(*stepped)
         groups = [*(list(model.parameters()) for model in models), *stepped]
         for number, group in enumerate(groups):
-            mine = [each for each in group if id(each) not in taken and (each.is_floating_point() or each.is_complex())]
+            mine = [
+                each for each in group
+                if not (id(each) in taken or whole.is_part(each) or hasattr(each, "_modak_now"))  # its model was given
+                and (each.is_floating_point() or each.is_complex())
+            ]  # fmt: skip
             taken.update(map(id, mine))
             if mine:
                 if number >= len(models) or any(models[number] is each for each in self.models[:before]):
@@ -303,6 +315,7 @@ class Ranks:
         """Takes that another training may begin, where steps were made and there are other models."""
         if report.steps_made > self._since[0] and not all(any(each is one for one in self.models) for each in models):
             self._since = report.steps_made, len(self.models), len(self.gradients)
+            self.is_compared, self.shares = False, self.samples.size > 1
             self._draws_alike()
             if optimizers:  # else it is what follows the others, such as a mean of them
                 self.stepped.clear()
@@ -360,6 +373,16 @@ class Ranks:
     def known(self):
         """The ids of all parameters whose gradients ranks sum."""
         return {id(each) for gradients in self.gradients for each in gradients.parameters}
+
+    def arrived(self):
+        """Takes that a backward pass has left a gradient in a parameter."""
+        self.arrivals += 1
+        task = self.torch._C._current_graph_task_id()
+        if task not in (self._task, -1):  # the latter behind it
+            self._task, self.passes = task, self.passes + 1
+            if not (self.is_compared or self.has_parts):
+                self.trace.append(self.passes)
+                sharded.compare_now(self)
 
     def say_once(self, words):
         """Has the first rank say something, however often it is seen."""

@@ -15,6 +15,20 @@ from modak_runtime.tensors import size_of
 
 SMALL = 0.001  # of all that the model has: what is smaller stays with the layer around it, and makes no message
 LARGE = 0.125  # what is larger is looked into
+_PASSES = "another number of backward passes for a step, such as for pieces of a batch that has parts of several sizes"
+_CURE = "batches that the number of ranks divides have parts of one size"
+_EXPLAINED = (
+    (
+        "mixed torch.Tensor and DTensor",
+        "the line above uses parameters outside of the call of the layer that has them, where %s has parts of them "
+        "only: ddp can train it; a copy of the model, such as a mean of its weights, is to be given to prepare, too",
+    ),
+    (
+        "FSDP does not support deepcopy",
+        "the line above copies a model of which each rank has a part with %s: copy it before prepare, and give both to "
+        "prepare; or ddp can train it",
+    ),
+)
 # What computes with the weights of its layers without calling them.
 _WHOLE = ("MultiheadAttention", "TransformerEncoderLayer", "TransformerDecoderLayer")
 
@@ -59,6 +73,7 @@ def share_out(torch, ranks, model, optimizers):
         if isinstance(module, fsdp.FSDPModule):
             _name_again(module)
             _register_methods(torch, module)
+            _zero_parts(module)
     whole.load_whole(torch, model)
     return kept
 
@@ -130,12 +145,14 @@ def take_over(torch, optimizers, former, after):
 def compare_before_steps(ranks, optimizer):
     """Ends ranks that do not compute the same layers in the same order: each would take one's parts for another's."""
 
-    def compare(_optimizer, _arguments, _options):
-        compare_now(ranks)
-        ranks.trace.clear()
-        ranks.is_compared = True
+    optimizer.register_step_pre_hook(lambda *_: end_step(ranks))
 
-    optimizer.register_step_pre_hook(compare)
+
+def end_step(ranks):
+    """Ends ranks that have not done the same since the last step, and takes that they have."""
+    compare_now(ranks)
+    ranks.trace.clear()
+    ranks.is_compared = True
 
 
 def compare_now(ranks):
@@ -143,9 +160,13 @@ def compare_now(ranks):
     mine = zlib.crc32(repr(ranks.trace).encode()) >> 1
     most, least = ranks.largest([mine, -mine], ranks.model if ranks.is_alike else ranks.samples)
     if most != -least:
+        if not ranks.has_parts:
+            ranks.rank.end("ranks make %s: %s" % (_PASSES, _CURE))
         others = "were given other samples" if ranks.is_alike else "in another order"
-        ranks.rank.end("ranks compute different layers of a model, or %s: ddp can train it, not %s" % (
-            others, ranks.strategy))  # fmt: skip
+        ranks.rank.end(
+            "ranks compute different layers of a model, or %s: ddp can train it, not %s; or they make %s: %s"
+            % (others, ranks.strategy, _PASSES, _CURE)
+        )
 
 
 def explain_mixtures(ranks, strategy):
@@ -154,12 +175,9 @@ def explain_mixtures(ranks, strategy):
 
     def explain(kind, error, trace):
         show(kind, error, trace)
-        if "mixed torch.Tensor and DTensor" in str(error):
-            ranks.rank.say(
-                "the line above uses parameters outside of the call of the layer that has them, where %s has parts "
-                "of them only: ddp can train it" % strategy,
-                by_all=True,
-            )
+        for words, why in _EXPLAINED:
+            if words in str(error):
+                ranks.rank.say(why % strategy, by_all=True)
 
     sys.excepthook = explain
 
@@ -201,14 +219,20 @@ def _travel(torch, ranks, fsdp, model):
         def allocate(self, size, *, dtype, device):
             return torch.empty(*size, dtype=dtype, device=device)
 
+        def _compare(self, kind):
+            """Before the first step each message is compared: of different kinds, ranks would wait for each other."""
+            ranks.trace.append(2 * self._number + kind)
+            if not ranks.is_compared:
+                compare_now(ranks)
+
         def __call__(self, output_tensor, input_tensor, group, async_op=False):
-            ranks.trace.append(2 * self._number)
+            self._compare(0)
             return ranks.guarded(gather, output_tensor, input_tensor, group=group, async_op=async_op)
 
     class Shared(Gathered):
         def __call__(self, output_tensor, input_tensor, group, op, async_op=False):
-            ranks.trace.append(2 * self._number + 1)
-            ranks.arrivals += 1
+            self._compare(1)
+            ranks.arrived()
             own, whole = ranks.part
             input_tensor.mul_(own / whole) if own else input_tensor.zero_()  # of nothing, even what is not finite
             return ranks.guarded(scatter, output_tensor, input_tensor, op=op, group=group, async_op=async_op)
@@ -224,6 +248,21 @@ def _travel(torch, ranks, fsdp, model):
             module.set_custom_reduce_scatter(Shared(number))
             module.set_gradient_divide_factor(1.0)
             module.set_force_sum_reduction_for_comms(True)
+
+
+def _zero_parts(module):
+    """Has ``zero_grad`` of a module reach its parts, also behind a forward pass, which may leave it whole."""
+    plain, parts = module.zero_grad, list(module.parameters())
+
+    def zero_grad(set_to_none=True):
+        for each in parts:
+            if set_to_none:
+                each.grad = None
+            elif each.grad is not None:
+                each.grad.zero_()
+        plain(set_to_none)
+
+    module.zero_grad = zero_grad
 
 
 def _name_again(module):

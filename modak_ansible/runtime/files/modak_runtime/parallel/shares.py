@@ -7,6 +7,7 @@ Loaders that prepare is not given draw from these, too, and give each rank the w
 
 import contextlib
 import functools
+import math
 import operator
 import random
 import sys
@@ -47,7 +48,7 @@ def share(torch, ranks, loader):
     loader._modak_drops = way != "slices" and loader.collate_fn is not plain
     ranks.drops = ranks.drops or loader._modak_drops
     if way == "stream":
-        loader.collate_fn = _Part(loader.collate_fn, ranks.samples.number, many)
+        loader.collate_fn = _Part(loader.collate_fn, ranks.samples.number, many, loader.batch_size)
     elif not is_stream:
         loader.worker_init_fn = _Seed(loader.worker_init_fn, ranks.samples.number)
 
@@ -90,7 +91,7 @@ def is_shared(torch, loader):
 
 
 def part_of(samples, number, world):
-    """This rank's samples of a batch; of one with fewer samples than ranks perhaps one that counts for nothing.
+    """This rank's samples of a batch; of one with fewer samples than parts perhaps one that counts for nothing.
 
     Returns:
         the samples, and how many of them count.
@@ -112,17 +113,41 @@ class _Turn:
     Attributes:
         trains: whether it is taken for one that trains.
         shares: whether what it is given is this rank's part of each batch.
-        parts: of the batches that are on their way, how many samples count here, and how many there are.
-        ahead: whether it was given two batches before anything was learned.
+        parts: of the batches that are on their way, how many samples count here, and the numbers of all.
+        ahead: whether it was given batches before anything was learned from those before.
         given: batches so far; drawn: a digest of what tells the first one's samples from others.
         arrivals: gradients before it began; behind: before the first step behind it, None where there was none.
         is_over: whether it has had all batches.
+        passes: backward passes before the last batch; rows: samples that this rank was given of that.
+        pieces: whether models are called with fewer samples; None where it is not known.
+        hooks: on models that may be; None before several backward passes were made for a batch.
     """
 
     def __init__(self, ranks, way):
         self.trains = ranks.is_training()
         self.shares, self.parts, self.given, self.drawn = self.trains and way != _WHOLE, [], 0, None
         self.arrivals, self.behind, self.is_over, self.ahead = ranks.arrivals, None, False, False
+        self.passes, self.rows, self.pieces, self.hooks = ranks.passes, 0, None, None
+
+    def look_for_pieces(self, ranks):
+        """Looks at the calls of models where a batch has several backward passes: they may be of its pieces."""
+        made, self.passes = ranks.passes - self.passes, ranks.passes
+        if made < 2 or self.hooks is not None:
+            return
+
+        def called(_model, inputs, options):
+            rows = [each.shape[0] for each in leaves_of((inputs, options)) if getattr(each, "ndim", 0)]
+            self.pieces = self.pieces or (max(rows) < self.rows if rows else None)
+
+        self.hooks = [each.register_forward_pre_hook(called, with_kwargs=True) for each in ranks.present()[0]]
+
+    def has_pieces(self):
+        """Whether there may be as many backward passes for a batch as this rank's samples of it make pieces."""
+        return self.hooks is not None and self.pieces is not False
+
+    def ends(self):
+        while self.hooks:
+            self.hooks.pop().remove()
 
 
 def _loop(loader, iterate):
@@ -214,8 +239,9 @@ class _Sampler(_Common):
             if turn.shares:
                 if turn.drawn is None:
                     turn.drawn = _digest(indices)
-                mine, count = part_of(list(indices), samples.number, samples.size)
-                turn.parts.append((count, len(indices)))
+                numbers = list(indices)
+                mine, count = part_of(numbers, samples.number, samples.size)
+                turn.parts.append((count, numbers))
                 yield mine
             else:
                 yield indices
@@ -253,9 +279,12 @@ class _Next:
     def __call__(self):
         ranks, turn = self._loader._modak_ranks, self.turn
         if turn.shares and turn.given == 1:
-            turn.ahead = turn.arrivals == ranks.arrivals
-            if threading.current_thread() is threading.main_thread():
+            is_main = threading.current_thread() is threading.main_thread()
+            turn.ahead = turn.arrivals == ranks.arrivals or not is_main
+            if is_main:
                 alike.look(ranks, turn.drawn)  # behind the first step
+        if turn.shares:
+            turn.look_for_pieces(ranks)
         turn.given += 1
         try:
             return self._next()
@@ -269,16 +298,17 @@ class _Next:
             raise
 
     def _look_back(self):
-        """Says where a loop has learned nothing: its script evaluates, or keeps batches, which then count alike."""
+        """Says where a loop has learned nothing: its script evaluates, or keeps batches."""
         ranks, turn = self._loader._modak_ranks, self.turn
         turn.is_over = True
         if turn.arrivals == ranks.arrivals:
-            ranks.part = 1, ranks.samples.size
+            turn.ahead = True
             ranks.say_once(_NOTHING_LEARNED)
 
     def _ends(self):
         """Takes that a loop is over, or left: behind one that evaluates it is another's batch again."""
         ranks = self._loader._modak_ranks
+        self.turn.ends()
         if ranks.looks is self.turn:
             ranks.looks = None
 
@@ -286,31 +316,62 @@ class _Next:
 
     def _next(self):
         loader, turn = self._loader, self.turn
-        ranks, way, part = loader._modak_ranks, loader._modak_way, (1, loader._modak_ranks.samples.size)
+        ranks, way, part, cut = loader._modak_ranks, loader._modak_way, (1, loader._modak_ranks.samples.size), None
         with ranks.in_common() if loader._modak_reads_alike else contextlib.nullcontext():
             batch = self._original()()
         if turn.shares and way == "samples":
-            part = turn.parts.pop(0)
+            own, numbers = turn.parts.pop(0)
+            part, cut = (own, len(numbers)), lambda *which: _read(loader, part_of(numbers, *which)[0])
         elif turn.shares and way == "stream":
-            *part, drawn, batch = batch
+            *part, drawn, samples, batch = batch
             turn.drawn = drawn if turn.given == 1 else turn.drawn
+            cut = samples and (lambda *which: loader.collate_fn.of(samples, *which))
         elif turn.shares and way == "slices":
+            whole = batch
             if turn.given == 1:
                 turn.drawn = _content(batch, 2)
-            *part, batch = _sliced(ranks, batch)
+            *part, batch = _sliced(ranks, batch, ranks.samples.number, ranks.samples.size)
+            cut = lambda *which: _sliced(ranks, whole, *which)[-1]  # noqa: E731
         if turn.shares and loader._modak_drops:
             part, batch = self._left_of(part, batch)
         if way == _WHOLE and turn.trains and ranks.has_part() and not ranks.turn.is_over:
             return batch  # beside one that ranks have parts of: as much of it counts as of that
-        if turn.trains:
-            part, before, beside = (int(part[0]), int(part[1])), ranks.part, ranks.turn not in (None, turn)
-            is_mixed = turn.ahead or (beside and not ranks.turn.is_over)
-            if is_mixed and turn.given > 1 and part[0] * before[1] != before[0] * part[1]:
-                ranks.say_once(_MIXED)
-            ranks.turn, ranks.looks, ranks.part = turn, None, part
-        else:
+        if not turn.trains:
             ranks.looks = turn
+            return batch
+        own, all_ = int(part[0]), int(part[1])
+        part, many = (own, all_), self._parts_alike(all_)
+        turn.rows = all_ // many if many else max(1, own)
+        if many:
+            try:
+                batch, part = cut(ranks.samples.number % many, many), ranks.part
+            except Exception:  # of any kind: samples that only its own processes can read
+                ranks.say_once(_MIXED)
+        elif turn.ahead and all_ == ranks.part[1] and own != ranks.part[0]:  # of which collate_fn has left fewer
+            ranks.say_once(_MIXED)
+        ranks.turn, ranks.looks, ranks.part = turn, None, part
         return batch
+
+    def _parts_alike(self, whole):
+        """How many parts a batch is to have for all ranks to have as much of it as of the one before; 0: its own do.
+
+        That one may be learned from together with this one, or behind it; or ranks would make of this one as many
+        pieces as it has samples for each. Each part is computed by as many ranks as there are more of them, and all
+        of the batch by all where the one before was shared out unevenly: of that each counts as of any part.
+        """
+        loader, turn = self._loader, self.turn
+        ranks, many, before = loader._modak_ranks, loader._modak_ranks.samples.size, loader._modak_ranks.part[1]
+        is_beside = ranks.turn not in (None, turn) and not ranks.turn.is_over
+        if whole == before or not (whole % many or before % many):
+            return 0
+        if not (turn.ahead or is_beside or (turn.given > 1 and turn.has_pieces())):
+            return 0
+        if whole == loader.batch_size:
+            ranks.say_once(
+                "several ranks compute the same samples of a loader's batches of %d, which are learned from beside "
+                "others of %d: batches that the number of ranks divides are faster" % (whole, before)
+            )
+        return 1 if before % many or loader._modak_drops else math.gcd(whole, many)
 
     def _left_of(self, part, batch):
         """What collate_fn has left of a batch: where that is nothing, one from before, which counts for nothing."""
@@ -347,35 +408,46 @@ def _rows(batch, most):
     return most if is_whole or len(sizes) != 1 else min(most, *sizes)
 
 
-def _sliced(ranks, batch):
-    """This rank's part of a batch that was made elsewhere; all of it where its parts are not samples side by side."""
+def _read(loader, numbers):
+    """A batch of such samples, read by this process."""
+    many = getattr(loader.dataset, "__getitems__", None)
+    return loader.collate_fn(many(numbers) if many else [loader.dataset[each] for each in numbers])
+
+
+def _sliced(ranks, batch, number, many):
+    """A part of a batch that was made elsewhere; all of it where its parts are not samples side by side."""
     torch = ranks.torch
     leaves, form = torch.utils._pytree.tree_flatten(batch)
     sizes = {leaf.shape[0] if isinstance(leaf, torch.Tensor) and leaf.dim() else 0 for leaf in leaves}
     if len(sizes) != 1 or 0 in sizes:
         return 1, ranks.samples.size, batch
-    parts = [part_of(leaf, ranks.samples.number, ranks.samples.size) for leaf in leaves]
+    parts = [part_of(leaf, number, many) for leaf in leaves]
     return parts[0][1], sizes.pop(), torch.utils._pytree.tree_unflatten([part for part, _ in parts], form)
 
 
 class _Part:
     """Collates this rank's samples of a batch that all ranks read."""
 
-    def __init__(self, original, number, world, acts=False):
-        self._original, self._number, self._world, self.acts = original, number, world, acts
+    def __init__(self, original, number, world, size, acts=False):
+        self._original, self._number, self._world, self._size, self.acts = original, number, world, size, acts
         self._is_known = False
 
     def for_loop(self, acts):
         """The same for another loop, which trains or does not."""
-        return _Part(self._original, self._number, self._world, acts)
+        return _Part(self._original, self._number, self._world, self._size, acts)
+
+    def of(self, samples, number, many):
+        """One of so many parts of a batch."""
+        return self._original(part_of(samples, number, many)[0])
 
     def __call__(self, samples):
         if not self.acts:
             return self._original(samples)
-        mine, count = part_of(samples, self._number, self._world)
+        count = part_of(samples, self._number, self._world)[1]
         drawn = None if self._is_known else _content(samples, 1)
         self._is_known = True
-        return count, len(samples), drawn, self._original(mine)
+        kept = samples if len(samples) != self._size else None  # which may have to be cut into other parts
+        return count, len(samples), drawn, kept, self.of(samples, self._number, self._world)
 
 
 class _Seed:

@@ -83,7 +83,7 @@ def prepare(torch, report, objects):
             _attempt(report, "memory", recompute.prepare, torch, report, each)
     for name, prepare_one, many in (
         ("batch_size", set_batch_size, loaders),
-        ("accumulation", accumulate, optimizers),
+        ("accumulation", functools.partial(accumulate, models=models, is_alone=len(optimizers) == 1), optimizers),
         ("workers", set_workers, loaders),
         ("input", keep_in_memory, loaders),
     ):

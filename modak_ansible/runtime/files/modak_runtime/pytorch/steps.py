@@ -1,5 +1,6 @@
 """What prepare does where another batch is planned: another number of samples a step, or several passes a step."""
 
+import functools
 import sys
 import types
 
@@ -50,10 +51,15 @@ class Passes:
         self._made += 1
 
 
-def accumulate(torch, report, optimizer):
+def accumulate(torch, report, optimizer, models, is_alone=True):
     """Has the optimizer step after every N passes only, with the mean of their gradients; ranks sum them once."""
+    if not is_alone:
+        reason = "the backward pass for one of several optimizers may leave gradients in what another learns"
+        report.refused("accumulation", reason, "prepare")
+        return
+    _follow_scalers(torch, report)
     passes = Passes(int(report.planned["accumulation"]))
-    step, zero_grad = optimizer.step, optimizer.zero_grad
+    step = optimizer.step
     _tell_ranks(optimizer, passes)
 
     def accumulated_step(self, closure=None):
@@ -70,13 +76,37 @@ def accumulate(torch, report, optimizer):
                         parameter.grad.div_(passes.many)
         return step()
 
-    def accumulated_zero_grad(_self, *arguments, **options):
-        if not passes.begun:
-            zero_grad(*arguments, **options)
+    def keeping(plain):
+        def zero_grad(_self, *arguments, **options):
+            if not passes.begun:
+                plain(*arguments, **options)
+
+        return zero_grad
 
     optimizer.step = types.MethodType(accumulated_step, optimizer)
-    optimizer.zero_grad = types.MethodType(accumulated_zero_grad, optimizer)
+    for each in (optimizer, *models):
+        each.zero_grad = types.MethodType(keeping(each.zero_grad), each)
     report.applied("accumulation", "prepare")
+
+
+def _follow_scalers(torch, report):
+    """Gives up before the first pass of a GradScaler, which divides what is added up by its scale each time."""
+    places = getattr(torch, "amp", None), getattr(torch.cuda, "amp", None)  # the latter before PyTorch 2.3
+    scaler = next((each.GradScaler for each in places if hasattr(each, "GradScaler")), None)
+    plain = getattr(scaler, "scale", None)
+    if plain is None or hasattr(plain, "__wrapped__"):
+        return
+
+    @functools.wraps(plain)
+    def scale(self, outputs):
+        if self.is_enabled() and any(passes.many > 1 for passes in _PASSES):
+            for passes in _PASSES:
+                passes.many = 1
+            reason = "a GradScaler divides gradients before all of a step are added up"
+            report.withdrawn("accumulation", reason, "prepare")
+        return plain(self, outputs)
+
+    scaler.scale = scale
 
 
 def _tell_ranks(optimizer, passes):
