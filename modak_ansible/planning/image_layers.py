@@ -208,7 +208,7 @@ def _given_layers(
     given: GivenImage, requirements: tuple[str, ...], locked: tuple[str, ...], runtime: ContainerRuntime | None
 ) -> tuple[list[Layer], str]:
     if runtime is None:
-        raise CannotPlan("image", f"{given.source} needs a container runtime, and the target is told to use none")
+        raise CannotPlan("image", f"{given.source} needs a container runtime, and the target is set to use none")
     definition = apptainer.pulled_definition(given.source)
     fields = {"source": given.source, "checksum": given.checksum or ""}
     if "://" in given.source:

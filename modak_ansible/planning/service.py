@@ -327,10 +327,10 @@ def read(path: Path, inputs: Inputs, mistakes: Mistakes) -> Blueprint | None:
         return read_script(path, inputs, mistakes)
     if inputs.words:
         hint = "a blueprint has them under arguments; --input gives its inputs values"
-        raise UsageError(f"options behind -- are a script's, and {path} is none", hint=hint)
+        raise UsageError(f"options after -- are for a script, and {path} is not one", hint=hint)
     if inputs.nodes or inputs.processes_per_node or inputs.accelerators is not None:
         hint = "a blueprint has them under resources, a request under job_options"
-        message = f"--nodes, --processes-per-node and --accelerators are for a script alone, and {path} is none"
+        message = f"--nodes, --processes-per-node and --accelerators are only for a script, and {path} is not one"
         raise UsageError(message, hint=hint)
     if not is_request(path):
         return read_blueprint(path, inputs, mistakes)

@@ -103,7 +103,7 @@ def _failure(job: Situation, record: RecordData) -> list[str]:
     lines = [f"job {job.job_id} ended as {job.state}{code}: {job.explanation or 'no reason given'}"]
     lines += [f"  | {line}" for line in job.error_tail]
     if record.get("missing_outputs"):
-        lines.append(f"  no file fits the outputs {', '.join(record['missing_outputs'])}")
+        lines.append(f"  no file matches the outputs {', '.join(record['missing_outputs'])}")
     return lines
 
 

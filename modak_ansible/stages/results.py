@@ -101,7 +101,7 @@ def keep_results(stage: Stage, listed: Results, bring: Bring) -> Outcome:
     size = sum(file["size"] for file in listed["files"])
     message = f"{counted(len(listed['files']), 'file')}, {format_size(size)}, in {folder}"
     if missing:
-        message += f"; no file fits {', '.join(missing)}"
+        message += f"; no file matches {', '.join(missing)}"
     if unnamed := listed.get("unnamed", []):
         message += f"; left on the target, as their names are not UTF-8: {', '.join(unnamed)}"
     left = listed.get("left") if is_over else None
@@ -240,7 +240,7 @@ def _chosen(choices: list[Choice]) -> list[tuple[str, str]]:
     shown = [choice for choice in choices if choice["name"] == "image" or choice["value"] != choice["stock"]]
     rest = [choice["name"].replace("_", " ") for choice in choices if choice not in shown]
     lines = [("chosen", f"{each['name'].replace('_', ' ')} {each['value']}: {each['reason']}") for each in shown]
-    return lines + ([("chosen", f"as they come: {', '.join(rest)}")] if rest else [])
+    return lines + ([("chosen", f"at their defaults: {', '.join(rest)}")] if rest else [])
 
 
 def summary_lines(plan: Mapping[str, Any], state: RecordData) -> list[tuple[str, str]]:

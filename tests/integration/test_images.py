@@ -139,7 +139,7 @@ def test_a_build_that_its_probe_refuses(project, refusing, tmp_path):
     assert first.returncode == 0, first.stderr
     assert f"{refusing} was refused by its probe on " in first.stdout
     assert "six 1.17.0 finds this processor wanting" in first.stdout
-    assert "pytorch-2.13-cpu is taken in its place" in first.stdout
+    assert "pytorch-2.13-cpu is used instead" in first.stdout
     assert testbed.ssh(f"ls {image} 2> /dev/null || echo none") == "none"
     refusal = json.loads(testbed.ssh(f"cat {kept}"))
     assert refusal["refused"] == "RuntimeError: six 1.17.0 finds this processor wanting"

@@ -200,7 +200,7 @@ def _is_service_template(root: Item, mistakes: Mistakes) -> bool:
         return False
     if is_target_file(root):
         hint = "give a blueprint or a script, and this file with --on"
-        mistakes.add(root.location, "tosca-version", "this is a target file, and no blueprint", hint)
+        mistakes.add(root.location, "tosca-version", "this is a target file, not a blueprint", hint)
         return False
     return check_version(root, mistakes)
 

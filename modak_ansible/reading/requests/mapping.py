@@ -158,7 +158,7 @@ class Mapper:
         except FieldProblem as problem:
             self._notes.refuse((*HPC, "data", "location"), problem)
         if found.missing:
-            reason = f"there is no {found.missing} beside the request, and it is brought nowhere"
+            reason = f"there is no {found.missing} next to the request, so nothing is copied"
             self._notes.cannot_keep((*HPC, "data", "location"), reason, "a path on the target is absolute")
         return found
 

@@ -72,7 +72,7 @@ def _together(plan: Plan, report: Report | None) -> list[AppliedChoice]:
         return [{**outcome, "applied": planned, "how": "; ".join(how)}]
     if report is None:
         return [{**outcome, "known": False, "reason": "the process left no word of it"}]
-    return [{**outcome, "reason": "prepare was not called, and each process trained all of it"}]
+    return [{**outcome, "reason": "prepare was not called, and each process trained the whole model"}]
 
 
 def _wanted(plan: Plan) -> list[tuple[str, str]]:

@@ -100,7 +100,7 @@ class Operation:
         """What is said where the situation does not permit it; the hint is for a job that has not ended."""
         if situation.is_final:
             has_completed = situation.state == JobState.COMPLETED
-            hint = "modak results brings what it left" if has_completed else "modak resume runs it again"
+            hint = "modak results fetches what it left" if has_completed else "modak resume runs it again"
         return NotPermitted(f"{_named(situation)} is {_words(situation)} and cannot be {self.done}", hint=hint)
 
 

@@ -59,7 +59,7 @@ def test_one_process_knows_nothing_of_other_hosts(blueprint):
         (
             "distributed_training: true",
             "distributed: { strategy: none }",
-            "only ranks of PyTorch's kind are started so",
+            "only PyTorch's ranks can be started on them",
         ),
         ("[ two.example, three ]", "[ two.example, -oProxyCommand=x ]", "is not a host's name or address"),
         ("[ two.example, three ]", "[ two.example, bob@three ]", "is a user at a host"),

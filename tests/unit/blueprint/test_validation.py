@@ -59,7 +59,7 @@ MISTAKES = [
     ("numerics: same }", "numerics: same }\n        checkpoint: { evry: 60 }", "unknown-property: checkpoint has no property evry (did you mean every?)"),
     ("numerics: same }", "numerics: same }\n        checkpoint: { requeue: -1 }", "out-of-range: requeue must lie between 0 and 1000"),
     ("numerics: same }", "numerics: same }\n        checkpoint: { signal_before_wall: 1800 }",
-     "service.yaml:45:43: cannot-plan: 1800 s before the wall is before the job begins: it has 1800 s"),
+     "service.yaml:45:43: cannot-plan: 1800 s before the end of the wall time is before the job begins: the wall time is 1800 s"),
     ("{ cores_per_process: 4 }", "{ cores: 4 }", "resources has no property cores (did you mean cores_per_process?)"),
     ("numerics: same }", "numerics: same }\n        job_options: { mail-user: a@b.de }",
      "job_options has no property mail-user (did you mean email_address?)"),
@@ -346,7 +346,7 @@ def test_a_target_file_is_told_as_such(tmp_path):
     site, mistakes = tmp_path / "site.yaml", Mistakes()
     site.write_text("scheduler: slurm\nfrontend: a.example\n")
     check_blueprint(site, Inputs(), mistakes)
-    told = f"{site}:1:1: tosca-version: this is a target file, and no blueprint (give a blueprint or a script, and this"
+    told = f"{site}:1:1: tosca-version: this is a target file, not a blueprint (give a blueprint or a script, and this"
     (line,) = map(str, mistakes)
     assert line.startswith(told)
 

@@ -136,7 +136,7 @@ def test_where_no_time_is_known_nobody_reads_how_wide_its_interval_is(made):
 
 def test_core_hours_of_all_are_those_that_are_known(made):
     text = trainings_table([unknown(made), unknown(made)], 80)
-    assert "how long they take is not known of any; --training NAME" in text
+    assert "how long they take is not known for any of them; --training NAME" in text
     assert "core-hours" not in text
     hours = next(candidate.prediction.core_hours for candidate in made.candidates if candidate.chosen)
     assert f"{hours:.2g} core-hours are predicted, as far as they are known: of 1 of 2;" in trainings_table(
@@ -185,7 +185,7 @@ def test_what_counts_a_format_and_is_not_installed_is_named(made, monkeypatch):
         update={"work": made.application.work.model_copy(update={"samples": None})}
     )
     text = plan_table(made.model_copy(update={"dataset": dataset, "application": application}), 200)
-    told = "not known: the number of samples, for h5py is not installed where modak runs, which counts hdf5"
+    told = "not known: the number of samples, because h5py, which counts hdf5, is not installed where modak runs"
     assert told in " ".join(text.split())
 
 
@@ -194,10 +194,10 @@ def test_what_counts_a_format_and_is_not_installed_is_named(made, monkeypatch):
     [
         ({"pack": "shards"}, "; packed into tar shards"),
         ({"pack": "squashfs"}, "; packed into one squashfs image"),
-        ({"staging": "by-node"}, "; each node brings the shards that its ranks read to its scratch"),
+        ({"staging": "by-node"}, "; each node copies the shards that its ranks read to its scratch"),
         (
             {"format": "parquet", "damaged": "b.parquet"},
-            "the number of samples, for b.parquet is damaged, or is no parquet",
+            "the number of samples, because b.parquet is damaged or not parquet",
         ),
     ],
 )

@@ -74,7 +74,7 @@ def test_the_others_are_named_with_their_reasons(decide):
     choice, _ = decide(*ALL)
     assert rejected(choice) == {
         "torch-3-glow": "nobody has tried it yet (its sources are not to be had); optimisation.entry takes it",
-        "torch-2.14-hub": "the target reaches no hub",
+        "torch-2.14-hub": "the target cannot reach a hub",
         "torch-1.4": "its Python is 2.7; its version, or optimisation.entry, takes it",
         "torch-2.13-opt": "torch-2.13 is a build of pip; build: opt-build takes this one",
     }
@@ -107,7 +107,7 @@ def test_a_build_of_old_that_has_no_successor_is_taken(decide):
         ({"entry": "torch-1.4", "build": "hub"}, "its build is pip, and hub is asked for"),
         ({"entry": "torch-1.4", "accelerators": 1, "target": GPU}, "it uses no accelerator"),
         ({"entry": "torch-1.4", "architecture": "aarch64"}, "it needs x86_64, and the processor is aarch64"),
-        ({"entry": "torch-2.14-hub"}, "the target reaches no hub"),
+        ({"entry": "torch-2.14-hub"}, "the target cannot reach a hub"),
         ({"entry": "torch-2.14-hub", "target": {"container_runtime": "none"}}, "it needs a container runtime"),
         (
             {"entry": "torch-1.4", "target": {"container_runtime": "none"}},

@@ -69,7 +69,7 @@ def test_a_report_with_nonsense_in_it_says_nothing(tmp_path):
     [
         ({"ranks": {"strategy": "ddp", "world": 4}}, "ddp", True, "prepare, 4 ranks"),
         ({"ranks": {"strategy": "ddp", "world": 4, "loaders": 0}}, "ddp", True, "it was given no loader"),
-        ({"ranks": None}, None, True, "each process trained all of it"),
+        ({"ranks": None}, None, True, "each process trained the whole model"),
         ({}, None, True, "prepare was not called"),
         ({"ranks": "many"}, None, True, "prepare was not called"),
         (None, None, False, "left no word"),
