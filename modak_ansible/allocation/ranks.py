@@ -61,7 +61,7 @@ class Ranks(NamedTuple):
 
     @property
     def shares_out(self) -> bool:
-        """Whether a rank has parts of the model's parameters only."""
+        """Whether a rank has only parts of the model's parameters."""
         return self.mesh is not None and self.mesh.shares_out
 
     @property

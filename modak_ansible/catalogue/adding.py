@@ -200,7 +200,7 @@ def from_image(seen: SeenImage, framework: str, pattern: Entry, name: str) -> En
         probe=pattern.probe,
         python_version=seen.version,
         glibc=seen.glibc,
-        provenance=f"{seen.source}, as it was looked into on {seen.address or 'this machine'} ({seen.sha256[:12]}).",
+        provenance=f"{seen.source}, as inspected on {seen.address or 'this machine'} ({seen.sha256[:12]}).",
         licence="whatever the image says",
         address="" if is_pulled else seen.address,
         checksum="" if is_pulled else seen.sha256,

@@ -361,7 +361,7 @@ def model_of(state: Path) -> PerformanceModel:
         try:
             return load_model(own)
         except OfAnotherVersion as error:
-            warn(f"{error.message}; the one that ships is taken until {error.hint}", ModelWarning, stacklevel=1)
+            warn(f"{error.message}; the shipped one is used until {error.hint}", ModelWarning, stacklevel=1)
     return load_model()
 
 
@@ -379,10 +379,10 @@ def basis_of(state: Path) -> str:
     model = model_of(state)
     stored = model.stored
     machines = ", ".join(machine.name for machine in stored.machines)
-    whose = "the project's own model" if model.is_own else "the model that ships"
+    whose = "the project's own model" if model.is_own else "the shipped model"
     return (
         f"{whose}, fitted to {stored.records} records ({stored.records_digest[:12]}) of {machines}; "
-        f"workloads: {some_of(list(stored.workloads), _SHOWN)}. Intervals are of 90 %. modak model show tells more."
+        f"workloads: {some_of(list(stored.workloads), _SHOWN)}. Intervals are of 90 %. modak model show lists more."
     )
 
 

@@ -114,7 +114,7 @@ def _why_no_shards(source: DataSource, form: str, names: list[str]) -> SourcePro
         hint = "format: webdataset, where the script reads tar files; pack: squashfs leaves it the files as they are"
         return SourceProblem("shards serve scripts that read webdataset's form alone", hint, "pack")
     if source.kind == OnTarget.kinds[0]:
-        return SourceProblem("the data is the target's own, and is read where it lies", "leave pack out", "pack")
+        return SourceProblem("the data is already on the target and is read in place", "leave pack out", "pack")
     if names and all(name.endswith(ENDING) for name in names):
         return SourceProblem("its files are shards already", "leave pack out", "pack")
     if nameless := next((name for name in names if not key_of(name)), ""):

@@ -59,7 +59,7 @@ def predicted(plan: Plan) -> str:
     if found is None or not found.known:
         # how wide an interval is says nothing where there is none
         reasons = [doubt for doubt in (found.doubts if found else ()) if not doubt.endswith(STRANGER)]
-        return f"not known: {'; '.join(reasons) or 'nothing like it was measured'}"
+        return f"not known: {'; '.join(reasons) or 'nothing similar was measured'}"
     epochs, samples = plan.application.work.epochs, plan.application.work.samples
     what = f"{counted(epochs, 'epoch')}{f' of {samples:,} samples' if samples else ''} in " if epochs else ""
     text = f"{what}{format_seconds(found.seconds.middle)} ({clocks(found.seconds)})"

@@ -43,7 +43,7 @@ def test_a_plan_lists_every_rule_with_its_reason(blueprint):
     assert told.value == "torch, all"
     assert told.reason == "torch: framework is pytorch, nodes is 1; all: it is for every job"
     assert {rejected.value: rejected.reason for rejected in told.rejected} == {
-        "none": "they are the site's, and not left to choice",
+        "none": "they are set by the site",
         "wide": "nodes is 1, not >1",
         "gpus": "accelerator is none, not nvidia or amd",
     }

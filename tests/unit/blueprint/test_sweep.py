@@ -83,7 +83,7 @@ def test_a_sweep_has_an_end(blueprint):
 def test_a_job_that_waits_for_others_has_no_limit_of_its_own(blueprint):
     swept(blueprint, "{ epochs: [ 1, 2 ] }\n        parallel: 1\n        job_options: { job_dependency: 'afterok:7' }")
     ((line, _, words, _),) = mistakes_of(blueprint)
-    assert (line, words) == (44, "what the job waits for is said by after and parallel already")
+    assert (line, words) == (44, "after and parallel already say what the job waits for")
 
 
 VALUES = st.one_of(st.booleans(), st.text(st.characters(codec="utf-8", exclude_categories=["C"]), max_size=60))

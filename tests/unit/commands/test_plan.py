@@ -72,7 +72,7 @@ def test_the_texts_hold_definitions_and_script(made):
 
 def test_without_a_model_nothing_is_predicted(blueprint):
     text = plan_table(make_plan(request_of(blueprint.service, Inputs())), 80)
-    assert "predicted   not known: nothing like it was measured" in text
+    assert "predicted   not known: nothing similar was measured" in text
     assert "candidates" not in text
 
 
@@ -127,11 +127,11 @@ def test_a_time_that_is_not_known_is_no_number(made):
 
 def test_where_no_time_is_known_nobody_reads_how_wide_its_interval_is(made):
     def doubtful(candidate):
-        doubts = (f"measured on others, not on this: {STRANGER}", "the work says nothing of its samples")
+        doubts = (f"measured on others, not on this: {STRANGER}", "the work does not give its samples")
         return candidate.model_copy(update={"prediction": candidate.prediction.model_copy(update={"doubts": doubts})})
 
     plan = unknown(made.model_copy(update={"candidates": tuple(map(doubtful, made.candidates))}))
-    assert predicted(plan) == "not known: the work says nothing of its samples"
+    assert predicted(plan) == "not known: the work does not give its samples"
 
 
 def test_core_hours_of_all_are_those_that_are_known(made):

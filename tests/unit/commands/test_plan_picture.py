@@ -107,7 +107,7 @@ def test_a_folder_that_is_not_there_is_told_as_such(plan, tmp_path):
     place = tmp_path / "missing" / "picture.png"
     with pytest.raises(ModakError) as told:
         draw(plan, tmp_path, place)
-    assert str(told.value) == f"{place} cannot be written: No such file or directory\n  give a folder that is there"
+    assert str(told.value) == f"{place} cannot be written: No such file or directory\n  give an existing folder"
     (tmp_path / "missing").touch()
     with pytest.raises(ModakError, match="Not a directory"):
         draw(plan, tmp_path, place)
