@@ -30,7 +30,7 @@ LONGER = [stage for stage in STAGES if stage != QUICK]
 # What is sent or fetched is not sent or fetched again.
 GOES_ON = ("dataset", "files", "results")
 # What the same command says of what it finds.
-FOUND = {"image": "joining the build of requirements that is going on", "dataset": "sending 24 MB in 1 file"}
+FOUND = {"image": "joining the build of requirements that is already running", "dataset": "sending 24 MB in 1 file"}
 
 
 @pytest.mark.parametrize("stage", [QUICK, *thorough(*LONGER)])

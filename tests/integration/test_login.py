@@ -78,7 +78,7 @@ def test_one_login_serves_everything_until_it_ends(night, tmp_path):
     for _ in range(3):
         wrong.expect("assword: ")
         wrong.sendline("nonsense")
-    wrong.expect("was not entered")
+    wrong.expect("the login to ")
     wrong.expect(pexpect.EOF)
     wrong.close()
     assert wrong.exitstatus == 4

@@ -171,7 +171,7 @@ def test_a_plan_settles_its_request_once(monkeypatch, blueprint):
 
 @pytest.mark.parametrize("scheduler", ["slurm", "torque", "none"])
 def test_an_array_is_refused_with_its_reason(scheduler):
-    with pytest.raises(CannotPlan, match="a deployment watches one job") as caught:
+    with pytest.raises(CannotPlan, match="a deployment follows one job") as caught:
         settled(request(scheduler, {"job_array": "0-9"}))
     assert caught.value.about == "job_options.job_array"
 

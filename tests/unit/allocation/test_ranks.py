@@ -184,7 +184,7 @@ def test_one_process_is_told_that_it_is_alone_where_it_would_end_otherwise():
     [
         ({"nodes": 2}, "slurm", "sets its nodes to 2, and the job has 1"),
         ({"nodes": 2}, "none", "sets its nodes to 2"),  # it would wait for the second
-        ({"processes_per_node": 4}, "slurm", "says 4 for its processes on a node, and the job has 1"),
+        ({"processes_per_node": 4}, "slurm", "sets its processes on a node to 4, and the job has 1"),
         ({"processes_per_node": 4}, "none", ""),  # it starts the others itself
         ({"nodes": 1, "processes_per_node": -1}, "slurm", ""),
     ],

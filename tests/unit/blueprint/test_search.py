@@ -114,7 +114,7 @@ def test_nothing_comes_after_a_search(blueprint):
 
 def test_the_other_doors_refuse_it(blueprint):
     planned = plan_all(searched(blueprint, "{ epochs: [ 1, 2 ] }").service, Inputs())
-    with pytest.raises(Exception, match="training is a search, whose trials no playbook chooses"):
+    with pytest.raises(Exception, match="training is a search, and a playbook cannot choose its trials"):
         check_no_search(planned)
 
 

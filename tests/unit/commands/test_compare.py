@@ -110,7 +110,7 @@ def test_numbers_that_are_too_large_to_be_brought_are_told(sweep):
     remark, _ = compare(sweep).remarks
     name = sweep[0].name
     assert remark.endswith(
-        f"logs/metrics.jsonl stays on the target: modak results {name} --also logs/metrics.jsonl brings it"
+        f"logs/metrics.jsonl stays on the target: modak results {name} --also logs/metrics.jsonl fetches it"
     )
 
 
@@ -203,7 +203,7 @@ def test_a_picture(sweep, tmp_path, name):
         draw(compare(sweep), tmp_path / name)
         assert (tmp_path / name).read_bytes() == first
     assert len(first) > 5000
-    with pytest.raises(UsageError, match="its name ends in .svg, .png, .pdf"):
+    with pytest.raises(UsageError, match="the name must end in .svg, .png, .pdf"):
         draw(compare(sweep), tmp_path / "curves.doc")
 
 

@@ -90,7 +90,7 @@ def test_an_option_of_the_command_behind_the_dashes_is_told_unless_the_script_ha
     words = ["plan", str(script), "--on", "local", "--", "--json", "--strict", "--epochs=3"]
     done = CliRunner().invoke(application(), words)
     assert f"warning: --json after -- is passed to {script}; modak's own options go before --\n" in done.stderr
-    assert done.stderr.count("behind --") == 1
+    assert done.stderr.count("after --") == 1
 
 
 def test_the_name_of_a_file_beside_is_what_may_be_meant(tmp_path):

@@ -94,7 +94,8 @@ def test_a_name_that_is_no_picture(plan, tmp_path):
     path.write_text(record(plan).model_dump_json(by_alias=True) + "\n")
     for name in ("picture.text", "picture", "."):
         with pytest.raises(
-            UsageError, match=f"{name} is not a picture format that can be drawn\n  its name ends in .svg, .png, .pdf"
+            UsageError,
+            match=f"{name} is not a picture format that can be drawn\n  the name must end in .svg, .png, .pdf",
         ):
             draw(plan, tmp_path, tmp_path / name)
 

@@ -208,7 +208,7 @@ def test_without_parameters_nobody_knows_what_is_sent(model):
         question(work=Work(gflop_per_sample=1.0, samples=1000, epochs=1, batch_size=8), nodes=2, **NETWORK)
     )
     assert not unknown.known
-    assert any("says nothing of its parameters" in doubt for doubt in unknown.doubts)
+    assert any("does not give its parameters" in doubt for doubt in unknown.doubts)
 
 
 def test_without_epochs_the_ratio_is_that_of_steady_steps(model):

@@ -142,7 +142,7 @@ def local_path_problem(text: str) -> str:
     """What is wrong with a path on this machine that a configuration of SSH is to hold."""
     if text.isprintable() and not set(text) & set('"\\$`'):
         return ""
-    return f"{shown(text)} cannot stand in a configuration of SSH: give it a plain name"
+    return f"{shown(text)} cannot be used in a configuration of SSH: give it a plain name"
 
 
 def image_problem(text: str) -> str:
