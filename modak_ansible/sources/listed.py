@@ -187,7 +187,7 @@ def _verified(file: DataFile, folder: Path) -> DataFile:
     path = folder / file.name
     if not path.is_file() or path.stat().st_size != file.size:
         path.unlink(missing_ok=True)
-        raise ModakError(f"{file.name} did not arrive whole", hint="deploy again: it goes on where it stopped")
+        raise ModakError(f"{file.name} did not arrive whole", hint="deploy again: it continues where it stopped")
     check(file.model_dump(), path)
     return file.model_copy(update={"sha256": file.sha256 or sha256_of(path)})
 

@@ -231,6 +231,6 @@ class _Carrier:
             self._known = answer["dataset"]
             return
         if answer["status"]["state"] != "failed":
-            raise ModakError(f"{what}: it was interrupted", hint="deploy again: it goes on where it stopped")
+            raise ModakError(f"{what}: it was interrupted", hint="deploy again: it continues where it stopped")
         kind = NotReached if answer["status"].get("is_unreached") else ModakError
         raise kind(answer["status"]["message"], hint=answer["status"].get("hint", ""))

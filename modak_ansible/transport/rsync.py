@@ -166,7 +166,7 @@ def _show_progress(process: subprocess.Popen[bytes], say: Say) -> None:
 def _raise_transfer_error(connection: Connection, code: int, errors: str, place: str) -> None:
     is_remote = not connection.is_local
     if lack := lack_in(errors):
-        hint = "make room there, and run the same command again: the transfer goes on"
+        hint = "make room there, and run the same command again: the transfer continues"
         raise ModakError(f"{lack} {place}", hint=hint)
     if "command not found" in errors.lower():  # with a capital where it is csh's
         raise ModakError("rsync is not on the target", hint="install rsync there")
@@ -184,4 +184,4 @@ def _raise_transfer_error(connection: Connection, code: int, errors: str, place:
         raise refused
     if is_remote and code in _BROKEN:
         raise _Broken(said)
-    raise ModakError(f"the transfer was interrupted: {said}", hint="deploy again: it goes on where it stopped")
+    raise ModakError(f"the transfer was interrupted: {said}", hint="deploy again: it continues where it stopped")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # planning reads this module, too, and makes nothing of that 
 
 STREAMS = 4  # files that are fetched at a time
 GIT = "git:"  # before a version that is what git calls a file's content
-LOGIN = "mostly one that asks for a login or for consent: fetch the file in a browser, and give its path"
+LOGIN = "usually one that asks for a login or for consent: fetch the file in a browser, and give its path"
 _BLOCK = 1 << 20
 _PAGES = (".html", ".htm", ".xhtml", ".shtml")
 

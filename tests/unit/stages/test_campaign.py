@@ -325,7 +325,7 @@ def test_what_comes_before_has_to_be_deployed(make_stages, target):
     stages, _ = make_stages("evaluate")
     with pytest.raises(ModakError, match="evaluate comes after training, which was not deployed") as caught:
         run_jobs(stages)
-    assert caught.value.hint == "deploy training before, or leave out --training"
+    assert caught.value.hint == "deploy training first, or leave out --training"
 
 
 @pytest.mark.component
