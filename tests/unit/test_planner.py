@@ -255,7 +255,7 @@ def test_unrelated_processes_are_started_as_they_are(blueprint):
     [
         ("{ strategy: guess }", "guess"),
         ("{ strategy: fsdp }", "fsdp needs a PyTorch script that calls modak_runtime.prepare"),
-        ("{ interface: 'ib0; reboot' }", "is no network interface's name"),
+        ("{ interface: 'ib0; reboot' }", "is not a network interface's name"),
         ("{ timeout: 0 }", "timeout"),
         ("{ strategy: ddp }", "train.py does not call it"),
     ],

@@ -180,7 +180,7 @@ def _read_target_file(path: Path, mistakes: Mistakes) -> Item | None:
     if not is_target_file(tree):
         hint = "give a file as modak discover writes it: frontend: ..., scheduler: ..."
         mistakes.add(
-            tree.location, "inputs-form", "a blueprint has a target of its own, which this file is no words for", hint
+            tree.location, "inputs-form", "a blueprint has a target of its own, which this file does not describe", hint
         )
         return None
     note_secrets(tree, mistakes)

@@ -230,7 +230,7 @@ class Mapper:
         path = (*APPLICATION, "container_runtime")
         found = fitting_build(self._job, self._training, self._hpc, target, self._catalogue)
         if found:
-            words = f"{image.source} is not taken, for enable_opt_build asks for a build: {found} is one"
+            words = f"{image.source} is not taken, because enable_opt_build asks for a build: {found} is one"
             self._notes.warn(path, words, "leave it out, or enable_opt_build: false")
             return False
         reason = f"the catalogue has no build that fits, and {image.source} is taken as it is"

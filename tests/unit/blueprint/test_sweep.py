@@ -62,7 +62,7 @@ def test_a_limit_changes_no_plan(blueprint):
 @pytest.mark.parametrize(
     ("text", "place", "words", "hint"),
     [
-        ("{ epoch: [ 1 ] }", (42, 18), "epoch is swept, and is no argument of training", "did you mean epochs?"),
+        ("{ epoch: [ 1 ] }", (42, 18), "epoch is swept, but is not an argument of training", "did you mean epochs?"),
         ("{ epochs: 3 }", (42, 26), "the values of epochs must be a list", "epochs: [ 3 ]"),
         ("{ epochs: [] }", (42, 26), "epochs has no values", "give at least one, or leave it out"),
         ("{ epochs: [ 1, 2, 1 ] }", (42, 34), "epochs has the value 1 twice", "leave one out"),

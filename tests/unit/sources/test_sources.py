@@ -138,7 +138,7 @@ def test_a_path_on_the_target(folder):
     for path in ("/lustre/imagenet", "~/data", "$SCRATCH/data"):
         dataset, source = one(folder, on_target=path)
         assert (source.kind, source.location, dataset.size) == ("on_target", path, None)
-    assert "no path on the target" in refusal(folder, on_target="data")[2]
+    assert "not a path on the target" in refusal(folder, on_target="data")[2]
 
 
 def test_what_is_known(folder):
