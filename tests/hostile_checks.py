@@ -214,7 +214,7 @@ def connections(folder):
         try:
             made = connect(Target(**fields, identity_file=key), folder / "testbed", folder, folder)
         except ModakError as error:
-            assert "cannot stand in a configuration of SSH" in error.message
+            assert "cannot be used in a configuration of SSH" in error.message
             made = connect(Target(**fields), folder / "testbed", folder, folder)
             key = ""
         done = recorded.run("ssh", "-G", "-F", made.config, made.address)

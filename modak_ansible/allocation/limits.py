@@ -64,7 +64,7 @@ def _process_problems(job: JobAllocation) -> Iterator[CannotPlan]:
     if target.scheduler is Scheduler.NONE and layout.nodes > there:
         is_said = f"has {there} hosts" if target.hosts else "is a single machine"
         message = f"{target.name} {is_said}, and {layout.nodes} nodes are asked for"
-        hint = "ask for at most as many" if target.hosts else "take a cluster, name more hosts of it, or take one node"
+        hint = "ask for at most as many" if target.hosts else "use a cluster, name more of its hosts, or use one node"
         yield CannotPlan("resources.nodes", message, hint)
         return
     try:
@@ -75,10 +75,8 @@ def _process_problems(job: JobAllocation) -> Iterator[CannotPlan]:
     starts_itself = ranks and (ranks.is_prepared or ranks.strategy == "own")
     if target.scheduler is Scheduler.NONE and layout.nodes > 1:
         if not starts_itself:
-            message = (
-                f"{target.name} has several hosts and no scheduler, and only ranks of PyTorch's kind are started so"
-            )
-            hint = "take one node; or a cluster, where programs, MPI and unrelated processes have a launcher"
+            message = f"{target.name} has several hosts and no scheduler: only PyTorch's ranks can be started on them"
+            hint = "use one node; or a cluster, where programs, MPI and unrelated processes have a launcher"
             yield CannotPlan("resources.nodes", message, hint)
         return
     knows_launcher = (
@@ -142,7 +140,7 @@ def _checkpoint_problems(request: Request) -> Iterator[CannotPlan]:
     checkpoint, resources = request.checkpoint, request.resources
     if checkpoint and checkpoint.signal_before_wall >= resources.walltime:
         before, wall = checkpoint.signal_before_wall, resources.walltime
-        message = f"{before} s before the wall is before the job begins: it has {wall} s"
+        message = f"{before} s before the end of the wall time is before the job begins: the wall time is {wall} s"
         yield CannotPlan("checkpoint.signal_before_wall", message, "give it more wall time, or a smaller number")
 
 

@@ -60,10 +60,10 @@ def account_of(request: Request) -> str | None:
 
 def _check_possible(options: JobOptions, scheduler: Scheduler, target: str) -> None:
     if options.job_array:
-        message = "a deployment watches one job and brings its results back, and an array is many"
+        message = "a deployment follows one job and fetches its results, and an array is many jobs"
         raise CannotPlan("job_options.job_array", message, "deploy once for each set of arguments")
     if options.project and scheduler in (Scheduler.SLURM, Scheduler.TORQUE, Scheduler.LSF):
-        message = f"projects beside accounts are PBS Professional's, and {target} is no cluster of it"
+        message = f"only PBS Professional has projects in addition to accounts, and {target} does not use it"
         raise CannotPlan("job_options.project", message, f"account: {options.project}")
     if scheduler is not Scheduler.NONE:
         return
@@ -80,13 +80,13 @@ def _check_components(request: Request) -> None:
         return
     about, nodes = "job_options.components", sum(each.node_count for each in options.components)
     if target.scheduler is not Scheduler.SLURM:
-        message = f"heterogeneous jobs are Slurm's, and {target.name} is no cluster of Slurm"
-        raise CannotPlan(about, message, "leave them out: all nodes are then asked for alike")
+        message = f"only Slurm has heterogeneous jobs, and {target.name} does not use it"
+        raise CannotPlan(about, message, "leave them out: the same is then requested for all nodes")
     if options.node_count != nodes:
         message = f"the components have {nodes} nodes together, and node_count: {options.node_count}"
         raise CannotPlan(about, message, "leave node_count out, or make them agree")
     if request.scale:
-        message = "components say how many nodes there are, and how many is left to the plan"
+        message = "the components fix the number of nodes, and the plan is asked to choose it"
         raise CannotPlan(about, message, "leave one of the two out")
 
 

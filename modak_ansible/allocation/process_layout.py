@@ -44,7 +44,7 @@ def _with_threads(hpc: HpcApplication, resources: Resources) -> Resources:
         raise CannotPlan("application.threads", message, "ask for more cores, or for fewer threads")
     if threads and threads > 1 and (hpc.core_subscription or 1) > 1:
         message = f"ranks that share a core cannot have {threads} threads each"
-        raise CannotPlan("application.core_subscription", message, "take 1 of one of the two")
+        raise CannotPlan("application.core_subscription", message, "set one of the two to 1")
     return resources.with_layout(layout._replace(cores=cores or threads))
 
 
@@ -105,7 +105,10 @@ def fewest_nodes(request: Request, resources: Resources, processes: int, about: 
         if processes % nodes:
             continue
         if nodes > _WASTE * needed:
-            message = f"{processes} processes are shared out evenly over {nodes} nodes at least, and {needed} hold them"
+            message = (
+                f"{processes} processes can be spread evenly only over {nodes} or more nodes, "
+                f"and {needed} would hold them"
+            )
             fewer = f"{(needed - 1) * full} or " if needed > 1 else ""
             raise CannotPlan(about, message, f"ask for {fewer}{needed * full}, or say how many nodes")
         return nodes

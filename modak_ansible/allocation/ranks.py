@@ -22,17 +22,17 @@ from modak_ansible.model.target import Scheduler
 _PREPARED = ("pytorch",)
 _SHARES_OUT_FROM = (2, 13)  # PyTorch's version
 _CURE = (
-    "ask for one process; or call modak_runtime.prepare in the script, which makes it data parallel; or say "
-    "distributed_training: true where it is parallel by itself, or distributed: { strategy: none } for unrelated "
+    "ask for one process; or call modak_runtime.prepare in the script, which makes it data parallel; or set "
+    "distributed_training: true if it is parallel by itself, or distributed: { strategy: none } for unrelated "
     "processes"
 )
 _CURE_OF_TF_CONFIG = (
-    "ask for one process; or set TF_CONFIG in the script, from RANK and the addresses of the nodes, and say "
+    "ask for one process; or set TF_CONFIG in the script, from RANK and the addresses of the nodes, and set "
     "distributed_training: true"
 )
 _CURE_OF_SPAWN = (
-    "ask for one process, with the cores and accelerators of all; or let the script be started as torchrun does it, by "
-    "RANK, LOCAL_RANK and WORLD_SIZE; or say distributed_training: true where it takes part in several nodes by itself"
+    "ask for one process, with the cores and accelerators of all; or have the script read RANK, LOCAL_RANK and "
+    "WORLD_SIZE, as under torchrun; or set distributed_training: true if it spans several nodes by itself"
 )
 # What torchrun tells a process that is alone.
 _ALONE = {
@@ -61,7 +61,7 @@ class Ranks(NamedTuple):
 
     @property
     def shares_out(self) -> bool:
-        """Whether a rank has parts of the model's parameters only."""
+        """Whether a rank has only parts of the model's parameters."""
         return self.mesh is not None and self.mesh.shares_out
 
     @property
@@ -107,10 +107,12 @@ def _in_copies(said: Distributed, degree: int, mesh: Mesh | None) -> Mesh:
         CannotPlan: the strategy has no such degree, or the ranks no such copies.
     """
     if mesh is None or said.strategy not in SHARED_OUT:
-        message = f"a degree is one of {', '.join(SHARED_OUT)}: how many ranks have one copy of the model between them"
+        message = f"only {', '.join(SHARED_OUT)} have a degree: the number of ranks that share one copy of the model"
         raise CannotPlan("distributed.degree", message, "ask for one of these strategies, or leave the degree out")
     if mesh.ranks % degree:
-        message = f"copies of a model in {degree} ranks each cannot be made by {mesh.ranks} processes"
+        message = (
+            f"{mesh.ranks} processes cannot be divided into groups of {degree} ranks, each with a copy of the model"
+        )
         numbers = " or ".join(str(each) for each in range(2, mesh.ranks + 1) if mesh.ranks % each == 0)
         hint = f"a multiple of {degree} processes, or a degree that divides them: {numbers}"
         raise CannotPlan("distributed.degree", message, hint)
@@ -122,7 +124,7 @@ def _strategy(request: Request, layout: ProcessLayout, said: Distributed) -> tup
     runs = application.script or application.name
     prepares = application.prepares and own is None
     if said.strategy == "none":
-        return "none", "asked for: each process trains all of it, and none knows of the others"
+        return "none", "as asked: each process trains the whole model by itself"
     if said.strategy == "mpi":
         return "mpi", "asked for"
     if said.strategy in PREPARED:
@@ -130,15 +132,15 @@ def _strategy(request: Request, layout: ProcessLayout, said: Distributed) -> tup
             message = f"{runs} is parallel by itself: {own.name} ({own.place})"
             raise CannotPlan("distributed.strategy", message, "leave the strategy out")
         if not prepares or application.framework not in _PREPARED:
-            why = "does not call it" if not prepares else f"is one of {application.framework}"
-            message = f"{said.strategy} is done by modak_runtime.prepare in scripts of PyTorch, and {runs} {why}"
+            why = "does not call it" if not prepares else f"uses {application.framework}"
+            message = f"{said.strategy} needs a PyTorch script that calls modak_runtime.prepare, and {runs} {why}"
             raise CannotPlan("distributed.strategy", message, "call it, or leave the strategy out")
         return said.strategy, "asked for"
     if own and own.by == "tf_config":
         if application.distributed_training:
-            return "own", "the script is said to be parallel by itself"
+            return "own", "the script is declared parallel by itself"
         _check_workers(request, own, layout)
-        by = "which TF_CONFIG tells of all ranks; fit of Keras 3 refuses it, that of tf-keras does not"
+        by = "which learns of all ranks from TF_CONFIG; fit refuses this in Keras 3, but not in tf-keras"
         return "own", f"the script is parallel by itself: {own.name} ({own.place}), {by}"
     if own and not application.distributed_training:
         _check_told(request, own, layout)
@@ -148,10 +150,10 @@ def _strategy(request: Request, layout: ProcessLayout, said: Distributed) -> tup
     if prepares and application.framework in _PREPARED:
         return "ddp", "modak_runtime.prepare makes the script data parallel"
     if application.distributed_training:
-        return "own", "the script is said to be parallel by itself"
+        return "own", "the script is declared parallel by itself"
     message = (
-        f"{layout.processes} processes of {runs} would each train all of it, and write one metrics.json: "
-        "nothing in its source makes one training of many processes"
+        f"{layout.processes} processes of {runs} would each train the whole model and write the same metrics.json: "
+        "nothing in its source joins processes into one training"
     )
     raise CannotPlan(_about_processes(request), message, _CURE)
 
@@ -175,8 +177,10 @@ def _check_workers(request: Request, own: Parallelism, layout: ProcessLayout) ->
     """
     if own.option:
         runs = request.application.script or request.application.name
-        message = f"{runs} sets TF_CONFIG itself ({own.option}), in each of {layout.processes} processes alike"
-        hint = "leave that out, and each has the job's own; or say distributed_training: true where they differ"
+        message = (
+            f"{runs} sets TF_CONFIG itself ({own.option}), to the same value in each of {layout.processes} processes"
+        )
+        hint = "leave that out, so that each gets the job's own; or set distributed_training: true if the values differ"
         raise CannotPlan(_about_processes(request), message, hint)
     if why := _why_not_told(request, layout):
         message = f"{own.name} ({own.place}) learns of its processes from TF_CONFIG, which is not set: {why}"
@@ -197,19 +201,19 @@ def _check_told(request: Request, own: Parallelism, layout: ProcessLayout) -> No
         raise CannotPlan(_about_processes(request), message, _CURE_OF_SPAWN)
     if own.meets_at and layout.nodes > 1:
         message = f"processes of {runs} on {layout.nodes} nodes would meet at {own.meets_at}, each on its own node"
-        hint = "leave the address out, as a job says it by MASTER_ADDR; or ask for one node"
+        hint = "leave the address out, as the job sets it in MASTER_ADDR; or ask for one node"
         raise CannotPlan(_about_processes(request), message, hint)
     is_local = "local" in own.option.partition(" ")[0]
     is_first = is_local and (own.is_first or "local_rank" in dict(request.application.arguments))
     if own.option and not (is_first and layout.processes_per_node == 1):
         variable = "LOCAL_RANK" if is_local else "RANK"
         message = (
-            f"{runs} learns which of its processes each is by {own.option} alone, and a job says it by {variable}: "
-            "each would take itself for the same"
+            f"{runs} learns the rank of a process from {own.option} alone, and the job gives it in {variable}: all "
+            "would have the same rank"
         )
         hint = (
-            f'let the option have the default int(os.environ.get("{variable}", 0)); or say distributed_training: true '
-            "where the script learns it otherwise"
+            f'give the option the default int(os.environ.get("{variable}", 0)); or set distributed_training: true '
+            "if the script learns it otherwise"
         )
         raise CannotPlan(_about_processes(request), message, hint)
 
@@ -218,7 +222,7 @@ def _why_not_told(request: Request, layout: ProcessLayout) -> str:
     """Why ranks cannot be told by TF_CONFIG where all are; empty where they can."""
     own, target = request.parallelism, request.target
     if own and "ParameterServer" in own.name:
-        return "its processes have other parts than workers"
+        return "its processes have other roles than worker"
     shares_nothing = layout.nodes > 1 and (target.pods is not None or target.hosts)
     return "its ranks meet in a folder that all nodes see" if shares_nothing else ""
 
@@ -291,9 +295,9 @@ def _check_said(own: Parallelism, layout: ProcessLayout) -> None:
         ("processes on a node", own.processes_per_node, layout.processes_per_node),
     ):
         if said not in (None, -1, asked):
-            message = f"{own.name} at {own.place} says {said} for its {name}, and the job has {asked}"
+            message = f"{own.name} at {own.place} sets its {name} to {said}, and the job has {asked}"
             raise CannotPlan(
-                "resources", message, "leave the number out there, and it takes the job's; or ask for as many"
+                "resources", message, "leave the number out there, so that it takes the job's; or ask for as many"
             )
 
 

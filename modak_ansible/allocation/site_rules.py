@@ -181,7 +181,9 @@ def _only(rules: list[Rule], name: str) -> str | None:
     stated = {rule.name: getattr(rule.then, name) for rule in rules if getattr(rule.then, name)}
     if len(set(stated.values())) > 1:
         said = " and ".join(f"{rule} says {value}" for rule, value in stated.items())
-        raise CannotPlan("host", f"the site's rules contradict each other on the {name}: {said}", "narrow one of them")
+        raise CannotPlan(
+            "host", f"the site's rules contradict each other on the {name}: {said}", "restrict one of them"
+        )
     return next(iter(stated.values()), None)
 
 

@@ -33,18 +33,18 @@ def asked_for(text: str, catalogue: Catalogue) -> tuple[str, str]:
     try:
         requirement = Requirement(text)
     except InvalidRequirement as error:
-        raise UsageError(f"{text!r} is no framework with a version", hint=hint) from error
+        raise UsageError(f"{text!r} is not a framework with a version", hint=hint) from error
     specifiers = list(requirement.specifier)
     is_exact = len(specifiers) == 1 and specifiers[0].operator == "==" and not specifiers[0].version.endswith("*")
     if requirement.extras or requirement.marker or requirement.url or (specifiers and not is_exact):
-        raise UsageError(f"{text!r} is no framework with one version", hint=hint)
+        raise UsageError(f"{text!r} is not a framework with one version", hint=hint)
     name = canonicalize_name(requirement.name)
     frameworks = {entry.framework for entry in catalogue.entries} - _NO_FRAMEWORKS
     packages = {_package_of(entry): entry.framework for entry in catalogue.entries if entry.requirements}
     framework = name if name in frameworks else packages.get(name, "")
     if framework not in frameworks:
         known = nearest(name, frameworks)
-        more = "a package that is no framework goes into requirements_txt"
+        more = "list a package that is not a framework in requirements_txt"
         raise UsageError(f"the catalogue has no framework {name}", hint=f"{known}; {more}" if known else more)
     return framework, specifiers[0].version if specifiers else ""
 
@@ -65,7 +65,7 @@ def pattern_for(framework: str, like: str, version: str, catalogue: Catalogue) -
     # nothing else goes into what Python 2.7 was made for
     plain = [each for each in of_pip if not catalogue.bases[each.base].python.startswith("2.")] or of_pip
     if not plain:
-        raise UsageError(f"the catalogue has no build of {framework} that another could be made like")
+        raise UsageError(f"the catalogue has no build of {framework} that another one could be modelled on")
     earlier = [each for each in plain if version and Version(each.version) <= Version(version)]
     return (earlier or (plain[-1:] if version else plain))[0]
 
@@ -97,14 +97,14 @@ def from_index(
     asked = (f"{_with_extras(first)}=={release}", *map(_with_extras, others))
     wanted = Wanted(name, asked, python, pattern.index)
     preferred = [line.partition(" --hash=")[0] for line in lock_of(pattern.name).lines]
-    say(f"looking for what goes with {package} {release}")
+    say(f"looking for packages that fit {package} {release}")
     found = resolved(wanted, (), say, preferred)
     versions = {file.name: file.version for file in found[python]}
     pinned = [f"{_with_extras(other)}=={versions[canonicalize_name(other.name)]}" for other in others]
     update = {
         "name": wanted.name, "version": release.partition("+")[0], "base": base, "refusals": {}, "untried": "",
         "requirements": (asked[0], *pinned),
-        "provenance": f"{package} {release} of the package index, made like {pattern.name}.",
+        "provenance": f"{package} {release} of the package index, modelled on {pattern.name}.",
     }  # fmt: skip
     return pattern.model_copy(update=update), text_of_lock(found, _WRITER)
 
@@ -120,7 +120,9 @@ def released(version: str, pattern: Entry, catalogue: Catalogue, say: Callable[[
         NotFound: no index answers.
     """
     if not pattern.requirements or catalogue.bases[pattern.base].python.startswith("2."):
-        raise UsageError(f"{pattern.name} is no build that another release could be put into", hint="--like another")
+        raise UsageError(
+            f"{pattern.name} is not a build that can take another release", hint="name another one with --like"
+        )
     package = _package_of(pattern)
     label = Version(next(iter(Requirement(pattern.requirements[0]).specifier)).version).local
     plain = [base.name for base in catalogue.bases.values() if not base.mpi and not base.python.startswith("2.")]
@@ -145,7 +147,7 @@ def released(version: str, pattern: Entry, catalogue: Catalogue, say: Callable[[
         raise UsageError(f"the package index has no {package} for Python {' or '.join(there)}")
     hint = f"it has {', '.join((labelled or known)[:_SHOWN])}"
     if not labelled or (version and any(satisfies(each, version) for each in known)):
-        hint += f"; --like an entry that is not of +{label} takes another kind of wheel" if label else ""
+        hint += f"; --like ENTRY, one without +{label}, takes another kind of wheel" if label else ""
     raise UsageError(message, hint=hint)
 
 
@@ -198,7 +200,7 @@ def from_image(seen: SeenImage, framework: str, pattern: Entry, name: str) -> En
         probe=pattern.probe,
         python_version=seen.version,
         glibc=seen.glibc,
-        provenance=f"{seen.source}, as it was looked into on {seen.address or 'this machine'} ({seen.sha256[:12]}).",
+        provenance=f"{seen.source}, as inspected on {seen.address or 'this machine'} ({seen.sha256[:12]}).",
         licence="whatever the image says",
         address="" if is_pulled else seen.address,
         checksum="" if is_pulled else seen.sha256,
@@ -219,6 +221,6 @@ def from_file(path: Path, catalogue: Catalogue, say: Callable[[str], None]) -> t
     if not entry.requirements:
         return entry, ""
     python = catalogue.bases[entry.base].python
-    say(f"looking for what {entry.name} installs")
+    say(f"resolving the packages of {entry.name}")
     found = resolved(Wanted(entry.name, entry.requirements, python, entry.index), (), say)
     return entry, text_of_lock(found, _WRITER)

@@ -81,14 +81,14 @@ def collision(entry: Entry, line: str, python: str) -> Collision | None:
     for family in families:
         there = f"{family.package} {family.version}"
         if name in family.rivals:
-            message = f"{name} would take the place of {there}, which {entry.name} has"
+            message = f"{name} would replace {there}, which {entry.name} has"
             return Collision(message, "leave it out")
         release = family.companions.get(name)
         if release == "":
             message = f"{name} has no release for {there}, which {entry.name} has"
             return Collision(message, "leave it out, or ask for another version of the framework")
         if release and not requirement.specifier.contains(Version(release), prereleases=True):
-            message = f"{requirement} is asked for, and to {there} of {entry.name} belongs {name} {release}"
+            message = f"{requirement} is asked for, and {there} of {entry.name} needs {name} {release}"
             return Collision(message, f"write {name} alone, or ask for another version of the framework")
     return None
 

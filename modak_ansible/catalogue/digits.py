@@ -144,7 +144,7 @@ def write(folder: Path) -> tuple[File, ...]:
         raise ModakError(
             f"the digits drawn with numpy {np.__version__} differ from the published ones",
             location=Location(str(folder)),
-            hint="numpy's frozen random stream has changed: take another version of numpy",
+            hint="numpy's frozen random stream has changed: use another version of numpy",
         )
     return FILES
 

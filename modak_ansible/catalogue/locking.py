@@ -154,7 +154,7 @@ def _uv() -> str:
     ours = [Path(sys.executable).parent, Path(__file__).resolve().parents[2] / ".venv-tools" / "bin"]
     found = shutil.which("uv", path=os.pathsep.join([*map(str, ours), os.environ.get("PATH", "")]))
     if found is None:
-        raise ModakError("uv, which finds what goes together, is not here", hint="pip install uv")
+        raise ModakError("uv, which finds versions that fit together, is not installed", hint="pip install uv")
     return found
 
 

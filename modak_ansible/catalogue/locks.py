@@ -43,7 +43,7 @@ def lock_of(name: str) -> Lock:
         return _read(path, path.stat().st_mtime_ns)
     except FileNotFoundError:
         hint = f"modak catalogue add {own} --replace" if own else "make lock"
-        raise ModakError(f"the catalogue has no lock of what {name} installs", hint=hint) from None
+        raise ModakError(f"the catalogue has no lock file of the packages that {name} installs", hint=hint) from None
 
 
 @cache

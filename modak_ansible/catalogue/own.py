@@ -42,8 +42,8 @@ def read_entry(path: Path, catalogue: Catalogue) -> Entry:
         said = getattr(error, "strerror", None) or " ".join(str(error).split())
         raise InvalidBlueprint([Mistake(Location(str(path)), RULE, f"it cannot be read: {said}")]) from error
     if not isinstance(data, dict):
-        hint = "modak catalogue show ENTRY --json shows one"
-        raise InvalidBlueprint([Mistake(Location(str(path)), RULE, "it is no mapping of an entry's fields", hint)])
+        hint = "modak catalogue show ENTRY --json shows a valid one"
+        raise InvalidBlueprint([Mistake(Location(str(path)), RULE, "it is not a mapping of an entry's fields", hint)])
     pairs = tree.value if tree else ()
     places = {key.value: Location(str(path), key.start_mark.line + 1, key.start_mark.column + 1) for key, _ in pairs}
     mistakes = []
@@ -69,26 +69,26 @@ def read_entry(path: Path, catalogue: Catalogue) -> Entry:
 def problems_of(entry: Entry, catalogue: Catalogue) -> Iterator[tuple[str, str]]:
     """What is wrong with an entry that has all its fields: the field, and why."""
     if not _NAME.fullmatch(entry.name):
-        yield "name", f"{entry.name!r} is no name of small letters, digits and . _ + -"
+        yield "name", f"{entry.name!r} is not a name of small letters, digits and . _ + -"
     if entry.framework not in (known := sorted({entry.framework for entry in catalogue.entries})):
-        yield "framework", f"{entry.framework} is none that scripts are run with: {', '.join(known)}"
+        yield "framework", f"{entry.framework} is not one of the frameworks that run scripts: {', '.join(known)}"
     if not is_version(entry.version):
-        yield "version", f"{entry.version} is no version as Python's packages have them"
+        yield "version", f"{entry.version} is not a version in the form of Python's packages"
     for name in (*entry.architectures, *entry.refusals):
         if name not in archspec.cpu.TARGETS:
-            yield "architectures", f"{name} is no processor that archspec knows"
+            yield "architectures", f"{name} is not a processor that archspec knows"
     is_image = entry.origin in ("hub", "given")
     if is_image != bool(entry.source) or is_image != bool(entry.python):
-        yield "source", f"an image has source and python, and no other build has; its origin is {entry.origin}"
+        yield "source", f"an image, and only an image, has source and python; the origin here is {entry.origin}"
     if is_image == bool(entry.base):
-        yield "base", f"an image has none, and all others have; its origin is {entry.origin}"
+        yield "base", f"an image has no base, and all other builds have one; the origin here is {entry.origin}"
     if entry.base and entry.base not in catalogue.bases:
-        yield "base", f"{entry.base} is none of {', '.join(catalogue.bases)}"
+        yield "base", f"{entry.base} is not one of {', '.join(catalogue.bases)}"
     for requirement in entry.requirements:
         try:
             Requirement(requirement)
         except InvalidRequirement:
-            yield "requirements", f"{requirement} is no line of requirements.txt"
+            yield "requirements", f"{requirement} is not a line of requirements.txt"
     first = (*entry.requirements, "==")[0].partition(";")[0].strip()
     if "==" not in first or first.endswith("*"):
         yield "requirements", f"{entry.requirements[0]} comes first and is not pinned to a version"

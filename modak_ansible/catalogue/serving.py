@@ -32,7 +32,7 @@ def why_not_on_processor(entry: Entry, processor: Processor) -> str:
         return f"it needs {' or '.join(entry.architectures)}, and the processor is {architecture}"
     known, has = archspec.cpu.TARGETS.get(architecture), processor.features
     missing = [feature for feature in entry.features if (known is None or feature not in known) and feature not in has]
-    return f"it needs {', '.join(missing)}, which {architecture} has not" if missing else ""
+    return f"it needs {', '.join(missing)}, which {architecture} lacks" if missing else ""
 
 
 def why_not_made(entry: Entry, target: Target, catalogue: Catalogue, version: str) -> str:
@@ -43,13 +43,13 @@ def why_not_made(entry: Entry, target: Target, catalogue: Catalogue, version: st
     """
     in_container = target.container_runtime != "none"
     if not in_container and (entry.source or entry.packages or entry.libraries):
-        return "it needs a container runtime, and the target is told to use none"
+        return "it needs a container runtime, and the target is set to use none"
     if not in_container and catalogue.bases[entry.base].python.startswith("2."):
-        return "its Python is too old for a virtual environment, and the target is told to use no container runtime"
+        return "its Python is too old for a virtual environment, and the target is set to use no container runtime"
     if not in_container and entry.framework == "python" and version:
-        return "without a container the host's own Python is taken, whichever it is"
+        return "without a container the host's own Python is used, whatever its version"
     if entry.origin == "hub" and target.image_base != "docker":
-        return "the target reaches no hub"
+        return "the target cannot reach a hub"
     if entry.address and entry.address != target.address:
-        return f"its image lies on {entry.address}"
+        return f"its image is on {entry.address}"
     return ""

@@ -118,7 +118,7 @@ def check_place(context: typer.Context) -> None:
         UsageError: options of a group stand before a command of it, which would not get them.
     """
     if (command := context.invoked_subcommand) and any(context.params.values()):
-        raise UsageError(f"options go behind {command}", hint=f"{context.command_path} {command} --help")
+        raise UsageError(f"options go after {command}", hint=f"{context.command_path} {command} --help")
 
 
 def seconds_in(option: str, text: str) -> float:
@@ -172,7 +172,7 @@ def _warn_of_own(asked: PlanOptions, parameters: Iterable[Parameter]) -> None:
     script = read_text(expanded(asked.blueprint)) if own else ""
     for word in given if script else ():
         if word in own and word not in script:
-            message = f"warning: {word} behind -- is given to {asked.blueprint}; modak's own options stand before --"
+            message = f"warning: {word} after -- is passed to {asked.blueprint}; modak's own options go before --"
             typer.echo(message, err=True)
 
 

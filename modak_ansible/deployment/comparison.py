@@ -106,7 +106,7 @@ def compare(
             "TensorBoard's event files"
         )
         told = some_of([store.name for store in stores], 3)
-        raise UsageError(f"no number is known of {told}", hint=hint)
+        raise UsageError(f"no numbers are known for {told}", hint=hint)
     if by is not None and by not in counted:
         hint = nearest(by, names) or f"there are {', '.join(names[:12])}, and {len(names) - 12} more"
         raise UsageError(f"none of these trainings has a number {by}", hint=hint)
@@ -135,7 +135,7 @@ def fetched(stores: Sequence[DeploymentStore], fetch: Callable[..., object] | No
     try:
         fetch(*wanted)
     except ModakError as error:
-        return [f"what is on the target could not be brought: {error.message}"]
+        return [f"what is on the target could not be fetched: {error.message}"]
     return []
 
 
@@ -154,7 +154,7 @@ def run_of(store: DeploymentStore) -> Run:
     left = record.get("left")
     for name in filter(kind_of, left["names"] if left else ()):  # too large to be brought unasked
         if not (store.results / CODE / name).exists():
-            curves.remarks.append(f"{name} stays on the target: modak results {store.name} --also {name} brings it")
+            curves.remarks.append(f"{name} stays on the target: modak results {store.name} --also {name} fetches it")
     started, ended = job.get("started"), job.get("ended")
     return Run(
         deployment=store.name,

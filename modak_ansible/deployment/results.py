@@ -77,7 +77,7 @@ def results_of(stores: list[DeploymentStore], to: Path | None = None, also: Sequ
     except TargetUnreachable as error:
         if also or not all(store.is_brought for store in there):
             raise
-        warnings.warn(f"{error.message}; what it had left is here", ResultsWarning, stacklevel=2)
+        warnings.warn(f"{error.message}; what it had left so far is here", ResultsWarning, stacklevel=2)
     found = [_results(store, to / store.name if to and len(stores) > 1 else to) for store in stores]
     for store, results in zip(stores, found, strict=True):
         if more := store.record_now().get("more_outputs"):  # what fitted nothing of all there is, is not told again
@@ -117,7 +117,7 @@ def _copied(results: Path, files: tuple[ResultFile, ...], to: Path) -> Path:
         source, place = results / file.path, to / file.path
         if not source.is_file() or sha256_of(source) != file.sha256:
             hint = "remove it, and fetch the results again" if source.exists() else "fetch the results again"
-            raise ModakError(f"{source} is not as it came from the target", hint=hint)
+            raise ModakError(f"{source} has changed since it came from the target", hint=hint)
         place.parent.mkdir(parents=True, exist_ok=True)
         part = place.with_name(f".{place.name}.part")
         try:

@@ -38,10 +38,10 @@ def check_that_all_run(planned: Sequence[Planned], *, wait: bool) -> None:
     """
     for plan in [each.plan for each in planned if runs_nothing(each.plan.application)]:
         hint = f"modak catalogue build {plan.image.entry} makes its image; job.application says what runs"
-        raise UsageError(f"{plan.name} asks for an image, and for nothing to run in it", hint=hint)
+        raise UsageError(f"{plan.name} asks for an image, but for nothing to run in it", hint=hint)
     if len(planned) > 1 and not wait and not all(each.plan.target.scheduler.keeps_order for each in planned):
         hint = "leave --detach out, or deploy them one by one with --training"
-        raise UsageError("nobody there would start one training after the other", hint=hint)
+        raise UsageError("with --detach, nothing would start one training after another", hint=hint)
 
 
 def deploy(

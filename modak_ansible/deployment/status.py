@@ -324,7 +324,7 @@ def _elapsed(entry: Entry, job: JobNote) -> float | None:
 
 
 def _predicted(plan: Plan, record: RecordData) -> float | None:
-    """Seconds that the whole run was predicted to take; None where nothing like it was measured, or where it trains on
+    """Seconds that the whole run was predicted to take; None where nothing similar was measured, or where it trains on
     other data than was counted on, of which nobody knows how much it is."""
     found = next(
         (candidate.get("prediction") for candidate in plan.get("candidates", ()) if candidate.get("chosen")), None

@@ -168,7 +168,7 @@ def export(*deployments: str, tool: str, to: str | Path, training: str | None = 
         ModakError: there is no such deployment, no such tool, or the folder cannot be written.
     """
     if tool not in TOOLS:
-        raise UsageError(f"runs are not written for {tool}", hint=nearest(tool, TOOLS))
+        raise UsageError(f"runs cannot be exported to {tool}", hint=nearest(tool, TOOLS))
     stores = find_all(deployments, training)
     fetched(stores, fetch_results if ask else None)
     return export_all(tool, stores, Path(to))[0]

@@ -72,7 +72,7 @@ class PlaybookExecutor:
         job, energy = planned.store.job, planned.store.record_now().get("energy")
         metrics = read_json(planned.store.results / "metrics.json")
         if not problem and not (metrics and metrics.get("finished")):
-            problem = "the run left no whole metrics.json"
+            problem = "the run left no complete metrics.json"
         if not problem:
             shutil.rmtree(planned.folder, ignore_errors=True)
         return Outcome(metrics, job, problem, energy)

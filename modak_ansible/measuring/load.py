@@ -37,7 +37,7 @@ def wait_until_quiet(patience: float, say: Say, look: Callable[[], float | None]
     said = False
     while patience > 0 and (busy := look()) is not None and busy > THRESHOLD:
         if time.monotonic() >= deadline:
-            say(f"the machine is still busy ({busy:.1f} cores); going on, and what is disturbed will be known")
+            say(f"the machine is still busy ({busy:.1f} cores); continuing; disturbed runs will be marked")
             return
         if not said:
             say(f"the machine is busy ({busy:.1f} cores): waiting until it is quiet, {patience:.0f} s at most")

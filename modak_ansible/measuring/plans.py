@@ -83,7 +83,7 @@ def plan_run(suite: Suite, variant: Variant, place: Place, run: str = "") -> Pla
         CannotPlan: the target or the catalogue cannot give what the variant asks for.
     """
     if variant.settings.get("precision") == "bf16" and not variant.entry.accelerator and _has_no_bf16(place):
-        words = f"{place.architecture} has neither bf16 nor AVX-512, and would imitate it fifty times as slowly"
+        words = f"{place.architecture} has neither bf16 nor AVX-512, and would emulate it fifty times more slowly"
         raise CannotPlan("optimisation.precision", words)
     request = _request(suite, variant, place, run or uuid.uuid4().hex)
     plan = make_plan(request, refusals=known_refusals(place.state))

@@ -60,7 +60,7 @@ def record_of(
     try:
         return judged(record.model_copy(update=measured(metrics)))
     except (ValueError, KeyError, TypeError) as error:
-        reason = f"its metrics.json is not what it must be: {error}"
+        reason = f"its metrics.json is not valid: {error}"
         return record.model_copy(update={"outcome": "failed", "reason": reason})
 
 

@@ -112,7 +112,7 @@ def _lines(path: Path) -> list[bytes]:
     except OSError as error:
         raise ModakError(f"{path} cannot be read: {error.strerror}") from error
     except lzma.LZMAError as error:
-        raise ModakError(f"{path} cannot be read: it is not what xz makes, or cut short") from error
+        raise ModakError(f"{path} cannot be read: it is not xz data, or it was cut short") from error
 
 
 def _parsed(path: Path, number: int, line: bytes) -> Record:
@@ -120,7 +120,7 @@ def _parsed(path: Path, number: int, line: bytes) -> Record:
         return Record.model_validate_json(line)
     except ValidationError as error:
         raise ModakError(
-            f"no record: {_words(error)}",
+            f"not a record: {_words(error)}",
             location=Location(str(path), number, 1),
             hint="take that line out: a record is one line of JSON, as benchmarks/records/record.schema.json says",
         ) from error

@@ -117,7 +117,7 @@ class Runner:
         """Finds out what the targets are: a build for the processor can be planned only for one that is known."""
         for name in dict.fromkeys(variant.target for variant in variants):
             place = self.places[name]
-            self.say(f"looking at the target {name}")
+            self.say(f"inspecting the target {name}")
             with_data = any(variant.workload.dataset for variant in variants if variant.target == name)
             facts = self.executor.look(plan_look(place, with_data=with_data))
             self._facts[name] = facts

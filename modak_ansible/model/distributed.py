@@ -11,7 +11,7 @@ Prepared = Literal["ddp", "fsdp", "tensor", "pipeline"]
 Strategy = Literal["auto", "ddp", "fsdp", "tensor", "pipeline", "mpi", "none"]
 
 PREPARED: tuple[Prepared, ...] = get_args(Prepared)  # by which modak_runtime.prepare makes one training of processes
-SHARED_OUT: tuple[Prepared, ...] = ("fsdp", "tensor", "pipeline")  # in which a rank has parts of the parameters only
+SHARED_OUT: tuple[Prepared, ...] = ("fsdp", "tensor", "pipeline")  # in which a rank has only parts of the parameters
 ALIKE: tuple[Prepared, ...] = ("tensor", "pipeline")  # in which ranks with parts of a model are given the same batches
 PIECES = 4  # of a batch that goes through the stages of a pipeline, for each rank, where it has as many samples
 
@@ -44,7 +44,7 @@ class Mesh(NamedTuple):
 
     @property
     def shares_out(self) -> bool:
-        """Whether a rank has parts of the model's parameters only."""
+        """Whether a rank has only parts of the model's parameters."""
         return self.degree > 1
 
     @property

@@ -60,7 +60,7 @@ class Candidate(Model):
     entry: str
     settings: dict[str, str] = Field(default={}, description="what differs from the stock run")
     numerics: Numerics = "same"
-    prediction: Prediction | None = Field(default=None, description="none where nothing like it was measured")
+    prediction: Prediction | None = Field(default=None, description="none where nothing similar was measured")
     chosen: bool = False
     note: str = Field(default="", description="such as stock, or why it was not taken")
 

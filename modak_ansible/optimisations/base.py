@@ -39,7 +39,7 @@ class Option(NamedTuple):
 
 
 class Default(NamedTuple):
-    """What good practice takes for the sake of safety; records of speed do not overrule it."""
+    """What good practice is for the sake of safety; records of speed do not overrule it."""
 
     value: str
     reason: str
@@ -205,8 +205,8 @@ def why_unseen(draft: Draft) -> str:
     """Why nothing is known of what a given image holds."""
     given = draft.request.image
     if given and given.seen:
-        return f"the image could not be looked into: {given.seen.problem or 'its framework is not in it'}"
-    return "nobody has looked into the given image yet; modak deploy does, before it plans"
+        return f"the image could not be inspected: {given.seen.problem or 'it does not contain its framework'}"
+    return "the given image has not been inspected yet; modak deploy does that before it plans"
 
 
 class Optimisation(ABC):

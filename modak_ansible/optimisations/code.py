@@ -62,8 +62,8 @@ def why_nothing_acts(draft: Draft) -> str:
     """Why nothing of ours can be in the script's process; empty where it can."""
     python = python_of(draft)
     if python is None:
-        return why_unseen(draft) if draft.entry is None else "nothing of ours is in a hub's image"
-    return "nothing can act in a Python so old" if python < OLDEST_PYTHON else ""
+        return why_unseen(draft) if draft.entry is None else "an image of a hub does not contain modak's code"
+    return "its Python is too old for modak's code" if python < OLDEST_PYTHON else ""
 
 
 def is_at_least(draft: Draft, version: str) -> bool:
@@ -106,10 +106,10 @@ class CodeOptimisation(Optimisation):
         options = [Option(stock, "the script's own argument" if given else self.reasons.get(stock, ""))]
         for value in dict.fromkeys((*values, *self.known(draft))):
             if value != stock:
-                why_not = "the script's own argument stands against it" if given else ""
+                why_not = "the script's own argument overrides it" if given else ""
                 why_not = why_not or ("" if is_plain else self.why_not(draft, value)) or self.why_out_of_reach(draft)
                 if own and value not in own:
-                    why_not = why_not or f"{draft.request.application.script} has no such value of its switch"
+                    why_not = why_not or f"the switch of {draft.request.application.script} has no such value"
                 options.append(Option(value, self.reasons.get(value, ""), self.moves, why_not))
         return tuple(options)
 
@@ -149,7 +149,7 @@ class CodeOptimisation(Optimisation):
         if way == "prepare" and self.needs_whole_model:
             ranks = ranks_of(draft.request, draft.layout)
             if ranks and ranks.shares_out:
-                return f"a rank of {ranks.strategy} has parts of the model's parameters only"
+                return f"a rank of {ranks.strategy} has only parts of the model's parameters"
         if way:
             return ""
         if draft.entry is None:
@@ -157,7 +157,7 @@ class CodeOptimisation(Optimisation):
         framework = framework_of(draft)
         if draft.script is not None:
             return f"{draft.script.script} has no switch for it"
-        otherwise = NO_PREPARE if framework in self.prepared else f"nothing acts in a script of {framework}"
+        otherwise = NO_PREPARE if framework in self.prepared else f"this has no effect in a script of {framework}"
         return why_nothing_acts(draft) or otherwise
 
     def known(self, draft: Draft) -> tuple[str, ...]:  # noqa: ARG002 - of compilers it depends on the framework
@@ -186,7 +186,7 @@ class OnProcessors(OfPyTorch):
     hooked: ClassVar[tuple[str, ...]] = ("pytorch",)
     moves: ClassVar[Numerics] = "reassociation"
     elsewhere: ClassVar[str]  # what another framework does, behind its name
-    accelerated: ClassVar[str] = "it is for processors"  # why not on accelerators
+    accelerated: ClassVar[str] = "it applies only to processors"  # why not on accelerators
 
     def why_not(self, draft: Draft, value: str) -> str:
         if value in self.stock:

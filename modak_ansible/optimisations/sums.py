@@ -29,7 +29,7 @@ def why_nothing_travels(draft: Draft) -> str:
     """Why prepare sends no gradients; empty where it does."""
     ranks = ranks_of(draft.request, draft.layout)
     if ranks is None:
-        return "one process sends its gradients nowhere"
+        return "one process sends no gradients"
     if ranks.mesh and ranks.mesh.readers == 1:
         return f"{ranks.strategy} sends no gradients"
     if ranks.shares_out:

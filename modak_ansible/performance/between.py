@@ -40,11 +40,11 @@ def why_unknown(run: Run, question: Question) -> str:
     if processes_of(question) == 1:
         return ""
     if not (question.latency and question.bandwidth):
-        return f"{UNKNOWN}, nor of what messages between nodes cost (network: latency, bandwidth)"
+        return f"{UNKNOWN}, nor of the cost of messages between nodes (network: latency, bandwidth)"
     if question.split and not question.split.messages:
-        return f"{UNKNOWN}, and no trace tells what ranks send that share out layers: modak trace"
+        return f"{UNKNOWN}, and no trace shows what ranks that share out layers send: modak trace"
     if not question.split and not run.work.parameters:
-        return f"{UNKNOWN}, and the work says nothing of its parameters"
+        return f"{UNKNOWN}, and the work does not give its parameters"
     return ""
 
 
@@ -104,7 +104,8 @@ def what_link_permits(run: Run, question: Question, step: float | None) -> tuple
     if sums <= step:
         return ()
     words = (
-        f"whatever hides, the network permits steps of {sums * 1e3:.0f} ms, an efficiency of {step / sums:.2f}, "
+        f"however much of it is hidden, the network permits steps of {sums * 1e3:.0f} ms, an efficiency of "
+        f"{step / sums:.2f}, "
         "where each sends all gradients in float32; fewer bytes or fewer sums need numerics: any"
     )
     return (words,)

@@ -126,7 +126,7 @@ class Coverage:
         machine = run.facts.machine
         if name == "precision" and run.facts.format_gain is None and f"{switch} on {machine}" not in self._counts:
             there = machine or "a processor that is not known"
-            unknown.append(f"nobody measured what {value} gains on {there}: `modak discover --measure` does")
+            unknown.append(f"what {value} gains on {there} was not measured: `modak discover --measure` does that")
 
     def _notes(self, run: Run) -> list[str]:
         notes = []
@@ -156,13 +156,13 @@ def doubts_of(run: Run, question: Question) -> tuple[str, ...]:
     ]
     if missing:
         cure = "" if work.gflop_per_sample or run.reference else _cure(run.facts.framework, question)
-        found.append(f"how long it trains is not known: the work says nothing of its {', '.join(missing)}{cure}")
+        found.append(f"how long it trains is not known: the work does not give its {', '.join(missing)}{cure}")
     if run.peak is None and not run.reference:
         found.append("the peak of the target is not known")
     elif run.peak_of and not run.reference:
         found.append(f"the peak is that of {run.peak_of}, which may be another machine")
     if question.settings.get("staging") in ("node-local", "by-node") and not question.dataset_bytes:
-        found.append("the copying of the dataset is left out: its size is not known")
+        found.append("the time to copy the dataset is left out: its size is not known")
     return tuple(found)
 
 
@@ -171,6 +171,6 @@ def _cure(framework: str, question: Question) -> str:
     if framework not in COUNTED:
         return ""
     if question.is_traced:
-        return "; its trace does not tell, and modak trace --steps times some of its steps"
+        return "; its trace does not show it; modak trace --steps times some of its steps"
     finds = "finds what the script says of it" if framework == "pytorch" else "times some of its steps"
     return f"; modak trace {finds}"

@@ -155,7 +155,7 @@ class PerformanceModel:
         if not left:
             return ""
         named = [f"{name} {value}" for name, value in facts.switches.items() if name in left]
-        return f"no record of {' and '.join(named)} beside the rest: predicted as without, until they run together"
+        return f"no record of {' and '.join(named)} with the rest: predicted without it, until they run together"
 
     def counted(self, facts: Facts) -> Facts:
         """The facts with those switches alone whose effect together is known."""

@@ -44,7 +44,7 @@ def scaled_program(request: Request, runs: Sequence[Run] = ()) -> Scaled | None:
     if not is_threaded and hpc.parallelisation != "mpi":
         return stays._replace(why_not=f"a program with {hpc.parallelisation} is one process")
     if is_threaded and not _cores(request):
-        return stays._replace(why_not="nobody says how many cores a node has")
+        return stays._replace(why_not="the number of cores of a node is not known")
     law, source = _law(request, runs, threads if is_threaded else asked.processes)
     if law is None or not law.is_known:
         return stays._replace(why_not=_UNKNOWN)

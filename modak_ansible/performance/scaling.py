@@ -72,7 +72,7 @@ def fit_scaling(runs: Iterable[Run]) -> Scaling:
         raise ValueError("nothing was measured")
     for run in found:
         if run.processes < 1 or not (isfinite(run.seconds) and run.seconds > 0):
-            raise ValueError(f"{run.processes} processes and {run.seconds} s are no run")
+            raise ValueError(f"{run.processes} processes and {run.seconds} s are not a run")
     numbers = {run.processes for run in found}
     forms: tuple[Form, ...] = ("log2", "linear") if len(numbers) > 2 else ("log2",)
     wanted = 3 if len(numbers) > 2 else len(numbers)

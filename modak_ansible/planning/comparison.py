@@ -9,7 +9,7 @@ from modak_ansible.planning.configurations import Configuration
 
 ALIKE = Gain(ratio=Interval(middle=1, low=1, high=1), records=0, known=False, why="the records do not tell them apart")
 UNKNOWN = Gain(
-    ratio=Interval(middle=1, low=0, high=float("inf")), records=0, known=False, why="nothing like it was measured"
+    ratio=Interval(middle=1, low=0, high=float("inf")), records=0, known=False, why="nothing similar was measured"
 )
 
 

@@ -191,11 +191,11 @@ class Configurations:
             return "", None
         about = optimisation.about or f"optimisation.{optimisation.name}"
         there = [option.value for option in options if not option.why_not]
-        hint = f"take any, or {' or '.join(there)}" if there else "take any"
+        hint = f"use any, or {' or '.join(there)}" if there else "take any"
         option = next((option for option in options if option.value == wish), None)
         if option is None or option.why_not:
             reason = option.why_not if option else f"{about} has no such value here"
-            return wish, CannotPlan(about, f"{wish} is not to be had: {reason}", hint, wish=True)
+            return wish, CannotPlan(about, f"{wish} is not available: {reason}", hint, wish=True)
         if not self.permits(option):
             message = f"{wish} {MOVES[option.numerics]}, and numerics: {self.allowed} is asked for"
             return wish, CannotPlan(about, message, f"numerics: {option.numerics} permits it", wish=True)

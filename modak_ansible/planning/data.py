@@ -137,7 +137,7 @@ def _check_published(dataset: str, name: str, source: DataSource, published: Dat
             raise CannotPlan(
                 f"{name}.source",
                 f"{source.location}/{file.name} is not the published file of {dataset}: its SHA-256 differs",
-                "fetch it again, or give this data a name of its own",
+                "fetch it again, or give this data another name",
             )  # fmt: skip
 
 
@@ -194,12 +194,12 @@ def _check_mounts(request: Request) -> None:
         for path in own:
             if _within(path, place) or _within(place, path):
                 shown = f"{folder}/{path}" if folder else path
-                reason = f"{place} is where {shown} of the script's own files lies, which is not overwritten"
+                reason = f"{place} is already taken by {shown} of the script's own files, which is not overwritten"
                 raise CannotPlan(about, reason, "remove that file, or leave it out by files: of the training")
         for other in taken:
             if _within(other, place) or _within(place, other):
                 raise CannotPlan(
-                    about, f"{place} and {other} of another dataset lie in each other", "take another place"
+                    about, f"{place} and {other} of another dataset are one inside the other", "choose another place"
                 )
         taken.append(place)
 

@@ -83,7 +83,7 @@ def _pulled_by_nodes(
     """
     top = layers[-1]
     if top.kind != "build" and not top.source.startswith(_REGISTRY):
-        raise CannotPlan("image", f"a cluster pulls no image of the kind of {top.source}", "docker://HOST/IMAGE:TAG")
+        raise CannotPlan("image", f"a cluster cannot pull an image such as {top.source}", "docker://HOST/IMAGE:TAG")
     address = _address_of(layers, target, bool(entry), locked) if top.kind == "build" else top.source
     return PlannedImage(
         entry=entry or address,
@@ -105,11 +105,16 @@ def _address_of(layers: list[Layer], target: Target, is_entry: bool, locked: tup
     top, place = layers[-1], next((source for source in target.site.image_sources if source.startswith(_REGISTRY)), "")
     has_packages = top.name == "requirements"
     if has_packages and not is_entry:
-        message = f"packages on top of {layers[0].source} are a layer that nobody puts where {target.name} pulls it"
-        raise CannotPlan("requirements_txt", message, "have them in that image")
+        message = (
+            f"packages on top of {layers[0].source} would be a layer that is not in a registry from which "
+            f"{target.name} pulls"
+        )
+        raise CannotPlan("requirements_txt", message, "include them in that image")
     if has_packages and locked:
-        message = f"what a search needs besides is a layer on top, which nobody puts where {target.name} pulls it"
-        raise CannotPlan("optimisation.autotuning", message, "an image of your own that has it, or no search")
+        message = (
+            f"a search needs more packages in a layer on top, which is not in a registry from which {target.name} pulls"
+        )
+        raise CannotPlan("optimisation.autotuning", message, "use an image of your own that has them, or no search")
     if not place:
         words = f"{layers[-2].name} --packages --blueprint BLUEPRINT" if has_packages else top.name
         message = f"nothing says where {target.name} pulls {top.name} from"
@@ -200,7 +205,7 @@ def _file_layer(name: str, definition: str, runtime: ContainerRuntime, fields: d
     )
     if not is_its:
         hint = f"a {runtime.ending} file, or the image's address"
-        raise CannotPlan("image", f"{runtime.programs[0]} runs no image of the kind of {fields['path']}", hint)
+        raise CannotPlan("image", f"{runtime.programs[0]} cannot run an image such as {fields['path']}", hint)
     return _layer(name, definition, None, runtime.ending, "file", **fields)
 
 
@@ -208,7 +213,7 @@ def _given_layers(
     given: GivenImage, requirements: tuple[str, ...], locked: tuple[str, ...], runtime: ContainerRuntime | None
 ) -> tuple[list[Layer], str]:
     if runtime is None:
-        raise CannotPlan("image", f"{given.source} needs a container runtime, and the target is told to use none")
+        raise CannotPlan("image", f"{given.source} needs a container runtime, and the target is set to use none")
     definition = apptainer.pulled_definition(given.source)
     fields = {"source": given.source, "checksum": given.checksum or ""}
     if "://" in given.source:

@@ -141,8 +141,8 @@ def _check_seen(request: Request) -> None:
     vendor = request.target.accelerator.vendor
     if runtime is None or request.image or (vendor or "nvidia") in dict(runtime.accelerators):
         return
-    reason = f"{request.target.container_runtime} has no flag by which a container sees accelerators"
-    hint = "another container_runtime, or an image of your own that has what drives them"
+    reason = f"{request.target.container_runtime} has no flag that lets a container see accelerators"
+    hint = "use another container_runtime, or an image of your own that contains their drivers"
     raise CannotPlan("accelerators", f"{reason}{f' of {vendor}' if vendor else ''}", hint)
 
 
@@ -165,8 +165,6 @@ def _gpu_request(request: Request, processes: int) -> str:
     default = defaults.get(request.target.scheduler, "--gres=gpu:{count}")
     wanted = request.target.site.gpu_request or default
     if "{per_process}" in wanted and count % processes:
-        message = f"{count} accelerators of a node cannot be shared out evenly to {processes} processes"
-        raise CannotPlan(
-            "resources.accelerators", message, "take as many processes on each node as it has accelerators"
-        )
+        message = f"{count} accelerators of a node cannot be shared evenly among {processes} processes"
+        raise CannotPlan("resources.accelerators", message, "use as many processes on each node as it has accelerators")
     return wanted.replace("{count}", str(count)).replace("{per_process}", str(count // processes))

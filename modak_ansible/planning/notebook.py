@@ -40,10 +40,10 @@ def notebook_for(request: Request, idle: int) -> Request:
     """
     application, resources, options = request.application, request.resources, request.job_options
     if not application.is_training:
-        raise UsageError(f"{request.training} is a program: a notebook wants the Python of a training")
+        raise UsageError(f"{request.training} is a program: a notebook needs the Python of a training")
     if application.framework == ANY:
         hint = "name one in a blueprint of its own: framework: pytorch"
-        raise UsageError(f"{request.training} trains in any framework, and a notebook wants one", hint=hint)
+        raise UsageError(f"{request.training} trains in any framework, and a notebook needs one", hint=hint)
     asked = [line.partition(" --hash=")[0].lower() for line in application.requirements]
     has_own = any(line.startswith("jupyterlab") and line[10:11] in ("", *"<>=!~[ ;") for line in asked)
     program = {

@@ -156,7 +156,7 @@ def _check_after(request: Request) -> None:
     if request.job_options.job_dependency and (request.after or request.parallel):
         about = "job_options.job_dependency"
         hint = "leave job_dependency out, or after and parallel"
-        raise CannotPlan(about, "what the job waits for is said by after and parallel already", hint)
+        raise CannotPlan(about, "after and parallel already say what the job waits for", hint)
 
 
 def _check_requirements(draft: Draft) -> None:

@@ -9,7 +9,7 @@ from modak_ansible.planning.comparison import UNKNOWN, Weighing
 from modak_ansible.planning.configurations import IMAGE, MOVES, Configuration, Configurations
 
 _NEAREST = 4
-_ALONE = UNKNOWN.model_copy(update={"why": "what else is planned cannot be had beside it"})
+_ALONE = UNKNOWN.model_copy(update={"why": "it cannot be combined with the rest of the plan"})
 
 
 class Teller:
@@ -75,7 +75,7 @@ class Teller:
         default = optimisation.default(draft)
         if default and default.value == taken.value:
             return default.reason
-        return taken.reason or "nothing else that may be taken is known to be faster here"
+        return taken.reason or "nothing else that is permitted is known to be faster here"
 
     def _rejected(self, optimisation: Optimisation, option: Option) -> Rejected:
         gain = self._gain(optimisation, option)
@@ -107,14 +107,14 @@ class Teller:
             return own or f"it {MOVES[option.numerics]}, and numerics: {self._configurations.allowed} is asked for"
         default = None if optimisation.name == IMAGE else optimisation.default(draft)
         if default is not None and default.value == taken:
-            return own or f"good practice takes {taken}"
+            return own or f"good practice prefers {taken}"
         if gain is None or not gain.known:
             return own or (gain.why if gain and gain.why else UNKNOWN.why)
         if gain.ratio.high < 1:
             return "slower here"
         if gain.apart and not gain.is_faster():
             return gain.apart
-        return "faster, and not what is asked for" if gain.is_faster() else "no difference that is more than noise"
+        return "faster, but not what is asked for" if gain.is_faster() else "no difference beyond noise"
 
     def _with(self, optimisation: Optimisation, value: str) -> Configuration | None:
         """What was chosen, with another value of one optimisation, whether or not it may be taken; None where nothing

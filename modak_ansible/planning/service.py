@@ -331,10 +331,10 @@ def read(path: Path, inputs: Inputs, mistakes: Mistakes) -> Blueprint | None:
         return read_script(path, inputs, mistakes)
     if inputs.words:
         hint = "a blueprint has them under arguments; --input gives its inputs values"
-        raise UsageError(f"options behind -- are a script's, and {path} is none", hint=hint)
+        raise UsageError(f"options after -- are for a script, and {path} is not one", hint=hint)
     if inputs.nodes or inputs.processes_per_node or inputs.accelerators is not None:
         hint = "a blueprint has them under resources, a request under job_options"
-        message = f"--nodes, --processes-per-node and --accelerators are for a script alone, and {path} is none"
+        message = f"--nodes, --processes-per-node and --accelerators are only for a script, and {path} is not one"
         raise UsageError(message, hint=hint)
     if not is_request(path):
         return read_blueprint(path, inputs, mistakes)
@@ -365,7 +365,7 @@ def model_of(state: Path) -> PerformanceModel:
         try:
             return load_model(own)
         except OfAnotherVersion as error:
-            warn(f"{error.message}; the one that ships is taken until {error.hint}", ModelWarning, stacklevel=1)
+            warn(f"{error.message}; the shipped one is used until {error.hint}", ModelWarning, stacklevel=1)
     return load_model()
 
 
@@ -383,10 +383,10 @@ def basis_of(state: Path) -> str:
     model = model_of(state)
     stored = model.stored
     machines = ", ".join(machine.name for machine in stored.machines)
-    whose = "the project's own model" if model.is_own else "the model that ships"
+    whose = "the project's own model" if model.is_own else "the shipped model"
     return (
         f"{whose}, fitted to {stored.records} records ({stored.records_digest[:12]}) of {machines}; "
-        f"workloads: {some_of(list(stored.workloads), _SHOWN)}. Intervals are of 90 %. modak model show tells more."
+        f"workloads: {some_of(list(stored.workloads), _SHOWN)}. Intervals are of 90 %. modak model show lists more."
     )
 
 

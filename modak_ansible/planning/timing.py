@@ -86,8 +86,8 @@ _TIMES = KeptList(
     "steps",
     lambda timed: (timed.key, timed.address),
     lambda path: ModakError(
-        f"{path}, what is known of the steps of trainings, cannot be read",
-        hint="remove it: modak trace --steps makes it anew",
+        f"{path}, the record of timed steps, cannot be read",
+        hint="remove it: modak trace --steps creates it again",
     ),
 )
 

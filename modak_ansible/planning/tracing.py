@@ -96,7 +96,7 @@ _NEEDS = KeptList(
     "needs",
     lambda need: (need.key,),
     lambda path: ModakError(
-        f"{path}, what is known of the memory of trainings, cannot be read", hint="remove it: modak trace makes it anew"
+        f"{path}, the record of traced memory, cannot be read", hint="remove it: modak trace creates it again"
     ),
 )
 

@@ -204,7 +204,7 @@ def kind_of(source: DataSource) -> Source:
     for each in _all():
         if source.kind in each.kinds:
             return each
-    raise ModakError(f"nobody here knows the kind of source {source.kind}", hint="plan again")
+    raise ModakError(f"the kind of source {source.kind} is not known here", hint="plan again")
 
 
 def read_source(asked: Asked) -> DataSource:

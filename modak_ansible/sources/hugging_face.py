@@ -129,7 +129,7 @@ def _page(text: str) -> str:
 
 def _place(text: str) -> _Place:
     if page := _page(text):
-        raise SourceProblem(f"{text} is a page to be looked at", f"write {page}")
+        raise SourceProblem(f"{text} is a page for browsers", f"write {page}")
     rest = text.removeprefix(_SCHEME)
     found = _PLACE.fullmatch(rest)
     if not found:
@@ -221,7 +221,7 @@ def _problem(place: _Place, error: Exception, code: int, errors: Any) -> SourceP
     login = "hf auth login, or HF_TOKEN in the environment of modak"
     if isinstance(error, errors.GatedRepoError):
         hint = f"accept its terms at {where}/datasets/{place.name}, and {login}"
-        return SourceProblem(f"{place.name} is only for who has accepted its terms", hint)
+        return SourceProblem(f"{place.name} is only available to those who have accepted its terms", hint)
     # the client knows a missing one by the addresses of the Hub itself, not by those of each mirror
     is_missing = code == 404 or (code == 401 and not needed("huggingface_hub", "hf").get_token())
     if isinstance(error, errors.RevisionNotFoundError):

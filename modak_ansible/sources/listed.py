@@ -87,7 +87,7 @@ class Listed(Source):
 
     def read(self, asked: Asked) -> DataSource:
         if is_unsafe(asked.text):
-            raise SourceProblem(f"{asked.text!r} holds a sign that no address has", "write it as %20")
+            raise SourceProblem(f"{asked.text!r} contains a character that an address cannot have", "write it as %20")
         listing = self._listing(asked.text)
         files = _with_checksums(listing.files, asked)
         kind = next(iter(self.kinds))
@@ -123,14 +123,16 @@ class Listed(Source):
             before = read_json(place)
             if not before:
                 hint = (
-                    f"{problem.hint}; it was never asked before from here, and so nobody knows its files and their size"
+                    f"{problem.hint}; it has not been asked from here before, so its files and their sizes are not "
+                    "known"
                 )
                 raise Unreached(problem.reason, hint, problem.rule) from problem
             listing = Listing(
                 before["location"], tuple(DataFile(**file) for file in before["files"]), before["samples"]
             )
             words = (
-                f"{problem.reason}; planned with what it held on {before['asked']}, and asked again when it is brought"
+                f"{problem.reason}; planned with what it held on {before['asked']}, and asked again when the data is "
+                "fetched"
             )
             warnings.warn(words, SourceWarning, stacklevel=1)
             return listing
@@ -185,7 +187,7 @@ def _verified(file: DataFile, folder: Path) -> DataFile:
     path = folder / file.name
     if not path.is_file() or path.stat().st_size != file.size:
         path.unlink(missing_ok=True)
-        raise ModakError(f"{file.name} did not arrive whole", hint="deploy again: it goes on where it stopped")
+        raise ModakError(f"{file.name} did not arrive whole", hint="deploy again: it continues where it stopped")
     check(file.model_dump(), path)
     return file.model_copy(update={"sha256": file.sha256 or sha256_of(path)})
 
@@ -196,7 +198,7 @@ def _with_checksums(files: Sequence[DataFile], asked: Asked) -> list[DataFile]:
         expected = asked.checksums.get(file.name)
         if expected and file.sha256 and expected != file.sha256:
             reason = f"{file.name} has the SHA-256 {file.sha256}, not {expected}"
-            raise SourceProblem(reason, "it is another file than checksum says", "checksum")
+            raise SourceProblem(reason, "it is not the file that checksum describes", "checksum")
         found.append(file.model_copy(update={"sha256": file.sha256 or expected}))
     return found
 
@@ -213,10 +215,10 @@ def _check_names(listing: Listing) -> None:
         path = PurePosixPath(name)
         problem = name_problem(name)
         if path.is_absolute() or ".." in path.parts or str(path) != name:
-            problem = f"the name {name!r} leads out of a folder, or is none"
+            problem = f"the name {name!r} leads out of a folder, or is not a name"
         above = next((str(parent) for parent in path.parents if str(parent) in names), "")
         if problem or above:
-            reason = problem or f"{above} is a file, and {name} would lie in it"
+            reason = problem or f"{above} is a file, and {name} would be inside it"
             raise SourceProblem(f"{listing.location}: {reason}", "name the files that are meant")
 
 
@@ -249,7 +251,9 @@ def chosen(names: Iterable[str], path: str, place: str) -> dict[str, str]:
     if not below:
         if is_glob(path):
             raise SourceProblem(
-                f"nothing matches {path} in {place}", "* stays in a folder, **/ does not", "file-not-found"
+                f"nothing matches {path} in {place}",
+                "* matches within one folder, **/ across folders",
+                "file-not-found",
             )
         near = {str(each) for name in there for each in (PurePosixPath(name), *PurePosixPath(name).parents)} - {"."}
         raise SourceProblem(f"there is no file or folder {path} in {place}", nearest(path, near), "file-not-found")

@@ -20,7 +20,7 @@ from modak_ansible.target.core.files import expanded, read_json, real_path
 from modak_ansible.target.datasets.archive import is_archive, limit_of, members_of
 
 _IDX_FILES = "*-idx*-ubyte*"
-POINTER, FETCH_IT = "is what Git LFS has in the place of a file, and not the file", "git lfs pull"
+POINTER, FETCH_IT = "is a pointer of Git LFS, not the file itself", "git lfs pull"
 _POINTER_BYTES = range(100, 200)
 _BRACES = re.compile(r"\{[^{}/]*\}")
 _OF_SCP = re.compile(r"((?:[\w.-]+@)?[\w-]+\.[\w.-]+):(.+)", re.ASCII)
@@ -47,7 +47,7 @@ class Local(Source):
             raise SourceProblem(f"{asked.text} cannot be read: {error.strerror}", rule="file-unreadable") from error
         if not any(file.size for file in files):
             what = f"{asked.text} is empty" if kind == "file" else f"all files of {asked.text} are empty"
-            raise SourceProblem(what, "0 bytes are no data: look at what wrote it")
+            raise SourceProblem(what, "0 bytes are not data: check what wrote it")
         if pointer := pointer_in(root, (file.name for file in files)):
             raise SourceProblem(f"{pointer} {POINTER}", FETCH_IT)
         _check_sums(asked, files)
@@ -218,7 +218,7 @@ def _listed(path: Path, archive: DataFile, said: int | None) -> list[DataFile]:
         raise SourceProblem(f"{path.name} holds no files", "pack the data into it", "archive")
     if not any(known.values()):
         raise SourceProblem(
-            f"all files of {path.name} are empty", "0 bytes are no data: look at what made it", "archive"
+            f"all files of {path.name} are empty", "0 bytes are not data: check what made it", "archive"
         )
     return [DataFile(name=name, size=size) for name, size in known.items()]
 

@@ -122,7 +122,7 @@ def _check_name(name: str, text: str) -> None:
 
 
 def _unreadable(error: OSError, name: str) -> SourceProblem:
-    reason = "a link that leads round in a circle" if error.errno == 40 else error.strerror
+    reason = "a link that leads back to itself" if error.errno == 40 else error.strerror
     return SourceProblem(f"{name} cannot be read: {reason}", rule="file-unreadable")
 
 

@@ -21,7 +21,7 @@ class OnTarget(Source):
     def read(self, asked: Asked) -> DataSource:
         if not asked.text.startswith(("/", "~", "$")):
             hint = "it begins with /, ~ or $NAME; a path of this machine is given as source"
-            raise SourceProblem(f"{asked.text} is no path on the target", hint, "unsafe-value")
+            raise SourceProblem(f"{asked.text} is not a path on the target", hint, "unsafe-value")
         return DataSource(kind=KIND, label=f"{asked.name} at {asked.text}", location=asked.text)
 
     def bring(self, source: DataSource, carrier: Carrier) -> None:

@@ -40,13 +40,13 @@ class Digits(Source):
         known = [dataset.name for dataset in load_catalogue().datasets.values() if dataset.is_drawn]
         if asked.name not in known:
             hint = nearest(asked.name, known) or f"name: {known[0]}, or give the data's own source"
-            raise SourceProblem(f"digits are drawn in place of {known[0]}, not of {asked.name}", hint)
+            raise SourceProblem(f"digits can be drawn in place of {known[0]}, not of {asked.name}", hint)
         return DataSource(kind="digits", unpack=asked.unpacks(is_archive=False))
 
     def bring(self, source: DataSource, carrier: Carrier) -> None:
         from modak_ansible.catalogue import digits  # noqa: PLC0415 - numpy is slow to import, and plans need no digits
 
         with carrier.passing() as folder:
-            carrier.say("drawing digits: no MNIST is at hand, and these are not MNIST")
+            carrier.say("drawing digits: MNIST is not available, and these are not MNIST")
             files = [DataFile(**asdict(file)) for file in digits.write(Path(folder))]
             carrier.send(source, Path(folder), files)

@@ -112,13 +112,13 @@ def _why_no_shards(source: DataSource, form: str, names: list[str]) -> SourcePro
     """Why a dataset cannot become shards; of names that are not known here the target has the last word."""
     if form != "webdataset":
         hint = "format: webdataset, where the script reads tar files; pack: squashfs leaves it the files as they are"
-        return SourceProblem("shards serve scripts that read webdataset's form alone", hint, "pack")
+        return SourceProblem("shards are only for scripts that read the format webdataset", hint, "pack")
     if source.kind == OnTarget.kinds[0]:
-        return SourceProblem("the data is the target's own, and is read where it lies", "leave pack out", "pack")
+        return SourceProblem("the data is already on the target and is read in place", "leave pack out", "pack")
     if names and all(name.endswith(ENDING) for name in names):
         return SourceProblem("its files are shards already", "leave pack out", "pack")
     if nameless := next((name for name in names if not key_of(name)), ""):
-        reason = f"{nameless} has no ending, and readers of webdataset's form leave such files out"
+        reason = f"{nameless} has no extension, and readers of the format webdataset skip such files"
         return SourceProblem(reason, "rename it or leave it out; pack: squashfs keeps files as they are", "pack")
     return None
 
@@ -139,5 +139,5 @@ def mount_problem(text: str) -> str:
     if ".." in path.parts[1:] or (beside and len(path.parts) < 2):
         return f"{text} leads out of the deployment's folder"
     if beside and (path.parts[1] in _OURS or path.parts[1].endswith(_OUR_ENDINGS)):
-        return f"{text} is where the deployment keeps something of its own"
+        return f"{text} is used by the deployment itself"
     return ""

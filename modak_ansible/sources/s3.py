@@ -85,11 +85,11 @@ def _place(text: str) -> _Place:
         if name not in _SETTINGS:
             near = close_to(name, _SETTINGS)
             hint = f"did you mean {near}?" if near else "; ".join(_SETTINGS)
-            raise SourceProblem(f"{text}: {name} is no setting of such a source", hint)
+            raise SourceProblem(f"{text}: {name} is not a setting of this kind of source", hint)
         if name == "endpoint_url" and (
             not is_split(value) or urlsplit(value).scheme not in ("http", "https") or not urlsplit(value).netloc
         ):
-            raise SourceProblem(f"{text}: {value} is no address of a server", "https://HOST:PORT")
+            raise SourceProblem(f"{text}: {value} is not the address of a server", "https://HOST:PORT")
     return _Place(found["bucket"], found["path"] or "", settings)
 
 
@@ -178,7 +178,7 @@ def _refused(place: _Place, code: str, status: int) -> SourceProblem:
     if code.startswith("Expired") or code in ("TokenRefreshRequired", "RequestExpired"):
         return SourceProblem(f"the login for {bucket} has expired", f"log in again: {_LOGIN}")
     if status in (401, 403):
-        return SourceProblem(f"{bucket} may not be read with this login: {code}", _LOGIN)
+        return SourceProblem(f"{bucket} cannot be read with this login: {code}", _LOGIN)
     return SourceProblem(f"{bucket} answers {code or status}", "try again later")
 
 

@@ -162,7 +162,7 @@ def _lines(path: Path) -> int:
             quoted = (quoted + len(parts) - 1) % 2
             last = block[-1:]
     if quoted:
-        raise ValueError("a quote is left open: what is a line nobody knows")
+        raise ValueError("a quote is left open, so that its lines cannot be told apart")
     return found + (last != b"\n")
 
 

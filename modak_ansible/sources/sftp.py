@@ -141,7 +141,7 @@ def _below(session: Session, path: str, place: _Place, depth: int = 0) -> Iterat
     if not stat.S_ISDIR(known.mode):
         return
     if depth > _DEEPEST:
-        raise SourceProblem(f"{place.server}{path} is a link that leads round", "remove that link")
+        raise SourceProblem(f"{place.server}{path} is a link that leads back to itself", "remove that link")
     for name, entry in session.entries(path):
         below = f"{path.rstrip('/')}/{name}"
         if stat.S_ISREG(entry.mode):
@@ -202,11 +202,11 @@ def _ended(place: _Place, said: str) -> SourceProblem:
     if "HAS CHANGED" in said:
         known = re.search(r"Offending .*? in (\S+)", said)
         forget = re.search(r"ssh-keygen .*-R .*", said)
-        reason = f"another host key than the one in {known[1] if known else 'known_hosts'}: it may be another machine"
+        reason = f"a different host key from the one in {known[1] if known else 'known_hosts'}"
         hint = f"if the change is expected: {forget[0].strip() if forget else 'remove that line'}; then {by_hand}"
-        return SourceProblem(f"{place.server} has {reason}", hint)
+        return SourceProblem(f"{place.server} has {reason}: it may be another machine", hint)
     if "host key" in said.lower():
-        hint = f"enter it once by hand, and compare the key: {by_hand}"
+        hint = f"log in once by hand, and compare the key: {by_hand}"
         return SourceProblem(f"{place.server} has a host key that is not known here", hint)
     if denied := re.search(r"(\S+): Permission denied \(([\w,.@-]+)\)|Too many authentication failures", said):
         reason, hint = _denied(place, denied[1] or place.destination, denied[2] or "publickey")
@@ -226,10 +226,10 @@ _UNREAD = re.compile(r"no such identity: [^\r\n:]+|Load key .*?(?=\r|\n|$)")
 def _denied(place: _Place, who: str, ways: str) -> tuple[str, str]:
     """Of a login that is refused, the reason and what to do: nothing answers for a password or a code here."""
     if "publickey" in ways.split(","):
-        keys = "ssh-add a key that it takes, or name one as IdentityFile in ~/.ssh/config"
-        return f"{place.server} takes none of the keys that ssh has here for {who}", f"the user's name; {keys}"
-    stays = "have a connection stay open (ControlMaster and ControlPath in ~/.ssh/config), which is used then"
-    return f"{place.server} takes no keys for {who}, only {ways}, which nobody answers here", stays
+        keys = "ssh-add a key that it accepts, or name one as IdentityFile in ~/.ssh/config"
+        return f"{place.server} accepts none of the keys that ssh has here for {who}", f"the user's name; {keys}"
+    stays = "keep a connection open (ControlMaster and ControlPath in ~/.ssh/config), which is then used"
+    return f"{place.server} accepts no keys for {who}, only {ways}, which cannot be answered here", stays
 
 
 class Session:
@@ -326,7 +326,7 @@ class Session:
         if code == fine:
             return
         why = {_NOT_THERE: "it is not there", _DENIED: "permission denied"}.get(code, f"the server answers {code}")
-        hint = "its rights there, and the user's name" if code == _DENIED else "look at it with sftp"
+        hint = "its permissions there, and the user's name" if code == _DENIED else "look at it with sftp"
         raise SourceProblem(f"{self._place.server}{path}: {why}", hint)
 
     def _ask(self, kind: int, body: bytes) -> tuple[int, bytes]:

@@ -125,7 +125,7 @@ def _entries(server: str, folder: str, text: str) -> list[_Entry]:
     """What lies in a folder; of a file, itself.
 
     Raises:
-        SourceProblem: it is not there, may not be listed, or the server speaks no WebDAV.
+        SourceProblem: it is not there, may not be listed, or the server does not speak WebDAV.
     """
     url = server + quote(folder if folder == "/" else f"{folder}/", safe="/~")
     answer = _propfind(server, url, text)
@@ -139,7 +139,7 @@ def _entries(server: str, folder: str, text: str) -> list[_Entry]:
     try:
         root = Xml.fromstring(answer)  # noqa: S314 - expat bounds what entities grow to
     except Xml.ParseError as error:
-        raise SourceProblem(f"{url} answers what is no WebDAV", _FORM) from error
+        raise SourceProblem(f"{url} does not answer as a WebDAV server", _FORM) from error
     found = []
     for response in root.iter("{DAV:}response"):
         href = urlsplit(urljoin(url, response.findtext("{DAV:}href") or ""))
@@ -173,7 +173,7 @@ def _propfind(server: str, url: str, text: str) -> bytes | None:
     try:
         with build_opener(Redirects).open(request, timeout=_SECONDS) as answer:
             if answer.status != 207:
-                raise SourceProblem(f"{url} speaks no WebDAV", "an https:// address fetches files")
+                raise SourceProblem(f"{url} does not speak WebDAV", "an https:// address fetches files")
             return bytes(answer.read())
     except HTTPError as error:
         if error.code == 404:
@@ -191,9 +191,9 @@ def _refused(server: str, url: str, error: HTTPError) -> SourceProblem:
         hint = f"machine {host} login NAME password WORD, there; chmod 600"
         if _login(server):
             return SourceProblem(f"{url} refuses the login in {where}", hint)
-        return SourceProblem(f"{url} wants a login, and there is none in {where}", hint)
+        return SourceProblem(f"{url} requires a login, and there is none in {where}", hint)
     if error.code in (301, 302, 307, 308):
-        return SourceProblem(f"{url} leads to {error.headers.get('Location')}", "write that place")
+        return SourceProblem(f"{url} redirects to {error.headers.get('Location')}", "use that address")
     if error.code in (405, 501):
-        return SourceProblem(f"{url} speaks no WebDAV", "an https:// address fetches files")
+        return SourceProblem(f"{url} does not speak WebDAV", "an https:// address fetches files")
     return SourceProblem(f"{url}: {error.code} {error.reason}", "try again later")

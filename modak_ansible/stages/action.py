@@ -141,7 +141,7 @@ class StageAction(ActionBase):  # type: ignore[misc]
         planned = "local" if connection.is_local else "ssh"
         if self._connection.transport != planned:
             message = f"ansible_connection is {self._connection.transport}, and the plan's is {planned}"
-            raise ModakError(message, hint="leave ansible_connection out: the plan says how its target is entered")
+            raise ModakError(message, hint="leave ansible_connection out: the plan says how to connect to its target")
         self._connection.set_become_plugin(None)
         if not connection.is_local:
             said = shlex.join(connection.ssh_command()[1:])

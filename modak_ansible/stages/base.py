@@ -178,5 +178,5 @@ def module_error(name: str, answer: Answer) -> ModakError:
     said = str(answer.get("module_stderr") or answer.get("msg") or summary).strip().splitlines()
     hint = str(answer.get("module_stdout", ""))[-300:].strip() or "the target needs Python 3.8 or later"
     if said and _OTHER_VERSION.match(said[0]):
-        hint = "these playbooks are of another version than modak_ansible; a package is made anew by modak package"
-    return ModakError(f"{name} broke on the target: {said[-1] if said else 'no reason given'}", hint=hint)
+        hint = "these playbooks belong to another version of modak_ansible; make a package again with modak package"
+    return ModakError(f"{name} failed on the target: {said[-1] if said else 'no reason given'}", hint=hint)

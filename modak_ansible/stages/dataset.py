@@ -55,12 +55,14 @@ def _ensure(stage: Stage, dataset: PlannedDataset) -> Outcome:
 def _ensure_files(stage: Stage, dataset: PlannedDataset) -> Outcome:
     answer = _call(stage, dataset, action="look")
     if answer.get("damaged"):
-        stage.say(f"{answer['damaged']} on the target is no longer what was staged: {dataset['name']} is brought anew")
+        stage.say(
+            f"{answer['damaged']} on the target is no longer what was staged: {dataset['name']} is transferred again"
+        )
     if answer["dataset"]:
         _note(stage, dataset, answer["dataset"])
         return Outcome(False, _message(answer["dataset"]), {"dataset": answer["dataset"]})
     if stage.check:
-        return Outcome(True, f"would bring {dataset['name']}")
+        return Outcome(True, f"would transfer {dataset['name']}")
     refusals: list[str] = []
     for source in dataset["sources"]:
         try:
@@ -121,14 +123,14 @@ def ensure_packed(stage: Stage, dataset: PlannedDataset, bring: Callable[[], Out
     if known:
         return Outcome(False, _packed_message(dataset, known), {"packed": known})
     if stage.check:
-        return Outcome(True, f"would bring {dataset['name']} and pack it")
+        return Outcome(True, f"would transfer {dataset['name']} and pack it")
     brought = bring()
     stage.say(f"packing {dataset['name']} into one image on the target")
     answer = until_ended(stage.say, call, call(action="pack"))
     if answer["packed"] is None:
         status = answer["status"]
         if status["state"] != "failed":
-            raise ModakError(f"packing {dataset['name']} was cut short", hint="deploy again: it begins anew")
+            raise ModakError(f"packing {dataset['name']} was interrupted", hint="deploy again: it starts over")
         raise ModakError(status["message"], hint=status.get("hint", ""))
     call(action="tidy")
     return Outcome(True, _packed_message(dataset, answer["packed"]), {**brought.data, "packed": answer["packed"]})
@@ -157,7 +159,7 @@ class _Carrier:
         """
         kind_of(source).bring(source, self)
         if self._known is None:
-            raise ModakError(f"{source.location} brought nothing")
+            raise ModakError(f"{source.location} provided nothing")
         return self._known
 
     def say(self, text: str) -> None:
@@ -204,7 +206,7 @@ class _Carrier:
         needed = size + (source.bytes_there or 0 if source.unpack else 0)
         taken = _call(self._stage, self._dataset, action="prepare", size=needed)["taken"]
         if taken:
-            self.say(f"{counted(taken, 'file')} of {len(files)} lie in another dataset there already")
+            self.say(f"{counted(taken, 'file')} of {len(files)} are there already, in another dataset")
         if taken < len(files):
             self.say(f"sending {format_size(size)} in {counted(len(files), 'file')}")
             names = [file.name for file in files]
@@ -229,6 +231,6 @@ class _Carrier:
             self._known = answer["dataset"]
             return
         if answer["status"]["state"] != "failed":
-            raise ModakError(f"{what}: it was cut short", hint="deploy again: it goes on where it stopped")
+            raise ModakError(f"{what}: it was interrupted", hint="deploy again: it continues where it stopped")
         kind = NotReached if answer["status"].get("is_unreached") else ModakError
         raise kind(answer["status"]["message"], hint=answer["status"].get("hint", ""))

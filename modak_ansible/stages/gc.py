@@ -14,7 +14,7 @@ def survey(stage: Stage, older_than: float) -> Outcome:
         older_than: what was used within so many seconds stays.
     """
     answer = _call(stage, "look", older_than)
-    return Outcome(False, f"nobody uses {_summary(answer['garbage'])}", _data(answer))
+    return Outcome(False, f"unused: {_summary(answer['garbage'])}", _data(answer))
 
 
 def collect(stage: Stage, older_than: float, only: list[str]) -> Outcome:

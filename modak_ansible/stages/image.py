@@ -28,9 +28,9 @@ from modak_ansible.target.images.probe import Refusal as ProbeRefusal
 from modak_ansible.target.images.probe import refusal_error
 from modak_ansible.transport.secrets import read_secrets
 
-_LOOK_AGAIN = "deploy again: it is looked into anew, and planned with"
+_LOOK_AGAIN = "deploy again: it is inspected again, and planned with"
 # What was noted of a build counts in the next plan, by whichever door that comes.
-_ANOTHER = "the same command again takes another build, where one serves"
+_ANOTHER = "the same command again uses another build, where one fits"
 
 
 def look_into_image(stage: Stage) -> Outcome:
@@ -43,7 +43,7 @@ def look_into_image(stage: Stage) -> Outcome:
     if stage.check:
         return outcome
     image = stage.plan["image"]
-    stage.say(f"looking into {image['entry']}")
+    stage.say(f"inspecting {image['entry']}")
     found = stage.call("modak_image", **_arguments(stage), action="inside")["inside"]
     given = {"source": image["layers"][0]["source"], "address": stage.plan["target"]["address"]}
     given["oci"] = ((outcome.data.get("image") or {}).get("oci") or "") if outcome.data else ""
@@ -86,7 +86,7 @@ def ensure_image(stage: Stage, *, again: bool = False, found_only: bool = False)
         sources = ", ".join(arguments["site"].get("image_sources") or ())
         return Outcome(True, f"would look for {names} in {sources}, or make it" if sources else f"would make {names}")
     for path in answer.get("altered", ()):
-        stage.say(f"{path} is no longer the image that was made: it is made anew")
+        stage.say(f"{path} is no longer the image that was made: it is made again")
     began = time.monotonic()
     # apt, pip and secrets are asked for only where something is to be built
     apt = any(
@@ -96,7 +96,9 @@ def ensure_image(stage: Stage, *, again: bool = False, found_only: bool = False)
     start = {"again": again, "found_only": found_only, "secrets": _secrets(stage, site.get("image_sources") or ())}
     answer = stage.call("modak_image", **{**arguments, "site": site}, action="start", **start)
     stage.say(
-        f"making {names} on the target" if answer["started"] else f"joining the build of {names} that is going on"
+        f"making {names} on the target"
+        if answer["started"]
+        else f"joining the build of {names} that is already running"
     )
     answer = until_ended(stage.say, partial(stage.call, "modak_image", **arguments), news="line")
     for line in answer["status"].get("told", ()):
@@ -185,7 +187,7 @@ def _note(stage: Stage, there: ImageFacts) -> None:
         if not stage.check:
             state = read_origin(stage.store.plan_file)["state"]
             forget_image(state, image["layers"][0]["source"], image["python"], address)
-        message = f"{image['layers'][0]['source']} is another image than the one that was looked into"
+        message = f"{image['layers'][0]['source']} is not the image that was inspected"
         raise ModakError(f"{message}: its SHA-256 is {given[:12]}, not {seen[:12]}", hint=_LOOK_AGAIN)
     if not stage.check:
         stage.record.update(image=there)
@@ -246,7 +248,7 @@ def _message(plan: Plan, there: ImageFacts) -> str:
     if oci := there.get("oci", ""):
         detail += f", its tag is {oci}"
     elif problem := there.get("oci_problem", ""):
-        detail += f"; which digest its tag has is not known: the registry was asked, and {problem}"
+        detail += f"; the digest of its tag is not known: of the registry, {problem}"
     return f"{plan['image']['entry']} ({plan['image']['digest'][:12]}){detail}"
 
 
@@ -255,7 +257,7 @@ def _failure(status: Status) -> ModakError:
         return ModakError(f"{status['step']}: {status['message']}", hint=status.get("hint", ""))
     return ModakError(
         f"{status.get('step', 'the build')} was cut short",
-        hint="deploy again: it begins anew, and nothing half-made is used",
+        hint="deploy again: it starts over, and nothing half-made is used",
     )
 
 
@@ -274,13 +276,17 @@ def show_build_log(
     plan, offset, shown = stage.plan, 0, False
     there: list[str] = []
     if not plan["image"]["layers"]:
-        raise ModakError("no image is built for this deployment", hint="nodes pull it, or have what it runs with")
+        raise ModakError(
+            "no image is built for this deployment", hint="the nodes pull it, or have what it needs installed"
+        )
     arguments = _arguments(stage)
     while True:
         wait = LOOK_SECONDS if follow and shown else 0
         answer = stage.call("modak_image", **arguments, action="log", offset=offset, seconds=wait)
         if answer["age"] is None:
-            raise ModakError("the target has no log of a build of this image", hint="it was given, or gc removed it")
+            raise ModakError(
+                "the target has no log of a build of this image", hint="it was not built there, or gc removed its log"
+            )
         lines = [line for line in answer["output"].splitlines() if line.strip()]
         is_at_end = answer["offset"] == offset
         offset = answer["offset"]

@@ -43,7 +43,7 @@ def find_opera_deployment(proc: Path = Path("/proc")) -> OperaDeployment:
         if any(Path(argument).name == "opera" for argument in arguments[:3]):
             folder = (proc / str(pid) / "cwd").resolve()
             return read_opera_storage(folder, _instance_path(arguments))
-    raise ModakError("this playbook was given a node, and no opera runs it", hint="give a blueprint instead")
+    raise ModakError("this playbook was given a node, but opera does not run it", hint="give a blueprint instead")
 
 
 def read_opera_storage(folder: Path, instance_path: str) -> OperaDeployment:

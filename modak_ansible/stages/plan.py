@@ -46,7 +46,7 @@ def left_out(tags: Iterable[str], known: Mapping[str, Any], playbooks: Iterable[
     if words & {*known.get("ansible_run_tags", ["all"])} and not words & {*known.get("ansible_skip_tags", [])}:
         return False
     if all(_is_ours(each) for each in playbooks):
-        raise AnsibleActionFail("--tags and --skip-tags leave out all that this playbook does: give it without them")
+        raise AnsibleActionFail("--tags and --skip-tags leave out all that this playbook does: run it without them")
     return True
 
 
@@ -104,7 +104,7 @@ def _check_hosts(names: list[str], known: Mapping[str, Any]) -> None:
     if others := sorted({*known.get("groups", {}).get(GROUP, ())} - {*names}):
         hint = "give the inventory's group another name, and run blueprints with other targets one by one"
         raise ModakError(
-            f"the group {GROUP} has hosts that are no targets of this plan: {', '.join(others)}", hint=hint
+            f"the group {GROUP} has hosts that are not targets of this plan: {', '.join(others)}", hint=hint
         )
     limit = known.get("ansible_limit")
     if limit and not any(fnmatch(name, each) for each in split_host_pattern(limit) for name in [*names, GROUP, "all"]):
@@ -121,7 +121,7 @@ def check_no_search(planned: list[Planned]) -> None:
     """
     if search := next((each.node for each in planned if each.search), None):
         hint = "modak deploy BLUEPRINT does; its trials are known here by their names: modak status"
-        raise ModakError(f"{search} is a search, whose trials no playbook chooses", hint=hint)
+        raise ModakError(f"{search} is a search, and a playbook cannot choose its trials", hint=hint)
 
 
 def _saved(planned: Planned, *, check: bool) -> Path:
@@ -154,7 +154,7 @@ def _word(arguments: dict[str, Any], name: str) -> str:
     """A name or a path, as one of Ansible's extra variables gives it; empty where it is not given."""
     value = arguments.get(name)
     if isinstance(value, list | dict):
-        raise ModakError(f"{name} is one name or path, and not {value}", hint=f"-e {name}=...")
+        raise ModakError(f"{name} must be one name or path, not {value}", hint=f"-e {name}=...")
     return str(value) if value else ""
 
 

@@ -71,7 +71,7 @@ def _report_one(stage: Stage) -> Outcome:
     }
     if job.state in ("COMPLETED", *LIVING):
         return Outcome(False, job.words, {"facts": facts})
-    hint = f"everything that it wrote is in {record.get('results')}; modak resume {stage.folder.name} runs it again"
+    hint = f"all that it wrote is in {record.get('results')}; modak resume {stage.folder.name} runs it again"
     if not (job.state == "TIMEOUT" and stage.plan["job"].get("checkpoint")):  # goes on from the last one
         hint += _LIMITS.get(job.state, "")
     raise JobFailed("\n".join(_failure(job, record)), hint=hint)
@@ -93,7 +93,7 @@ def _failures(failed: Sequence[_Ended]) -> Iterator[str]:
         yield f"  {name}: {first}"
         alike = shown.setdefault(job.error_tail[-1], name) if job.error_tail else name
         yield from (
-            [f"    its error output ends as that of {alike}"] if alike != name else (f"  {line}" for line in rest)
+            [f"    its error output ends like that of {alike}"] if alike != name else (f"  {line}" for line in rest)
         )
 
 
@@ -103,7 +103,7 @@ def _failure(job: Situation, record: RecordData) -> list[str]:
     lines = [f"job {job.job_id} ended as {job.state}{code}: {job.explanation or 'no reason given'}"]
     lines += [f"  | {line}" for line in job.error_tail]
     if record.get("missing_outputs"):
-        lines.append(f"  no file fits the outputs {', '.join(record['missing_outputs'])}")
+        lines.append(f"  no file matches the outputs {', '.join(record['missing_outputs'])}")
     return lines
 
 

@@ -101,7 +101,7 @@ def keep_results(stage: Stage, listed: Results, bring: Bring) -> Outcome:
     size = sum(file["size"] for file in listed["files"])
     message = f"{counted(len(listed['files']), 'file')}, {format_size(size)}, in {folder}"
     if missing:
-        message += f"; no file fits {', '.join(missing)}"
+        message += f"; no file matches {', '.join(missing)}"
     if unnamed := listed.get("unnamed", []):
         message += f"; left on the target, as their names are not UTF-8: {', '.join(unnamed)}"
     left = listed.get("left") if is_over else None
@@ -109,7 +109,7 @@ def keep_results(stage: Stage, listed: Results, bring: Bring) -> Outcome:
         message += f"; {words_of_left(left)}"
     has_ended_well = is_over and job.get("state") == "COMPLETED"
     if has_ended_well and not (left and left["count"]) and _is_silent(folder, listed["files"]):
-        message += "; the training has ended well, and neither printed nor wrote anything"
+        message += "; the training ended successfully, but neither printed nor wrote anything"
     metrics = read_metrics(folder)
     summary = _summary(metrics, folder, listed)
     tuning = read_report(folder)
@@ -142,7 +142,7 @@ def words_of_left(left: Left) -> str:
     """What a job wrote that stays on the target, and how to have it."""
     names = ", ".join(left["names"]) + (" ..." if left["count"] > len(left["names"]) else "")
     count = "a file" if left["count"] == 1 else f"{left['count']} files"
-    return f"{count} ({format_size(left['size'])}) that no output names stayed on the target: {names}"
+    return f"{count} ({format_size(left['size'])}) that outputs does not name stayed on the target: {names}"
 
 
 def _check_paths(files: list[ResultFile]) -> None:
@@ -194,7 +194,7 @@ def _fetch(bring: Bring, files: list[ResultFile], folder: Path, *, is_over: bool
         elif not _is_here(arrived, file):
             arrived.unlink(missing_ok=True)  # rsync would go on from it for ever
             raise ModakError(
-                f"{file['path']} did not arrive as it left the target", hint="deploy again to fetch it anew"
+                f"{file['path']} was changed on its way from the target", hint="deploy again to fetch it again"
             )
         make_private((folder / file["path"]).parent)
         arrived.replace(folder / file["path"])
@@ -240,7 +240,7 @@ def _chosen(choices: list[Choice]) -> list[tuple[str, str]]:
     shown = [choice for choice in choices if choice["name"] == "image" or choice["value"] != choice["stock"]]
     rest = [choice["name"].replace("_", " ") for choice in choices if choice not in shown]
     lines = [("chosen", f"{each['name'].replace('_', ' ')} {each['value']}: {each['reason']}") for each in shown]
-    return lines + ([("chosen", f"as they come: {', '.join(rest)}")] if rest else [])
+    return lines + ([("chosen", f"at their defaults: {', '.join(rest)}")] if rest else [])
 
 
 def summary_lines(plan: Mapping[str, Any], state: RecordData) -> list[tuple[str, str]]:

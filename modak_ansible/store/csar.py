@@ -86,7 +86,7 @@ def unpack(path: Path) -> Path:
     except (*_UNREADABLE, OSError) as error:
         if isinstance(error, OSError) and error.errno:  # the system's, and no word of bzip2's on damaged data
             raise
-        raise InvalidPackage(f"this is no archive that can be read: {error}", location=place) from error
+        raise InvalidPackage(f"this is not a readable archive: {error}", location=place) from error
 
 
 def as_given(text: str) -> str:

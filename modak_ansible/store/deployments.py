@@ -132,7 +132,7 @@ def find_trainings(text: str | None, training: str | None = None) -> list[Deploy
     """
     if text is None:
         if training:
-            raise UsageError("--training goes with a blueprint", hint="name the blueprint, too")
+            raise UsageError("--training needs a blueprint", hint="name the blueprint, too")
         return [_newest()]
     found = find_deployments(text)
     if found[0].name != text:
@@ -140,9 +140,11 @@ def find_trainings(text: str | None, training: str | None = None) -> list[Deploy
         if not _names_blueprint(text):
             if len(found) > 1:
                 hint = f"{some_of(names, _SHOWN)}; a blueprint means all of its trainings"
-                raise UsageError(f"{text} fits several deployments", hint=hint)
+                raise UsageError(f"{text} matches several deployments", hint=hint)
         elif not (found := [store for store in found if not store.is_aside]):
-            raise UsageError(f"no training of {text} was deployed from here", hint=f"there is {', '.join(names)}")
+            raise UsageError(
+                f"no training of {text} was deployed from here", hint=f"deployed from here: {', '.join(names)}"
+            )
     there = _there(found)
     nodes = node_names(find_blueprint(text)) if len(there) > 1 else None
     current = [store for store in there if nodes is None or _node_of(store) in nodes] or there[-1:]

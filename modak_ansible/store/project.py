@@ -147,7 +147,7 @@ def check_name(text: str, hint: str = "the blueprint of this folder is written a
         UsageError: it is empty, as a variable that nobody has set is, and would mean the current folder.
     """
     if not text:
-        raise UsageError("an empty name names nothing", hint=hint)
+        raise UsageError("the name is empty", hint=hint)
 
 
 def node_names(template: Path) -> set[str] | None:
@@ -167,9 +167,9 @@ def no_script(path: Path) -> UsageError:
     """That a script is not there, with the name of one in its place or beside that may be meant."""
     if is_folder(path):
         inside = ", ".join(sorted(_scripts_in(path))[:5]) or "it has none in it"
-        return UsageError(f"{path} is a folder, and no script", hint=f"give the script: {inside}")
+        return UsageError(f"{path} is a folder, not a script", hint=f"give the script: {inside}")
     if os.path.islink(path):  # noqa: PTH114 - a name may be too long for pathlib
-        there = f"{path} is a link to {path.readlink()}, where no file is"
+        there = f"{path} is a link to {path.readlink()}, which does not exist"
         return UsageError(there, hint="give the path of a Python file")
     if path.name in _LAUNCHERS:
         hint = "give the script alone, which a job starts by itself"

@@ -51,7 +51,7 @@ def target_file(text: str) -> Path:
         raise UsageError(f"there is no target file {text}", hint="modak targets lists those that have names")
     if "@" in text:
         hint = f"give it one: modak discover {text} --save NAME"
-        raise UsageError(f"{text} is a host and no target's name", hint=hint)
+        raise UsageError(f"{text} is a host, not the name of a target", hint=hint)
     hint = f"{nearest(text, known)}; modak discover USER@HOST --save {text} would write it"
     raise UsageError(f"there is no target {text}", hint=hint.removeprefix("; "))
 
@@ -63,8 +63,8 @@ def new_target(name: str) -> Path:
         UsageError: it cannot be one's name, or is that of one which is always there.
     """
     if name in built_in_targets():
-        hint = f"choose another, or take that: --on {name}"
-        raise UsageError(f"{name} is the name of a target that is always there", hint=hint)
+        hint = f"choose another, or use that one: --on {name}"
+        raise UsageError(f"{name} is the name of a target that is built in", hint=hint)
     if not name or not name.isprintable() or "/" in name or name.startswith((".", "-")) or "@" in name or " " in name:
         raise UsageError(f"{name!r} cannot be a target's name", hint="such as mycluster")
     return targets_folder() / f"{name}{SUFFIX}"

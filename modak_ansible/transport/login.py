@@ -43,7 +43,7 @@ def log_in(connection: Connection, target: str, keep: int) -> bool:
     path.chmod(0o600)
     if _setting(connection, "controlpath") in ("", "none"):
         raise ModakError(
-            f"~/.ssh/config says that no connection to {connection.address} is shared",
+            f"~/.ssh/config turns off connection sharing for {connection.address}",
             hint="remove ControlPath none there",
         )
     options = ["-o", "ControlMaster=auto", "-o", f"ControlPersist={keep}"]
@@ -56,7 +56,7 @@ def log_in(connection: Connection, target: str, keep: int) -> bool:
     finally:
         signal.signal(signal.SIGHUP, before)
     if done.returncode == 255 or state_of(connection) != OPEN:
-        raise TargetUnreachable(f"{connection.address} was not entered", hint="ssh has said why")
+        raise TargetUnreachable(f"the login to {connection.address} failed", hint="ssh has said why")
     _write_note(connection, target)
     return True
 

@@ -166,20 +166,22 @@ def _show_progress(process: subprocess.Popen[bytes], say: Say) -> None:
 def _raise_transfer_error(connection: Connection, code: int, errors: str, place: str) -> None:
     is_remote = not connection.is_local
     if lack := lack_in(errors):
-        hint = "make room there, and run the same command again: the transfer goes on"
+        hint = "make room there, and run the same command again: the transfer continues"
         raise ModakError(f"{lack} {place}", hint=hint)
     if "command not found" in errors.lower():  # with a capital where it is csh's
         raise ModakError("rsync is not on the target", hint="install rsync there")
     if "is your shell clean" in errors:
         hint = "let ~/.bashrc and the like write only where there is a terminal: [ -t 1 ] && echo ..."
-        raise ModakError("the shell on the target writes text of its own, which rsync takes for its answer", hint=hint)
+        raise ModakError(
+            "the shell on the target prints text of its own, which rsync mistakes for its answer", hint=hint
+        )
     lines = [line for line in errors.splitlines() if line.strip()]
     if _NO_FOLDER in lines:
         why = [place, *lines[: lines.index(_NO_FOLDER)]][-1]
-        raise ModakError(f"the transfer did not begin: {why}", hint="see to that folder of the target")
+        raise ModakError(f"the transfer did not start: {why}", hint="check that folder on the target")
     said = next((line for line in lines if line.startswith("rsync:")), lines[-1] if lines else f"code {code}")
     if is_remote and (refused := connection.refused(errors)):
         raise refused
     if is_remote and code in _BROKEN:
         raise _Broken(said)
-    raise ModakError(f"the transfer broke off: {said}", hint="deploy again: it goes on where it stopped")
+    raise ModakError(f"the transfer was interrupted: {said}", hint="deploy again: it continues where it stopped")

@@ -155,7 +155,7 @@ def _from_environment(environment: Mapping[str, str]) -> Secrets:
             hint="MODAK_REGISTRY is its host, such as registry.example",
         )
     if "/" in registry:
-        raise ModakError(f"MODAK_REGISTRY is no host: {_HOST_ALONE}", hint="such as registry.example")
+        raise ModakError(f"MODAK_REGISTRY is not a host: {_HOST_ALONE}", hint="such as registry.example")
     logins = (Login(registry, username, password),) if given else ()
     return Secrets(logins, {name: environment[each] for each, name in _PIP.items() if environment.get(each)})
 
@@ -196,7 +196,7 @@ def _check_private(path: Path, known: os.stat_result) -> None:
     is_project = root != path.parent.resolve() or any((root / each).exists() for each in (".git", ".modak"))
     if is_project and root != Path.home().resolve():
         raise ModakError(
-            f"the secrets in {path} lie in the project {root}, with which they would be handed on",
+            f"the secrets in {path} are inside the project {root}, and would be passed on with it",
             hint=f"move them to ~/.config/{_USUAL}, or encrypt them with ansible-vault or sops",
         )
 
@@ -226,7 +226,7 @@ def _decrypted(path: Path, program: str, verb: str, hint: str) -> str:
     try:
         return result.stdout.decode("utf-8")  # whatever the locale is
     except UnicodeDecodeError:
-        raise ModakError(f"what {program} decrypts in {path} is not text", hint="write it anew, in UTF-8") from None
+        raise ModakError(f"what {program} decrypts in {path} is not text", hint="write it again, in UTF-8") from None
 
 
 def _with_whole_paths(environment: Mapping[str, str]) -> dict[str, str]:
@@ -249,7 +249,7 @@ def _parsed(path: Path, text: str) -> Secrets:
         if name not in (*_SECTIONS, "sops"):
             raise ModakError(f"{root.key_location(name)}: {name} is unknown", hint=nearest(name, _SECTIONS))
         if name in _SECTIONS and not root.entries[name].is_map and root.entries[name].value is not None:
-            raise ModakError(f"{root.key_location(name)}: {name} holds no names with their values", hint=_FORM)
+            raise ModakError(f"{root.key_location(name)}: {name} must map names to values", hint=_FORM)
     registries, pip, webhooks = (root.get(name) for name in _SECTIONS)
     logins = [_login(name, item) for name, item in (registries.entries if registries else {}).items()]
     settings = {name: _text(item) for name, item in (pip.entries if pip else {}).items()}
@@ -289,5 +289,5 @@ def _webhook(name: str, item: Item) -> Webhook:
 
 def _text(item: Item) -> str:
     if item.is_map or item.is_list or not item.text:
-        raise ModakError(f"{item.location}: a text must stand there", hint=_FORM)
+        raise ModakError(f"{item.location}: it must be text", hint=_FORM)
     return item.text

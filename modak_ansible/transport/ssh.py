@@ -128,10 +128,10 @@ class Connection:
             hint = f"log in again: modak login {name}; then give the same command once more, and it goes on"
             return LoginRefused(f"the login to {self.address} of {since} has ended", hint=hint)
         key = "check username and identity_file, and that the key is in the target's authorized_keys"
-        login = f"modak login {name}, and everything goes through that"
+        login = f"modak login {name}, and all commands use that connection"
         if "keyboard-interactive" in ways.group(1) or "password" in ways.group(1):
             message = f"{self.address} refuses the login without a password or a code"
-            return LoginRefused(message, hint=f"log in once: {login}; or with a key: {key}")
+            return LoginRefused(message, hint=f"log in once: {login}; or use a key: {key}")
         hint = f"{key}: ssh {self.address}; if the key has a passphrase: {login}"
         return LoginRefused(f"{self.address} refuses the login", hint=hint)
 
@@ -147,7 +147,7 @@ class Connection:
         if result.returncode != 0:
             said = last_line(result.stderr.decode(errors="replace"))
             raise TargetUnreachable(
-                f"{self.address} lets the user in and runs no commands: {said}",
+                f"{self.address} accepts the login, but runs no commands: {said}",
                 hint=f"try it by hand: ssh {self.address} true",
             )
 
@@ -229,7 +229,7 @@ class Connection:
             if re.search(pattern, matched, re.IGNORECASE):
                 return TargetUnreachable(f"{self.address} {words}", hint=hint.replace("HOST", self.address))
         hint = f"try it by hand: ssh -t -F {self.config} {self.address}"
-        return TargetUnreachable(f"{self.address} cannot be entered: {last_line(said)}", hint=hint)
+        return TargetUnreachable(f"{self.address}: the login failed: {last_line(said)}", hint=hint)
 
 
 def _no_ssh() -> TargetUnreachable:
@@ -243,13 +243,13 @@ _REFUSED = re.compile(r"Permission denied \(([a-z][\w,@.-]+)\)")
 _REASONS = (
     (
         r"REMOTE HOST IDENTIFICATION HAS CHANGED",
-        "has another host key than the one that is known: it may be another machine",
+        "has a different host key from the one that is known: it may be another machine",
         "if the change is expected, forget the old key: ssh-keygen -R HOST",
     ),
     (
         r"Host key verification failed",
         "has a host key that is not known",
-        "enter it once by hand and compare the key: ssh HOST",
+        "log in once by hand and compare the key: ssh HOST",
     ),
     (
         r"Permission denied|Too many authentication failures|no such identity",
@@ -285,7 +285,7 @@ _REASONS = (
     ),
     (
         r"Bad configuration|Bad owner or permissions",
-        "cannot be entered: the SSH configuration is wrong",
+        "cannot be logged in to: the SSH configuration is wrong",
         "ssh HOST says where",
     ),
 )
@@ -404,7 +404,8 @@ def _testbed_lines(path: Path) -> list[str]:
         is_known = name in _TESTBED_OPTIONS and re.fullmatch(_TESTBED_OPTIONS[name], value, re.ASCII)
         if not is_known or not line.isprintable() or (name == "Host") != (number == 1):
             raise ModakError(
-                f"{path}:{number}: this is no line of a testbed's", hint="modak testbed up writes that file anew"
+                f"{path}:{number}: this line does not belong to a testbed",
+                hint="modak testbed up writes that file again",
             )
     return [*lines, "Match all"] if lines else []
 
@@ -421,6 +422,6 @@ def _quoted(path: Path, *, tokens: bool = False) -> str:
     text = str(path)
     if not text.isprintable() or any(each in text for each in '"\\$'):
         raise ModakError(
-            f"{text!r} cannot stand in a configuration of SSH", hint="give the file and its folders plain names"
+            f"{text!r} cannot be used in a configuration of SSH", hint="give the file and its folders plain names"
         )
     return f'"{text.replace("%", "%%") if tokens else text}"'

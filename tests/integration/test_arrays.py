@@ -200,7 +200,7 @@ def test_operations_on_a_whole_campaign(swept):
         assert not any(each["changed"] for each in of_all("cancel", swept).values())
         refused = modak("hold", swept.path, cwd=swept.path)
         assert refused.returncode == 1
-        assert "3 of 3 jobs are not as they were to be:" in refused.stderr
+        assert "3 of 3 jobs are not in the state that was asked for:" in refused.stderr
         assert "other: job" in refused.stderr
     finally:
         swept.testbed.ssh(f"scancel {filler}")

@@ -29,7 +29,7 @@ def test_another_host_key(project, tmp_path):
     (own / "known_hosts").write_text(f"{host} {kind} {key[:-6]}AAAAAA\n")
     (project.path / ".modak" / "testbed").unlink()
     (project.path / ".modak" / "testbed").symlink_to(own)
-    refuse(project, 4, "testbed has another host key than the one that is known", "ssh-keygen -R")
+    refuse(project, 4, "testbed has a different host key from the one that is known", "ssh-keygen -R")
     assert project.jobs() == []
 
 

@@ -110,7 +110,7 @@ def test_a_workspace_that_cannot_be_written(project):
 
 @pytest.mark.parametrize(
     ("known_hosts", "words"),
-    [("{host} {kind} {key}AAAAAA\n", "has another host key than the one that is known"), ("", "has a host key that is not known")],
+    [("{host} {kind} {key}AAAAAA\n", "has a different host key from the one that is known"), ("", "has a host key that is not known")],
 )  # fmt: skip
 def test_a_host_key_that_is_not_the_known_one(project, tmp_path, known_hosts, words):
     own = tmp_path / "own-testbed"

@@ -41,7 +41,7 @@ def test_the_users_own_script_gets_what_it_asks_for_and_its_outputs_come_back(pr
     done = project.deploy()
     took = time.monotonic() - began
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "no file fits none-*" in done.stdout
+    assert "no file matches none-*" in done.stdout
 
     results = project.folder / "results"
     seen = json.loads((results / "code" / "seen.json").read_text())

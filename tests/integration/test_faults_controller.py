@@ -30,7 +30,7 @@ LONGER = [stage for stage in STAGES if stage != QUICK]
 # What is sent or fetched is not sent or fetched again.
 GOES_ON = ("dataset", "files", "results")
 # What the same command says of what it finds.
-FOUND = {"image": "joining the build of requirements that is going on", "dataset": "sending 24 MB in 1 file"}
+FOUND = {"image": "joining the build of requirements that is already running", "dataset": "sending 24 MB in 1 file"}
 
 
 @pytest.mark.parametrize("stage", [QUICK, *thorough(*LONGER)])
@@ -55,11 +55,11 @@ def test_interrupted(project, line, stages, stage):
     assert "Traceback" not in started.said
     again = f"modak deploy {project.path}"
     if stage == "watching":
-        assert f"Job {project.record['job']['job_id']} goes on. To follow it: {again}" in started.said
+        assert f"Job {project.record['job']['job_id']} continues. To follow it: {again}" in started.said
     elif stage == "results":
-        assert f"Job {project.record['job']['job_id']} had ended before. To go on: {again}" in started.said
+        assert f"Job {project.record['job']['job_id']} had already ended. To continue: {again}" in started.said
     elif stage != "plan":
-        words = "What had begun on the target, such as a build or the submission of a job, goes on to its end. To take it up: "
+        words = "What had begun on the target, such as a build or the submission of a job, continues to its end. To pick it up again: "
         assert words + again in started.said
     line.speed, line.passed = None, 0
     assert FOUND.get(stage, "") in finishes(project)

@@ -104,7 +104,7 @@ def test_the_disk_gets_full_while_data_is_staged(on_disk, tmp_path):
     assert done.returncode == 1, done.stdout
     assert filling.wait(10) == 0
     assert f"{on_disk.disk.lack} on the target, at {on_disk.disk.path}/modak/datasets/.own-" in done.stderr
-    assert "make room there, and run the same command again: the transfer goes on" in done.stderr
+    assert "make room there, and run the same command again: the transfer continues" in done.stderr
     assert on_disk.testbed.ssh(f"ls {on_disk.disk.path}/modak/datasets | grep -v lock || true") == ""
     on_disk.disk.clear()
     finishes(on_disk)

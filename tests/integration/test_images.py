@@ -57,7 +57,7 @@ def test_a_companion_is_the_one_that_was_made_for_the_framework(project):
     assert done.returncode == 0, said
     (output,) = project.path.glob(".modak/deployments/*/results/output.log")
     if output.read_text() != "2.13.0+cpu\n":  # where no index has the one for that, another release is taken
-        asked = "pip finds no build of torchvision that was made for the framework's: asked for is torchvision"
+        asked = "pip finds no build of torchvision for the framework's own build: asked for is torchvision"
         assert asked in said
         assert "name an index or folder with it in the site's pip_extra_index_urls or pip_find_links" in said
 
@@ -139,7 +139,7 @@ def test_a_build_that_its_probe_refuses(project, refusing, tmp_path):
     assert first.returncode == 0, first.stderr
     assert f"{refusing} was refused by its probe on " in first.stdout
     assert "six 1.17.0 finds this processor wanting" in first.stdout
-    assert "pytorch-2.13-cpu is taken in its place" in first.stdout
+    assert "pytorch-2.13-cpu is used instead" in first.stdout
     assert testbed.ssh(f"ls {image} 2> /dev/null || echo none") == "none"
     refusal = json.loads(testbed.ssh(f"cat {kept}"))
     assert refusal["refused"] == "RuntimeError: six 1.17.0 finds this processor wanting"

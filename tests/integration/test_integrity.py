@@ -58,7 +58,7 @@ def test_an_image_that_changed_is_not_run_and_is_made_anew(small):
     assert small.undeploy().returncode == 0
     done = small.deploy(**small.told)
     assert done.returncode == 0, done.stderr
-    assert "is no longer the image that was made: it is made anew" in done.stdout
+    assert "is no longer the image that was made: it is made again" in done.stdout
     assert ", its tag is sha256:" in done.stdout
     assert (small.folder / "results" / "output.log").read_text() == "trained\n"
 

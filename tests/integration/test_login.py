@@ -78,7 +78,7 @@ def test_one_login_serves_everything_until_it_ends(night, tmp_path):
     for _ in range(3):
         wrong.expect("assword: ")
         wrong.sendline("nonsense")
-    wrong.expect("was not entered")
+    wrong.expect("the login to ")
     wrong.expect(pexpect.EOF)
     wrong.close()
     assert wrong.exitstatus == 4
@@ -129,4 +129,4 @@ def test_nothing_is_asked_without_a_terminal(tmp_path):
         [MODAK, "login", "somewhere.invalid"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
     )
     assert done.returncode == 2
-    assert "there is no terminal to ask at" in done.stderr
+    assert "modak login needs a terminal" in done.stderr

@@ -247,7 +247,7 @@ def test_a_rank_that_waits_for_what_never_comes_is_named_with_its_line(project):
     )
     done = project.deploy()
     assert done.returncode == 5, done.stdout + done.stderr
-    assert "rank 1 on node02 was alive and did nothing any more" in done.stderr
+    assert "rank 1 on node02 was alive but no longer did anything" in done.stderr
     log = (project.path / ".modak" / "deployments" / project.deployment / "results" / "error.log").read_text()
     assert "no rank has computed, read or written anything for 20 s after step 7, and rank 1 is in no sum" in log
     assert re.search(

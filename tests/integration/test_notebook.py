@@ -141,7 +141,7 @@ def test_a_notebook_is_opened_lost_gone_back_to_and_ends_when_idle(project, open
     assert closed.returncode == 0, closed.stderr
     wait_for(lambda: "the tunnel is open again" in first.errors.read_text(), 60)
     assert first.answers()["kernels"] == 1
-    assert "goes on until it is idle for 1m" in first.end()
+    assert "keeps running until it is idle for 1m" in first.end()
     assert first.answers() is None
 
     second = opened("--idle", "1m", "--port", str(first.port))

@@ -103,10 +103,10 @@ def test_a_wrong_login_or_host_key_is_named_and_brings_nothing(ssh, folder, test
     other, public = _keys(tmp_path, "other")
     address, port = testbed.state["address"], testbed.state["port"]
     (tmp_path / "known").write_text(f"[{address}]:{port} {public}\n")
-    takes_none = "takes none of the keys that ssh has here for modak@"
+    takes_none = "accepts none of the keys that ssh has here for modak@"
     cases = [
         ("/dev/null", "", "has a host key that is not known here", "compare the key"),
-        (f"{tmp_path}/known", "", f"another host key than the one in {tmp_path}/known:1", "ssh-keygen"),
+        (f"{tmp_path}/known", "", f"a different host key from the one in {tmp_path}/known:1", "ssh-keygen"),
         ("", str(other), takes_none, "ssh-add"),
         ("", f"{tmp_path}/no-key", takes_none, f"no such identity: {tmp_path}/no-key"),
     ]

@@ -154,7 +154,7 @@ def test_components_that_are_not_to_be_had(options, resources, said):
 def test_components_are_slurms(scheduler):
     (problem,) = resource_problems(request(scheduler, components()))
     assert (problem.about, problem.wish) == ("job_options.components", False)
-    assert "heterogeneous jobs are Slurm's" in problem.message
+    assert "only Slurm has heterogeneous jobs" in problem.message
 
 
 def test_settling_twice_is_settling_once():
@@ -171,7 +171,7 @@ def test_a_plan_settles_its_request_once(monkeypatch, blueprint):
 
 @pytest.mark.parametrize("scheduler", ["slurm", "torque", "none"])
 def test_an_array_is_refused_with_its_reason(scheduler):
-    with pytest.raises(CannotPlan, match="a deployment watches one job") as caught:
+    with pytest.raises(CannotPlan, match="a deployment follows one job") as caught:
         settled(request(scheduler, {"job_array": "0-9"}))
     assert caught.value.about == "job_options.job_array"
 
@@ -259,7 +259,7 @@ def test_a_queue_of_another_server_has_the_limits_of_its_name():
 def test_a_project_is_pbs_professionals():
     assert "#PBS -P ab12\n" in make_plan(request("pbspro", {"project": "ab12"})).job.script
     for scheduler in ("slurm", "torque", "lsf"):
-        with pytest.raises(CannotPlan, match="projects beside accounts") as caught:
+        with pytest.raises(CannotPlan, match="projects in addition to accounts") as caught:
             settled(request(scheduler, {"project": "ab12"}))
         assert (caught.value.about, caught.value.hint) == ("job_options.project", "account: ab12")
 

@@ -166,7 +166,7 @@ def test_an_input_that_is_a_secret_does_not_travel(blueprint):
 
 def test_what_is_too_large_is_told(blueprint, monkeypatch):
     monkeypatch.setattr(packaging, "MAX_BYTES", 1000)
-    with pytest.raises(ModakError, match="more than a package holds") as caught:
+    with pytest.raises(ModakError, match="more than a package can hold") as caught:
         package(blueprint.service, Inputs(), "modak")
     assert "the largest is" in caught.value.hint
 
@@ -205,7 +205,7 @@ def test_what_is_named_by_its_path_here_does_not_travel(blueprint, tmp_path, fol
     place.mkdir()
     (place / "own.yml").write_text("- hosts: all\n")
     with_implementation(blueprint, place if folder else place / "own.yml")
-    with pytest.raises(ModakError, match="own.yml' is no name for a file of a package"):
+    with pytest.raises(ModakError, match="own.yml' is not a valid name for a file in a package"):
         package(blueprint.service, Inputs(), "modak")
 
 
@@ -214,7 +214,7 @@ def test_a_name_that_nothing_unpacks_is_told_when_it_is_packed(blueprint, name):
     (blueprint.path / "own").mkdir()
     (blueprint.path / "own" / os.fsdecode(name)).write_text("")
     with_implementation(blueprint, "own")
-    with pytest.raises(ModakError, match="is no name for a file of a package"):
+    with pytest.raises(ModakError, match="is not a valid name for a file in a package"):
         package(blueprint.service, Inputs(), "modak")
 
 
@@ -224,7 +224,7 @@ def test_a_name_that_is_no_archives_is_refused(blueprint, tmp_path, name):
     place = tmp_path / name
     with pytest.raises(UsageError) as told:
         command(blueprint=str(blueprint.path), output=str(place))
-    assert str(told.value) == f"{place} is no archive's name\n  {place}.csar; or for a folder: {place}/"
+    assert str(told.value) == f"{place} is not an archive's name\n  {place}.csar; or for a folder: {place}/"
     assert not place.exists()
 
 

@@ -171,7 +171,7 @@ def test_more_requirements_are_a_layer_on_top(blueprint):
 )
 def test_a_script_that_is_not_parallel_is_one_process(blueprint, new, place, processes):
     blueprint.replace("resources: { cores_per_process: 4 }", new)
-    words = f"{processes} processes of train.py would each train all of it, and write one metrics.json"
+    words = f"{processes} processes of train.py would each train the whole model and write the same metrics.json"
     with pytest.raises(
         InvalidBlueprint, match=rf"service\.yaml:{place}: cannot-plan: {words}.*distributed_training: true"
     ):
@@ -224,7 +224,7 @@ def test_parameters_in_parts_are_neither_compiled_nor_reordered(blueprint):
     for name, other in (("compiler", "inductor"), ("memory_format", "channels_last")):
         choice = choices(made)[name]
         (refused,) = [each for each in choice.rejected if each.value == other]
-        assert "a rank of fsdp has parts of the model's parameters only" in refused.reason
+        assert "a rank of fsdp has only parts of the model's parameters" in refused.reason
 
 
 @pytest.mark.parametrize(("strategy", "is_told"), [("fsdp", True), ("ddp", False)])
@@ -254,8 +254,8 @@ def test_unrelated_processes_are_started_as_they_are(blueprint):
     ("said", "problem"),
     [
         ("{ strategy: guess }", "guess"),
-        ("{ strategy: fsdp }", "fsdp is done by modak_runtime.prepare"),
-        ("{ interface: 'ib0; reboot' }", "is no network interface's name"),
+        ("{ strategy: fsdp }", "fsdp needs a PyTorch script that calls modak_runtime.prepare"),
+        ("{ interface: 'ib0; reboot' }", "is not a network interface's name"),
         ("{ timeout: 0 }", "timeout"),
         ("{ strategy: ddp }", "train.py does not call it"),
     ],

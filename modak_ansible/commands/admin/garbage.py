@@ -60,7 +60,7 @@ class KnownTarget:
         self.removed = [each for answer in answers for each in answer["removed"]]
         problems = [each for answer in answers for each in answer.get("problems", [])]
         if problems:
-            hint = f"modak check {self.name} says which hosts {self.address} cannot enter; each needs python3"
+            hint = f"modak check {self.name} shows which hosts {self.address} cannot log in to; each needs python3"
             raise ModakError("; ".join(problems), hint=hint)
 
     def as_json(self) -> dict[str, object]:
@@ -94,7 +94,7 @@ class Collection:
         if names:
             found = [each for name in names for each in _meant(name, known, inputs)]
         elif inputs.file or inputs.values:
-            raise UsageError("inputs are a blueprint's", hint="name the blueprint: -i goes with it")
+            raise UsageError("-i applies only to a blueprint", hint="name the blueprint, too")
         else:
             found = _of_file(inputs.targets, known) if inputs.targets else known
         unique = {each.entered: each for each in found}
@@ -178,7 +178,7 @@ def _of_file(path: Path, known: list[KnownTarget]) -> list[KnownTarget]:
         if each.address == meant.address and meant.username in ("", each.username) and meant.port in ("", each.port)
     ]
     if not found:
-        hint = f"modak gc BLUEPRINT --on {path} looks there all the same"
+        hint = f"modak gc BLUEPRINT --on {path} looks there anyway"
         raise UsageError(f"this project has not deployed to {meant.address}", hint=hint)
     return found
 

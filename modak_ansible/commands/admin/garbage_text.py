@@ -15,11 +15,11 @@ from modak_ansible.target.garbage.garbage import GarbageItem
 _DAY = 86400.0
 # Of these there are many, and nobody knows them by their names.
 _SMALL = {
-    "unfinished": "left over from what was cut short",
+    "unfinished": "left over from interrupted work",
     "log": "of old builds and downloads",
-    "lock": "that nobody will take again",
-    "reservation": "of deployments that came or never will",
-    "trash": "left over from a removal that was cut short",
+    "lock": "that will not be used again",
+    "reservation": "of deployments that arrived or never will",
+    "trash": "left over from an interrupted removal",
 }
 
 
@@ -54,7 +54,7 @@ def age(seconds: float) -> str:
 
 def _print_table(console: Console, found: list[GarbageItem]) -> None:
     if not found:
-        console.print("  nothing that nobody uses")
+        console.print("  nothing unused")
         return
     rows = [
         ("", each["kind"], each["name"], format_size(each["size"]), age(each["idle"]))

@@ -75,9 +75,11 @@ def _check_answerable(*, dry_run: bool, yes: bool, as_json: bool) -> None:
     import sys
 
     if dry_run and yes:
-        raise UsageError("--dry-run does not go with --yes", hint="leave one of them out")
+        raise UsageError("--dry-run cannot be combined with --yes", hint="leave one of them out")
     if not dry_run and not yes and (as_json or not sys.stdin.isatty()):
-        raise UsageError("nobody can be asked here", hint="--dry-run shows what would be removed, --yes removes it")
+        raise UsageError(
+            "there is no terminal to confirm this at", hint="--dry-run shows what would be removed, --yes removes it"
+        )
 
 
 def _end(collection: Collection, console: Console) -> None:

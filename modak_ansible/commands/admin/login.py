@@ -45,10 +45,10 @@ def command(
 
     seconds = int(seconds_in("--keep", keep))
     if not seconds:  # which ssh would take for ever
-        raise UsageError(f"--keep {keep} is less than a second", hint="give it some, as 12h")
+        raise UsageError(f"--keep {keep} is less than a second", hint="such as 12h")
     aim = aimed(target, asked)
     if not sys.stdin.isatty() and not os.environ.get("SSH_ASKPASS"):
-        raise UsageError("there is no terminal to ask at", hint="run modak login in one")
+        raise UsageError("modak login needs a terminal", hint="run it in one")
     with aim.entered() as connection:
         is_new = log_in(connection, target or asked.on or aim.target.name, seconds)
     if as_json:

@@ -21,4 +21,4 @@ def command(target: Target = None, asked: PlanOptions = NOTHING_ASKED, as_json: 
     if as_json:
         print_json({"address": aim.target.address, "state": "", "changed": was_open})
     else:
-        typer.echo(f"the connection to {aim.target.address} {'is ended' if was_open else 'was not open'}")
+        typer.echo(f"the connection to {aim.target.address} {'is closed' if was_open else 'was not open'}")

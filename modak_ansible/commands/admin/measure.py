@@ -83,7 +83,7 @@ def _peaks(records: list[Record], path: Path) -> dict[str, Value]:
     if not good:  # what was measured beside others is a lower bound
         disturbed = [record for record in records if record.outcome == "disturbed"]
         good = machines(each.model_copy(update={"outcome": "measured"}) for each in disturbed)
-        how = "at least, for others kept the machine busy; measured"
+        how = "at least, because others kept the machine busy; measured"
     if not good:
         reasons = "; ".join(dict.fromkeys(record.reason.splitlines()[0] for record in records if record.reason))
         raise ModakError(f"nothing could be measured: {reasons or 'no job ran'}", hint=f"the records are in {path}")

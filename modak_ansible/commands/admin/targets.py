@@ -100,7 +100,7 @@ def remove(
         typer.echo(f"removed {own[name]}")
         return
     if name in built_in_targets():
-        raise UsageError(f"{name} is always there")
+        raise UsageError(f"{name} is built in and cannot be removed")
     raise UsageError(f"there is no target {name} of yours", hint=nearest(name, own))
 
 

@@ -100,12 +100,12 @@ def down(
     if not of and folder.is_symlink():  # of modak testbed use: what is another project's stays
         hint = f"modak testbed down --of {owner_of(folder)} stops it"
         folder.unlink()
-        typer.echo(f"the testbed is another project's, and is used here no more; {hint}")
+        typer.echo(f"the testbed belongs to another project, and is no longer used here; {hint}")
         return
     if not folder.exists() and not purge:
         if others := running():
             hint = " or ".join(f"modak testbed down --of {owner_of(other)}" for other in others)
-            raise ModakError("the testbed that runs is another project's", hint=hint)
+            raise ModakError("the running testbed belongs to another project", hint=hint)
         typer.echo("the testbed is not up")
         return
     _require_root()
@@ -160,14 +160,14 @@ def _show(as_json: bool) -> None:
     if state:
         whose = "the testbed" if owner_of(used) == own.parent.parent else f"the testbed of {owner_of(used)}"
         typer.echo(f"{whose} is up: {_way(state)}")
-        typer.echo("enter it with: modak testbed ssh")
+        typer.echo("log in with: modak testbed ssh")
     else:
         typer.echo("the testbed is down; start it with: modak testbed up")
     for other in others:
-        typer.echo(f"that of {owner_of(other)} is up, too: {_way(state_of(other))}")
+        typer.echo(f"the testbed of {owner_of(other)} is up, too: {_way(state_of(other))}")
     if others:
         typer.echo(
-            "another one is used from here by: modak testbed use FOLDER; entered by: modak testbed ssh --of FOLDER"
+            "to use another one from here: modak testbed use FOLDER; to log in to it: modak testbed ssh --of FOLDER"
         )
 
 

@@ -38,7 +38,7 @@ def read_question(path: Path) -> Question:
     except OSError as error:
         raise ModakError(f"{path} cannot be read: {error.strerror}") from error
     except ValidationError as error:
-        raise ModakError(f"{path} is no question: {first_mistake(error)}") from error
+        raise ModakError(f"{path} is not a valid question: {first_mistake(error)}") from error
 
 
 def planned_question(
@@ -56,7 +56,7 @@ def planned_question(
     request = request_of(path, inputs, training)
     make_plan(request, refusals=known_refusals(state), model=listening)
     if not listening.asked:
-        raise ModakError(f"the plan of {subject} asks nothing of the performance model")
+        raise ModakError(f"the plan of {subject} has nothing for the performance model to predict")
     return listening.asked[0], request.need  # the first candidate is the chosen one
 
 

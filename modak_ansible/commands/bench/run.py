@@ -111,7 +111,7 @@ class Benching:
                 runner.run()
         except (KeyboardInterrupt, TargetUnreachable):
             runs = "1 run is" if len(history) == 1 else f"{len(history)} runs are"
-            say(f"{runs} on record in {file.path}; to go on: the same command")
+            say(f"{runs} on record in {file.path}; to continue: the same command")
             raise
         say(f"records: {file.path}")
         self.measured = list(history)

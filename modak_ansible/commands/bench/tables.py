@@ -52,7 +52,7 @@ def _ratio(line: Line) -> tuple[str, str, str]:
     if ratio is None:
         return "", "", ""
     if ratio.low is None or ratio.high is None:
-        return f"{ratio.median:.3f}", "", "one round says nothing of the noise"
+        return f"{ratio.median:.3f}", "", "one round does not show the noise"
     noise = "within noise" if line.is_noise else ""
     if line.tick:
         noise = f"no measure: steps wait for ticks of {1000 * line.tick:.0f} ms"

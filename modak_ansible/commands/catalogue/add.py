@@ -126,7 +126,7 @@ def _check(name: str, asked: Asked, catalogue: Catalogue) -> None:
 def _refuse_options(asked: Asked, kind: str, **options: str) -> None:
     for name, value in options.items():
         if value:
-            raise UsageError(f"--{name} is not for {kind}, and {asked.what} is one")
+            raise UsageError(f"--{name} does not apply to {kind}, which {asked.what} is")
 
 
 def _built(entry: Entry, asked: Asked, console: Console) -> Result | None:
@@ -148,7 +148,7 @@ def _is_image(text: str) -> bool:
 def _of_image(asked: Asked, catalogue: Catalogue, console: Console) -> Entry:
     problem = image_problem(asked.what)
     if "://" not in asked.what and not asked.what.startswith("/"):
-        problem = f"{asked.what} is no path from the target's root on"
+        problem = f"{asked.what} is not an absolute path on the target"
     if problem:
         raise UsageError(problem, hint="an image is a path on the target, docker://, oras:// or library://")
     if not asked.on:
@@ -182,5 +182,5 @@ def _look(asked: Asked, name: str, console: Console) -> SeenImage:
     run_image_role(plan, blueprint, console, image_inside=True)
     seen = seen_of(seen_images(blueprint_state(blueprint)), given, plan.target.address)
     if seen is None:
-        raise ModakError(f"nothing was told of {asked.what}", hint="try again")
+        raise ModakError(f"the target reported nothing about {asked.what}", hint="try again")
     return seen

@@ -190,7 +190,7 @@ def print_summary(console: Console, results: Sequence[Result]) -> None:
         line.append(f"  {reason}" if reason else "")
         console.print(Text(line.plain.rstrip(), spans=line.spans), soft_wrap=True)
     if any(result.outcome == "refused" for result in results):
-        words = "\nRefused: built, and its probe does not work on the target's processor. --again tries once more."
+        words = "\nRefused: built, but its probe fails on the target's processor. --again retries it."
         console.print(words, soft_wrap=True)
     if any(result.outcome == "not tried" for result in results):
-        console.print("\nA build that had begun on the target goes on there; the same command joins it.")
+        console.print("\nA build that has begun on the target continues there; the same command joins it.")

@@ -32,7 +32,7 @@ def command(
         for name, value in fact.labels.items():
             typer.echo(f"  {name:<18}{value}")
         if not fact.labels:
-            typer.echo("  no labels of modak's: another tool built it")
+            typer.echo("  no modak labels: another tool built it")
         if definition:
             typer.echo("".join(f"\n    {line}".rstrip(" ") for line in fact.definition.splitlines()) + "\n")
 
@@ -55,7 +55,7 @@ def inspect_image(path: Path) -> ImageFacts:
     if not is_file(path):
         raise ModakError(f"the image {path} is not there", hint="give the path of a .sif file of this machine")
     if shutil.which("singularity") is None:
-        raise ModakError("singularity is not on this machine", hint="install apptainer, which brings it along")
+        raise ModakError("singularity is not on this machine", hint="install apptainer, which includes it")
     from spython.main import get_client
 
     answer = get_client().inspect(str(path))

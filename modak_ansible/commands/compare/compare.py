@@ -55,7 +55,7 @@ def command(
     from modak_ansible.store.deployments import find_all
 
     if as_json and as_csv:
-        raise UsageError("--json does not go with --csv", hint="leave one of them out")
+        raise UsageError("--json cannot be combined with --csv", hint="leave one of them out")
     if plot:  # before results are fetched, which may take long
         from modak_ansible.commands.compare.picture import check_name
 
@@ -91,7 +91,7 @@ def _print(comparison: Comparison) -> None:
     for index, line in enumerate(shown):
         console.print(line, style="bold" if index < 2 else None, markup=False, soft_wrap=True)
     if len(shown) < len(lines):
-        typer.echo(f"{len(lines) - len(shown)} more, which a file or a pipe gets, as with | less")
+        typer.echo(f"{len(lines) - len(shown)} more, which a file or a pipe shows, as with | less")
     width = min(console.width, _WIDTH)
     curves = texts.curves(comparison, width) if console.is_terminal else []
     if curves and sixel.is_shown():

@@ -42,7 +42,7 @@ def command(
     places = {"mlflow": mlflow, "tensorboard": tensorboard, "wandb": wandb}
     wanted = {tool: place for tool, place in places.items() if place}
     if not wanted:
-        raise UsageError("nothing is said of where to", hint="give --mlflow, --tensorboard or --wandb-offline a folder")
+        raise UsageError("no destination is given", hint="give --mlflow, --tensorboard or --wandb-offline a folder")
     found = find_all(deployments, training)
     for remark in fetched(found, None if offline else fetch_results):
         typer.echo(f"note: {remark}", err=True)
@@ -51,7 +51,7 @@ def command(
         count, changed = export(tool, found, place)
         rows.append({"tool": tool, "folder": str(place), "runs": count, "changed": changed})
         if not count:
-            hint = "modak logs DEPLOYMENT metrics shows what is read of its files"
+            hint = "modak logs DEPLOYMENT metrics shows what is read from its files"
             raise UsageError("none of these trainings has written a number", hint=hint)
         if not as_json:
             rest = f"; {len(found) - count} without a number left out" if count < len(found) else ""

@@ -40,7 +40,9 @@ def check_name(file: Path) -> None:
         UsageError: the file's name does not end as a picture's.
     """
     if file.suffix.lower() not in _ENDINGS:
-        raise UsageError(f"{file} is no picture that is drawn", hint=f"its name ends in {', '.join(_ENDINGS)}")
+        raise UsageError(
+            f"{file} is not a picture format that can be drawn", hint=f"the name must end in {', '.join(_ENDINGS)}"
+        )
 
 
 def save(figure: Figure, file: Path, **options: Any) -> None:
@@ -56,7 +58,7 @@ def save(figure: Figure, file: Path, **options: Any) -> None:
         figure.savefig(part, **options)
         part.replace(file)
     except OSError as error:
-        hint = "give a folder that is there" if error.errno == errno.ENOENT else ""
+        hint = "give an existing folder" if error.errno == errno.ENOENT else ""
         raise ModakError(f"{file} cannot be written: {error.strerror}", hint=hint) from error
     finally:
         with suppress(OSError):

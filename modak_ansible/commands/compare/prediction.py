@@ -45,7 +45,7 @@ def compared(plan: Plan, record: Record) -> list[tuple[str, Interval, float]]:
     """
     chosen = next((candidate for candidate in plan.candidates if candidate.chosen and candidate.prediction), None)
     if chosen is None or chosen.prediction is None:
-        raise ModakError("nothing was predicted of this plan", hint="modak model show tells what is known")
+        raise ModakError("nothing was predicted of this plan", hint="modak model show lists what is known")
     measured = _measured(record)
     predicted = {**chosen.prediction.parts, "whole": chosen.prediction.seconds}
     if training := predicted.get("training"):
@@ -53,7 +53,7 @@ def compared(plan: Plan, record: Record) -> list[tuple[str, Interval, float]]:
         predicted.update({name: _less(predicted[name], training, gone) for name in ("training", "whole")})
     rows = [(name, predicted[name], measured[name]) for name in predicted if name in measured]
     if not rows:
-        raise ModakError("nothing of what was predicted was measured in this job")
+        raise ModakError("the job measured nothing of what was predicted")
     return rows
 
 
@@ -74,7 +74,7 @@ def _of_other_samples(plan: Plan, record: Record) -> str:
     if _share(plan, record) == 1.0:
         return ""
     planned = plan.application.work.samples
-    return f"predictions are of the {_samples(record):,} samples that the job had; planned were {planned:,}"
+    return f"predictions are for the {_samples(record):,} samples that the job had; {planned:,} were planned"
 
 
 def _less(whole: Interval, part: Interval, share: float) -> Interval:
@@ -92,7 +92,7 @@ def _record(plan: Plan, state: Path) -> Record:
     found = [record for record in read_records(path) if record.plan == plan.digest] if path.exists() else []
     ended = [each for each in found if each.outcome in ("measured", "disturbed")]
     if found and not ended:
-        raise ModakError("no job of this plan was measured", hint=found[-1].reason or "modak logs tells of it")
+        raise ModakError("no job of this plan was measured", hint=found[-1].reason or "modak logs shows why")
     if not ended:
         raise ModakError(
             "no job of this plan has ended yet", hint="modak deploy carries it out, modak status looks at it"

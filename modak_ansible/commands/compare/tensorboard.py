@@ -135,4 +135,4 @@ def _started(program: str, folder: Path, port: int | None) -> tuple[subprocess.P
         process.terminate()
         process.wait()
     why = last_line(said.decode(errors="replace"), "it says nothing")
-    raise ModakError(f"TensorBoard did not begin: {why}")
+    raise ModakError(f"TensorBoard did not start: {why}")

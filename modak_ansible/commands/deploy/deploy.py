@@ -115,12 +115,12 @@ def _deploy(asked: _Asked) -> None:
             if not others:
                 raise
             builds = ", ".join(dict.fromkeys(each.plan.image.entry for each in others))
-            typer.echo(f"note: {error.message}\n  {builds} is taken in its place", err=asked.as_json)
+            typer.echo(f"note: {error.message}\n  {builds} is used instead", err=asked.as_json)
             found = others
         else:
             break
     if not asked.as_json and has_unfitted_records(found[0].state):
-        typer.echo("What was measured here is for the next plans to count: modak model fit")
+        typer.echo("To use these measurements in the next plans: modak model fit")
 
 
 def _carry_out(found: list[Planned], asked: _Asked) -> None:
@@ -195,19 +195,21 @@ def _undeployed(stores: list[DeploymentStore], display: StageDisplay) -> str:
 def _what_goes_on(planned: list[Planned], again: str) -> str:
     """What goes on after Ctrl-C or the end of the time, and what to do about it."""
     if any(each.search for each in planned):
-        rest = f"What was submitted goes on. To have the other trials run, too: {again}"
+        rest = f"What was submitted continues. To have the other trials run, too: {again}"
         return f"{rest}\nTo end one: modak cancel DEPLOYMENT"
     if len(planned) > 1:
         queued = all(each.plan.target.scheduler.keeps_order for each in planned)
-        alone = "What runs goes on to its end, and nothing is started after it"
+        alone = "What runs continues to its end, and nothing is started after it"
         end = "To end one: modak undeploy DEPLOYMENT, as modak status names it"
-        return f"{'What was submitted goes on' if queued else alone}. To follow it, and to do the rest: {again}\n{end}"
+        return (
+            f"{'What was submitted continues' if queued else alone}. To follow it, and to do the rest: {again}\n{end}"
+        )
     store = planned[0].store
     record = store.record_now()
     job = record.get("job") or {}
     if job.get("job_id") and not record.get("undeployed"):
         if store.has_ended:
-            return f"Job {job['job_id']} had ended before. To go on: {again}"
-        return f"Job {job['job_id']} goes on. To follow it: {again}\nTo end it: modak undeploy {store.name}"
-    begun = "What had begun on the target, such as a build or the submission of a job, goes on to its end"
-    return f"{begun}. To take it up: {again}\nTo end what was submitted: modak undeploy {store.name}"
+            return f"Job {job['job_id']} had already ended. To continue: {again}"
+        return f"Job {job['job_id']} continues. To follow it: {again}\nTo end it: modak undeploy {store.name}"
+    begun = "What had begun on the target, such as a build or the submission of a job, continues to its end"
+    return f"{begun}. To pick it up again: {again}\nTo end what was submitted: modak undeploy {store.name}"

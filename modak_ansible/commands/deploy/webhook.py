@@ -49,7 +49,7 @@ def tell(webhook: Webhook, stores: Sequence[DeploymentStore], error: BaseExcepti
     try:
         title, text = told(stores, error, seconds)
     except (LookupError, TypeError, ValueError) as broken:  # what is kept here may be damaged, and the end is told
-        title, text = f"modak: {'failed' if error else 'completed'}", f"what is known of it is damaged: {broken}"
+        title, text = f"modak: {'failed' if error else 'completed'}", f"its record is damaged: {broken}"
     return post(webhook, title, text, is_good=error is None)
 
 

@@ -68,7 +68,7 @@ def command(
     if which not in _FILES:
         raise UsageError(f"there is no log {which}", hint=nearest(which, _FILES))
     if follow and as_json:
-        raise UsageError("--json does not go with --follow", hint="leave one of them out")
+        raise UsageError("--json cannot be combined with --follow", hint="leave one of them out")
     begin = read_since(since) if since else Since()
     store = _meant(deployment, training, follow=follow)
     _check_rank(store, rank, is_its_own=kind == "job" and which != "scheduler", follow=follow)
@@ -89,7 +89,7 @@ def command(
     if lines:
         typer.echo("\n".join(lines))  # line by line a large log takes many times as long
     if not lines and not follow and since is None and kind in ("job", "metrics"):
-        where = _FILES[which] if kind == "job" else "any file of metrics that is read"
+        where = _FILES[which] if kind == "job" else "any of the metrics files that modak reads"
         typer.echo("\n".join([*store.damage, f"{log_texts.state_of(store)}: nothing is in {where}"]), err=True)
 
 
@@ -105,10 +105,10 @@ def _check_rank(store: DeploymentStore, rank: int | None, *, is_its_own: bool, f
     from modak_ansible.commands.jobs.log_text import check_rank
 
     if rank is not None and not is_its_own:
-        raise UsageError("--rank goes with the output and the errors of a job", hint="leave it out")
+        raise UsageError("--rank applies only to the output and errors of a job", hint="leave it out")
     count = check_rank(store, rank or 0)
     if follow and is_its_own and rank is None and count > 1:
-        typer.echo(f"the log of rank 0 of {count} (of another: --rank N)", err=True)
+        typer.echo(f"the log of rank 0 of {count} (for another: --rank N)", err=True)
 
 
 def _meant(deployment: str | None, training: str | None, *, follow: bool) -> DeploymentStore:
@@ -131,5 +131,5 @@ def _meant(deployment: str | None, training: str | None, *, follow: bool) -> Dep
     console = Console(stderr=True)
     for line in lines_of(rows, console.width if console.is_terminal else None):
         typer.echo(line, err=True)
-    typer.echo(f"the log of {name} (of another: modak logs {deployment} --training NAME)", err=True)
+    typer.echo(f"the log of {name} (for another: modak logs {deployment} --training NAME)", err=True)
     return next(store for store in found if store.name == name)

@@ -64,12 +64,14 @@ def command(
         name, connection = store.name, connection_of(store)
         there = _ready(Entry(store), connection)
     except KeyboardInterrupt:
-        typer.echo(f"What has begun goes on. To open it: {again}\nTo end its job: modak cancel {name}", err=True)
+        typer.echo(f"What has begun continues. To open it: {again}\nTo end its job: modak cancel {name}", err=True)
         raise
     if connection.is_local and port not in (None, there.port):
         typer.echo(f"note: it runs on this machine, and listens on a port of its own: {there.port}", err=True)
     tunnel = None if connection.is_local else Tunnel(connection, port, (there.address, there.port))
-    left = f"The notebook goes on until it is idle for {idle}. To open it: {again}\nTo end it: modak cancel {name}"
+    left = (
+        f"The notebook keeps running until it is idle for {idle}. To open it: {again}\nTo end it: modak cancel {name}"
+    )
     try:
         with _ended_from_outside():
             _open(store, connection, tunnel, there)
@@ -98,7 +100,7 @@ def _seconds(idle: str) -> int:
     """
     seconds = int(seconds_in("--idle", idle))
     if seconds < _SHORTEST:
-        raise UsageError(f"--idle {idle} is less than a minute", hint="give it some, as 30m")
+        raise UsageError(f"--idle {idle} is less than a minute", hint="such as 30m")
     return seconds
 
 
@@ -158,7 +160,7 @@ def _submitted(planned: Planned) -> DeploymentStore:
             raise TargetUnreachable(entry.problem)
         typer.echo(f"back to {entry.name}")
         if entry.name != planned.plan.deployment:
-            typer.echo(f"note: it is of an earlier plan; modak cancel {entry.name} ends it", err=True)
+            typer.echo(f"note: it belongs to an earlier plan; modak cancel {entry.name} ends it", err=True)
         return entry.known
     plan = planned.plan
     typer.echo(f"{plan.name} on {plan.target.name}{whose_testbed(planned)}")
@@ -210,7 +212,7 @@ def _ready(entry: Entry, connection: Connection) -> Listening:
                 return found
             time.sleep(1)
     raise ModakError(
-        f"JupyterLab does not listen after {_STARTS:.0f} s",
+        f"JupyterLab was not listening after {_STARTS:.0f} s",
         hint=f"modak logs {entry.name} shows what it wrote; modak cancel {entry.name} ends it",
     )
 
@@ -308,7 +310,7 @@ def _reopen(tunnel: Tunnel, left: str) -> None:
     """
     from modak_ansible.transport.tunnel import NoTunnel
 
-    typer.echo("the tunnel is lost; it is opened again", err=True)
+    typer.echo("the tunnel was lost; reopening it", err=True)
     deadline, pause = time.monotonic() + _REOPENS, 1.0
     while True:
         try:

@@ -66,7 +66,7 @@ def _print_all(found: list[Results]) -> None:
 
     folder, lines = os.path.commonpath([results.folder for results in found]), []
     for results in found:
-        missing = f"; no file fits {', '.join(results.missing)}" if results.missing else ""
+        missing = f"; no file matches {', '.join(results.missing)}" if results.missing else ""
         lines.append(
             (
                 results.training,
@@ -86,7 +86,9 @@ def _print(results: Results) -> None:
     from modak_ansible.stages.results import words_of_left
 
     if not results.files:
-        typer.echo("nothing had come back" if results.is_gone else "nothing has come back: no job has written anything")
+        typer.echo(
+            "no results had been fetched" if results.is_gone else "there are no results: no job has written anything"
+        )
         return
     width = max(len(format_size(file.size)) for file in results.files)
     for file in results.files:
@@ -97,9 +99,9 @@ def _print(results: Results) -> None:
     for words in results.starts:
         typer.echo(f"start {words}")
     if results.missing:
-        typer.echo(f"no file fits {', '.join(results.missing)}")
+        typer.echo(f"no file matches {', '.join(results.missing)}")
     if results.unnamed:
         names = ", ".join(results.unnamed)
         typer.echo(f"left on the target, as their names are not UTF-8: {names}")
     if results.left:
-        typer.echo(f"{words_of_left(results.left)}: --also PATTERN brings them")
+        typer.echo(f"{words_of_left(results.left)}: --also PATTERN fetches them")

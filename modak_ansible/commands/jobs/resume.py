@@ -35,12 +35,12 @@ def command(
     name = deployment if len(found) > 1 else found[0].name
     there = [store for store in found if not store.record.get("undeployed")]
     if not there:
-        raise ModakError(f"{name} was undeployed", hint="modak deploy makes it anew")
+        raise ModakError(f"{name} was undeployed", hint="modak deploy creates it again")
     variables = {**plans_of(there), "job_wait": not detach}
     carry_out(
         there,
         lambda display: run_playbook("resume", variables, display).changed,
-        lambda: f"What runs on the target goes on. To take it up: modak resume {name}",
+        lambda: f"What runs on the target continues. To pick it up again: modak resume {name}",
         "There was nothing left to do.",
         is_campaign=len(found) > 1,
         as_json=as_json,

@@ -29,7 +29,7 @@ _HINTS = {
     "UNKNOWN": "try again when the scheduler answers",
     "DAMAGED": "modak status {name} says what is wrong",
 }
-_ENDED = "modak results {name} brings what it left, and modak logs {name} shows what it wrote"
+_ENDED = "modak results {name} fetches what it left, and modak logs {name} shows what it wrote"
 
 
 def command(
@@ -78,7 +78,7 @@ def meant(deployment: str | None, training: str | None) -> Entry:
     if len(found) > 1:
         names = ", ".join(store.name for store in found)
         raise UsageError(
-            f"{deployment} has {len(found)} deployments, and one is looked into", hint=f"say which: {names}"
+            f"{deployment} has {len(found)} deployments, and only one can be shown", hint=f"say which: {names}"
         )
     entry = Entry(found[0])
     if not may_live(entry.known):
@@ -156,8 +156,8 @@ def _check(entry: Entry) -> None:
     check_runs(entry)
     usage = entry.answer["usage"] if entry.answer else []
     if not any("cpu_percent" in node for node in usage):
-        problem = next((node["problem"] for node in usage if node.get("problem")), "its nodes say nothing")
-        hint = f"modak logs {entry.name} shows what it writes, without its nodes being entered"
+        problem = next((node["problem"] for node in usage if node.get("problem")), "its nodes do not report")
+        hint = f"modak logs {entry.name} shows what it writes, without a login to its nodes"
         raise ModakError(f"{_words(entry)}, and what it uses cannot be seen: {problem}", hint=hint)
 
 

@@ -24,8 +24,8 @@ def plan_story(plan: Plan, width: int, model: str) -> str:
         lines += _choice(choice, width)
     rest = [f"{choice.name.replace('_', ' ')} {choice.value}" for choice in plan.choices if choice not in shown]
     if rest:
-        lines += _wrapped(f"as they come, with no other option here: {', '.join(rest)}", width, 2)
-    lines += ["", "Brought to the target, in this order", *_brought(plan)]
+        lines += _wrapped(f"at their defaults, with no alternative here: {', '.join(rest)}", width, 2)
+    lines += ["", "Copied to the target, in this order", *_brought(plan)]
     return "\n".join(lines)
 
 
@@ -72,7 +72,7 @@ def _candidate(candidate: Candidate, shared: Sequence[str]) -> str:
     if found.known:
         parts = ", ".join(f"{name.replace('_', ' ')} {clock(part.middle)}" for name, part in found.parts.items())
         text += f"{clock(found.seconds.middle)} ({clocks(found.seconds)}), {counted(found.records, 'record')}"
-        text += f"; of it {parts}" if parts else ""
+        text += f"; of which {parts}" if parts else ""
     else:
         text += "time not known"
     return text + "".join(f"; {each}" for each in own)

@@ -59,7 +59,7 @@ def predicted(plan: Plan) -> str:
     if found is None or not found.known:
         # how wide an interval is says nothing where there is none
         reasons = [doubt for doubt in (found.doubts if found else ()) if not doubt.endswith(STRANGER)]
-        return f"not known: {'; '.join(reasons) or 'nothing like it was measured'}"
+        return f"not known: {'; '.join(reasons) or 'nothing similar was measured'}"
     epochs, samples = plan.application.work.epochs, plan.application.work.samples
     what = f"{counted(epochs, 'epoch')}{f' of {samples:,} samples' if samples else ''} in " if epochs else ""
     text = f"{what}{format_seconds(found.seconds.middle)} ({clocks(found.seconds)})"
@@ -112,7 +112,7 @@ def settings_of(candidate: Candidate) -> str:
 _PACKED = {"squashfs": "one squashfs image", "shards": "tar shards"}
 _COPIED = {
     "node-local": "copied to node-local scratch",
-    "by-node": "each node brings the shards that its ranks read to its scratch",
+    "by-node": "each node copies the shards that its ranks read to its scratch",
 }
 
 
@@ -130,8 +130,10 @@ def _data(dataset: PlannedDataset, plan: Plan) -> str:
     missing = ["its size"] if dataset.size is None else []
     if dataset is plan.dataset and plan.application.work.samples is None and plan.application.is_training:
         library = lacking(dataset.format) if first.kind in Local.kinds else ""
-        why = f", for {library} is not installed where modak runs, which counts {dataset.format}" if library else ""
-        why = f", for {dataset.damaged} is damaged, or is no {dataset.format}" if dataset.damaged else why
+        why = (
+            f", because {library}, which counts {dataset.format}, is not installed where modak runs" if library else ""
+        )
+        why = f", because {dataset.damaged} is damaged or not {dataset.format}" if dataset.damaged else why
         missing.append(f"the number of samples{why}")
     unknown = f"; not known: {' and '.join(missing)}" if missing else ""
     return f"{dataset.name}{size}, {way}{packed}{copied}{mounted}{unknown}"
@@ -159,7 +161,7 @@ def _component(component: JobComponent) -> str:
 
 
 def _memory(memory: PlannedMemory) -> str:
-    has = f", of {format_size(memory.limit)}: {memory.of}" if memory.limit else "; how much there is nobody says"
+    has = f", of {format_size(memory.limit)}: {memory.of}" if memory.limit else "; how much there is is not known"
     return f"{format_peak(memory.peak)} in each process{has}"
 
 

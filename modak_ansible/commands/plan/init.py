@@ -141,7 +141,7 @@ class _Answers:
 
     def number(self, question: str, proposed: int, option: str) -> int:
         def wrong(answer: str) -> str:
-            return "" if answer.isascii() and answer.isdigit() else f"{answer} is no whole number"
+            return "" if answer.isascii() and answer.isdigit() else f"{answer} is not a whole number"
 
         return int(self._answer(question, str(proposed), option, wrong))
 
@@ -149,7 +149,7 @@ class _Answers:
         """One of some names, of which the first is proposed."""
 
         def wrong(answer: str) -> str:
-            return "" if answer in proposed else f"{answer} is none of them"
+            return "" if answer in proposed else f"{answer} is not one of them"
 
         return self._answer(f"{question} ({', '.join(proposed)})", proposed[0], option, wrong)
 
@@ -175,9 +175,9 @@ class _Answers:
         """
         if self._missing:
             is_all_proposed = all(each.endswith("is proposed") for each in self._missing)
-            more = ["--yes takes what is proposed"] if not self._takes and is_all_proposed else []
+            more = ["--yes accepts what is proposed"] if not self._takes and is_all_proposed else []
             raise UsageError(
-                f"{self._script} does not tell all that its blueprint says, and nobody can be asked here",
+                f"{self._script} does not say everything that a blueprint needs, and there is no terminal to ask at",
                 hint="\n  ".join([*self._missing, *more]),
             )
 
@@ -215,7 +215,7 @@ def _surveyed(host: str, *, is_quiet: bool) -> str:
     if name in known:
         other = target_of_file(known[name]).address
         if "." in host and other != address:
-            hint = f"--on {name} takes that; modak discover {host} --save NAME keeps this one"
+            hint = f"--on {name} uses that one; modak discover {host} --save NAME saves this one under another name"
             raise UsageError(f"the target {name} is {other}, not {address}", hint=hint)
         typer.echo(f"{name} is a target already: {known[name]}", err=True)
         return name
@@ -264,8 +264,8 @@ def _write(text: str, folder: Path, *, force: bool) -> str:
         return "there"
     if before is not None and not force:
         lines = difflib.unified_diff(before.splitlines(), text.splitlines(), str(path), "now", lineterm="", n=0)
-        shown = "\n  ".join(["--force writes over it; what would change:", *lines])
-        raise UsageError(f"{path} is there already, and says else", hint=shown)
+        shown = "\n  ".join(["--force overwrites it; what would change:", *lines])
+        raise UsageError(f"{path} already exists, with other contents", hint=shown)
     write_whole(path, text)
     path.chmod(0o644)
     return "written" if before is None else "written over"
@@ -294,7 +294,7 @@ def _report(draft: Draft, folder: Path, written: str, *, as_json: bool) -> None:
         show_warnings(warnings)
         for mistake in mistakes:
             typer.echo(str(mistake))
-        state = {"there": "is there already, and says all this", "written": "is written"}.get(written, written)
+        state = {"there": "already exists, with the same contents", "written": "is written"}.get(written, written)
         count = f", and has {counted(len(mistakes), 'mistake')}" if mistakes else ""
         typer.echo(f"{path} {state}{count}")
         if not mistakes:

@@ -29,7 +29,7 @@ def write_output(plan: Plan, folder: Path) -> list[Path]:
     texts = output_files(plan)
     paths = [folder / name for name in texts]
     if exists(folder) and not is_folder(folder):
-        raise UsageError(f"{folder} is there, and no folder", hint="give another folder")
+        raise UsageError(f"{folder} exists, and is not a folder", hint="give another folder")
     if is_folder(folder) and any(folder.iterdir()):
         if {path.name: _read(path) for path in folder.iterdir()} == texts:
             return paths

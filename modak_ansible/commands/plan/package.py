@@ -48,7 +48,7 @@ def command(
     output = output or ""
     is_folder = output.endswith("/")
     if output and not is_folder and Path(output).suffix not in SUFFIXES:  # by which modak deploy knows one
-        raise UsageError(f"{output} is no archive's name", hint=f"{output}.csar; or for a folder: {output}/")
+        raise UsageError(f"{output} is not an archive's name", hint=f"{output}.csar; or for a folder: {output}/")
     path = find_blueprint(blueprint)
     given = asked._replace(words=words).given
     if is_folder:

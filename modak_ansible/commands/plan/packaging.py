@@ -62,7 +62,7 @@ def lay_out(found: Files, folder: Path) -> None:
         UsageError: something is in that folder.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UsageError(f"{folder} is there already, and not empty", hint="name another folder")
+        raise UsageError(f"{folder} already exists and is not empty", hint="name another folder")
     with filling(folder) as part:
         for name, (content, is_executable) in found.items():
             path = part / name
@@ -84,8 +84,8 @@ def contents(path: Path, inputs: Inputs) -> tuple[Files, list[str]]:
         ModakError: it would hold a secret, or a name that nothing unpacks, or is too large.
     """
     if is_request(path):
-        hint = "send the file itself, with what stands beside it"
-        raise UsageError(f"{path} is a request, and no blueprint", hint=hint)
+        hint = "send the file itself, with the files next to it"
+        raise UsageError(f"{path} is a request, not a blueprint", hint=hint)
     plans = [training.plan for training in plan_trainings(path, inputs)]
     folder = path.parent.absolute()
     template = read_whole(path, inputs)
@@ -222,7 +222,7 @@ def _check_names(files: dict[str, Path]) -> None:
     for name in sorted(files):
         if not is_member_name(name):
             hint = "name it from the blueprint's folder, without backslashes, and in UTF-8"
-            raise ModakError(f"{name!r} is no name for a file of a package", hint=hint)
+            raise ModakError(f"{name!r} is not a valid name for a file in a package", hint=hint)
 
 
 def _check_secrets(files: dict[str, Path]) -> None:
@@ -235,7 +235,7 @@ def _check_secrets(files: dict[str, Path]) -> None:
         with path.open("rb") as file:
             is_key = _PRIVATE_KEY.search(file.read(4096)) is not None
         if is_named_so or is_key:
-            hint = "move it away, or name what is to travel in the training's files"
+            hint = "move it away, or list the files to pack under the training's files"
             raise ModakError(f"{name} looks like a private key, and is not packed", hint=hint)
 
 
@@ -249,7 +249,7 @@ def _check_size(files: dict[str, Path]) -> None:
     if total > MAX_BYTES:
         largest = max(sizes, key=lambda name: sizes[name])
         hint = f"the largest is {largest}, {format_size(sizes[largest])}; have the target fetch data from an address"
-        raise ModakError(f"the files are {format_size(total)} together, and more than a package holds", hint=hint)
+        raise ModakError(f"the files total {format_size(total)}, more than a package can hold", hint=hint)
 
 
 # --- the template

@@ -82,7 +82,7 @@ def command(
     width, energy = _width(), predicted_energy(plan, planned.state)
     typer.echo(_bold(plan_table(plan, width, with_rest=not explain, energy=energy)))
     if planned.search:
-        typer.echo(f"\nsearch: {planned.search.words}; what stands above has the usual values")
+        typer.echo(f"\nsearch: {planned.search.words}; the plan above uses the usual values")
     if explain:
         from modak_ansible.commands.plan.explanation import plan_story
         from modak_ansible.planning.service import basis_of

@@ -59,12 +59,12 @@ def trainings_table(plans: list[Plan], width: int) -> str:
     for plan in plans:
         chosen = next((candidate for candidate in plan.candidates if candidate.chosen), None)
         start = f"  {plan.training:<{name}}  {_times(chosen)}  "
-        text = f"{chosen.entry}, {settings_of(chosen)}" if chosen else "nothing was weighed"
+        text = f"{chosen.entry}, {settings_of(chosen)}" if chosen else "nothing was compared"
         text += f"; after {', '.join(each.training for each in plan.after)}" if plan.after else ""
         lines += wrapped(text, max(width, len(start) + 30), start, " " * len(start))
     for plan in plans:
         lines += [f"    {plan.training}"] * bool(plan.notes) + _not_kept(plan.notes, width)[2:]
-    return "\n".join([*lines, "", f"  {_together(plans)}; --training NAME tells more of one"])
+    return "\n".join([*lines, "", f"  {_together(plans)}; --training NAME shows more of one"])
 
 
 def _together(plans: list[Plan]) -> str:
@@ -73,7 +73,7 @@ def _together(plans: list[Plan]) -> str:
     hours = [each.prediction.core_hours for each in chosen if each.prediction and each.prediction.known]
     known = [hour for hour in hours if hour is not None]
     if not known:
-        return "how long they take is not known of any"
+        return "how long they take is not known for any of them"
     some = "" if len(known) == len(plans) else f", as far as they are known: of {len(known)} of {len(plans)}"
     return f"{sum(known):.2g} core-hours are predicted{some}"
 
@@ -183,7 +183,7 @@ def _not_taken(choices: Sequence[Choice], width: int) -> list[str]:
         lines += _row("several", f"{', '.join(options)}: {reason}", width)
     rest = [choice.name.replace("_", " ") for choice, _ in listed[_SHOWN:]]
     if rest:
-        lines += _row("", f"and of {', '.join(rest)}; --explain tells all", width)
+        lines += _row("", f"and of {', '.join(rest)}; --explain shows all", width)
     return lines
 
 

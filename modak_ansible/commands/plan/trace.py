@@ -86,7 +86,7 @@ def _check_counted(plan: Plan) -> None:
     if not application.is_training or application.framework not in COUNTED:
         what = f"a script of {application.framework}" if application.is_training else "a program"
         raise ModakError(
-            f"{plan.training} can neither be traced nor timed: nothing counts the steps of {what}",
+            f"{plan.training} cannot be traced or timed: nothing counts the steps of {what}",
             hint="run it once: its results say how long it took, and how much memory",
         )
 
@@ -177,8 +177,8 @@ def _text_of_steps(timed: TimedSteps) -> str:
         f"the first one ended {timed.start:.3g} s after the start."
     ]
     lines += [f"Others kept {busy:.1f} cores busy meanwhile."] if busy > THRESHOLD else []
-    lines += [f"The process had {format_size(timed.memory)} at most."] if timed.memory else []
-    return "\n".join([*lines, f"Plans for {timed.target} that follow know it."])
+    lines += [f"The process used at most {format_size(timed.memory)}."] if timed.memory else []
+    return "\n".join([*lines, f"Later plans for {timed.target} use this."])
 
 
 def _text_of_trace(need: Need) -> str:
@@ -191,7 +191,7 @@ def _text_of_trace(need: Need) -> str:
         f"{need.training} needs {format_peak(peak_of(need))} in one process, as it is: {listed}, "
         "and the rest for a batch.\n"
         f"{_on_accelerator(need)}{_as_ranks(need)}{_length(need)}{_computed(need)}\n"
-        "Plans that follow know it."
+        "Later plans use this."
     )
 
 
@@ -202,7 +202,7 @@ def _on_accelerator(need: Need) -> str:
     if need.accelerator is None:
         return ""
     base = format_size(need.accelerator.base)
-    return f"Of an accelerator it takes {format_peak(peak_of(need.on_accelerator()))}, {base} of it for the driver.\n"
+    return f"It takes {format_peak(peak_of(need.on_accelerator()))} of an accelerator, {base} of it for the driver.\n"
 
 
 def _as_ranks(need: Need) -> str:
@@ -232,7 +232,7 @@ def _computed(need: Need) -> str:
     from modak_ansible.model.quantities import format_size
 
     if need.operators is None:
-        return "What a step computes is not known: none was made of whole batches alone."
+        return "What a step computes is not known: no step consisted of whole batches alone."
     flop, moved, count = (
         sum(getattr(operator, name) for operator in need.operators) for name in ("flop", "bytes", "count")
     )

@@ -77,7 +77,7 @@ def _show_plan(plan: Plan, *, as_json: bool) -> None:
     typer.echo(f"{tuning.alone} candidates, {steps} steps in turn, in at most {tuning.budget} s\n")
     for candidate in tuning.candidates:
         note = f" (where {' and '.join(candidate.parts)} are faster)" if candidate.parts else ""
-        note += "" if candidate.may_win else " (only compared with)"
+        note += "" if candidate.may_win else " (for comparison only)"
         typer.echo(f"  {candidate.name:<4} {candidate.numerics:<14} {candidate.title}{note}")
 
 
@@ -99,7 +99,7 @@ def _show_result(plan: Plan, folder: Path, *, as_json: bool) -> None:
     print_table(titles, map(_cells, rows), right=range(6), wraps=(6, 7))
     for _, text in summary_pairs(report, as_planned)[:1]:
         typer.echo(f"\n{text}")
-    typer.echo("modak model fit learns from these trials; the plans that follow know them.")
+    typer.echo("modak model fit learns from these trials, and later plans use them.")
 
 
 def _as_json(row: Row) -> dict[str, object]:

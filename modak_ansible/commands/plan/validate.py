@@ -48,7 +48,7 @@ def command(
         trainings = some_of([plan.training for plan in plans], _SHOWN)
         does = f"{'trains' if all(plan.application.is_training for plan in plans) else 'runs'} {trainings}"
         if all(runs_nothing(plan.application) for plan in plans):
-            does = "asks for an image alone, and runs nothing"
+            does = "asks only for an image, and runs nothing"
         typer.echo(counted(len(mistakes), "mistake") if mistakes else as_given(f"{path} is valid; it {does}"))
     if mistakes:
         raise typer.Exit(INVALID_BLUEPRINT)

@@ -38,7 +38,7 @@ def command(
     if watch:
         _watch(_entries(deployment, training), _pause(every), as_json=as_json, offline=offline)
         return
-    _refuse(every is not None, "--every goes with --watch")
+    _refuse(every is not None, "--every needs --watch")
     without_collecting()
     _ask_and_show(_entries(deployment, training), as_json=as_json, offline=offline)
 
@@ -47,7 +47,7 @@ def _entries(deployment: str | None, training: str | None) -> list[Entry]:
     from modak_ansible.deployment.status import Entry
     from modak_ansible.store.deployments import find_deployments, find_trainings, glance, not_superseded
 
-    _refuse(bool(training and not deployment), "--training goes with a blueprint", "modak status BLUEPRINT")
+    _refuse(bool(training and not deployment), "--training needs a blueprint", "modak status BLUEPRINT")
     if deployment and training:
         return [Entry(each) for each in find_trainings(deployment, training)]
     known = find_deployments(deployment) if deployment else glance(state_folder(Path.cwd()))
@@ -82,7 +82,7 @@ def _pause(every: float | None) -> float:
     Raises:
         UsageError: it is too short for a machine that others use, too.
     """
-    _refuse(every is not None and every < 1, f"--every {every} is too often", "ask at most once a second")
+    _refuse(every is not None and every < 1, f"--every {every} is too often", "at most once a second is possible")
     return 2.0 if every is None else every
 
 
@@ -96,7 +96,7 @@ def _watch(entries: list[Entry], every: float, *, as_json: bool, offline: bool) 
     from modak_ansible.deployment.status import rows_of
     from modak_ansible.deployment.status_query import ask_targets
 
-    _refuse(offline, "--offline asks no target, and so there is nothing to watch", "leave one of them out")
+    _refuse(offline, "--offline contacts no target, so there is nothing to watch", "leave one of them out")
     if not entries:
         if not as_json:
             _show([], [], as_json=False)

@@ -64,8 +64,8 @@ class SearchStore:
         """
         make_private(self.folder)
         if not self._lock.take(wait=False):
-            hint = "modak status shows how it is; Ctrl-C there, and this command goes on with it"
-            raise UsageError("another modak deploy goes on with this search", hint=hint)
+            hint = "modak status shows its progress; after Ctrl-C there, this command continues it"
+            raise UsageError("another modak deploy is running this search", hint=hint)
         if self.journal.exists():
             whole = self.journal.read_bytes().rpartition(b"\n")
             if whole[2]:
@@ -140,4 +140,4 @@ def shown(search: SearchState) -> str:
     words += f" ({', '.join(counts)})" if counts else ""
     if best := search["best"]:
         words += f"; best {search['objective']} {best['value']:.4g}: {best['training']}"
-    return f"{words}; nobody goes on with it: modak deploy does" if search["state"] == "stopped" else words
+    return f"{words}; nothing continues it now: modak deploy does" if search["state"] == "stopped" else words

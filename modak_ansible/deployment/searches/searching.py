@@ -48,9 +48,9 @@ def deploy_all(
     """
     searches, others = [each for each in planned if each.search], [each for each in planned if not each.search]
     if searches and not wait:
-        hint = "leave --detach out; Ctrl-C ends the command, and the same one goes on"
+        hint = "leave --detach out; after Ctrl-C the same command continues the search"
         raise UsageError(
-            f"{searches[0].node} is a search: somebody has to choose its trials, one after another", hint=hint
+            f"{searches[0].node} is a search: its trials are chosen one after another while the command runs", hint=hint
         )
     done = deploy(others, deadline=deadline, listener=listener, wait=wait) if others else Deployed(0, ())
     changed, stores = done.changed, done.stores
@@ -142,7 +142,7 @@ class _Searching:
         if self._study.best is None:
             why = [trial.why for trial in trials if trial.why]
             raise JobFailed(
-                f"no trial of {self._planned.node} came to a value of {self._search.objective}",
+                f"no trial of {self._planned.node} produced a value of {self._search.objective}",
                 hint=why[-1] if why else "",
             )
         names = dict.fromkeys(trial.deployment for trial in trials if trial.deployment)
@@ -177,7 +177,7 @@ class _Searching:
         trials = self._running
         if not trials:
             return
-        self._say(f"{len(trials)} of {len(self._study.trials)} trials had not ended; going on with them")
+        self._say(f"{len(trials)} of {len(self._study.trials)} trials had not ended; continuing with them")
         entries = [Entry(self._deployment(trial)) for trial in trials]
         self._ask([entry for entry in entries if entry.known.is_there and may_live(entry.known)])
         again: list[Planned] = []
@@ -248,7 +248,7 @@ class _Searching:
             ask_targets(entries, every, heard)
         problem = next((entry.problem for entry in entries if entry.problem), "")
         if problem:
-            raise TargetUnreachable(problem, hint="the trials go on; the same command goes on with them")
+            raise TargetUnreachable(problem, hint="the trials continue; the same command picks them up again")
 
     def _watch(self) -> None:
         """Looks at what runs until something has ended or falls behind."""

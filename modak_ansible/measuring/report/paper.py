@@ -99,7 +99,7 @@ def read_paper(path: Path) -> Paper:
     try:
         return Paper.model_validate(from_yaml(path.read_text(encoding="utf-8")))
     except (OSError, yaml.YAMLError, ValidationError) as error:
-        raise ModakError(f"{path} is no description of a paper: {error}") from error
+        raise ModakError(f"{path} is not a description of a paper: {error}") from error
 
 
 def figure_of(group: str) -> str:

@@ -67,7 +67,7 @@ class Fields:
         if item is None:
             return []
         if not item.is_list or not item.elements:
-            self.note(item, "wrong-type", f"{name} must be a list with something in it")
+            self.note(item, "wrong-type", f"{name} must be a list that is not empty")
         return item.elements
 
     def members(self, name: str) -> list[tuple[str, Item, Item]]:

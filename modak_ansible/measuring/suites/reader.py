@@ -164,7 +164,9 @@ class _Reader:
     def _once(self, names: dict[str, Item], name: str, item: Item | None, what: str) -> None:
         if name and item is not None and names.setdefault(name, item) is not item:
             first = names[name].location.line
-            self._mistakes.add(item.location, "duplicate-name", f"{what} {name} is there twice, first in line {first}")
+            self._mistakes.add(
+                item.location, "duplicate-name", f"{what} {name} is defined twice, first in line {first}"
+            )
 
     def _workload(self, fields: Fields) -> Workload | None:
         name = fields.text("workload", required=True)

@@ -43,4 +43,4 @@ def _read(path: Path) -> Workload:
     try:
         return Workload(**from_yaml(path.read_text(encoding="utf-8")))
     except (OSError, yaml.YAMLError, TypeError, ValidationError) as error:
-        raise ModakError(f"{path} describes no workload: {error}") from error
+        raise ModakError(f"{path} does not describe a workload: {error}") from error

@@ -89,7 +89,7 @@ class Gain(Model):
 
     ratio: Interval
     records: int = Field(description="measured runs of the very matters in which the two differ")
-    known: bool = Field(description="false where nothing like it was measured: the ratio is then not to be relied on")
+    known: bool = Field(description="false where nothing similar was measured: the ratio is then not to be relied on")
     why: str = Field(default="", description="what is not known, or where the number comes from")
     apart: str = Field(
         default="",

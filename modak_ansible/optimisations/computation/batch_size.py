@@ -31,15 +31,15 @@ class BatchSize(CodeOptimisation):
         wanted = draft.request.optimisation
         batch = draft.request.application.work.batch_size
         if wanted.batch_size != "any":
-            return (Option(STOCK, "another batch changes the training, and batch_size: any would permit it"),)
+            return (Option(STOCK, "another batch size changes the training; batch_size: any permits it"),)
         if wanted.numerics != "any":
             raise CannotPlan(
                 "optimisation.batch_size",
-                f"another batch changes results, and numerics: {wanted.numerics} is asked for",
+                f"another batch size changes results, and numerics: {wanted.numerics} is asked for",
                 "numerics: any permits it, or batch_size: keep", wish=True,
             )  # fmt: skip
         if batch is None:
-            return (Option(STOCK, "nobody says how large the script's own is: give work: { batch_size: N }"),)
+            return (Option(STOCK, "the script's own batch size is not known: set work: { batch_size: N }"),)
         why_not = "" if argument_name(draft) else self.why_out_of_reach(draft)
         larger = [
             Option(

@@ -39,8 +39,8 @@ class Compiler(CodeOptimisation):
     stock_of = {"jax": ("xla", "default")}
     moves = "reassociation"
     reasons = {
-        "none": "every operation by itself, as the framework does it",
-        "default": "what Keras does by itself",
+        "none": "each operation by itself, the framework's default",
+        "default": "the default of Keras",
         "inductor": "fuses operations and generates C++ for them; the first steps wait for it",
         "xla": "compiles the whole step; the first one waits for it",
         "ngraph": "replaces parts of the graph by its own kernels",
@@ -65,9 +65,9 @@ class Compiler(CodeOptimisation):
         if draft.entry is not None and value not in draft.entry.compilers:
             carriers = [entry.name for entry in draft.catalogue.entries if value in entry.compilers]
             where = f"; {', '.join(carriers[:2])} has it" if carriers else ""
-            return f"{draft.entry.name} carries no {value}{where}"
+            return f"{draft.entry.name} does not include {value}{where}"
         if value == "glow":
             return "GLOW compiles what was trained and exported; it does not train"
         if draft.script is None and value == "ngraph":
-            return "it is switched on in the script's own lines"
+            return "the script itself switches it on"
         return ""

@@ -10,14 +10,13 @@ from modak_ansible.optimisations.properties import Property
 class Matmul(OnProcessors):
     name = "matmul"
     reasons = {
-        "default": "the one that the framework takes by itself",
-        "onednn": "oneDNN in place of MKL, which takes slow paths on processors that are not Intel's; "
-        "the process tries its error first",
+        "default": "the framework's default",
+        "onednn": "oneDNN instead of MKL, which is slow on processors other than Intel's; its error is checked first",
     }
     properties = (Property("The library that multiplies matrices.", tuple(reasons)),)
     prepared = ("pytorch",)
     stock = ("default",)
-    elsewhere = "takes its library by itself"
+    elsewhere = "chooses its library itself"
 
     def why_not_here(self, draft: Draft) -> str:
         given = draft.request.image

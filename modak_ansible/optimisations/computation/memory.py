@@ -24,9 +24,9 @@ _MOST_RANKS = 64  # that are tried in search of a cure
 class Memory(CodeOptimisation):
     name = "memory"
     reasons = {
-        FITS: "parameters, gradients and the optimiser's state lie in memory",
+        FITS: "parameters, gradients and the optimiser's state are in memory",
         RECOMPUTED: "repeated blocks keep what goes into them alone, and compute the rest again for the backward pass",
-        OUT_OF_CORE: "they lie in files of the node's own disk, and the kernel keeps what there is room for",
+        OUT_OF_CORE: "they are in files on the node's own disk, and the kernel caches what fits",
     }
     properties = (
         Property("Whether a training's state is kept in memory, recomputed, or kept in files.", tuple(reasons)),
@@ -63,7 +63,7 @@ class Memory(CodeOptimisation):
     def why_other(self, other: str, taken: str, draft: Draft) -> str:
         if draft.request.need is None or _limit(draft) is None:
             return ""
-        return f"it needs {_needs(draft, other)}" if taken != FITS else "it fits without"
+        return f"it needs {_needs(draft, other)}" if taken != FITS else "it fits in memory without it"
 
     def values(self, draft: Draft) -> tuple[str, ...]:
         return self.property_values() if framework_of(draft) == "pytorch" else ()
@@ -71,13 +71,13 @@ class Memory(CodeOptimisation):
     def why_not(self, draft: Draft, value: str) -> str:
         need = draft.request.need
         if draft.settings.get("compiler") == "inductor":
-            return "a compiled model saves what it needs in a way of its own"
+            return "a compiled model decides by itself what it saves"
         if value == RECOMPUTED:
-            return "nothing in the model repeats that could be computed again" if need and not need.blocks else ""
+            return "the model has no repeated blocks to compute again" if need and not need.blocks else ""
         if not is_at_least(draft, "2.1"):
-            return "PyTorch tells nobody before 2.1 when a gradient is there"
+            return "PyTorch before 2.1 does not report when a gradient is ready"
         if draft.request.resources.accelerators:
-            return "an accelerator's memory has no files"
+            return "an accelerator's memory cannot be kept in files"
         if draft.layout.processes > 1:
             return "ranks that train together exchange their gradients in memory"
         return _why_no_room(draft)
@@ -147,7 +147,7 @@ def _cures(draft: Draft, limit: Limit) -> Iterator[str]:
         for ranks in (2**power for power in range(1, _MOST_RANKS.bit_length())):
             fits = any(_peak(draft, FITS, ranks, name).high <= limit.bytes for name in _ways(said, ranks))
             if fits and ranks > draft.layout.processes:
-                yield f"share out the batch over nodes: {-(-ranks // per_node)}"
+                yield f"spread the batch over nodes: {-(-ranks // per_node)}"
                 break
     yield "take a smaller batch or a target with more memory"
 

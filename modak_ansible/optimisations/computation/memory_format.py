@@ -12,7 +12,7 @@ _LAST = "channels_last"
 class MemoryFormat(CodeOptimisation):
     name = "memory_format"
     reasons = {
-        "contiguous": "channels first, as PyTorch has it",
+        "contiguous": "channels first, PyTorch's default",
         _LAST: "the order in which convolutions on processors are fastest; saves the reordering around each",
     }
     properties = (Property("The order in which images are stored in memory.", tuple(reasons)),)
@@ -39,7 +39,7 @@ class MemoryFormat(CodeOptimisation):
         if framework in ("tensorflow", "keras") and value != _LAST:
             return f"{framework} computes with the channels last on processors"
         if framework in ("mxnet", "cntk") and value == _LAST:
-            return f"{framework} has it not on processors"
+            return f"{framework} does not have it on processors"
         if framework == "pytorch" and not is_at_least(draft, "1.5"):
             return "PyTorch has it from 1.5 on"
         if framework == "pytorch" and value == _LAST and _has_no_images(draft):

@@ -22,15 +22,15 @@ class OptimizerStep(OnProcessors):
     is_switch = False
     stock = ("default",)
     elsewhere = "has its own"
-    accelerated = "on accelerators PyTorch takes fast ones by itself"
+    accelerated = "on accelerators PyTorch uses fast ones by default"
 
     def why_not_here(self, draft: Draft) -> str:
         if draft.entry and not is_at_least(draft, _SINCE):
             return f"PyTorch has them for processors from {_SINCE} on"
         if draft.settings.get("memory") == "out-of-core":
-            return "a training out of core takes the step of each parameter by itself"
+            return "training out of core updates each parameter separately"
         ranks = ranks_of(draft.request, draft.layout)
-        return f"a rank of {ranks.strategy} has parts of the parameters only" if ranks and ranks.shares_out else ""
+        return f"a rank of {ranks.strategy} has only parts of the parameters" if ranks and ranks.shares_out else ""
 
     def apply(self, draft: Draft, value: str) -> None:
         super().apply(draft, value)

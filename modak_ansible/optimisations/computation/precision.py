@@ -18,7 +18,7 @@ class Precision(CodeOptimisation):
     reasons = {
         "fp32": "single precision",
         "tf32": "products of 10 bits on NVIDIA's tensor cores, sums in single precision",
-        "bf16": "8 bits of mantissa where the network bears it, and half the memory",
+        "bf16": "8 bits of mantissa where the network tolerates it, and half the memory",
         "fp16": "11 bits of mantissa and a small range, with scaled losses",
     }
     properties = (Property("The number format; formats other than fp32 need numerics any.", tuple(reasons)),)
@@ -60,4 +60,4 @@ def _why_no_bf16(draft: Draft) -> str:
             f"{processor.architecture} does not say whether the processor has bf16; "
             "name its architecture, such as zen5, or its features"
         )
-    return f"{processor.architecture} has no bf16, and would imitate it slowly"
+    return f"{processor.architecture} has no bf16, and would emulate it slowly"

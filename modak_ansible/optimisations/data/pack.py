@@ -25,8 +25,8 @@ class Pack(Optimisation):
     def options(self, draft: Draft) -> tuple[Option, ...]:
         if draft.request.dataset is None:
             return ()
-        reason = "one file is opened in place of many, and mounted in the container where the folder would be"
-        found = (Option("none", "its files are read as they lie"), Option(_IMAGE, reason, why_not=_why_not(draft)))
+        reason = "one file is opened instead of many, and mounted in the container in place of the folder"
+        found = (Option("none", "its files are read as they are"), Option(_IMAGE, reason, why_not=_why_not(draft)))
         if _SHARDS in _asked(draft):
             return (
                 *found,
@@ -64,7 +64,7 @@ def _many(draft: Draft) -> list[Dataset]:
 def _why_not(draft: Draft) -> str:
     application = draft.request.application
     if not draft.in_container:
-        return "an image is mounted by the container runtime, and this runs without one"
+        return "the container runtime mounts an image, and this runs without one"
     runtime = draft.request.target.container_runtime
     if draft.request.target.pods or CONTAINER_RUNTIMES[runtime].reads_containerfiles:
         return f"{runtime} mounts no such image"
@@ -73,7 +73,7 @@ def _why_not(draft: Draft) -> str:
         return "the shell lines before or after the training name the data, and run outside the container"
     asked = [dataset for dataset in draft.request.datasets if dataset.pack == _IMAGE]
     if theirs := next((dataset.name for dataset in asked if dataset.sources[0].kind == "on_target"), ""):
-        return f"{theirs} is the target's own, and is read where it lies"
+        return f"{theirs} is already on the target and is read in place"
     if single := next((dataset.name for dataset in asked if dataset.files == 1), ""):
         return f"{single} is one file"
     return ""
@@ -85,23 +85,27 @@ def _chosen(draft: Draft) -> tuple[str, str]:
     data = Data.of(many, draft.request.application.work.epochs, draft.node_memory)
     if data is None:
         counts = [dataset.files for dataset in draft.request.datasets if dataset.files]
-        few = f"{sum(counts):,} files are not many" if counts else "how many files it has is not known beforehand"
+        few = (
+            f"{sum(counts):,} files are too few to matter"
+            if counts
+            else "how many files it has is not known beforehand"
+        )
         return "none", few
     files, home = f"{data.files:,} files", draft.request.target.home
     if why_not := _why_not(draft):
-        return "none", f"{files} are read as they lie: {why_not}"
+        return "none", f"{files} are read as they are:  {why_not}"
     lying, packed = once(home, data), once(home, data, packed=True)
     all_lying, all_packed = in_all(home, data, packed=False), in_all(home, data, packed=True)
     making = to_pack(home, data)
     if lying is None or packed is None or making is None or all_lying is None or all_packed is None:
         missing = "how fast the target opens files is not known (home: read_bandwidth, write_bandwidth, file_rate)"
-        return "none", f"{files} are read as they lie: {missing}; pack: squashfs asks for one image"
+        return "none", f"{files} are read as they are:  {missing}; pack: squashfs asks for one image"
     later = again(home, data)
     memory = "" if later in (lying, None) else f" ({format_seconds(later)} in later epochs, out of memory)"
     each = (
-        f"{files} take {format_seconds(lying)} an epoch as they lie{memory} and {format_seconds(packed)} from one image"
+        f"{files} take {format_seconds(lying)} an epoch as they are{memory} and {format_seconds(packed)} from one image"
     )
     each += f", which takes {format_seconds(making)} to make; with {data.epochs} epochs "
     if making + all_packed < _WORTH * all_lying:
-        return _IMAGE, each + "that is the shorter way"
+        return _IMAGE, each + "that is faster"
     return "none", each + "that saves less than a fifth"

@@ -39,13 +39,13 @@ class Staging(Optimisation):
     def options(self, draft: Draft) -> tuple[Option, ...]:
         if draft.request.dataset is None:
             return ()
-        shared = Option(_SHARED, "the data is read where it lies, through the shared file system")
+        shared = Option(_SHARED, "the data is read in place, through the shared file system")
         scratch = draft.request.target.scratch
         reason = f"every epoch then reads from {scratch.path} of its own node" if scratch else ""
         found = (shared, Option(_LOCAL, reason, why_not=_why_not(draft)))
         if draft.request.resources.nodes == 1 and self.wish(draft) != _BY_NODE:
             return found
-        reason = "each node brings the shards that its own ranks read, and finds the others where they lie"
+        reason = "each node copies the shards that its own ranks read, and reads the others in place"
         return (*found, Option(_BY_NODE, reason, why_not=_why_not_by_node(draft)))
 
     def wish(self, draft: Draft) -> str:
@@ -64,20 +64,20 @@ class Staging(Optimisation):
             return Default(_SHARED, f"{has}, more than the {format_size(LARGEST)} that are copied for one job")
         home = draft.request.target.home
         if home is not None and _rank(home.storage_class) > _rank(scratch.storage_class):
-            return Default(_SHARED, f"the data lies on {home.storage_class}, faster than {scratch.storage_class}")
+            return Default(_SHARED, f"the data is on {home.storage_class}, faster than {scratch.storage_class}")
         if scratch.room and total > scratch.room:
             return Default(_SHARED, f"{has}, and {scratch.path} has room for {format_size(scratch.room)}")
         if times := _times(draft):
             best = min((_SHARED, way), key=lambda each: times[each])
             local = f"{format_seconds(times[way])} with {_COPIES[way]}"
-            compared = f"{format_seconds(times[_SHARED])} of reading where it lies, and {local}"
+            compared = f"{format_seconds(times[_SHARED])} of reading in place, and {local}"
             return Default(best, f"{compared}, as the storage was measured")
         if nodes > 1 and way == _LOCAL:
-            return Default(_SHARED, f"{nodes} nodes would copy it, and how fast the storage is, nobody has said")
+            return Default(_SHARED, f"{nodes} nodes would copy it, and how fast the storage is is not known")
         if draft.request.application.work.epochs == 1:
             return Default(_SHARED, "one epoch reads the data once, and so would the copy")
         if way == _BY_NODE:
-            return Default(_BY_NODE, f"{_shares(draft)}, so that each node brings one part of {nodes}")
+            return Default(_BY_NODE, f"{_shares(draft)}, so that each node copies one part of {nodes}")
         return Default(_LOCAL, f"every epoch then reads from {scratch.path} of its own node")
 
     def why_other(self, other: str, taken: str, draft: Draft) -> str:
@@ -133,7 +133,7 @@ def _rank(storage_class: str) -> int:
 def _why_not(draft: Draft) -> str:
     target, nodes = draft.request.target, draft.request.resources.nodes
     if all(dataset.sources[0].kind == "on_target" for dataset in draft.request.datasets):
-        return "the data is the target's own, and is read where it lies"
+        return "the data is already on the target and is read in place"
     if target.scratch is None or target.scratch.sharing != "node-local":
         return f"{target.name} has no node-local scratch"
     if nodes > 1 and target.scheduler is not Scheduler.SLURM:
@@ -151,7 +151,7 @@ def _why_not_by_node(draft: Draft) -> str:
         return "the job has one node, which reads all of it"
     shards = [dataset for dataset in draft.request.datasets if dataset.is_shards and dataset.name not in draft.packed]
     if not shards:
-        return f"its files are no shards, which format says: {', '.join(SHARDS)}"
+        return f"its files are not shards, which need format: {', '.join(SHARDS)}"
     ranks = draft.layout.processes
     few = next((shard for shard in shards if shard.pack != "shards" and shard.files and shard.files < ranks), None)
     return f"{few.name} has {few.files} shards, and the job {ranks} ranks" if few else ""

@@ -28,7 +28,7 @@ class Workers(CodeOptimisation):
             return ()
         why_not = self.why_out_of_reach(draft)
         if not why_not and draft.settings.get("input") == "memory" and wanted is None:
-            why_not = "kept samples need nobody to read them"
+            why_not = "samples kept in memory need no process to read them"
         # a worker beside a process of one core would only take time from it
         numbers = {wanted} if wanted is not None else {cores // 2, cores - 1} - {0}
         options = [

@@ -110,7 +110,7 @@ def _launching(draft: Draft, ranks: Ranks | None) -> Launching:
     site = request.target.site.launcher
     is_srun = request.target.scheduler is Scheduler.SLURM and not site and not (hpc and hpc.launcher)
     if draft.in_container and request.target.container_runtime == "pyxis" and not is_srun:
-        message = "pyxis is a plugin of Slurm's srun, by which the job is not started"
+        message = "pyxis is a plugin of Slurm's srun, which does not start this job"
         raise CannotPlan("container_runtime", message, "container_runtime: enroot")
     if request.job_options.components and not is_srun:
         message = "only Slurm's srun starts the processes of all components"
@@ -132,9 +132,11 @@ def _launching(draft: Draft, ranks: Ranks | None) -> Launching:
         )
     if ranks and (ranks.is_prepared or ranks.strategy == "own"):
         if draft.layout.nodes == 1:
-            return Launching(words=("the job script",), reason="all ranks are on one node, and need no other launcher")
+            return Launching(words=("the job script",), reason="all ranks are on one node and need no other launcher")
         if request.target.scheduler is Scheduler.KUBERNETES:
-            return Launching(words=("the job script",), reason="it starts its Pod's ranks in each, and needs no other")
+            return Launching(
+                words=("the job script",), reason="it starts the ranks in each Pod, and needs no other launcher"
+            )
         if request.target.scheduler is Scheduler.LSF:
             words = ("blaunch", "-u", '"$hosts"')
             launch = Launch(outside=words, lines=draft.layout.processes_per_node)
@@ -150,7 +152,7 @@ def _check_enters(draft: Draft) -> None:
     runtime = draft.request.target.container_runtime
     known = CONTAINER_RUNTIMES.get(runtime)
     if draft.in_container and known and known.entry:
-        message = f"ranks on several hosts are started in containers of Apptainer, and {runtime} is asked for"
+        message = f"ranks on several hosts need containers of Apptainer, and {runtime} is asked for"
         raise CannotPlan("resources.nodes", message, "take one node, or container_runtime: apptainer or none")
 
 

@@ -21,7 +21,7 @@ class Strategy(Optimisation):
         ranks = ranks_of(draft.request, draft.layout)
         if ranks is None:
             return ()
-        alone = Option(_NONE, "each process trains all of it, and none knows of the others")
+        alone = Option(_NONE, "each process trains the whole model by itself")
         if ranks.strategy == _NONE:
             return (alone,)
         numerics: Numerics = "reassociation" if ranks.is_prepared else "same"
@@ -41,7 +41,7 @@ class Strategy(Optimisation):
         return draft.question().model_copy(update=dict(other))
 
     def why_other(self, other: str, taken: str, draft: Draft) -> str:  # noqa: ARG002
-        return "each process would train all of it" if other == _NONE else ""
+        return "each process would train the whole model" if other == _NONE else ""
 
     def apply(self, draft: Draft, value: str) -> None:
         """What the job does for it is the launcher's."""

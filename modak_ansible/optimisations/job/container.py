@@ -55,7 +55,7 @@ def _flags(draft: Draft) -> tuple[list[str], list[str]]:
     )
     asked = f"{own} lets the container reach the {request.target.accelerator.vendor} accelerators that the job asks for"
     ruled = [container_flag for container_flag in effects_of(request).container_flags if container_flag != own]
-    reasons = [*([asked] if own else []), *(f"{each} is the site's rule" for each in ruled)]
+    reasons = [*([asked] if own else []), *(f"{each} comes from the site's rules" for each in ruled)]
     return [*([own] if own else []), *ruled], reasons
 
 

@@ -100,9 +100,9 @@ class Image(Optimisation):
 def _why_given(given: GivenImage) -> str:
     named = "the blueprint names this image"
     if given.seen is None:
-        return f"{named}; nobody has looked into it yet, as modak deploy does first"
+        return f"{named}; not inspected yet; modak deploy does that first"
     if given.seen.problem:
-        return f"{named}, which could not be looked into: {given.seen.problem}"
+        return f"{named}, which could not be inspected: {given.seen.problem}"
     there = [f"{name} {version}" for name, version in given.seen.frameworks.items()]
     oci = f" as {given.seen.oci}" if given.seen.oci else ""
     return f"{named}{oci}, which has {', '.join([*there, *given.seen.preloads, *given.seen.libraries])}"
@@ -147,7 +147,7 @@ def _entry_of(seen: SeenImage, draft: Draft) -> Entry | None:
         python_version=seen.version,
         glibc=seen.glibc,
         probe="",
-        provenance=f"{seen.source}, as it was looked into ({seen.sha256[:12]})",
+        provenance=f"{seen.source}, as inspected ({seen.sha256[:12]})",
         licence="",
     )
 
@@ -159,7 +159,7 @@ def _competing(draft: Draft) -> list[Entry]:
         return draft.catalogue.of_framework(application.framework)
     if application.workload is None:
         raise CannotPlan(
-            "framework", f"any framework needs a workload.yaml beside {application.script}, which names its scripts",
+            "framework", f"framework: any needs a workload.yaml next to {application.script} that names its scripts",
             "name the framework of the script",
         )  # fmt: skip
     frameworks = dict.fromkeys(script.framework for script in application.workload.scripts)
@@ -222,7 +222,7 @@ def _why_not(entry: Entry, draft: Draft) -> str:
     if wish.build not in ("any", entry.origin):
         return f"its build is {entry.origin}, and {wish.build} is asked for"
     if wish.compiler not in ("any", "none", "default", *entry.compilers):
-        return f"it carries no {wish.compiler}"
+        return f"it does not include {wish.compiler}"
     return (
         _why_no_script(entry, draft)
         or _why_no_library(entry, draft)
@@ -243,7 +243,7 @@ def _why_no_script(entry: Entry, draft: Draft) -> str:
     if application.framework == ANY:
         script = script_for(application.workload, entry)
         travels = script and any(file.path == script.script for file in application.files)
-        return "" if travels or script is None else f"its script {script.script} is not among the files that travel"
+        return "" if travels or script is None else f"its script {script.script} is not among the files that are copied"
     named = [script for script in application.workload.scripts if script.script == application.script]
     if not named or any(fits(each, entry) for each in named):
         return ""
@@ -280,7 +280,7 @@ def _why_no_package(entry: Entry, draft: Draft) -> str:
     if not missing or is_own or missing <= {*map(package_of, entry.requirements)}:
         return ""
     having = [each.name for each in draft.catalogue.entries if missing <= {*each.brings}]
-    return f"it does not bring {', '.join(sorted(missing))}, as {' and '.join(having) or 'no entry'} does"
+    return f"it lacks {', '.join(sorted(missing))}, which {' and '.join(having) or 'no entry'} has"
 
 
 def _why_not_accelerated(entry: Entry, draft: Draft) -> str:
@@ -305,23 +305,23 @@ def _why_not_unasked(entry: Entry, draft: Draft) -> str:
     """Why a build that would serve has to be asked for."""
     is_off = _is_off(entry, draft)
     if is_off and _has_smaller_wheels(draft, entry):
-        return "it brings what an accelerator needs, and the job asks for none; optimisation.entry takes it"
+        return "it includes what an accelerator needs, and the job asks for none; optimisation.entry selects it"
     if entry.untried and not is_off:
-        return f"nobody has tried it yet ({entry.untried}); optimisation.entry takes it"
+        return f"it is untested ({entry.untried}); optimisation.entry selects it"
     base = draft.catalogue.bases.get(entry.base)
     hpc = draft.request.application.hpc
     if hpc and not hpc.library and base and base.provides and STOCK_MPI not in base.provides:
         return f"{STOCK_MPI} is taken where no library is asked for"
     if entry.tools and not draft.request.application.build and _has_smaller(draft, entry):
-        return "it has compilers, and nothing is built; optimisation.entry takes it"
+        return "it has compilers, and nothing is built; optimisation.entry selects it"
     unused = sorted(set(entry.brings) - _used_of_brought(draft))
     if unused and not draft.request.application.version:
-        return f"it has {', '.join(unused)}, which nothing here uses; its version, or optimisation.entry, takes it"
+        return f"it has {', '.join(unused)}, which nothing here uses; its version, or optimisation.entry, selects it"
     is_old = base is not None and base.python.startswith("2.")
     if is_old and not draft.request.application.version and _has_present_build(draft, entry.framework):
-        return f"its Python is {base.python if base else ''}; its version, or optimisation.entry, takes it"
+        return f"its Python is {base.python if base else ''}; its version, or optimisation.entry, selects it"
     newer = None if draft.request.application.version else _newer_of_its_kind(entry, draft)
-    return f"{newer.name} is newer; its version, or optimisation.entry, takes this one" if newer else ""
+    return f"{newer.name} is newer; its version, or optimisation.entry, selects this one" if newer else ""
 
 
 def _newer_of_its_kind(entry: Entry, draft: Draft) -> Entry | None:
@@ -397,7 +397,7 @@ def _why_other(other: Entry, taken: Entry) -> str:
     if other.origin != taken.origin:
         return f"{taken.name} is a build of {taken.origin}; build: {other.origin} takes this one"
     if other.version == taken.version:
-        return f"{taken.name} is as new; optimisation.entry takes this one"
+        return f"{taken.name} is as new; optimisation.entry selects this one"
     return f"{taken.name} is newer"
 
 

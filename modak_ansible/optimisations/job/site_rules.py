@@ -17,13 +17,13 @@ class SiteRules(Optimisation):
         if not outcomes:
             return ()
         taken = [Option(*self._applied(draft))] if any(outcome.applies for outcome in outcomes) else []
-        why_not = "they are the site's, and not left to choice" if taken else ""
+        why_not = "they are set by the site" if taken else ""
         others = [Option(outcome.rule.name, why_not=outcome.reason) for outcome in outcomes if not outcome.applies]
-        return Option("none", "no rule of the site's is for this job", why_not=why_not), *taken, *others
+        return Option("none", "no rule of the site applies to this job", why_not=why_not), *taken, *others
 
     def default(self, draft: Draft) -> Default | None:
         value, reason = self._applied(draft)
-        return Default(value, reason) if value else Default("none", "no rule of the site's is for this job")
+        return Default(value, reason) if value else Default("none", "no rule of the site applies to this job")
 
     def evidence(self, draft: Draft) -> str:
         return f"rules of the site of {draft.request.target.name}"

@@ -34,11 +34,11 @@ class Allocator(Optimisation):
 
 def _why_not(draft: Draft, name: str) -> str:
     if not draft.in_container:
-        return "without a container only the machine's own libraries are there"
+        return "without a container only the machine's own libraries are available"
     if draft.settings.get("memory") == OUT_OF_CORE:
-        return "what a training out of core sets free has to go back to the kernel"
+        return "memory freed by training out of core has to go back to the kernel"
     if draft.entry is None:
         return why_unseen(draft)
     if name not in draft.entry.allocators:
-        return f"{draft.entry.name} does not carry it"
+        return f"{draft.entry.name} does not include it"
     return ""

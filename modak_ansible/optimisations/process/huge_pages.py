@@ -21,7 +21,7 @@ class HugePages(Optimisation):
     reaches = "environment"
 
     def options(self, draft: Draft) -> tuple[Option, ...]:
-        none = Option("none", "pages as the kernel gives them")
+        none = Option("none", "the kernel's default pages")
         who = "PyTorch" if _by_pytorch(draft) else "glibc's allocator"
         reason = f"{who} asks the kernel for pages of 2 MB, where its setting is madvise or always"
         return none, Option("transparent", reason, why_not=_why_not(draft))
@@ -52,7 +52,7 @@ def _why_not(draft: Draft) -> str:
     base = draft.base
     version = _GLIBC.get(base.suite) if base else _numbers(draft.entry.glibc)
     if not draft.in_container or not (base or version):
-        return "nobody knows which glibc is there"
+        return "its version of glibc is not known"
     if version is None or version < _TUNABLE_SINCE:
         has = base.suite if base else "the image"
         return f"glibc can ask for them from 2.35 on, and {has} has {'.'.join(map(str, version or ()))}".rstrip()

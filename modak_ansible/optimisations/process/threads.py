@@ -31,7 +31,7 @@ class Threads(Optimisation):
                 "ask for more cores_per_process, or for fewer threads", wish=True,
             )  # fmt: skip
         unknown = "" if cores else "neither the blueprint nor the target says how many cores a process has"
-        options = [Option(STOCK, unknown or "as many as the framework sees cores, those of other jobs among them")]
+        options = [Option(STOCK, unknown or "as many as the framework sees cores, including those of other jobs")]
         numbers = {number for number in (wanted, cores) if number}
         options += [Option(str(number), "one for each core that the process is given") for number in sorted(numbers)]
         if draft.node_cores and cores and draft.node_cores > cores:
@@ -47,7 +47,7 @@ class Threads(Optimisation):
         """Halves of the cores, down to one: small steps are done before all threads have begun."""
         cores = draft.layout.cores or 1
         halves = [cores >> each for each in range(1, cores.bit_length())]
-        reason = "measured for this work: more of them take longer to begin and to meet than they save"
+        reason = "measured for this work: more threads take longer to start and synchronise than they save"
         return tuple(Option(str(number), reason, numerics="reassociation") for number in halves)
 
     def apply(self, draft: Draft, value: str) -> None:

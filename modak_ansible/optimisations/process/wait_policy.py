@@ -29,9 +29,9 @@ class WaitPolicy(Optimisation):
             return (Option("stock", "a single thread waits for no other"),)
         alone = "the job has its cores to itself, so spinning threads are in nobody's way"
         stock = Option("stock", alone if has_cores_alone(draft) else "threads spin for a while, then sleep")
-        passive = "waiting threads sleep, and leave their core to whom they wait for"
+        passive = "waiting threads sleep, and leave their core to the threads that they wait for"
         why_not = why_no_openmp(draft)
-        active = Option("active", "waiting threads spin, and are there at once", why_not=why_not)
+        active = Option("active", "waiting threads spin, and resume at once", why_not=why_not)
         briefly = "waiting threads spin a thousand turns, and then leave their core to others"
         brief = Option("brief", briefly, why_not=why_not)
         as_found = "where others are busy on the cores as the process begins they sleep soon, and elsewhere they spin"
@@ -61,7 +61,7 @@ class WaitPolicy(Optimisation):
 def _why_nobody_looks(draft: Draft) -> str:
     """Why nothing of ours is in the process to look at the cores; empty where something is."""
     if not draft.request.application.is_training:
-        return "nothing of ours is in the process of a program that is no training"
+        return "modak's code does not run in the process of a program"
     return why_nothing_acts(draft)
 
 

@@ -23,7 +23,7 @@ _BESIDES = 120
 _STEPS, _REDUCTION, _RUNGS = 20, 3, 3
 # Turns of the choice and the stock run; the budget ends them before, but on the smallest networks.
 _TURNS = 5
-_SETTLED = "wishes, good practice and records leave nothing open that the request permits"
+_SETTLED = "wishes, good practice and records leave no permitted choice open"
 
 
 def tuning_alone(request: Request, budget: int | None = None) -> Request:
@@ -68,7 +68,7 @@ def planned_tuning(chosen: Chosen) -> tuple[PlannedTuning | None, Choice | None]
     wish = draft.request.optimisation
     if sum(each.may_win for each in found) < 2:
         if wish.only_tune:
-            raise CannotPlan(ABOUT, f"nothing is left to be tuned: {_SETTLED}", "numerics: reassociation opens more")
+            raise CannotPlan(ABOUT, f"nothing is left to tune: {_SETTLED}", "numerics: reassociation opens more")
         return None, Choice(name="tuning", value="none", reason=_SETTLED, stock="none", reaches="job")
     share = _WHOLE if wish.only_tune else _SHARE
     tuning = PlannedTuning(
@@ -122,13 +122,13 @@ def _why_no_trials(draft: Draft) -> str:
     application = request.application
     processes = draft.layout.processes
     if not application.is_training or application.hpc:
-        return "a program that is no training has no steps that anybody counts"
+        return "a program that is not a training has no steps to count"
     if processes > 1:
         return f"a trial is one process, and the job has {processes}"
     if entry is None:
         return why_unseen(draft)
     if draft.base is None and entry.origin != "given":
-        return "nothing of ours is in a hub's image"
+        return "an image of a hub does not contain modak's code"
     if entry.framework not in COUNTED:
         return f"nothing counts the steps of a script of {entry.framework}"
     return ""

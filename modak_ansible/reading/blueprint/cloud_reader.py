@@ -85,30 +85,30 @@ def _problems(node: Node, given: dict[str, Item]) -> Iterator[tuple[Item, str, s
         yield node.item, "missing-property", f"nothing says from what image {node.name} starts", hint
     if "ssh_from" not in node.refused and not (given.get("ssh_from") and given["ssh_from"].elements):
         hint = "ssh_from: [ 203.0.113.7/32 ], the address that this machine has on the internet"
-        yield node.item, "missing-property", f"nothing says who may enter {node.name}: nobody could", hint
+        yield node.item, "missing-property", f"nothing says who may log in to {node.name}: nobody could", hint
     if "username" not in is_said:
         hint = "username: the user that the image lets in, such as admin (Debian) or ubuntu (Ubuntu)"
-        yield node.item, "missing-property", f"nothing says as whom {node.name} is entered", hint
+        yield node.item, "missing-property", f"no user for the login to {node.name} is named", hint
     if not is_said & {"key", "identity_file"}:
         hint = "identity_file: a private key, with its public half (.pub) beside it; or key: the provider's key pair"
-        yield node.item, "missing-property", f"no key enters {node.name}", hint
+        yield node.item, "missing-property", f"no key for the login to {node.name} is named", hint
     if "machines" in given and given.get("partitions") and given["partitions"].elements:
         yield given["partitions"], "unknown-property", f"the hosts of {node.name} are its one partition", "leave it out"
     if "budget" in given and "price_per_hour" not in is_said:
-        yield given["budget"], "missing-property", "a budget without a price is none", "price_per_hour: an hour's price"
+        yield given["budget"], "missing-property", "a budget needs a price", "price_per_hour: an hour's price"
 
 
 def _cidr_problem(text: str) -> str:
     try:
         ip_network(text)
     except ValueError as error:
-        return f"{rules.shown(text)} is no range of addresses: {error}"
+        return f"{rules.shown(text)} is not a range of addresses: {error}"
     return ""
 
 
 def _image_problem(text: str) -> str:
     good = all(letter.isascii() and (letter.isalnum() or letter in "-_./*:()[] ") for letter in text)
-    return "" if good and len(text) <= 255 else f"{rules.shown(text)} is no image's id or name"
+    return "" if good and len(text) <= 255 else f"{rules.shown(text)} is not an image's id or name"
 
 
 _RULES: dict[str, Callable[[str], str]] = {

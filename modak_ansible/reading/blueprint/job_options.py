@@ -95,7 +95,7 @@ def _events(value: Any) -> Any:
     untold = [word for word in words if word.upper() in _UNTOLD_EVENTS]
     if untold:
         hint = "ALL, or of a (abort), b (begin) and e (end)"
-        raise FieldProblem("cannot-be-done", f"mail is not asked for of {', '.join(untold)}", hint)
+        raise FieldProblem("cannot-be-done", f"mail cannot be asked for of {', '.join(untold)}", hint)
     found = {letter for word in words for letter in _EVENT_WORDS.get(word.upper(), word.replace("f", "a"))}
     if not found <= {*_EVENTS, "n"} or ("n" in found and len(found) > 1):
         shown = rules.shown(str(value))

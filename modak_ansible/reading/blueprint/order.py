@@ -18,15 +18,13 @@ def read_order(topology: Topology, trainings: list[Node], mistakes: Mistakes) ->
     for node in trainings:
         for name, item in named[node.name].items():
             if name in searches:
-                message = (
-                    f"{name} is a search, and which trials it will have nobody knows when {node.name} is submitted"
-                )
-                mistakes.add(item.location, "search", message, f"let {node.name} be a blueprint of its own")
+                message = f"{name} is a search, and its trials are not known yet when {node.name} is submitted"
+                mistakes.add(item.location, "search", message, f"put {node.name} into a blueprint of its own")
             host, other = node.requirements.get("host"), topology.nodes[name].requirements.get("host")
             if host and other and host != other:
                 mistakes.add(
                     item.location, "another-host", f"{name} is on {other}, and {node.name} on {host}",
-                    "a training can come after another of the same target only",
+                    "a training can only come after another on the same target",
                 )  # fmt: skip
     circles = {node.name: _circle(node.name, named) for node in trainings}
     for name, circle in circles.items():

@@ -55,7 +55,7 @@ def _problems(node: Node, given: dict[str, Item]) -> Iterator[tuple[Item, str, s
     for name, reason in _NO_WAYS.items():
         said = node.capabilities.get("site", {}).get(name)
         if said and (said.elements or said.value):
-            yield said, "contradiction", f"{name} say nothing to Kubernetes: {reason}", "leave it out"
+            yield said, "contradiction", f"{name} have no meaning in Kubernetes:  {reason}", "leave it out"
 
 
 def _is_below(path: str, folder: str) -> bool:
@@ -64,7 +64,7 @@ def _is_below(path: str, folder: str) -> bool:
 
 def _path_problem(text: str) -> str:
     if not text.startswith("/") or text.rstrip("/") == "":
-        return f"{rules.shown(text)} is no folder from the root on"
+        return f"{rules.shown(text)} is not the absolute path of a folder"
     return rules.path_problem(text)
 
 

@@ -180,7 +180,7 @@ def _read_target_file(path: Path, mistakes: Mistakes) -> Item | None:
     if not is_target_file(tree):
         hint = "give a file as modak discover writes it: frontend: ..., scheduler: ..."
         mistakes.add(
-            tree.location, "inputs-form", "a blueprint has a target of its own, which this file is no words for", hint
+            tree.location, "inputs-form", "a blueprint has a target of its own, which this file does not describe", hint
         )
         return None
     note_secrets(tree, mistakes)
@@ -200,7 +200,7 @@ def _is_service_template(root: Item, mistakes: Mistakes) -> bool:
         return False
     if is_target_file(root):
         hint = "give a blueprint or a script, and this file with --on"
-        mistakes.add(root.location, "tosca-version", "this is a target file, and no blueprint", hint)
+        mistakes.add(root.location, "tosca-version", "this is a target file, not a blueprint", hint)
         return False
     return check_version(root, mistakes)
 

@@ -17,7 +17,7 @@ _FLAG = re.compile(r"--?[A-Za-z][A-Za-z0-9-]*(=[A-Za-z0-9_.:/,=-]+)?", re.ASCII)
 
 def _comparison_problem(text: str) -> str:
     good = _COMPARISON.fullmatch(text)
-    return "" if good else f'{rules.shown(text)} compares with no number; write it as ">1", "<=4" or "2"'
+    return "" if good else f'{rules.shown(text)} does not compare with a number; write it as ">1", "<=4" or "2"'
 
 
 def _flag_problem(text: str) -> str:

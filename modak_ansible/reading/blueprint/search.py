@@ -36,7 +36,7 @@ def read_search(node: Node, scalar: Scalar, mistakes: Mistakes) -> Search | None
         mistakes.add(over.location, "search", "nothing is searched over", f"name arguments, {_EXAMPLE}")
     for name, hint in strangers(node, over):
         mistakes.add(
-            over.key_location(name), "search", f"{name} is searched over, and is no argument of {node.name}",
+            over.key_location(name), "search", f"{name} is searched over, but is not an argument of {node.name}",
             hint or f"give it among the arguments, too: {name}: its usual value",
         )  # fmt: skip
     found = [_dimension(name, item, scalar, mistakes) for name, item in over.entries.items()]
@@ -99,7 +99,7 @@ def _number(name: str, item: Item, word: str, mistakes: Mistakes) -> float | Non
         found = math.nan
     if not math.isfinite(found):
         mistakes.add(
-            given.location, "search", f"{word} of {name} is no number: {given.text or given.plain()}", _EXAMPLE
+            given.location, "search", f"{word} of {name} is not a number: {given.text or given.plain()}", _EXAMPLE
         )
         return None
     return found

@@ -36,7 +36,7 @@ def read_axes(node: Node, scalar: Scalar, mistakes: Mistakes) -> tuple[Axis, ...
         return ()
     for name, hint in strangers(node, section):
         mistakes.add(
-            section.key_location(name), "sweep", f"{name} is swept, and is no argument of {node.name}",
+            section.key_location(name), "sweep", f"{name} is swept, but is not an argument of {node.name}",
             hint or f"give it among the arguments, too: {name}: its usual value",
         )  # fmt: skip
     axes = [Axis(name, read_values(name, item, scalar, mistakes)) for name, item in section.entries.items()]

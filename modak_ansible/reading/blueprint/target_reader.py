@@ -75,7 +75,9 @@ class _TargetReader:
         if kind is None:
             place = self._node.item.get("type") or self._node.item
             hint = f"use one of {', '.join(_SCHEDULERS)}"
-            self._mistakes.add(place.location, "abstract-type", f"{self._node.type} says not what kind it is", hint)
+            self._mistakes.add(
+                place.location, "abstract-type", f"{self._node.type} does not say which scheduler it has", hint
+            )
             return None
         local = kind == "modak.nodes.Local"
         is_made = self._topology.is_a(self._node, cloud_reader.TYPE)

@@ -189,8 +189,8 @@ def with_targets(root: Item, given: Item, definitions: Definitions, mistakes: Mi
             del left[name]
     if alone and len(targets) > 1:
         first = next(iter(alone))
-        message = f"the blueprint has several targets, {', '.join(targets)}, and {first} is said of none of them"
-        hint = f"say it below the name of one: {targets[0]}: {{ {first}: ... }}"
+        message = f"the blueprint has several targets, {', '.join(targets)}, and {first} is not said of any of them"
+        hint = f"put it below the name of one: {targets[0]}: {{ {first}: ... }}"
         mistakes.add(given.key_location(first), "several-targets", message, hint)
     elif alone:
         named[targets[0]] = Item(given.location, {**alone, **entries_of(named.get(targets[0]))}, keys=given.keys)
@@ -235,9 +235,7 @@ def described(node: Item, words: Item, mistakes: Mistakes, *, is_bare: bool = Fa
         node = replaced(node, ("type",), node_type) if node_type else node
     elif _FRONTEND in words.entries and _type(node) == LOCAL:
         message = "the blueprint's target is this machine, and another one is described"
-        mistakes.add(
-            words.key_location(_FRONTEND), "contradiction", message, "say what starts jobs there: scheduler: slurm"
-        )
+        mistakes.add(words.key_location(_FRONTEND), "contradiction", message, "name the scheduler: scheduler: slurm")
     return node
 
 
@@ -245,8 +243,8 @@ def _type_meant(kind: Item, mistakes: Mistakes) -> Item | None:
     """The type of a target's node by the word for what starts jobs there; None where it is none, which is noted."""
     if str(kind.value) in TYPES:
         return Item(kind.location, TYPES[str(kind.value)])
-    said = f"{kind.text or kind.plain()} starts no jobs that are known here"
-    message = said if kind.value else "nothing says what starts jobs there"
+    said = f"{kind.text or kind.plain()} is not a known scheduler"
+    message = said if kind.value else "no scheduler is named"
     near = nearest(str(kind.value), TYPES)
     hint = near if near.startswith(NEAR) else f"scheduler: one of {', '.join(TYPES)}"
     mistakes.add(kind.location, "unknown-scheduler", message, hint)

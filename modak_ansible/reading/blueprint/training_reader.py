@@ -105,7 +105,10 @@ class TrainingReader:
         if len(self._mistakes) > before:
             return []
         if parallel and not axes and not search:
-            words = f"parallel is said of {self._node.name}, which is one training: it has neither a sweep nor a search"
+            words = (
+                f"parallel is set for {self._node.name}, which is a single training: it has neither a sweep nor a "
+                "search"
+            )
             self._warnings.add(parallel.location, "not-used", words, "leave it out, or add a sweep")
         self._warn_of_gpus(request)
         self._warn_of_accelerators(request)
@@ -120,8 +123,8 @@ class TrainingReader:
         gres = options.get("gres") if options else None
         asked = request.resources.accelerators or request.job_options.request_gpus
         if gres and not asked and any(each.startswith("gpu") for each in request.job_options.gres):
-            words = "gres asks for GPUs that no plan reckons with: it would be made for processors alone"
-            self._warnings.add(gres.location, "contradiction", words, "give request_gpus a number in its place")
+            words = "gres asks for GPUs that the plan does not take into account: it would be made for processors only"
+            self._warnings.add(gres.location, "contradiction", words, "give request_gpus a number instead")
 
     def _warn_of_accelerators(self, request: Request) -> None:
         """Where the target has some and the script uses one, and nobody says how many, be it none."""
@@ -265,7 +268,7 @@ class TrainingReader:
             code = self._folders.files(here, patterns, top=self._folder, data=data)
             self._warn_of_patterns(code)
         except (OSError, ValueError) as error:
-            hint = "name those that travel under files, and declare data as a dataset"
+            hint = "list those to copy under files, and declare data as a dataset"
             self._mistakes.add(item.location, "script-files", f"the files beside {text}: {error}", hint)
             return None
         return path.parent, code
@@ -274,8 +277,8 @@ class TrainingReader:
         named = self._property("files")
         for item in named.elements if named else ():
             if not any(is_of_pattern(file.path, str(item.value)) for file in code):
-                words = f"no file beside the script is named {rules.shown(str(item.value))}, and so none travels"
-                self._warnings.add(item.location, "not-used", words, "mend the name, or leave it out")
+                words = f"no file beside the script is named {rules.shown(str(item.value))}, so none is copied"
+                self._warnings.add(item.location, "not-used", words, "correct the name, or leave it out")
 
     def _arguments(self) -> list[tuple[str, str | bool]]:
         section = self._property("arguments") or Item(self._node.item.location, {})
@@ -399,7 +402,7 @@ class TrainingReader:
         found: dict[str, str] = {}
         for name, item in section.entries.items():
             place = Item(section.key_location(name), name)
-            problem = rules.value_problem(name) or ("" if name else "a file has a name")
+            problem = rules.value_problem(name) or ("" if name else "a file needs a name")
             if self._note(place, problem) and self._note(
                 item, rules.checksum_problem(str(item.value)), rule="checksum"
             ):

@@ -74,13 +74,13 @@ def _check_options(job: JobForm, notes: Notes) -> None:
         return
     if options.request_event_notification and not options.email_address:
         notes.cannot_keep(
-            (*OPTIONS, "request_event_notification"), "nobody is named to whom the mail goes", "add email_address"
+            (*OPTIONS, "request_event_notification"), "no recipient of the mail is named", "add email_address"
         )
     if options.email_address and not options.request_event_notification:
         hint = "request_event_notification: e, or leave it out"
-        notes.cannot_keep((*OPTIONS, "email_address"), "nothing is named of which it is told", hint)
+        notes.cannot_keep((*OPTIONS, "email_address"), "no event for the mail is named", hint)
     if options.combine_stdout_stderr and options.standard_error_file:
-        words = f"{options.standard_error_file} is not written, for errors go where the output goes"
+        words = f"{options.standard_error_file} is not written, because errors go where the output goes"
         notes.cannot_keep((*OPTIONS, "standard_error_file"), words, "leave it out, or combine_stdout_stderr: false")
 
 

@@ -158,7 +158,7 @@ class Mapper:
         except FieldProblem as problem:
             self._notes.refuse((*HPC, "data", "location"), problem)
         if found.missing:
-            reason = f"there is no {found.missing} beside the request, and it is brought nowhere"
+            reason = f"there is no {found.missing} next to the request, so nothing is copied"
             self._notes.cannot_keep((*HPC, "data", "location"), reason, "a path on the target is absolute")
         return found
 
@@ -230,7 +230,7 @@ class Mapper:
         path = (*APPLICATION, "container_runtime")
         found = fitting_build(self._job, self._training, self._hpc, target, self._catalogue)
         if found:
-            words = f"{image.source} is not taken, for enable_opt_build asks for a build: {found} is one"
+            words = f"{image.source} is not taken, because enable_opt_build asks for a build: {found} is one"
             self._notes.warn(path, words, "leave it out, or enable_opt_build: false")
             return False
         reason = f"the catalogue has no build that fits, and {image.source} is taken as it is"

@@ -89,7 +89,7 @@ def read_form(path: Path, mistakes: Mistakes, warnings: Mistakes, *, strict: boo
         for name in tree.entries:
             if name not in ("optimisation", "optimization", "strict"):
                 hint = f"put both below job: {{ {name}: ..., optimisation: ... }}"
-                mistakes.add(tree.key_location(name), "unknown-field", f"{name} stands beside optimisation", hint)
+                mistakes.add(tree.key_location(name), "unknown-field", f"{name} is next to optimisation", hint)
     if form is None:
         return None
     return Read(_with_app_name(form.job, notes), notes)

@@ -115,14 +115,14 @@ def _shipped(job: JobForm, form: TargetForm, inputs: Inputs, mistakes: Mistakes,
         reason = f"{form.name} is not entered without a scheduler" if kind == "none" else f"{form.name} has no {kind}"
         raise TargetProblem("job_scheduler_type", "contradiction", reason, "leave it out")
     if kind == "kubernetes":
-        reason = "which cluster that is, and what its Pods see, nobody can tell from here"
+        reason = "which cluster that is, and what its Pods see, cannot be known here"
         raise TargetProblem(
             "job_scheduler_type", "missing-field", reason, "target: { name: one that you have described }"
         )
     wants = _for_a_scheduler(job) if form.name is None and form.job_scheduler_type is None else ""
     if wants:
         kind = "slurm"
-        words = f"no target is named, and {wants} is nothing for this machine: it is planned for a cluster with Slurm"
+        words = f"no target is named, and {wants} does not apply to this machine: a cluster with Slurm is planned for"
         notes.warn(("job",), words, "target: { job_scheduler_type: torque }, or the name of one")
     node = "local" if kind == "none" else kind
     is_given = inputs.file is not None or bool(inputs.values)
@@ -131,7 +131,10 @@ def _shipped(job: JobForm, form: TargetForm, inputs: Inputs, mistakes: Mistakes,
         return None
     if is_given or form.name or kind == "none":
         return Named(targets[node], is_described=is_given)
-    words = f"nobody describes the cluster with {_TITLES.get(kind, kind.capitalize())}: what it has is not checked"
+    words = (
+        f"no description of the cluster with {_TITLES.get(kind, kind.capitalize())} is given: what it has is not "
+        "checked"
+    )
     notes.warn(("job", "target"), words, "name one, or describe it with -i site.yaml")
     unknown = {"partitions": (), "scratch": None, "image_base": "docker"}
     return Named(_with_asked(targets[node].model_copy(update=unknown), job), is_described=False)
@@ -161,7 +164,7 @@ def _known(
     name = (form.name or "").lower().replace("_", "-")
     if name not in files:
         if form.name in own_targets():
-            hint = f"--on {form.name} takes the one of modak targets"
+            hint = f"--on {form.name} uses the one of modak targets"
         else:
             hint = nearest(form.name or "", (*own, *files, TESTBED, "local"))
         hint += " or " if hint.endswith("?") else "; or "
@@ -173,7 +176,7 @@ def _known(
     target = found[name].model_copy(update={"unverified": _source(files[name])})
     wanted = form.job_scheduler_type
     if wanted and wanted != target.scheduler.value:
-        words = f"{wanted} is taken, though the description that ships has {target.scheduler.value}"
+        words = f"{wanted} is used, although the shipped description has {target.scheduler.value}"
         notes.warn(("job", "target", "job_scheduler_type"), words, "leave it out, or describe the target yourself")
         target = target.model_copy(update={"scheduler": Scheduler(wanted)})
     return Named(_with_asked(target, job), is_described=True)

@@ -60,7 +60,7 @@ class Wishes:
         ]
         if fitting:
             return "opt-build"
-        reason = f"the catalogue has no build of {framework} for targets: its stock build is taken"
+        reason = f"the catalogue has no build of {framework} for targets: its stock build is used"
         self._notes.cannot_keep(path, reason)
         return "any"
 
@@ -76,7 +76,7 @@ class Wishes:
         if has_image:
             for name, is_wanted in wanted_compilers(training).items():
                 if is_wanted:
-                    self._notes.cannot_keep((*section, name), "nobody knows whether the image that is named has it")
+                    self._notes.cannot_keep((*section, name), "whether the named image has it is not known")
             return found | (self._pipeline(training.data.etl) if training.data and training.data.etl else {})
         if not self._entries(framework, version):
             known = sorted({entry.version for entry in self._catalogue.of_framework(framework)})
@@ -104,7 +104,7 @@ class Wishes:
         fitting = self._catalogue.accelerated(framework, version, self._accelerator())
         if not fitting or not all(each.untried for each in fitting):
             return {}
-        words = f"{fitting[0].name} is taken, which nobody has tried yet"
+        words = f"{fitting[0].name} is used, which is untested"
         self._notes.warn((*OPTIMISATION, "opt_build", "acc_type"), words, fitting[0].untried)
         return {"entry": fitting[0].name}
 

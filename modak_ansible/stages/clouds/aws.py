@@ -216,12 +216,12 @@ def image_name(cloud: Cloud) -> tuple[str, str]:
         owner, slash, name = cloud.image.partition("/")
         if not slash or not (owner.isdigit() or owner in ("self", "amazon")):
             hint = f"image: self/{cloud.image}, amazon/..., or the number of its owner's account before it"
-            raise ModakError(f"the image {cloud.image} may be anybody's: its owner is not said", hint=hint)
+            raise ModakError(f"the image {cloud.image} could be anybody's: its owner is not given", hint=hint)
         return owner, name
     system = cloud.system
     if system.distribution.lower() not in _PUBLISHED:
-        hint = f"known are {', '.join(_PUBLISHED)}; of others name the image: OWNER/NAME"
-        raise ModakError(f"nobody is known to publish {system.distribution} at aws", hint=hint)
+        hint = f"known are those of {', '.join(_PUBLISHED)}; for others name the image: OWNER/NAME"
+        raise ModakError(f"no publisher of {system.distribution} at aws is known", hint=hint)
     owner, pattern = _PUBLISHED[system.distribution.lower()]
     machine = _MACHINES.get(_architecture(system), "amd64")
     return owner, pattern.format(version=system.version, machine=machine)

@@ -22,7 +22,7 @@ LOOK = 2.0  # seconds between two questions
 _GONE_WITHIN = 300.0  # seconds
 OF_THE_SERVER = 500  # the HTTP status from which on nobody knows whether it was done
 # What may always be done about a provider that refuses, or does not answer.
-ANY = "deploy again when that is mended: nothing is made twice"
+ANY = "deploy again once that is fixed: nothing is made twice"
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def client(name: str, title: str) -> Any:
         return import_module(name)
     except ImportError as error:
         hint = "pip install 'modak-ansible[cloud]', where modak is installed"
-        raise ModakError(f"{name} is not installed, which asks for machines at {title}", hint=hint) from error
+        raise ModakError(f"{name} , which asks {title} for machines, is not installed", hint=hint) from error
 
 
 def wait_until_gone(provider: Provider, gone: Sequence[Found]) -> float:
@@ -122,7 +122,7 @@ def does_not_answer(title: str, error: Exception) -> TargetUnreachable:
 
 
 def out_of_order(title: str, words: str) -> TargetUnreachable:
-    return TargetUnreachable(f"{title} is out of order: {words}", hint=ANY)
+    return TargetUnreachable(f"{title} is unavailable:  {words}", hint=ANY)
 
 
 class NoCredentials(ModakError):

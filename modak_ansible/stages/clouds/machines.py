@@ -108,7 +108,7 @@ class Machine:
         found = self._with_address()
         # what somebody who was killed had asked for may have come, too: the first one is kept
         for other in self.provider.find(self.tag)[1:]:
-            self.stage.say(f"ending {other.id}, a second machine that nobody needs")
+            self.stage.say(f"ending {other.id}, a second machine that is not needed")
             self.provider.remove([other])
         self._note(found)
         return found
@@ -146,7 +146,7 @@ class Machine:
             subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=left, check=False)
         except subprocess.TimeoutExpired:
             hint = "cloud-init status --long says there what it waits for; deploy again when it is done"
-            raise ModakError(f"{self.name} does not come to the end of its first start", hint=hint) from None
+            raise ModakError(f"{self.name} does not finish its first start", hint=hint) from None
 
     def forget(self) -> None:
         """It has been removed, and whatever is left that was made for it goes."""

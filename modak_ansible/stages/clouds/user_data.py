@@ -58,7 +58,7 @@ def new_host_key() -> KeyPair:
         try:
             subprocess.run(command, check=True, capture_output=True, stdin=subprocess.DEVNULL)
         except (OSError, subprocess.CalledProcessError) as error:
-            raise ModakError("ssh-keygen makes no key on this machine", hint="install openssh-client") from error
+            raise ModakError("ssh-keygen cannot make a key on this machine", hint="install openssh-client") from error
         return KeyPair(path.read_text(encoding="utf-8"), path.with_suffix(".pub").read_text(encoding="utf-8").strip())
 
 
@@ -116,4 +116,4 @@ def login_key_of(identity_file: Path) -> str:
         return path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         hint = f"ssh-keygen -y -f {identity_file} > {path}; or key: the name of a key pair that the provider has"
-        raise ModakError(f"{path} is not there, the public half of the key that enters", hint=hint) from error
+        raise ModakError(f"{path} does not exist: it is the public half of the key for the login", hint=hint) from error

@@ -68,11 +68,11 @@ def _together(plan: Plan, report: Report | None) -> list[AppliedChoice]:
     if isinstance(ranks, dict) and ranks.get("strategy") == planned:
         how = [f"prepare, {ranks.get('world')} ranks", *([str(ranks["slow"])] if ranks.get("slow") else [])]
         if ranks.get("loaders") == 0:
-            how.append("it was given no loader, and what a script reads otherwise each rank computes as a whole")
+            how.append("it was given no loader, and each rank computes all of what the script reads otherwise")
         return [{**outcome, "applied": planned, "how": "; ".join(how)}]
     if report is None:
-        return [{**outcome, "known": False, "reason": "the process left no word of it"}]
-    return [{**outcome, "reason": "prepare was not called, and each process trained all of it"}]
+        return [{**outcome, "known": False, "reason": "the process did not report it"}]
+    return [{**outcome, "reason": "prepare was not called, and each process trained the whole model"}]
 
 
 def _wanted(plan: Plan) -> list[tuple[str, str]]:
@@ -95,7 +95,7 @@ def _outcome(name: str, value: str, switches: dict[str, str], reported: Report) 
         return {**outcome, "applied": stands if stands == value else None, "how": "switch", "reason": reason}
     found = reported.get(name)
     if not isinstance(found, dict):
-        return {**outcome, "known": False, "reason": "the process left no word of it"}
+        return {**outcome, "known": False, "reason": "the process did not report it"}
     applied = found.get("applied")
     return {
         **outcome,
@@ -121,6 +121,6 @@ def warnings_of(outcomes: list[AppliedChoice]) -> list[str]:
     lines = []
     for outcome in outcomes:
         if outcome["applied"] is None:
-            words = "planned but not applied" if outcome["known"] else "planned, and not known whether it was applied"
+            words = "planned but not applied" if outcome["known"] else "planned; whether it was applied is not known"
             lines.append(f"{words}: {outcome['name']} {outcome['planned']}: {outcome['reason']}")
     return lines

@@ -109,7 +109,7 @@ class Campaign:
         for member in [] if alone else self.members.to_submit():
             for name, training in member.after.items():
                 if name in self.members.outside and self.members.known(name).state == "NONE":
-                    hint = f"deploy {training} before, or leave out --training"
+                    hint = f"deploy {training} first, or leave out --training"
                     raise ModakError(f"{member.training} comes after {training}, which was not deployed", hint=hint)
 
     @property

@@ -13,7 +13,7 @@ from modak_ansible.target.core.plan import Plan
 from modak_ansible.target.core.staging import RANKS
 from modak_ansible.target.jobs.numbers import number
 
-_SHARED = "; nodes that others may have used, too, and then theirs is in it"
+_SHARED = "; others may have used these nodes, too, and their energy would be included"
 
 
 def energy_of(results: Path, plan: Plan, job: JobNote, accounted: float | None) -> EnergyNote | None:

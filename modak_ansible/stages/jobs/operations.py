@@ -117,7 +117,7 @@ def _noted(campaign: Campaign, answer: Operated) -> OperatedJob:
 
 def _error(problems: list[Operated], campaign: Campaign) -> ModakError:
     count = len(campaign.members)
-    lines = [f"{len(problems)} of {count} jobs are not as they were to be:"]
+    lines = [f"{len(problems)} of {count} jobs are not in the state that was asked for:"]
     lines += [f"  {campaign.members[problem.deployment].training}: {problem.problem}" for problem in problems[:_SHOWN]]
     lines += [f"  and {len(problems) - _SHOWN} more"] if len(problems) > _SHOWN else []
     error = ModakError(problems[0].problem if campaign.only else "\n".join(lines), hint=problems[0].hint)
@@ -152,7 +152,7 @@ def _check_that_it_is_known(member: Member) -> None:
         SchedulerAway: the job was known to have ended, and whether it may be tried once more nobody says now.
     """
     if member.silence and member.known.situation.has_failed and not member.known.skipped:
-        words = f"{member.known.situation.words}, and is not tried once more now: {member.silence}"
+        words = f"{member.known.situation.words}, and is not tried again now: {member.silence}"
         raise SchedulerAway(words, hint="resume when the scheduler answers")
 
 

@@ -78,7 +78,7 @@ def record_of(plan: Plan, job: JobNote, report: Report | None, metrics: Report |
     except (ValidationError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
         # a script of the user's may write a file of that name in any form
         record = _whole_record(plan, job, None, None)
-        return _failed(record, f"it wrote no whole measurements: {' '.join(str(error).split())[:300]}")
+        return _failed(record, f"it wrote no complete measurements: {' '.join(str(error).split())[:300]}")
 
 
 def _whole_record(plan: Plan, job: JobNote, report: Report | None, metrics: Report | None) -> Record:
@@ -104,7 +104,7 @@ def _whole_record(plan: Plan, job: JobNote, report: Report | None, metrics: Repo
     if record.training is None and (record.steps is None or not record.steps.count):
         return _failed(record, "nothing of it was measured")
     run = job.get("run", 1)
-    return judged(record, f"it was interrupted, and went on in run {run}" if run > 1 else "")
+    return judged(record, f"it was interrupted, and continued in run {run}" if run > 1 else "")
 
 
 def _failed(record: Record, reason: str) -> Record:
@@ -129,7 +129,7 @@ def program_record(plan: Plan, job: JobNote) -> Record:
         return _failed(record, _end_of(job))
     began, ended = job.get("started"), job.get("ended")
     if not began or not ended or ended <= began:
-        return _failed(record, "nobody noted how long it ran")
+        return _failed(record, "how long it ran was not recorded")
     about: dict[str, str | int | float] = {
         "processes": plan.job.layout.processes,
         "threads": plan.job.layout.threads_of_process,

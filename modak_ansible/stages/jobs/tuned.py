@@ -131,7 +131,7 @@ def _compared_with_stock(report: TuningReport, plan: Plan) -> str:
     if ratios:
         more = math.ceil(_TURNS_TO_TELL * report.spent / 10) * 10
         return (
-            f"{ratios[0]:.2f}x of stock in one turn, which noise may be; compare_with_stock: {more} has more ({spent})"
+            f"{ratios[0]:.2f}x of stock in one turn, which may be noise; compare_with_stock: {more} has more ({spent})"
         )
     out = [
         f"{candidate.title}: {candidate.reason}"
@@ -141,7 +141,7 @@ def _compared_with_stock(report: TuningReport, plan: Plan) -> str:
     measured = {trial.candidate for trial in report.trials if trial.seconds_of("median")}
     why = "others kept the node busy while one ran, and not while the other did"
     if len(measured) < 2:
-        why = f"{format_seconds(report.budget)} are too short for a turn of each"
+        why = f"{format_seconds(report.budget)} are too short for one turn of each"
     if not out and report.state != "finished":
         if not report.reason:
             return f"not compared yet: {spent}"
@@ -166,7 +166,7 @@ def summary_pairs(report: TuningReport | None, plan: Plan) -> list[tuple[str, st
     words += [f"{step * 1e3:.2f} ms a step"] if step else []
     words += [f"{row.over_plan:.2f}x the plan's choice"] if row.over_plan and row.name != "c0" else []
     words += [f"{row.over_stock:.2f}x stock"] if row.over_stock else []
-    ended = "" if report.state == "finished" else f"; {report.state}: {report.reason or 'it did not come to its end'}"
+    ended = "" if report.state == "finished" else f"; {report.state}: {report.reason or 'it did not finish'}"
     lines = [("tuning", f"{', '.join(words)}; {spent}{ended}")]
     busy = [trial for trial in report.trials if (_busy(trial) or 0.0) > report.busy]
     if busy:

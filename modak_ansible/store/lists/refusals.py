@@ -14,7 +14,7 @@ _REFUSALS = KeptList(
     lambda refusal: (refusal.entry, refusal.address, str(refusal.container), refusal.lacks),
     lambda path: ModakError(
         f"{path}, the list of refused builds, cannot be read",
-        hint="remove it: what was refused is then tried once more",
+        hint="remove it: refused builds are then tried again",
     ),
 )
 known_refusals, note_refusal = _REFUSALS.read, _REFUSALS.put

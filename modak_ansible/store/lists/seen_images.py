@@ -19,7 +19,7 @@ _IMAGES = KeptList(
     "images",
     _key,
     lambda path: ModakError(
-        f"{path}, what is known of images, cannot be read", hint="remove it: images are then looked into once more"
+        f"{path}, the record of inspected images, cannot be read", hint="remove it: images are then inspected again"
     ),
 )
 seen_images, note_image = _IMAGES.read, _IMAGES.put

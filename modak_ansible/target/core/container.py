@@ -89,7 +89,8 @@ def check_signing_key(runtime: str, key: str) -> None:
         raise ModakError(f"others may read the key {private}", hint=f"chmod 600 {private}")
     if "--key " not in TimedRun()([runtime, "sign", "--help"]).out:
         raise ModakError(
-            f"{runtime} signs with no key of a file", hint="Apptainer 1.2 or later does; or leave signing_key out"
+            f"{runtime} cannot sign with a key from a file",
+            hint="Apptainer 1.2 or later does; or leave signing_key out",
         )
 
 
@@ -123,5 +124,5 @@ def verify_image(runtime: str, image: Path, public: Path) -> None:
     result = TimedRun(timeout=_SIGNING_SECONDS, keep_locks=True)([runtime, "verify", "--key", path, str(image)])
     if result.code != 0:
         raise ModakError(
-            f"the image {image} has no signature of {path}: {result.message}", hint="sign it, or give another"
+            f"the image {image} is not signed with {path}: {result.message}", hint="sign it, or give another"
         )

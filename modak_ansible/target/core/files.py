@@ -216,7 +216,7 @@ def mend_of(error: OSError) -> str:
     if error.errno in NO_ROOM:
         return "make room there, and run the same command again"
     if error.errno == errno.EISDIR:
-        return "a folder stands where modak keeps a file: move it away, and run the same command again"
+        return "there is a folder where modak keeps a file: move it away, and run the same command again"
     if error.errno == errno.ENOENT:
         return "it was removed meanwhile; modak deploy makes what is missing again"
     return "look at it there"

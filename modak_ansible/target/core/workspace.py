@@ -46,7 +46,7 @@ class Workspace:
                     _keep_private(folder)
             except OSError as error:
                 raise ModakError(
-                    f"the workspace {folder} cannot be made: {error.strerror}", hint=_hint(error)
+                    f"the workspace {folder} cannot be created: {error.strerror}", hint=_hint(error)
                 ) from error
         if not os.access(self.path, os.W_OK):
             raise ModakError(f"the workspace {self.path} cannot be written", hint="give the target another workspace")
@@ -114,7 +114,7 @@ def manifest_of(dataset: Path) -> Path:
 def _keep_private(folder: Path) -> None:
     known = folder.stat()
     if known.st_uid != os.getuid():
-        raise ModakError(f"{folder} is another user's", hint="give the target a workspace of your own")
+        raise ModakError(f"{folder} belongs to another user", hint="give the target a workspace of your own")
     if known.st_mode & 0o077:
         folder.chmod(0o700)
 

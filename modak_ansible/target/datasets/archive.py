@@ -86,8 +86,10 @@ def check_case(folder: Path, names: Sequence[str], what: str) -> None:
         path = folder / name
         if path.name not in os.listdir(path.parent):
             raise ModakError(
-                f"{what} holds two files whose names differ by nothing but case, of which {path} is one: the file "
-                "system there takes them for the same",
+                (
+                    f"{what} holds two files whose names differ only in case, one of them {path}: the file system "
+                    "there takes them for the same"
+                ),
                 hint="rename one of them, or give the target a workspace elsewhere",
             )
 
@@ -211,7 +213,9 @@ def _damage_told(path: Path) -> Iterator[None]:
             raise ModakError(f"{path.name} is damaged: {error}", hint="make or fetch the archive again") from error
         raise
     except RuntimeError as error:  # of zipfile
-        raise ModakError(f"{path.name} cannot be unpacked: {error}", hint="archives with a password are not") from error
+        raise ModakError(
+            f"{path.name} cannot be unpacked: {error}", hint="archives with a password are not supported"
+        ) from error
 
 
 def _first_line(error: BaseException) -> str:
@@ -326,11 +330,11 @@ def _checked(path: Path, name: str) -> str:
     if name.startswith("/") or ".." in parts:
         raise ModakError(
             f"{path.name} holds {name!a}, which leads out of its folder, and is not unpacked",
-            hint="pack it anew, with names below one folder",
+            hint="pack it again, with names below one folder",
         )
     problem = name_problem(name)
     if problem:
-        raise ModakError(f"{path.name}: {problem}", hint="rename it, and pack it anew")
+        raise ModakError(f"{path.name}: {problem}", hint="rename it, and pack it again")
     return "/".join(parts) or "."
 
 
@@ -340,7 +344,7 @@ def _led_to(path: Path, name: str, start: str, target: str) -> str:
     if target.startswith("/") or found == ".." or found.startswith("../"):
         raise ModakError(
             f"{path.name} holds {name}, a link to {target!a}, which leads out of its folder",
-            hint="pack the file that is meant in its place: tar --dereference",
+            hint="pack the file itself instead of the link: tar --dereference",
         )
     return found
 
@@ -355,13 +359,13 @@ def _check_members(path: Path, members: list[Member]) -> None:
             raise _twofold(path, twofold)
         if member.leads_to and not _end_of(member.name, known):
             raise ModakError(
-                f"{path.name} holds {member.name}, a link to {member.leads_to}, and no such file",
-                hint="pack the file that is meant in its place: tar --dereference",
+                f"{path.name} holds {member.name}, a link to {member.leads_to}, which it does not hold",
+                hint="pack the file itself instead of the link: tar --dereference",
             )
 
 
 def _twofold(path: Path, name: str) -> ModakError:
-    return ModakError(f"{path.name} holds {name!a} as a file and as a folder", hint="pack it anew")
+    return ModakError(f"{path.name} holds {name!a} as a file and as a folder", hint="pack it again")
 
 
 def _end_of(name: str, known: dict[str, Member]) -> str:

@@ -242,7 +242,7 @@ class DatasetStore:
     def _verified(self, file: DataFile) -> StagedFile:
         path = self.partial / file["name"]
         if not path.is_file():
-            raise ModakError(f"{file['name']} has not arrived at {self.partial}", hint="deploy again: it goes on")
+            raise ModakError(f"{file['name']} has not arrived at {self.partial}", hint="deploy again: it continues")
         entry = _entry(self.partial, path)
         if origin := origin_of(file):
             entry["origin"] = origin
@@ -347,6 +347,6 @@ def _with_room(work: Any, path: Path) -> None:
         work()
     except OSError as error:
         if error.errno in NO_ROOM:
-            hint = "make room there, and deploy again: it goes on where it stopped"
+            hint = "make room there, and deploy again: it continues where it stopped"
             raise ModakError(f"{lack_of(error, path.parent)} at {path.parent}", hint=hint) from error
         raise

@@ -65,16 +65,14 @@ def _fetch_one(file: DataFile, location: str, folder: Path, progress: _Progress,
     )
     if not digest_said(file) and is_page(path):
         path.unlink()
-        raise ModakError(f"{address} gave a web page in place of {path.name}", hint=LOGIN)
+        raise ModakError(f"{address} returned a web page instead of {path.name}", hint=LOGIN)
     found = path.stat().st_size
     if not found and file["size"] is None and not file["sha256"]:
         path.unlink()
-        raise ModakError(f"{address} gave 0 bytes", hint="look at the address in a browser")
+        raise ModakError(f"{address} returned 0 bytes", hint="look at the address in a browser")
     if file["size"] is not None and found != file["size"]:
         path.unlink()
-        raise ModakError(
-            f"{address} has {found} bytes, and {file['size']} were said", hint="mend the size, or fetch later"
-        )
+        raise ModakError(f"{address} has {found} bytes, not {file['size']}", hint="correct the size, or try later")
     check(file, path)
 
 
@@ -187,13 +185,13 @@ def _hint(code: int, said: str) -> str:
     if code in (401, 403):
         return "it asks for a login: fetch the file yourself, and give its path"
     if code // 100 == 3 and "not allowed" in said:
-        return "it leads to what is no address of the web: fetch the file yourself, and give its path"
+        return "it redirects to something that is not a web address: fetch the file yourself, and give its path"
     if code // 100 == 3:
-        return "what it leads to leads back to it: look at the address in a browser"
+        return "it redirects to itself: look at the address in a browser"
     if code == 429:
-        return "it is asked too often: deploy again in a while, and it goes on where it stopped"
+        return "it gets too many requests: deploy again in a while: it continues where it stopped"
     if code >= 500:
-        return "its server fails: deploy again in a while, and it goes on where it stopped"
+        return "its server fails: deploy again in a while: it continues where it stopped"
     return "look at the address in a browser" if code in (404, 410) else ""
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # planning reads this module, too, and makes nothing of that 
 
 STREAMS = 4  # files that are fetched at a time
 GIT = "git:"  # before a version that is what git calls a file's content
-LOGIN = "mostly one that asks for a login or for consent: fetch the file in a browser, and give its path"
+LOGIN = "usually one that asks for a login or for consent: fetch the file in a browser, and give its path"
 _BLOCK = 1 << 20
 _PAGES = (".html", ".htm", ".xhtml", ".shtml")
 
@@ -64,7 +64,7 @@ def check(file: Mapping[str, Any], path: Path) -> None:
     """
     said = digest_said(file)
     if said and (digest := _digest_of(path, said)) != said:
-        hint = "deploy again to fetch it anew; if it stays so, the source has other data"
+        hint = "deploy again to fetch it again; if it stays so, the source has other data"
         what = "is a web page, and " if is_page(path) else ""
         path.unlink()
         kind = "git's SHA-1" if said.startswith(GIT) else "the SHA-256"

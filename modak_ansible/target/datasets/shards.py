@@ -47,7 +47,7 @@ def make_shards(folder: Path, names: Sequence[str], out: Path, note: Callable[[s
         key = key_of(name)
         if not key:
             raise ModakError(
-                f"{name} has no ending, and readers of webdataset's form leave such files out",
+                f"{name} has no extension, and readers of the format webdataset skip such files",
                 hint="rename it or leave it out; pack: squashfs keeps files as they are",
             )
         samples.setdefault(key, []).append(name)

@@ -113,8 +113,8 @@ def run_there(host: str, function: Callable[[Any], Any], arguments: Mapping[str,
         raise ModakError(f"the host {host} did not answer within {_SECONDS:.0f} s") from error
     if done.returncode != 0:
         said = done.stderr.decode(errors="replace").strip().rpartition("\n")[2] or f"exit code {done.returncode}"
-        raise ModakError(f"the host {host} cannot be asked: {said}", hint=f"ssh -o BatchMode=yes {host} python3 -V")
+        raise ModakError(f"the host {host} cannot be queried: {said}", hint=f"ssh -o BatchMode=yes {host} python3 -V")
     answered = answer_in(done.stdout)
     if answered is None:
-        raise ModakError(f"the host {host} cannot be asked: it gave no answer", hint=f"ssh {host} python3 -V")
+        raise ModakError(f"the host {host} cannot be queried: it gave no answer", hint=f"ssh {host} python3 -V")
     return answered

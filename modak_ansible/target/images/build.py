@@ -32,7 +32,7 @@ MIRROR = "{{ apt_mirror }}"
 
 
 class NoCompanion(ModakError):
-    """No index has the build of a package that was made for the framework's; ``lacks`` is its name."""
+    """No index has the build of a package for the framework's own build; ``lacks`` is its name."""
 
     def __init__(self, message: str, lacks: str, *, hint: str = "") -> None:
         super().__init__(message, hint=hint)
@@ -80,12 +80,15 @@ def requirement_error(lines: List[str]) -> Optional[ModakError]:
             # what the site's index has told counts, whether or not one that was asked behind it was reached
             asking = itertools.takewhile(lambda line: not _NOT_THERE.search(line), lines)
             if any(map(_NOT_REACHED.search, asking)) and versions == ["none"]:
-                text = f"the package index was not reached, and has not told of {name}{asked}"
-                hint = "the site's pip_index_url is another one, or proxy in pip.conf or https_proxy there leads to it"
+                text = f"the package index could not be reached to look for {name}{asked}"
+                hint = (
+                    "name another one as the site's pip_index_url, or set proxy in pip.conf, or https_proxy, on the "
+                    "target"
+                )
                 return ModakError(text, hint=hint)
             if versions == ["none"]:
                 text = f"the package index has no {name}{asked}, or none for this Python"
-                return ModakError(text, hint="mend its name where it is asked for, or leave it out")
+                return ModakError(text, hint="correct its name where it is asked for, or leave it out")
             text = f"the package index has no {name}{asked}, for this Python: it has {', '.join(versions[:-6:-1])}"
             more = " and earlier ones" if len(versions) > 5 else ""
             return ModakError(text + more, hint="ask for one of those, or leave the version to pip")
@@ -120,21 +123,21 @@ def conflict_error(lines: List[str]) -> Optional[ModakError]:
     said = [each.replace("The user requested", "asked for is") for each in said]
     kept = [each[len("the build allows ") :] for each in said if each.startswith("the build allows ")]
     names = [re.split(r"[^A-Za-z0-9_.-]", each)[0] for each in kept]
-    text = "the packages that are asked for do not go together"
+    text = "the packages that are asked for are incompatible with each other"
     hint = "ask for other versions of them, or leave the versions to pip"
     if kept:
-        text = "the packages that are asked for do not go with the framework's build"
+        text = "the packages that are asked for are incompatible with the framework's build"
         hint = "ask for other versions, leave them to pip, take another build, or give an image of your own"
     if any(each.endswith("<0") for each in kept):
         said = [
-            re.sub(r"^the build allows (.*)<0$", r"\1 would take the framework's place or was not made for it", each)
+            re.sub(r"^the build allows (.*)<0$", r"\1 would replace the framework or was not built for it", each)
             for each in said
         ]
         hint = "leave out what brings it, take a build of another framework, or give an image of your own"
     told = "; ".join(dict.fromkeys(said))
     asked = [name for name in names if any(each.endswith((" is " + name, " on " + name)) for each in said)]
     if asked and not any(each.endswith("<0") for each in kept):
-        text = "pip finds no build of {} that was made for the framework's".format(" or ".join(names))
+        text = "pip finds no build of {} for the framework's own build".format(" or ".join(names))
         hint = "name an index or folder with it in the site's pip_extra_index_urls or pip_find_links; or leave it out"
         return NoCompanion(f"{text}: {told}", asked[0], hint=hint)
     return ModakError(f"{text}: {told}", hint=hint)

@@ -50,7 +50,7 @@ from .runtimes import NEEDED_BYTES, Apptainer, build_folder, room_needed, runtim
 from .secrets import run_hiding, secret_words
 from .site_folder import write_site_folder
 
-_CROWDED = f"waiting to build {{}}: {BUILDS} other builds go on, and no more do at once"
+_CROWDED = f"waiting to build {{}}: {BUILDS} other builds are running, the most at one time"
 
 
 class ImageFacts(TypedDict, total=False):
@@ -260,14 +260,14 @@ class ImageStore:
         if found_only and first < len(layers):
             told = "; ".join(activity.status().get("told", ()))
             hint = "modak catalogue push puts it there; modak catalogue build makes it here"
-            raise ModakError(f"there is no image to be had of {layers[-1]['name']}: {told}", hint=hint)
+            raise ModakError(f"no image of {layers[-1]['name']} is available: {told}", hint=hint)
         if self._site.get("image_sources"):  # else it was asked before
             self._check_build()
         for position, layer in enumerate(layers):
             if position < first or layer["kind"] == "file":
                 continue
             below = self._workspace.place(layers[position - 1]["path"]) if position else None
-            activity.note(f"waiting for {layer['name']}, which another build makes")
+            activity.note(f"waiting for {layer['name']}, which another build is making")
             with Lock(self._workspace.images / f".{layer['digest']}.lock"):
                 self._changed.clear()  # another build may have mended it
                 if self._is_there(layer):
@@ -401,7 +401,7 @@ class ImageStore:
         if layer["checksum"] and sha256_of(fresh) != layer["checksum"]:
             raise ModakError(
                 f"{layer['source']} has the SHA-256 {sha256_of(fresh)}, not {layer['checksum']}",
-                hint="an image of docker:// is put together anew at each pull; name its digest there: @sha256:...",
+                hint="an image of docker:// is assembled anew at each pull; name its digest there: @sha256:...",
             )
         return known
 

@@ -87,6 +87,6 @@ def look_inside(runtime: str, image: Path, python: str) -> dict[str, Any]:
     if result.code != 0:
         return {"problem": telling_line(lines) or f"{python} ended with code {result.code} in it"}
     if not marked:
-        return {"problem": f"{python} is no Python that answers"}
+        return {"problem": f"{python} is not a Python that answers"}
     found: dict[str, Any] = json.loads(marked[-1][len(_MARK) :])
     return found

@@ -23,14 +23,14 @@ _REFUSALS = (
     ),
     (
         r"authentication required|unauthorized|denied|status code:? 40[13]|statuscode: 40[13]",
-        "{registry} wants a login for {address}, or refuses the one that it is shown",
+        "{registry} wants a login for {address}, or refuses the one that it is given",
         "MODAK_REGISTRY={registry}, MODAK_REGISTRY_USERNAME and MODAK_REGISTRY_PASSWORD in the environment of modak; "
         "or once, on the target: apptainer registry login --username NAME docker://{registry}",
     ),
     (
         _NOT_THERE,
-        "{registry} has no image {address}, or shows it to who has a login alone",
-        "look at its name and its tag",
+        "{registry} has no image {address}, or shows it only to those who have a login",
+        "check its name and its tag",
     ),
     (
         r"failed to verify certificate|certificate signed by|x509",
@@ -49,12 +49,12 @@ _REFUSALS = (
     ),
     (
         r"invalid reference format",
-        "{address} is no name of an image",
+        "{address} is not the name of an image",
         "such as docker://registry.example/team/image:1, all but the tag in small letters",
     ),
     (
         r"invalid layer mediatype",
-        "{address} holds no image of Apptainer's",
+        "{address} does not hold an image for Apptainer",
         "docker:// pulls what docker and podman push",
     ),
 )
@@ -132,7 +132,7 @@ def refused_image(lines: List[str], about: str = "") -> Optional[ModakError]:
     line = next((line for line in reversed(lines) if "FATAL" in line or "ERROR" in line), "")
     if _NO_LIBRARY in line:
         hint = "there: apptainer remote add and apptainer remote use"
-        return ModakError("the target's runtime knows no library for addresses of library://", hint=hint)
+        return ModakError("the target's runtime has no server for addresses of library://", hint=hint)
     found = _ADDRESS.search(line)
     if found is None and not (about and line):
         return None

@@ -53,8 +53,8 @@ class Place:
         """
         made = runtime_of(self._runtime)
         if not self.text.startswith(made.registry):
-            hint = f"the same registry takes and has such at {made.registry}{self.text.partition('://')[2]}"
-            raise ModakError(f"{Path(self._runtime).name} makes and runs no images of {self.text}", hint=hint)
+            hint = f"use the same registry as {made.registry}{self.text.partition('://')[2]}"
+            raise ModakError(f"{Path(self._runtime).name} cannot make or run images of {self.text}", hint=hint)
         return made
 
     def fetch(self, layer: Layer, fresh: Path) -> None:
@@ -77,15 +77,15 @@ class Place:
         found = next((each for each in (folder / name, folder / "images" / name) if each.is_file()), None)
         if found is None:
             if not folder.is_dir():
-                raise ModakError(f"{self.text} is no folder on the target", hint="look at its name")
+                raise ModakError(f"{self.text} is not a folder on the target", hint="check its name")
             raise NoImage(f"{self.text} has no image {name}", hint="modak catalogue push puts it there")
         known = (read_json(found.with_suffix(".json")) or {}).get("sha256")
         try:
             shutil.copyfile(found, fresh)
         except OSError as error:
-            raise ModakError(f"{found} cannot be read: {error.strerror}", hint="look at who may read it") from error
+            raise ModakError(f"{found} cannot be read: {error.strerror}", hint="check who may read it") from error
         if known and sha256_of(fresh) != known:
-            raise ModakError(f"{found} has the SHA-256 {sha256_of(fresh)}, not {known}", hint="push it anew")
+            raise ModakError(f"{found} has the SHA-256 {sha256_of(fresh)}, not {known}", hint="push it again")
 
     def push(self, image: Path, layer: Layer, known: Mapping[str, object], tags: List[str]) -> List[str]:
         """Puts a layer's image there; gives the names that it has there.
@@ -115,7 +115,7 @@ class Place:
         except OSError as error:
             with suppress(OSError):
                 part.unlink()
-            hint = "look at who may write there, and at its room"
+            hint = "check who may write there, and the free space"
             raise ModakError(f"{there} cannot be written: {error.strerror}", hint=hint) from error
         return [str(there)]
 
@@ -130,4 +130,4 @@ def check_made_from(runtime: str, image: Path, layer: Layer) -> None:
     if digest != layer["digest"]:
         made = f"was made from {digest[:12]}" if digest else "does not say what it was made from"
         text = f"the image of {layer['name']} {made}, where {layer['digest'][:12]} is wanted"
-        raise ModakError(text, hint="whoever put it there pushes the right one")
+        raise ModakError(text, hint="whoever put it there has to push the right one")

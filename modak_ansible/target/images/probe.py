@@ -78,7 +78,7 @@ def raise_verdict(code: int, lines: list[str]) -> None:
         said = next(line.strip() for line in reversed(lines) if _RUNTIME_ITSELF.match(line))
         raise ModakError(f"the image cannot be started: {said}", hint="try the runtime by hand on the target")
     if code == 128 + signal.SIGKILL:
-        raise ModakError("the probe was killed, as by a lack of memory", hint="make room in memory and try again")
+        raise ModakError("the probe was killed, probably for lack of memory", hint="make room in memory and try again")
     raise ProbeFailed(telling_line(lines) or _described(code))
 
 

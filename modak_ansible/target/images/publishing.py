@@ -78,7 +78,7 @@ class PublishedImage(ImageStore):
         layer = self._image["layers"][-1]
         if layer["kind"] != "build":
             what = layer["source"] or "an environment of this machine's own"
-            raise ModakError(f"{layer['name']} is {what}, and no image that is built", hint="name what is there itself")
+            raise ModakError(f"{layer['name']} is {what}, not an image that is built", hint="name what is there itself")
         if self.missing():
             raise ModakError(
                 f"the image of {layer['name']} is not on the target", hint=f"modak catalogue build {self._called()}"

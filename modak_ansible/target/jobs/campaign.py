@@ -326,7 +326,7 @@ class Campaign:
         found = {name: member.known_job() for name, member in members.items() if member.finished() != 0}
         for name, job_id in found.items():
             if not job_id:
-                raise ModakError(f"{name}, which comes before, was not submitted", hint="deploy it before")
+                raise ModakError(f"{name}, which comes before, was not submitted", hint="deploy it first")
         return found
 
     # --- watching

@@ -231,7 +231,7 @@ class Deployment:
                 self._cancel(job_id)
         except SchedulerSilent as error:
             hint = "deploy again when it answers"
-            raise SchedulerAway(f"job {job_id} could not be taken out of the queue: {error}", hint=hint) from error
+            raise SchedulerAway(f"job {job_id} could not be removed from the queue: {error}", hint=hint) from error
 
     def _lives(self, job_id: str) -> bool:
         record = self.scheduler.status(self.run, job_id)
@@ -277,7 +277,7 @@ class Deployment:
             try:
                 found = self.scheduler.find(self.run, self._job_name, str(self.path.resolve()))
             except SchedulerSilent as error:
-                message = f"which jobs there were is not known, for the scheduler does not answer: {error}"
+                message = f"which jobs there were is not known, because the scheduler does not answer: {error}"
                 raise SchedulerAway(message, hint="resume when the scheduler answers") from error
             return set_aside(self.path, {ended, *found, *filter(None, [claimed_by(self.state)])})
 

@@ -35,7 +35,7 @@ CANCELLED = "cancelled"
 SKIPPED = "skipped"
 # The marker of a job whose deployment's folder was removed while it lived.
 FOLDER_LOST = "folder_lost"
-_FOLDER_WENT = "its folder was removed while it lived, with what it had written"
+_FOLDER_WENT = "its folder was removed while it ran, with all that it had written"
 # The ids of the jobs that one was submitted to run after, by their deployments.
 WAITS = "waits.json"
 # The ends in which what became of a rank is no cause.
@@ -168,9 +168,9 @@ class Judgement:
         if (self._state / FOLDER_LOST).exists():
             words = _FOLDER_WENT
         elif claimed_by(self._state):
-            words = "the job began and is gone without a word: its node may have died, or it was killed"
+            words = "the job began and disappeared without a trace: its node may have died, or it was killed"
             if self._scheduler.brings_output and not (self.path / "scheduler.log").exists():
-                words += f"; {self._scheduler.title} has not brought its output (scheduler.log)"
+                words += f"; {self._scheduler.title} has not delivered its output (scheduler.log)"
         else:
             words = "the scheduler no longer knows the job, and it never began: it may have been deleted"
         return self._judge_end(job_id, JobState.LOST, record, words=words)
@@ -182,9 +182,9 @@ class Judgement:
             JobState.OUT_OF_MEMORY: LIMITS["mem"],
             JobState.CANCELLED: f"by {by}" if (by := read_text(self._state / CANCELLED)) else self._cancelled_for(),
             JobState.NODE_FAIL: "its node failed",
-            JobState.PREEMPTED: "it made way for another job",
+            JobState.PREEMPTED: "it was preempted for another job",
             JobState.BOOT_FAIL: "its node did not start it",
-            JobState.FAILED: "it failed before it could note its own end",
+            JobState.FAILED: "it failed before it could record its own end",
         }.get(state, "")
         reason = record.reason if record and record.reason not in ("", "NonZeroExitCode") else ""
         return ", ".join(part for part in (words, reason) if part)
@@ -193,7 +193,9 @@ class Judgement:
         """Why the scheduler calls a job cancelled, of which nobody has noted that."""
         before = read_json(self._state / WAITS) or {}
         has_failed = any(noted_code(self.path.parent / name / STATE) for name in before)
-        return "what it comes after has failed" if has_failed and not claimed_by(self._state) else "it was cancelled"
+        return (
+            "a job that it comes after has failed" if has_failed and not claimed_by(self._state) else "it was cancelled"
+        )
 
     def _situation(
         self, job_id: str, state: JobState | str, record: JobRecord | None, exit_code: int | None = None,

@@ -30,7 +30,7 @@ _REPORTED = re.compile(r"TERM_[A-Z_]+: (.+?)\.?$")
 _CAUSES = {
     "TIME LIMIT": (JobState.TIMEOUT, "it reached its wall time"),
     "NODE FAILURE": (JobState.NODE_FAIL, "its node failed"),
-    "PREEMPTION": (JobState.PREEMPTED, "it made way for another job"),
+    "PREEMPTION": (JobState.PREEMPTED, "it was preempted for another job"),
 }
 # The last lines of an output in which a scheduler's word is looked for: the job's own may follow it.
 _LINES = 1000
@@ -72,9 +72,9 @@ def noted_code(state: Path) -> int | None:
 
 # Why ranks give up another, by the word that they leave.
 _LOST = {
-    "silent": "was not heard of any more: it hangs or was stopped, or its node or network is down",
+    "silent": "was no longer heard from: it hangs or was stopped, or its node or network is down",
     "awaited": "was alive, and all others waited for it: it hangs, or computes for longer than they wait",
-    "stuck": "was alive and did nothing any more, and nor did the others",
+    "stuck": "was alive but no longer did anything, and neither did the others",
     "crossed": "was alive, and all ranks waited for each other",
 }
 

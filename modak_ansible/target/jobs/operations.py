@@ -100,7 +100,7 @@ class Operation:
         """What is said where the situation does not permit it; the hint is for a job that has not ended."""
         if situation.is_final:
             has_completed = situation.state == JobState.COMPLETED
-            hint = "modak results brings what it left" if has_completed else "modak resume runs it again"
+            hint = "modak results fetches what it left" if has_completed else "modak resume runs it again"
         return NotPermitted(f"{_named(situation)} is {_words(situation)} and cannot be {self.done}", hint=hint)
 
 
@@ -121,7 +121,7 @@ class Cancel(Operation):
     def end(self, deployment: Deployment, situation: Situation) -> None:
         if not situation.is_final:
             message = f"{_named(situation)} was cancelled and has not ended within {_END_SECONDS:.0f} s"
-            raise deployment.not_ended(message, "modak status tells when it has")
+            raise deployment.not_ended(message, "modak status shows when it has")
 
 
 class Hold(Operation):
@@ -150,7 +150,7 @@ class Hold(Operation):
             raise self.not_permitted(situation, "it began before the hold took effect; modak cancel ends it")
         if situation.held_by == _OPERATOR:
             (deployment.state / _HELD).unlink(missing_ok=True)
-            message = f"{_named(situation)} is held by an operator, and its scheduler keeps no second hold"
+            message = f"{_named(situation)} is held by an operator, and its scheduler does not allow a second hold"
             raise ModakError(message, hint="hold it again when the operator has released it")
 
 
@@ -175,7 +175,7 @@ class Release(Operation):
     def end(self, deployment: Deployment, situation: Situation) -> None:  # noqa: ARG002
         if situation.state == JobState.HELD:
             message = f"{_named(situation)} is still held: {situation.explanation or 'no reason given'}"
-            raise ModakError(message, hint="who runs the cluster holds it, and only they can release it")
+            raise ModakError(message, hint="the cluster's operators hold it, and only they can release it")
 
 
 class Requeue(Operation):

@@ -35,7 +35,7 @@ def points(file: BinaryIO, most: int, remarks: Remarks) -> Iterator[Point]:
         try:
             point = _event(data)
         except (ValueError, IndexError, struct.error, UnicodeDecodeError):
-            remarks.add("has a record that is no event")
+            remarks.add("has a record that is not an event")
             continue
         if point:
             yield point
@@ -54,7 +54,7 @@ def records(file: BinaryIO, most: int, remarks: Remarks) -> Iterator[bytes]:
             return
         length, checksum = _HEAD.unpack(head)
         if masked(head[:8]) != checksum:
-            remarks.add("is damaged, or no event file of TensorBoard", f"byte {place}")
+            remarks.add("is damaged, or not an event file of TensorBoard", f"byte {place}")
             place = _next(file, place + 1, size)
             continue
         end = place + _HEAD.size + length + 4

@@ -15,7 +15,7 @@ from .points import Point, Remarks, point_of, value_of
 
 # Bytes of a line, and of a file that is read as a whole.
 _LINE, WHOLE = 1 << 20, 16 << 20
-_IN_PLACE_OF_A_FORM = "is binary, and no numbers are read of it"
+_IN_PLACE_OF_A_FORM = "is binary, and no numbers are read from it"
 _MARK = "\ufeff"  # by which some programs begin a text
 # An integer of thousands of digits is refused by Python, and a float holds it: as infinity.
 _decode = json.JSONDecoder(parse_int=float).decode
@@ -45,7 +45,7 @@ def lines(file: BinaryIO, most: int, remarks: Remarks) -> Iterator[Point]:
             found = None
         if not isinstance(found, dict):
             if number is not None:
-                remarks.add("is no JSON object", number)
+                remarks.add("is not a JSON object", number)
         elif point := point_of(found):
             yield point
 
@@ -78,7 +78,7 @@ def _cells(line: str, between: str, number: str, remarks: Remarks) -> List[str]:
     try:
         return next(csv.reader([line], delimiter=between, skipinitialspace=True), [])
     except csv.Error as error:
-        remarks.add(f"is no CSV: {error}", number)
+        remarks.add(f"is not CSV: {error}", number)
         return []
 
 
@@ -101,7 +101,7 @@ def whole(file: BinaryIO, most: int, remarks: Remarks) -> Iterator[Point]:
             yield from lines(file, most, remarks)
             return
         place = f"{error.lineno}:{error.colno}" if isinstance(error, json.JSONDecodeError) else ""
-        remarks.add("is no whole JSON: it is being written, or was cut short", place)
+        remarks.add("is incomplete JSON: it is being written, or was cut short", place)
         return
     yield from _of_document(found)
 

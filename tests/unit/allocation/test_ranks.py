@@ -63,20 +63,20 @@ def ranks(asked):
         ),
         (request(prepares=True, each=4, distributed={"strategy": "pipeline", "degree": 2}), "pipeline_2", "4 copies"),
         (request(prepares=True, each=2, distributed={"strategy": "fsdp", "degree": 4}), "fsdp", "asked for"),
-        (request(distributed_training=True), "own", "is said to be"),
+        (request(distributed_training=True), "own", "is declared"),
         (request(parallelism=SPAWN, distributed_training=True), "own", "train.py:9"),
-        (request(parallelism=SPAWN, distributed={"strategy": "none"}), "none", "none knows of the others"),
+        (request(parallelism=SPAWN, distributed={"strategy": "none"}), "none", "the whole model by itself"),
         (request(parallelism=BY_OPTION, distributed_training=True), "own", "by itself"),
         (request(parallelism=OWN.model_copy(update={"meets_at": "localhost (a.py:2)"}), nodes=1, each=2), "own", "by itself"),
         (request(parallelism=FIRST), "own", "by itself"),  # each is the first of its node
         (request(parallelism=BY_OPTION, arguments=(("local_rank", "0"),)), "own", "by itself"),
-        (request(parallelism=TF_CONFIG, distributed_training=True), "own", "is said to be"),
+        (request(parallelism=TF_CONFIG, distributed_training=True), "own", "is declared"),
         (
             request(parallelism=TF_CONFIG.model_copy(update={"option": "train.py:5"}), distributed_training=True),
-            "own", "is said to be",
+            "own", "is declared",
         ),
-        (request(parallelism=TF_CONFIG), "own", "(train.py:2), which TF_CONFIG tells of all ranks"),
-        (request(distributed={"strategy": "none"}), "none", "none knows of the others"),
+        (request(parallelism=TF_CONFIG), "own", "(train.py:2), which learns of all ranks from TF_CONFIG"),
+        (request(distributed={"strategy": "none"}), "none", "the whole model by itself"),
         (request(distributed={"strategy": "mpi"}), "mpi", "asked for"),
     ],
 )  # fmt: skip
@@ -90,25 +90,25 @@ def test_what_makes_them_one(asked, strategy, reason):
 @pytest.mark.parametrize(
     ("asked", "about", "said"),
     [
-        (request(), "resources.nodes", "2 processes of train.py would each train all of it"),
+        (request(), "resources.nodes", "2 processes of train.py would each train the whole model"),
         (request(nodes=1, each=2), "resources.processes_per_node", "nothing in its source"),
-        (request(parallelism=OWN.model_copy(update={"nodes": 1})), "resources", "says 1 for its nodes, and the job has 2"),
+        (request(parallelism=OWN.model_copy(update={"nodes": 1})), "resources", "sets its nodes to 1, and the job has 2"),
         (
             request(nodes=1, each=2, parallelism=OWN.model_copy(update={"processes_per_node": 1})),
-            "resources", "says 1 for its processes on a node, and the job has 2",
+            "resources", "sets its processes on a node to 1, and the job has 2",
         ),
         (request(distributed={}), "resources.nodes", "nothing in its source"),
         (request(prepares=True, framework="tensorflow"), "resources.nodes", "nothing in its source"),
         (request(distributed={"strategy": "ddp"}), "distributed.strategy", "does not call it"),
-        (request(prepares=True, framework="jax", distributed={"strategy": "ddp"}), "distributed.strategy", "of jax"),
+        (request(prepares=True, framework="jax", distributed={"strategy": "ddp"}), "distributed.strategy", "uses jax"),
         (request(parallelism=OWN, distributed={"strategy": "ddp"}), "distributed.strategy", "train.py:3"),
-        (request(distributed={"strategy": "fsdp"}), "distributed.strategy", "fsdp is done by modak_runtime.prepare"),
+        (request(distributed={"strategy": "fsdp"}), "distributed.strategy", "fsdp needs a PyTorch script that calls modak_runtime.prepare"),
         (
             request(prepares=True, distributed={"strategy": "tensor", "degree": 4}),
-            "distributed.degree", "copies of a model in 4 ranks each cannot be made by 2 processes",
+            "distributed.degree", "2 processes cannot be divided into groups of 4 ranks, each with a copy of the model",
         ),
-        (request(prepares=True, distributed={"degree": 2}), "distributed.degree", "a degree is one of fsdp, tensor"),
-        (request(prepares=True, distributed={"strategy": "ddp", "degree": 2}), "distributed.degree", "a degree is one"),
+        (request(prepares=True, distributed={"degree": 2}), "distributed.degree", "only fsdp, tensor"),
+        (request(prepares=True, distributed={"strategy": "ddp", "degree": 2}), "distributed.degree", "have a degree"),
         (
             request(parallelism=TF_CONFIG.model_copy(update={"name": "tensorflow.distribute.ParameterServerStrategy"})),
             "resources.nodes", "(train.py:2) learns of its processes from TF_CONFIG, which is not set",
@@ -116,16 +116,16 @@ def test_what_makes_them_one(asked, strategy, reason):
         (request(parallelism=TF_CONFIG, hosts=("two",)), "resources.nodes", "a folder that all nodes see"),
         (request(parallelism=SPAWN), "resources.nodes", "train.py starts its processes itself: torch.multiprocessing.spawn"),
         (request(parallelism=SPAWN, nodes=1, each=4), "resources.processes_per_node", "each of 4 would start all of them"),
-        (request(parallelism=BY_OPTION), "resources.nodes", "by --local_rank (train.py:7) alone, and a job says it by LOCAL_RANK"),
+        (request(parallelism=BY_OPTION), "resources.nodes", "from --local_rank (train.py:7) alone, and the job gives it in LOCAL_RANK"),
         (
             request(parallelism=FIRST.model_copy(update={"option": "--rank (train.py:7)"})),
-            "resources.nodes", "by --rank (train.py:7) alone, and a job says it by RANK",
+            "resources.nodes", "from --rank (train.py:7) alone, and the job gives it in RANK",
         ),
         (
             request(parallelism=TF_CONFIG.model_copy(update={"option": "train.py:5"})),
-            "resources.nodes", "train.py sets TF_CONFIG itself (train.py:5), in each of 2 processes alike",
+            "resources.nodes", "train.py sets TF_CONFIG itself (train.py:5), to the same value in each of 2 processes",
         ),
-        (request(parallelism=FIRST, nodes=1, each=2), "resources.processes_per_node", "take itself for the same"),
+        (request(parallelism=FIRST, nodes=1, each=2), "resources.processes_per_node", "all would have the same rank"),
         (
             request(parallelism=OWN.model_copy(update={"meets_at": "localhost (train.py:2)"})),
             "resources.nodes", "processes of train.py on 2 nodes would meet at localhost (train.py:2)",
@@ -182,9 +182,9 @@ def test_one_process_is_told_that_it_is_alone_where_it_would_end_otherwise():
 @pytest.mark.parametrize(
     ("numbers", "scheduler", "said"),
     [
-        ({"nodes": 2}, "slurm", "says 2 for its nodes, and the job has 1"),
-        ({"nodes": 2}, "none", "says 2 for its nodes"),  # it would wait for the second
-        ({"processes_per_node": 4}, "slurm", "says 4 for its processes on a node, and the job has 1"),
+        ({"nodes": 2}, "slurm", "sets its nodes to 2, and the job has 1"),
+        ({"nodes": 2}, "none", "sets its nodes to 2"),  # it would wait for the second
+        ({"processes_per_node": 4}, "slurm", "sets its processes on a node to 4, and the job has 1"),
         ({"processes_per_node": 4}, "none", ""),  # it starts the others itself
         ({"nodes": 1, "processes_per_node": -1}, "slurm", ""),
     ],

@@ -43,7 +43,7 @@ def test_a_plan_lists_every_rule_with_its_reason(blueprint):
     assert told.value == "torch, all"
     assert told.reason == "torch: framework is pytorch, nodes is 1; all: it is for every job"
     assert {rejected.value: rejected.reason for rejected in told.rejected} == {
-        "none": "they are the site's, and not left to choice",
+        "none": "they are set by the site",
         "wide": "nodes is 1, not >1",
         "gpus": "accelerator is none, not nvidia or amd",
     }
@@ -109,7 +109,7 @@ def test_a_rule_names_the_launcher(blueprint):
     [
         (["{ name: a, when: { framwork: [ pytorch ] }, then: { account: p } }"], "did you mean framework"),
         (["{ name: a, then: { module: [ x ] } }"], "did you mean modules"),
-        (["{ name: a, when: { nodes: many }, then: { account: p } }"], "compares with no number"),
+        (["{ name: a, when: { nodes: many }, then: { account: p } }"], "does not compare with a number"),
         (["{ name: a, when: { app_type: [ mpii ] }, then: { account: p } }"], "did you mean mpi"),
         (["{ name: a, then: { binds: [ 'a b' ] } }"], "is not a bind"),
         (["{ name: a, then: { container_flags: [ '--nv; reboot' ] } }"], "not one option"),
@@ -125,7 +125,7 @@ def test_a_rule_names_the_launcher(blueprint):
         ),
         (["{ name: a, when: { partition: [ batch ] }, then: { partition: long } }"], "cannot choose the partition"),
         (["{ name: a, then: {} }"], "does nothing"),
-        (["{ name: a, then: { launcher: 'mpirun -np {rank}' } }"], "{rank} is nothing that is known of a job: ranks"),
+        (["{ name: a, then: { launcher: 'mpirun -np {rank}' } }"], "{rank} is not a known number of a job: ranks"),
         (["{ name: a, then: { launcher: 'mpirun; reboot' } }"], "not a command with plain options"),
     ],
 )

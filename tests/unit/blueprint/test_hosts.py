@@ -59,14 +59,14 @@ def test_one_process_knows_nothing_of_other_hosts(blueprint):
         (
             "distributed_training: true",
             "distributed: { strategy: none }",
-            "only ranks of PyTorch's kind are started so",
+            "only PyTorch's ranks can be started on them",
         ),
         ("[ two.example, three ]", "[ two.example, -oProxyCommand=x ]", "is not a host's name or address"),
         ("[ two.example, three ]", "[ two.example, bob@three ]", "is a user at a host"),
         ("[ two.example, three ]", "[ two.example, two.example ]", "two.example is given twice"),
         ("modak.nodes.Host", "modak.nodes.ContainerHost", "is one machine, and 2 more hosts are named"),
         ("modak.nodes.Host", "modak.nodes.Slurm", "hosts"),
-        ("three ] }", "three ], container_runtime: charliecloud }", "are started in containers of Apptainer"),
+        ("three ] }", "three ], container_runtime: charliecloud }", "need containers of Apptainer"),
     ],
 )
 def test_what_does_not_go_together_is_refused_with_its_place(blueprint, old, new, said):

@@ -61,7 +61,7 @@ def test_an_account_of_a_kind_of_nodes_and_what_the_whole_job_needs(blueprint):
         ),
         ("queue: workq@", "job_options.queue is refused: workq@ cannot be where a job is sent"),
         ('account: "a b"', "job_options.account is refused: a b cannot be an account"),
-        ('licenses: "a;b"', "job_options.licenses is refused: a;b is no licence"),
+        ('licenses: "a;b"', "job_options.licenses is refused: a;b is not a licence"),
         ("nodes: 2", "unknown-property: job_options has no property nodes (did you mean node_count?)"),
         ("node_count: 0", "node_count must be at least 1, not 0"),
         ('job_name: "a\\nb"', "job_options.job_name is refused"),

@@ -71,7 +71,7 @@ def test_a_script_that_is_deployed_has_it_as_a_warning(folder):
     assert done.exit_code == 0, done.output
     (told,) = [line for line in done.stderr.splitlines() if "trian" in line]
     assert told.startswith("warning: ")
-    assert told.endswith("data/trian.csv, which train.py is given, is not there (did you mean data/train.csv?)")
+    assert told.endswith("data/trian.csv, which train.py is given, does not exist (did you mean data/train.csv?)")
 
 
 @pytest.mark.parametrize("here", [".", "code", "code/src"])

@@ -71,7 +71,7 @@ def test_words_tell_studies_apart_but_for_those_that_vary(blueprint):
     ("over", "place", "words", "hint"),
     [
         ("{}", 57, "nothing is searched over", "name arguments"),
-        ("{ epoch: [ 1 ] }", 59, "epoch is searched over, and is no argument of training", "did you mean epochs?"),
+        ("{ epoch: [ 1 ] }", 59, "epoch is searched over, but is not an argument of training", "did you mean epochs?"),
         ("{ epochs: 3 }", 67, "epochs has neither a range nor choices", "such as"),
         ("{ epochs: [] }", 67, "epochs has no values", "give at least one"),
         ("{ epochs: { from: 1 } }", 67, "the range of epochs has no to", "such as"),
@@ -109,12 +109,12 @@ def test_nothing_comes_after_a_search(blueprint):
   outputs:
 """)  # fmt: skip
     (found,) = mistakes_of(blueprint)
-    assert found[2].startswith("training is a search, and which trials it will have nobody knows when second is")
+    assert found[2].startswith("training is a search, and its trials are not known yet when second is")
 
 
 def test_the_other_doors_refuse_it(blueprint):
     planned = plan_all(searched(blueprint, "{ epochs: [ 1, 2 ] }").service, Inputs())
-    with pytest.raises(Exception, match="training is a search, whose trials no playbook chooses"):
+    with pytest.raises(Exception, match="training is a search, and a playbook cannot choose its trials"):
         check_no_search(planned)
 
 

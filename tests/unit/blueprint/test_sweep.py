@@ -62,7 +62,7 @@ def test_a_limit_changes_no_plan(blueprint):
 @pytest.mark.parametrize(
     ("text", "place", "words", "hint"),
     [
-        ("{ epoch: [ 1 ] }", (42, 18), "epoch is swept, and is no argument of training", "did you mean epochs?"),
+        ("{ epoch: [ 1 ] }", (42, 18), "epoch is swept, but is not an argument of training", "did you mean epochs?"),
         ("{ epochs: 3 }", (42, 26), "the values of epochs must be a list", "epochs: [ 3 ]"),
         ("{ epochs: [] }", (42, 26), "epochs has no values", "give at least one, or leave it out"),
         ("{ epochs: [ 1, 2, 1 ] }", (42, 34), "epochs has the value 1 twice", "leave one out"),
@@ -83,7 +83,7 @@ def test_a_sweep_has_an_end(blueprint):
 def test_a_job_that_waits_for_others_has_no_limit_of_its_own(blueprint):
     swept(blueprint, "{ epochs: [ 1, 2 ] }\n        parallel: 1\n        job_options: { job_dependency: 'afterok:7' }")
     ((line, _, words, _),) = mistakes_of(blueprint)
-    assert (line, words) == (44, "what the job waits for is said by after and parallel already")
+    assert (line, words) == (44, "after and parallel already say what the job waits for")
 
 
 VALUES = st.one_of(st.booleans(), st.text(st.characters(codec="utf-8", exclude_categories=["C"]), max_size=60))

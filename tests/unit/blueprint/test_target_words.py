@@ -151,7 +151,7 @@ def test_what_is_said_of_none_of_several_targets_is_refused(blueprint, site):
     [
         ("frontend: a b\n", ":1:11:", "a b is not a host's name"),
         ("scheduler: sge\n", ":1:12:", "scheduler: one of slurm, torque, pbspro, lsf, none, local"),
-        ("scheduler: SLURM\n", ":1:12:", "SLURM starts no jobs that are known here (did you mean slurm?)"),
+        ("scheduler: SLURM\n", ":1:12:", "SLURM is not a known scheduler (did you mean slurm?)"),
         ("scheduler: pbs-pro\n", ":1:12:", "did you mean pbspro?"),
         ("cluster: { frontent: x }\n", ":1:12:", "a target has no frontent"),
         ("partitions: [ { nodes: 1 } ]\n", ":1:1", "name"),
@@ -269,7 +269,7 @@ def test_values_for_the_description_beside_a_request_stay_its_own(request_for, t
 def test_a_request_whose_target_has_no_kind_is_refused(request_for, tmp_path):
     site = tmp_path / "site.yaml"
     site.write_text("frontend: a.example\n")
-    with pytest.raises(InvalidBlueprint, match="nothing says what starts jobs there"):
+    with pytest.raises(InvalidBlueprint, match="no scheduler is named"):
         plan_blueprint(request_for(), Inputs(site))
 
 

@@ -59,7 +59,7 @@ MISTAKES = [
     ("numerics: same }", "numerics: same }\n        checkpoint: { evry: 60 }", "unknown-property: checkpoint has no property evry (did you mean every?)"),
     ("numerics: same }", "numerics: same }\n        checkpoint: { requeue: -1 }", "out-of-range: requeue must lie between 0 and 1000"),
     ("numerics: same }", "numerics: same }\n        checkpoint: { signal_before_wall: 1800 }",
-     "service.yaml:45:43: cannot-plan: 1800 s before the wall is before the job begins: it has 1800 s"),
+     "service.yaml:45:43: cannot-plan: 1800 s before the end of the wall time is before the job begins: the wall time is 1800 s"),
     ("{ cores_per_process: 4 }", "{ cores: 4 }", "resources has no property cores (did you mean cores_per_process?)"),
     ("numerics: same }", "numerics: same }\n        job_options: { mail-user: a@b.de }",
      "job_options has no property mail-user (did you mean email_address?)"),
@@ -146,7 +146,7 @@ MISTAKES = [
     ("batch-size: 128", "batch-size: on", 'on is read as True (write "on" for the word, or true or false)'),
     ("batch-size: 128", 'data: "{dataset}"\n        environment: { "A-B": 1 }', "A-B cannot be the name of an environment variable"),
     ("framework: pytorch", 'framework: pytorch\n        requirements_txt: [ "--index-url=http://x" ]', "is not a Python requirement"),
-    ("framework: pytorch", "framework: pytorch\n        requirements_txt: [ requirements.txt ]", "requirement: requirements.txt is a file, and would be asked for as a package: give its lines"),
+    ("framework: pytorch", "framework: pytorch\n        requirements_txt: [ requirements.txt ]", "requirement: requirements.txt is a file, not a package: give its lines"),
     ("framework: pytorch", 'framework: pytorch\n        requirements_txt: [ "six==1.17.0 --hash=sha256:12 --pre" ]', "a hash is --hash=sha256: and 64 hexadecimal digits"),
     ("framework: pytorch", f'framework: pytorch\n        requirements_txt: [ "six>=1.17 --hash=sha256:{"a" * 64}" ]', "six>=1.17: what has a hash needs its version"),
     ("framework: pytorch", 'framework: pytorch\n        outputs: [ "../secret" ]', "must be a path below the script's folder"),
@@ -189,7 +189,7 @@ def test_lengths_are_constraints(blueprint):
     blueprint.replace(
         "default: 2 }", "default: 2 }\n    a: { type: string, default: abc, constraints: [ { min_length: 4 } ] }"
     )
-    assert "a must have at least 4 members or letters, not 3" in "\n".join(check(blueprint))
+    assert "a must have at least 4 elements or characters, not 3" in "\n".join(check(blueprint))
 
 
 @pytest.mark.parametrize(
@@ -346,7 +346,7 @@ def test_a_target_file_is_told_as_such(tmp_path):
     site, mistakes = tmp_path / "site.yaml", Mistakes()
     site.write_text("scheduler: slurm\nfrontend: a.example\n")
     check_blueprint(site, Inputs(), mistakes)
-    told = f"{site}:1:1: tosca-version: this is a target file, and no blueprint (give a blueprint or a script, and this"
+    told = f"{site}:1:1: tosca-version: this is a target file, not a blueprint (give a blueprint or a script, and this"
     (line,) = map(str, mistakes)
     assert line.startswith(told)
 
@@ -451,7 +451,7 @@ def test_functions_of_functions_cannot_explode(blueprint, monkeypatch):
         lines.append(f"a{number + 1}: {{ concat: [ {again} ] }}")
     blueprint.replace("arguments:\n", "arguments:\n" + "".join(f"          {line}\n" for line in lines))
     began = time.monotonic()
-    [mistake] = [each for each in check(blueprint) if "come of the blueprint's functions" in each]
+    [mistake] = [each for each in check(blueprint) if "result from the blueprint's functions" in each]
     assert "function: more than" in mistake
     assert time.monotonic() - began < 30
 
@@ -472,9 +472,12 @@ def warnings_of(blueprint):
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ("parallel: 3", "not-used: parallel is said of training, which is one training"),
+        ("parallel: 3", "not-used: parallel is set for training, which is a single training"),
         ('files: [ "nothing*.py" ]', "not-used: no file beside the script is named nothing*.py"),
-        ('job_options: { gres: "gpu:a100:2" }', "contradiction: gres asks for GPUs that no plan reckons with"),
+        (
+            'job_options: { gres: "gpu:a100:2" }',
+            "contradiction: gres asks for GPUs that the plan does not take into account",
+        ),
     ],
 )
 def test_what_says_nothing_is_told(more, words, blueprint):

@@ -47,8 +47,8 @@ def test_a_framework_is_known_by_its_name_and_its_package_s(text, meant):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("jax=0.9", "is no framework with a version"), ("jax>=0.9", "with one version"), ("jax==0.9.*", "with one version"),
-        ("jax[cuda]==0.9", "with one version"), ("", "is no framework"), ("scikit-learn", "no framework scikit-learn"),
+        ("jax=0.9", "is not a framework with a version"), ("jax>=0.9", "with one version"), ("jax==0.9.*", "with one version"),
+        ("jax[cuda]==0.9", "with one version"), ("", "is not a framework"), ("scikit-learn", "no framework scikit-learn"),
         ("python==3.12", "no framework python"), ("native", "no framework native"),
     ],
 )  # fmt: skip
@@ -130,7 +130,7 @@ def test_wheels_are_of_the_pattern_s_kind(index):
 def test_what_no_index_has_is_told(index):
     with pytest.raises(UsageError, match="the package index has no jax for Python 3.13 or 3.11"):
         released("0.9", ENTRIES["jax-0.10-cpu"], CATALOGUE, quiet)
-    with pytest.raises(UsageError, match="no build that another release could be put into"):
+    with pytest.raises(UsageError, match="not a build that can take another release"):
         released("1.15", ENTRIES["tensorflow-1.14-pip"], CATALOGUE, quiet)
 
 

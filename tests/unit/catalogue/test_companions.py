@@ -53,15 +53,15 @@ def test_a_framework_is_known_by_its_first_name():
         (TORCH, "numpy~=1.26", "and pytorch-2.13-cpu has numpy 2.4.6"),
         (TORCH, f"numpy==1.26.4 --hash=sha256:{'0' * 64}", "numpy==1.26.4 is asked for"),
         (TORCH, 'numpy<2 ; python_version >= "3.11"', "and pytorch-2.13-cpu has numpy 2.4.6"),
-        (TORCH, "torchvision<0.28", "to torch 2.13.0+cpu of pytorch-2.13-cpu belongs torchvision 0.28.0+cpu"),
+        (TORCH, "torchvision<0.28", "torch 2.13.0+cpu of pytorch-2.13-cpu needs torchvision 0.28.0+cpu"),
         (TORCH, "torchtext", "torchtext has no release for torch 2.13.0+cpu"),
         (OLD, "torch==1.5", "pytorch-1.4-hub has torch 1.4.0"),
         (TENSORFLOW, "tensorflow==2.19.*", "and tensorflow-2.21-cpu has tensorflow 2.21.0"),
-        (TENSORFLOW, "tensorflow-intel", "tensorflow-intel would take the place of tensorflow-cpu 2.21.0"),
+        (TENSORFLOW, "tensorflow-intel", "tensorflow-intel would replace tensorflow-cpu 2.21.0"),
         (
             TENSORFLOW,
             "tensorflow_text==2.20",
-            "to tensorflow-cpu 2.21.0 of tensorflow-2.21-cpu belongs tensorflow-text",
+            "tensorflow-cpu 2.21.0 of tensorflow-2.21-cpu needs tensorflow-text",
         ),
     ],
 )

@@ -67,5 +67,5 @@ def test_whatever_python_an_entry_is_locked_for_the_tuner_is_too(entry):
 
 def test_what_installs_nothing_has_no_lock():
     assert {path.stem for path in FOLDER.iterdir()} == {TUNER, *(entry.name for entry in INSTALLING)}
-    with pytest.raises(ModakError, match="no lock of what tensorflow-2.1-hub installs"):
+    with pytest.raises(ModakError, match="no lock file of the packages that tensorflow-2.1-hub installs"):
         lock_of("tensorflow-2.1-hub")

@@ -93,7 +93,7 @@ def test_an_entry_is_known_whole_or_not_at_all(config, monkeypatch):
 
 def test_an_entry_without_its_lock_is_told(config):
     write_entry(NEWER, "")
-    with pytest.raises(ModakError, match="no lock of what pytorch-2.99-cpu installs") as raised:
+    with pytest.raises(ModakError, match="no lock file of the packages that pytorch-2.99-cpu installs") as raised:
         lock_of(NEWER.name)
     assert raised.value.hint == f"modak catalogue add {config / 'pytorch-2.99-cpu.yaml'} --replace"
 
@@ -107,7 +107,7 @@ def test_an_image_on_a_target_is_taken_there_and_nowhere_else(config, blueprint)
     assert plan.image.python == "python3"
     blueprint.replace("frontend.example", "elsewhere.example")
     with pytest.raises(
-        (CannotPlan, InvalidBlueprint), match="centre cannot be taken: its image lies on frontend.example"
+        (CannotPlan, InvalidBlueprint), match="centre cannot be taken: its image is on frontend.example"
     ):
         plan_blueprint(blueprint.service, Inputs(strict=True))
 
@@ -118,25 +118,25 @@ GOOD = text_of_entry(NEWER)
 @pytest.mark.parametrize(
     ("text", "place", "said"),
     [
-        ("", ":1:1", "no mapping"),
-        ("- a\n", ":1:1", "no mapping"),
+        ("", ":1:1", "not a mapping"),
+        ("- a\n", ":1:1", "not a mapping"),
         ("name: [\n", ":2:1", "not YAML"),
         (GOOD + "colour: red\n", ":LAST:1", "colour: extra inputs"),
         (GOOD + "x: !!bool maybe\n", ":1:1", "cannot be read"),
         ("[" * 1000, ":1:1", "cannot be read"),
-        (GOOD.replace("version: 2.99.0", f"version: '{'2' * 5000}'"), ":3:1", "is no version"),
+        (GOOD.replace("version: 2.99.0", f"version: '{'2' * 5000}'"), ":3:1", "is not a version"),
         (GOOD.replace("torch==2.13.0+cpu", "torch==2.*"), "", "torch==2.* comes first and is not pinned"),
-        (GOOD.replace("framework: pytorch", "framework: torch"), ":2:1", "torch is none that scripts are run with"),
-        (GOOD.replace("version: 2.99.0", "version: newest"), ":3:1", "newest is no version"),
+        (GOOD.replace("framework: pytorch", "framework: torch"), ":2:1", "torch is not one of the frameworks that run scripts"),
+        (GOOD.replace("version: 2.99.0", "version: newest"), ":3:1", "newest is not a version"),
         (GOOD.replace("version: 2.99.0", "version: 2.99"), ":3:1", "version: input should be a valid string"),
         (GOOD.replace("origin: pip", "origin: conda"), ":4:1", "origin: input should be 'pip'"),
-        (GOOD.replace("origin: pip", "origin: hub"), "", "its origin is hub"),
-        (GOOD.replace("debian-bookworm", "ubuntu"), "", "ubuntu is none of debian-bookworm"),
-        (GOOD.replace("x86_64", "z80"), "", "z80 is no processor"),
+        (GOOD.replace("origin: pip", "origin: hub"), "", "the origin here is hub"),
+        (GOOD.replace("debian-bookworm", "ubuntu"), "", "ubuntu is not one of debian-bookworm"),
+        (GOOD.replace("x86_64", "z80"), "", "z80 is not a processor"),
         (GOOD.replace("torch==2.13.0+cpu", "torch"), "", "torch comes first and is not pinned"),
-        (GOOD.replace("torch==2.13.0+cpu", "torch=2"), "", "torch=2 is no line of requirements.txt"),
+        (GOOD.replace("torch==2.13.0+cpu", "torch=2"), "", "torch=2 is not a line of requirements.txt"),
         (GOOD.replace("name: pytorch-2.99-cpu", "name: other"), ":1:1", "other is not the file's, pytorch-2.99-cpu"),
-        (GOOD.replace("name: pytorch-2.99-cpu", "name: ../x"), ":1:1", "is no name of small letters"),
+        (GOOD.replace("name: pytorch-2.99-cpu", "name: ../x"), ":1:1", "is not a name of small letters"),
         (GOOD.replace("import torch", "import torch torch", 1), "", "probe: not Python"),
         (GOOD.replace("licence:", "licenze:"), "", "licence: field required"),
     ],

@@ -155,8 +155,8 @@ def test_it_may_be_in_a_subnet_of_ones_own_and_have_a_key_pair(aws, ec2):
         ({"image": "self/mine"}, ("self", "mine")),
         ({"system": System(distribution="Debian", version="12")}, ("136693071363", "debian-12-amd64-*")),
         ({"system": System(distribution="debian", version="13", architecture="aarch64")}, ("136693071363", "debian-13-arm64-*")),
-        ({"image": "debian-12-amd64-*"}, "may be anybody's"),
-        ({"image": "somebody/mine"}, "may be anybody's"),
+        ({"image": "debian-12-amd64-*"}, "could be anybody's"),
+        ({"image": "somebody/mine"}, "could be anybody's"),
         ({"system": System(distribution="plan9", version="4")}, "nobody is known to publish plan9"),
     ],
 )  # fmt: skip
@@ -186,7 +186,7 @@ def refusal(code, status=400):
         (refusal("InsufficientInstanceCapacity"), ModakError, r"aws refuses: You may not. \(Insuff", "another flavor"),
         (refusal("UnauthorizedOperation"), ModakError, "aws refuses", "ec2:RunInstances"),
         (refusal("Whatever"), ModakError, "aws refuses", "nothing is made twice"),
-        (refusal("InternalError", 500), TargetUnreachable, "aws is out of order", "nothing is made twice"),
+        (refusal("InternalError", 500), TargetUnreachable, "aws is unavailable", "nothing is made twice"),
         (
             EndpointConnectionError(endpoint_url="http://x"),
             TargetUnreachable,

@@ -89,16 +89,16 @@ def test_another_machine_has_another_name(clouded, planned, old, new):
     [
         ("        flavor: c7i.2xlarge\n", "", "nothing says how large the machine of cluster is to be"),
         ("        image: 136693071363/debian-12-amd64-*\n", "", "nothing says from what image cluster starts"),
-        ("        username: admin\n", "", "nothing says as whom cluster is entered"),
-        ("        identity_file: id\n", "", "no key enters cluster"),
+        ("        username: admin\n", "", "no user for the login to cluster is named"),
+        ("        identity_file: id\n", "", "no key for the login to cluster is named"),
         ("        ssh_from: [ 198.51.100.0/24 ]\n", "", "nothing says who may enter cluster: nobody could"),
         ("[ 198.51.100.0/24 ]", "[]", "nothing says who may enter cluster: nobody could"),
-        ("198.51.100.0/24", "everybody", "everybody is no range of addresses"),
+        ("198.51.100.0/24", "everybody", "everybody is not a range of addresses"),
         ("198.51.100.0/24", "198.51.100.1/24", "has host bits set"),
         ("provider: aws", "provider: gce", "gce"),
-        ("        price_per_hour: 0.34\n", "", "a budget without a price is none"),
+        ("        price_per_hour: 0.34\n", "", "a budget needs a price"),
         ("price_per_hour: 0.34", "price_per_hour: 0.0", "price_per_hour"),
-        ("image: 136693071363/debian-12-amd64-*", 'image: "$(reboot)"', "is no image's id or name"),
+        ("image: 136693071363/debian-12-amd64-*", 'image: "$(reboot)"', "is not an image's id or name"),
         ("flavor: c7i.2xlarge", 'flavor: "-x"', "cannot be a name"),
     ],
 )
@@ -123,7 +123,7 @@ def test_any_blueprint_goes_there_by_a_word(clouded, tmp_path):
     assert plan.target.address.startswith("cluster-")
     assert plan.cost.terms.price_per_hour == 0.34
     file.write_text(file.read_text().replace("key: alice\n", ""))
-    with pytest.raises(InvalidBlueprint, match="no key enters cluster"):
+    with pytest.raises(InvalidBlueprint, match="no key for the login to cluster is named"):
         plan_blueprint(plain.service, Inputs(targets=file))
 
 
@@ -161,7 +161,7 @@ def test_what_is_refused_is_not_missing_as_well(clouded, old, new, told):
     ("old", "kind", "told"),
     [
         ("flavor: c7i.2xlarge", "string", "nothing says how large the machine of cluster is to be"),
-        ("username: admin", "string", "nothing says as whom cluster is entered"),
+        ("username: admin", "string", "no user for the login to cluster is named"),
         ("ssh_from: [ 198.51.100.0/24 ]", "list", "nothing says who may enter cluster"),
         ("provider: aws", "string", "cluster needs the property provider"),
     ],

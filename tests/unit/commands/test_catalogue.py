@@ -153,7 +153,7 @@ def build(blueprint, *names, again=False):
 def test_what_may_be_done_is_a_line_where_there_is_no_terminal():
     text = io.StringIO()
     print_summary(Console(file=text, width=80), [Result("mxnet-1.6-pip", "refused", "it crashed")])
-    words = "Refused: built, and its probe does not work on the target's processor. --again tries once more."
+    words = "Refused: built, but its probe fails on the target's processor. --again retries it."
     assert words in text.getvalue().splitlines()
 
 
@@ -186,7 +186,7 @@ def test_one_that_is_refused_is_called_so(state, blueprint, answers):
     results, text = build(blueprint, *NAMES)
     assert outcomes(results) == ["refused", "built"]
     assert results[0].reason == "its probe failed on Acme 9000: it crashed"
-    assert "Refused: built, and its probe does not work" in text
+    assert "Refused: built, but its probe fails" in text
 
 
 def test_what_was_refused_before_is_built_only_again(state, blueprint, answers):
@@ -227,7 +227,7 @@ def test_a_script_for_one_framework_keeps_no_other_from_being_built(state, answe
 def test_what_a_target_cannot_have_is_told(state, blueprint, answers):
     results, text = build(blueprint, "mxnet-1.6-hub")
     assert outcomes(results) == ["failed"]
-    assert "the target reaches no hub" in text
+    assert "the target cannot reach a hub" in text
 
 
 @pytest.mark.parametrize(("options", "code"), [([], 1), (["--allow-refused"], 0), (["--allow-refused", "--json"], 0)])
@@ -285,10 +285,10 @@ def test_a_release_of_an_index_is_added_and_removed(index):
         (["jax==0.12"], "the package index has no jax 0.12"),
         (["jax", "--name", "jax-0.9-cpu"], "jax-0.9-cpu is an entry that ships"),
         (["jax", "--name", "My Entry"], "cannot be an entry's name"),
-        (["jax", "--framework", "jax"], "--framework is not for a release of the index"),
+        (["jax", "--framework", "jax"], "--framework does not apply to a release of the index"),
         (["none.yaml"], "there is no file none.yaml"),
         (["docker://some/torch:2.13"], "where is docker://some/torch:2.13 looked into"),
-        (["images/torch.sif", "--on", "testbed"], "is no path from the target's root on"),
+        (["images/torch.sif", "--on", "testbed"], "is not an absolute path on the target"),
         (["ftp://some/torch", "--on", "testbed"], "is not docker://, oras:// or library://"),
     ],
 )  # fmt: skip

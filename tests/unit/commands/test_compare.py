@@ -80,7 +80,7 @@ def test_a_wrong_name_says_which_there_are(sweep, tmp_path):
         compare(sweep, "acuracy")
     with pytest.raises(UsageError, match="valid: accuracy, val_loss"):
         compare(sweep, "zzzzzz")
-    with pytest.raises(UsageError, match="no number is known of none\n  a script gives them"):
+    with pytest.raises(UsageError, match="no numbers are known for none\n  a script gives them"):
         compare([DeploymentStore(tmp_path / "none")])
 
 
@@ -101,7 +101,7 @@ def test_what_is_not_here_is_brought_and_a_target_that_is_away_hides_nothing(swe
         raise TargetUnreachable("x does not answer")
 
     found = compare(sweep, fetch=away)
-    assert found.remarks[0] == "what is on the target could not be brought: x does not answer"
+    assert found.remarks[0] == "what is on the target could not be fetched: x does not answer"
     assert len(found.runs) == 3
 
 
@@ -110,7 +110,7 @@ def test_numbers_that_are_too_large_to_be_brought_are_told(sweep):
     remark, _ = compare(sweep).remarks
     name = sweep[0].name
     assert remark.endswith(
-        f"logs/metrics.jsonl stays on the target: modak results {name} --also logs/metrics.jsonl brings it"
+        f"logs/metrics.jsonl stays on the target: modak results {name} --also logs/metrics.jsonl fetches it"
     )
 
 
@@ -203,7 +203,7 @@ def test_a_picture(sweep, tmp_path, name):
         draw(compare(sweep), tmp_path / name)
         assert (tmp_path / name).read_bytes() == first
     assert len(first) > 5000
-    with pytest.raises(UsageError, match="its name ends in .svg, .png, .pdf"):
+    with pytest.raises(UsageError, match="the name must end in .svg, .png, .pdf"):
         draw(compare(sweep), tmp_path / "curves.doc")
 
 
@@ -216,7 +216,7 @@ def test_a_picture_of_odd_numbers_and_names(sweep, tmp_path, name, values):
 
 def test_a_name_that_is_no_pictures_is_told_before_anything_is_fetched(monkeypatch):
     monkeypatch.setattr("modak_ansible.store.deployments.find_all", lambda *_: pytest.fail("they are looked for"))
-    with pytest.raises(UsageError, match="curves.doc is no picture"):
+    with pytest.raises(UsageError, match="curves.doc is not a picture"):
         compare_command.command(["mine"], plot=Path("curves.doc"))
 
 

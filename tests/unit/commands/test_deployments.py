@@ -49,7 +49,7 @@ def test_by_name_and_by_its_beginning(deployed):
 
 
 def test_a_beginning_that_fits_two(deployed):
-    with pytest.raises(UsageError, match="example- fits several deployments") as caught:
+    with pytest.raises(UsageError, match="example- matches several deployments") as caught:
         find_deployment("example-")
     names = ", ".join(sorted(folder.name for folder in deployed))
     assert caught.value.hint == f"{names}; a blueprint means all of its trainings"
@@ -58,7 +58,7 @@ def test_a_beginning_that_fits_two(deployed):
 def test_an_empty_name_does_not_mean_what_lies_here(deployed):
     """As that of a variable that nobody has set: modak undeploy "$D"."""
     for find in (find_deployments, find_trainings, find_blueprint, surface.status):
-        with pytest.raises(UsageError, match="an empty name names nothing"):
+        with pytest.raises(UsageError, match="the name is empty"):
             find("")
 
 
@@ -177,7 +177,7 @@ def test_what_stands_beside_a_training_is_not_meant_by_its_blueprint(blueprint, 
     aside.save()
     with pytest.raises(UsageError, match="no training of . was deployed from here") as caught:
         find_trainings(".")
-    assert caught.value.hint == f"there is {aside.plan.deployment}"
+    assert caught.value.hint == f"deployed from here: {aside.plan.deployment}"
     training = planned_once(blueprint.service)
     training.save()
     planned_from_file(aside.store.plan_file).save()  # again, and so it is the newest

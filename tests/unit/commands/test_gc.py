@@ -169,9 +169,9 @@ def test_a_blueprint_names_its_target_before_anything_was_deployed(project, targ
         (["clutser", "--dry-run"], "there is no target clutser"),
         (["clutser"], "there is no target clutser"),
         (["--older-than", "soon", "--dry-run"], "--older-than: 'soon' is not a duration"),
-        (["--dry-run", "--yes"], "--dry-run does not go with --yes"),
+        (["--dry-run", "--yes"], "--dry-run cannot be combined with --yes"),
         (["--on", "local", "--dry-run"], "this project has not deployed to localhost"),
-        (["-i", "site.yaml", "--dry-run"], "inputs are a blueprint's"),
+        (["-i", "site.yaml", "--dry-run"], "-i applies only to a blueprint"),
     ],
 )
 def test_mistakes(deployed, target, arguments, words):

@@ -190,7 +190,7 @@ def test_one_point_of_a_sweep_is_picked_by_its_name(blueprint, monkeypatch, caps
     assert json.loads(capsys.readouterr().out)["lines"] == ["COMPLETED"]
     with pytest.raises(UsageError, match="has no deployment of a training lr=9"):
         logs.command(str(blueprint.path), training="lr=9")
-    with pytest.raises(UsageError, match="--training goes with a blueprint"):
+    with pytest.raises(UsageError, match="--training needs a blueprint"):
         logs.command(training="training")
 
 
@@ -226,7 +226,7 @@ def test_results_that_were_changed_here_are_not_copied(folder, tmp_path, monkeyp
     manifest(folder)
     (folder / "results" / "output.log").write_text("tampered\n")
     monkeypatch.setattr(fetched, "fetch_results", lambda store: None)
-    with pytest.raises(ModakError, match="not as it came from the target"):
+    with pytest.raises(ModakError, match="has changed since it came from the target"):
         results.command(folder.name, to=tmp_path / "copy", as_json=False)
     assert not (tmp_path / "copy" / "output.log").exists()
 

@@ -38,7 +38,7 @@ def test_a_line_for_each_moment(folder, capsys):
     ]
     write(folder, [{"step": 1, "loss": 2.0}], "oops\n")
     of_metrics(DeploymentStore(folder), Since(), follow=False, show=print)
-    assert capsys.readouterr().err == "note: metrics.jsonl:2: is no JSON object\n"
+    assert capsys.readouterr().err == "note: metrics.jsonl:2: is not a JSON object\n"
 
 
 def test_numbers_stand_below_their_like(folder):

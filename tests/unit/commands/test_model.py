@@ -133,7 +133,7 @@ def test_what_was_left_out_is_predicted(modak, few, tmp_path):
         (["show", "--model", "old.json"], 1, "modak model fit makes a new one"),
         (["show", "--model", "bad.jsonl"], 1, "modak model fit makes a new one"),
         (["show", "--part", "steps"], 2, "did you mean step?"),
-        (["explain", "wrong.json"], 1, "wrong.json is no question: framework: Field required"),
+        (["explain", "wrong.json"], 1, "wrong.json is not a valid question: framework: Field required"),
         (["explain", "mnist-pytorch-slurn"], 2, "did you mean mnist-pytorch-slurm?"),
         (["validate", "--records", "empty.jsonl"], 1, "there is nothing to fit"),
     ],

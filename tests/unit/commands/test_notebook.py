@@ -138,7 +138,7 @@ def test_the_same_command_goes_back_to_it(target, call):
     code, out, err = call("--idle", "2h", "--keep")
     assert (code, target.played) == (0, ["deploy"])
     assert "back to " in out
-    assert "of an earlier plan; modak cancel " in err
+    assert "to an earlier plan; modak cancel " in err
     assert "To open it: modak notebook " in out
     target.situations, target.answers = [IDLE, RUNNING], [True, KeyboardInterrupt()]
     call("--keep")
@@ -180,7 +180,7 @@ def test_a_terminal_that_is_closed_leaves_it_running(target, call):
     target.next = lambda what: what.pop(0) if len(what) > 1 else answers() if what is target.answers else what[0]
     code, _, err = call()
     assert (code, target.played, target.opened[-1]) == (130, ["deploy"], "closed")
-    assert "The notebook goes on until it is idle for 30m" in err
+    assert "The notebook keeps running until it is idle for 30m" in err
 
 
 def test_a_lost_tunnel_is_opened_again_at_the_same_port(target, call):
@@ -200,7 +200,7 @@ def test_a_lost_tunnel_is_opened_again_at_the_same_port(target, call):
     code, _, err = call()
     first, *rest = target.opened
     assert (code, rest[:3]) == (0, ["refused", "refused", first])
-    assert "the tunnel is lost; it is opened again\nthe tunnel is open again\n" in err
+    assert "the tunnel was lost; reopening it\nthe tunnel is open again\n" in err
 
 
 def test_a_node_that_is_silent_for_a_while_is_told_once_and_so_is_its_coming_back(target, call):
@@ -222,7 +222,7 @@ def test_a_tunnel_that_stays_lost_says_what_to_do(target, call, monkeypatch):
     target.open = open_
     code, _, err = call()
     assert code == 4
-    assert "error: there is no tunnel to node01: no route\n  The notebook goes on" in err
+    assert "error: there is no tunnel to node01: no route\n  The notebook keeps running" in err
     assert "  To end it: modak cancel" in err
 
 
@@ -238,7 +238,7 @@ def test_ctrl_c_while_it_waits_leaves_the_job_and_says_so(target, call):
     target.situations = [{"state": "QUEUED", "job_id": "7"}, KeyboardInterrupt()]
     code, _, err = call()
     assert (code, target.played, target.opened) == (130, ["deploy"], [])
-    assert "What has begun goes on. To open it: modak notebook " in err
+    assert "What has begun continues. To open it: modak notebook " in err
     assert "To end its job: modak cancel " in err
 
 

@@ -117,7 +117,7 @@ def test_all_are_resumed(modak, count):
         Record(folder).update(undeployed=1.0)
     code, _, err = run(["resume", "."], failing)
     assert (code, "undeployed" in err) == (1, True)
-    assert "modak deploy makes it anew" in err
+    assert "modak deploy creates it again" in err
 
 
 def interrupted(*_, **_more):
@@ -130,7 +130,8 @@ def test_what_goes_on_after_an_interrupt_is_said(modak, count):
     folders = deployed(count)
     out = run(["resume", "."], interrupted)[1]
     assert (
-        f"What runs on the target goes on. To take it up: modak resume {'.' if count > 1 else folders[0].name}" in out
+        f"What runs on the target continues. To pick it up again: modak resume {'.' if count > 1 else folders[0].name}"
+        in out
     )
 
 

@@ -89,8 +89,8 @@ def test_an_option_of_the_command_behind_the_dashes_is_told_unless_the_script_ha
     script.write_text("import sys\nprint(sys.argv)  # --strict\n")
     words = ["plan", str(script), "--on", "local", "--", "--json", "--strict", "--epochs=3"]
     done = CliRunner().invoke(application(), words)
-    assert f"warning: --json behind -- is given to {script}; modak's own options stand before --\n" in done.stderr
-    assert done.stderr.count("behind --") == 1
+    assert f"warning: --json after -- is passed to {script}; modak's own options go before --\n" in done.stderr
+    assert done.stderr.count("after --") == 1
 
 
 def test_the_name_of_a_file_beside_is_what_may_be_meant(tmp_path):

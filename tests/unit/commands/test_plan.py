@@ -72,7 +72,7 @@ def test_the_texts_hold_definitions_and_script(made):
 
 def test_without_a_model_nothing_is_predicted(blueprint):
     text = plan_table(make_plan(request_of(blueprint.service, Inputs())), 80)
-    assert "predicted   not known: nothing like it was measured" in text
+    assert "predicted   not known: nothing similar was measured" in text
     assert "candidates" not in text
 
 
@@ -127,16 +127,16 @@ def test_a_time_that_is_not_known_is_no_number(made):
 
 def test_where_no_time_is_known_nobody_reads_how_wide_its_interval_is(made):
     def doubtful(candidate):
-        doubts = (f"measured on others, not on this: {STRANGER}", "the work says nothing of its samples")
+        doubts = (f"measured on others, not on this: {STRANGER}", "the work does not give its samples")
         return candidate.model_copy(update={"prediction": candidate.prediction.model_copy(update={"doubts": doubts})})
 
     plan = unknown(made.model_copy(update={"candidates": tuple(map(doubtful, made.candidates))}))
-    assert predicted(plan) == "not known: the work says nothing of its samples"
+    assert predicted(plan) == "not known: the work does not give its samples"
 
 
 def test_core_hours_of_all_are_those_that_are_known(made):
     text = trainings_table([unknown(made), unknown(made)], 80)
-    assert "how long they take is not known of any; --training NAME" in text
+    assert "how long they take is not known for any of them; --training NAME" in text
     assert "core-hours" not in text
     hours = next(candidate.prediction.core_hours for candidate in made.candidates if candidate.chosen)
     assert f"{hours:.2g} core-hours are predicted, as far as they are known: of 1 of 2;" in trainings_table(
@@ -185,7 +185,7 @@ def test_what_counts_a_format_and_is_not_installed_is_named(made, monkeypatch):
         update={"work": made.application.work.model_copy(update={"samples": None})}
     )
     text = plan_table(made.model_copy(update={"dataset": dataset, "application": application}), 200)
-    told = "not known: the number of samples, for h5py is not installed where modak runs, which counts hdf5"
+    told = "not known: the number of samples, because h5py, which counts hdf5, is not installed where modak runs"
     assert told in " ".join(text.split())
 
 
@@ -194,10 +194,10 @@ def test_what_counts_a_format_and_is_not_installed_is_named(made, monkeypatch):
     [
         ({"pack": "shards"}, "; packed into tar shards"),
         ({"pack": "squashfs"}, "; packed into one squashfs image"),
-        ({"staging": "by-node"}, "; each node brings the shards that its ranks read to its scratch"),
+        ({"staging": "by-node"}, "; each node copies the shards that its ranks read to its scratch"),
         (
             {"format": "parquet", "damaged": "b.parquet"},
-            "the number of samples, for b.parquet is damaged, or is no parquet",
+            "the number of samples, because b.parquet is damaged or not parquet",
         ),
     ],
 )

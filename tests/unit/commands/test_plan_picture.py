@@ -51,7 +51,7 @@ def test_a_job_that_trained_with_fewer_samples_is_compared_with_as_many(plan, tm
     path.parent.mkdir()
     path.write_text(record(plan, steps=steps).model_dump_json(by_alias=True) + "\n")
     shown = draw(plan, tmp_path, tmp_path / "picture.svg")
-    assert shown[-1] == f"predictions are of the {planned // 10:,} samples that the job had; planned were {planned:,}"
+    assert shown[-1] == f"predictions are for the {planned // 10:,} samples that the job had; {planned:,} were planned"
 
 
 @pytest.mark.parametrize("name", ["picture.png", "picture.svg"])
@@ -94,7 +94,8 @@ def test_a_name_that_is_no_picture(plan, tmp_path):
     path.write_text(record(plan).model_dump_json(by_alias=True) + "\n")
     for name in ("picture.text", "picture", "."):
         with pytest.raises(
-            UsageError, match=f"{name} is no picture that is drawn\n  its name ends in .svg, .png, .pdf"
+            UsageError,
+            match=f"{name} is not a picture format that can be drawn\n  the name must end in .svg, .png, .pdf",
         ):
             draw(plan, tmp_path, tmp_path / name)
 
@@ -107,7 +108,7 @@ def test_a_folder_that_is_not_there_is_told_as_such(plan, tmp_path):
     place = tmp_path / "missing" / "picture.png"
     with pytest.raises(ModakError) as told:
         draw(plan, tmp_path, place)
-    assert str(told.value) == f"{place} cannot be written: No such file or directory\n  give a folder that is there"
+    assert str(told.value) == f"{place} cannot be written: No such file or directory\n  give an existing folder"
     (tmp_path / "missing").touch()
     with pytest.raises(ModakError, match="Not a directory"):
         draw(plan, tmp_path, place)

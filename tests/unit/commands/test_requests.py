@@ -99,9 +99,9 @@ def test_output_into_a_folder_with_other_files(training, tmp_path):
 def test_an_image_alone_is_planned_and_not_deployed(training):
     training.file.write_text(json.dumps({"optimisation": TRAINING["job"]["optimisation"]}))
     assert modak("plan", training.file).exit_code == 0
-    assert "is valid; it asks for an image alone, and runs nothing" in modak("validate", training.file).stdout
+    assert "is valid; it asks only for an image, and runs nothing" in modak("validate", training.file).stdout
     done = modak("deploy", training.file)
-    assert "asks for an image, and for nothing to run in it" in str(done.exception)
+    assert "asks for an image, but for nothing to run in it" in str(done.exception)
     assert "modak catalogue build pytorch-2.13-cpu makes its image" in str(done.exception)
 
 

@@ -50,12 +50,12 @@ def test_one_is_shown_and_removed():
     assert "\x1b" not in shown
     assert str(path) in run("remove", "hpc")
     assert not path.exists()
-    with pytest.raises(UsageError, match="always there"):
+    with pytest.raises(UsageError, match="is built in"):
         run("remove", "testbed")
 
 
 def test_an_option_before_a_command_is_refused_as_it_would_be_lost():
-    with pytest.raises(UsageError, match="options go behind show"):
+    with pytest.raises(UsageError, match="options go after show"):
         run("--json", "show", "testbed")
 
 

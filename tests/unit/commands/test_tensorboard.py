@@ -105,7 +105,7 @@ def test_what_stands_in_its_way_is_said(project):
         process = begun(project, "--port", str(taken.getsockname()[1]), path=project)
         assert ": Address already in use\n  leave --port out for a free one" in process.communicate(timeout=20)[1]
     process = begun(project, path=project)
-    assert process.communicate(timeout=20)[1] == "error: TensorBoard did not begin: it has no eyes\n"
+    assert process.communicate(timeout=20)[1] == "error: TensorBoard did not start: it has no eyes\n"
 
 
 @pytest.mark.component

@@ -77,7 +77,7 @@ def test_of_several_deployments_the_one_whose_job_may_run_is_meant(top, blueprin
     assert (code, err, out.startswith(folders[1].name)) == (0, "", True)
     Record(folders[0]).update(job={"state": "RUNNING", "job_id": "6"})
     code, _, err = top(".", "--once")
-    assert (code, folders[0].name in err, "one is looked into" in err) == (2, True, True)
+    assert (code, folders[0].name in err, "only one can be shown" in err) == (2, True, True)
 
 
 def test_json_is_one_object_or_one_a_line(top):
@@ -114,7 +114,7 @@ def test_what_is_known_here_needs_no_target(top):
     code, _, err = top(undeployed="2026-01-01T00:00:00Z")
     assert (code, "was undeployed" in err) == (1, True)
     code, _, err = top("--training", "other")
-    assert (code, "--training goes with a blueprint" in err) == (2, True)
+    assert (code, "--training needs a blueprint" in err) == (2, True)
 
 
 def test_a_target_or_a_node_that_says_nothing(top):

@@ -25,7 +25,7 @@ def test_a_dry_run_shows_the_candidates(modak, blueprint):
     assert code == 0
     assert "in at most 100 s" in out
     assert "c0   same           the plan's choice" in out
-    assert "(only compared with)" in out
+    assert "(for comparison only)" in out
     assert not (blueprint.path / ".modak").exists()
 
 

@@ -174,7 +174,7 @@ def test_what_is_here_is_listed_while_its_target_is_away(deployed):
     planned, _, _ = deployed
     fetch_results(planned.store)
     _is_at(planned.store, 1)
-    with pytest.warns(ResultsWarning, match="refuses the connection; what it had left is here"):
+    with pytest.warns(ResultsWarning, match="refuses the connection; what it had left so far is here"):
         (found,) = results_of([planned.store])
     assert [file.path for file in found.files] == ["output.log"]
     with pytest.raises(TargetUnreachable):

@@ -256,7 +256,7 @@ def test_values_that_come_again_are_not_trained_again(asked, cluster):
 def test_a_number_that_is_not_there_fails_the_trial_and_says_which_there_are(asked, cluster):
     cluster.forget_results = True
     asked.replace("trials: 12", "trials: 3")
-    with pytest.raises(JobFailed, match="no trial of training came to a value of val_loss\n  .*it has other"):
+    with pytest.raises(JobFailed, match="no trial of training produced a value of val_loss\n  .*it has other"):
         run(asked, cluster)
     assert len(cluster.jobs) == 3
 
@@ -286,7 +286,7 @@ def test_what_was_undeployed_begins_anew(asked, cluster):
 def test_who_goes_on_with_it_is_alone(asked, cluster):
     run(asked, cluster)
     (folder,) = (asked.path / ".modak/searches").iterdir()
-    with SearchStore(folder), pytest.raises(UsageError, match="another modak deploy goes on with this search"):
+    with SearchStore(folder), pytest.raises(UsageError, match="another modak deploy is running this search"):
         run(asked, cluster)
 
 
@@ -297,7 +297,7 @@ def test_its_time_may_be_over(asked, cluster):
 
 
 def test_nobody_searches_detached(asked):
-    with pytest.raises(UsageError, match="training is a search: somebody has to choose its trials"):
+    with pytest.raises(UsageError, match="training is a search: its trials are chosen"):
         searching.deploy_all([planned_of(asked)], wait=False)
 
 
@@ -351,7 +351,7 @@ def test_what_became_of_trials_that_nobody_went_on_with_is_told(asked, cluster, 
     assert search["running"] == [third.name]
     status.command(offline=True)
     assert capsys.readouterr().out.splitlines()[-1] == (
-        "search training: 0 of 12 trials (1 ended, 1 running, 1 undeployed); nobody goes on with it: modak deploy does"
+        "search training: 0 of 12 trials (1 ended, 1 running, 1 undeployed); nothing continues it now: modak deploy does"
     )
     (folder,) = (asked.path / ".modak/searches").iterdir()
     with SearchStore(folder):

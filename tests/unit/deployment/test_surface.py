@@ -59,7 +59,7 @@ def test_what_is_planned_is_deployed_and_told(tmp_path, monkeypatch, runs):
     assert how["wait"] is False and how["deadline"] is not None
     assert (row["deployment"], row["state"]) == (planned[0].plan.deployment, "NONE")
     assert modak.status(ask=False) == [row]
-    with pytest.raises(modak.ModakError, match="--training goes with a blueprint"):
+    with pytest.raises(modak.ModakError, match="--training needs a blueprint"):
         modak.status(training="train", ask=False)
 
 
@@ -78,7 +78,7 @@ def test_trainings_are_compared_and_exported(tmp_path, monkeypatch):
     assert [(run.deployment, found.best(run)) for run in found.runs] == [("a-1", (2, 1)), ("a-0", (2, 2))]
     assert modak.export("a-0", "a-1", tool="tensorboard", to=tmp_path / "runs", ask=False) == 2
     assert len(list((tmp_path / "runs").glob("*/events.out.tfevents.*"))) == 2
-    with pytest.raises(UsageError, match="runs are not written for mlfow\n  did you mean mlflow"):
+    with pytest.raises(UsageError, match="runs cannot be exported to mlfow\n  did you mean mlflow"):
         modak.export("a-0", tool="mlfow", to=tmp_path)
 
 

@@ -176,7 +176,7 @@ def test_a_scheduler_that_nobody_submits_to():
 def test_torque_where_pbs_professional_is():
     """Whose commands have the names of Torque's, too."""
     known = found(bare(), surveyed(cluster=None, scheduler="torque", another="PBS Professional"))["scheduler"]
-    seen = "the qsub of login1 is PBS Professional's, and the target is said to have Torque"
+    seen = "the qsub of login1 is that of PBS Professional, and the target is described as having Torque"
     assert (known.state, known.seen) == ("missing", seen)
 
 

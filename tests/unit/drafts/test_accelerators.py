@@ -238,7 +238,7 @@ def test_a_script_alone_is_planned_with_them(at, tmp_path):
 
 
 def test_they_are_a_scripts_alone(blueprint):
-    with pytest.raises(UsageError, match="--nodes, --processes-per-node and --accelerators are for a script alone"):
+    with pytest.raises(UsageError, match="--nodes, --processes-per-node and --accelerators are only for a script"):
         plan_blueprint(blueprint.service, Inputs(accelerators=0))
 
 

@@ -315,7 +315,7 @@ def test_what_is_given_by_its_place_is_asked_for_and_given_so(project, monkeypat
 
 
 def test_words_are_a_scripts_alone(blueprint):
-    with pytest.raises(UsageError, match="options behind -- are a script's"):
+    with pytest.raises(UsageError, match="options after -- are for a script"):
         plan_blueprint(blueprint.service, Inputs(words=("--epochs", "3")))
 
 
@@ -338,7 +338,7 @@ def test_init_writes_a_blueprint_that_is_valid_and_says_what_is_there(project, m
     assert not list(mistakes)
     assert plan.target.address == "testbed"
     again = run("init", "train.py", "--on", "testbed", "--yes", "--", "--name", "x")
-    assert "is there already, and says all this" in again.output
+    assert "already exists, with the same contents" in again.output
     other = run("init", "plain.py", "--on", "testbed", "--yes")
     assert isinstance(other.exception, UsageError)
     assert "+        script: plain.py" in str(other.exception)
@@ -767,7 +767,7 @@ def test_a_script_alone_is_trained_on_several_nodes(project):
 
 
 def test_a_blueprint_says_itself_on_how_many_nodes(project, blueprint):
-    with pytest.raises(UsageError, match="are for a script alone") as caught:
+    with pytest.raises(UsageError, match="are only for a script") as caught:
         plan_blueprint(blueprint.service, Inputs(nodes=2))
     assert "under resources" in caught.value.hint
 

@@ -116,7 +116,7 @@ def test_folders_and_links_to_nothing_are_told_as_that(tmp_path):
     (tmp_path / "folder.py").mkdir()
     (tmp_path / "folder.py" / "inner.py").write_text("print(1)\n")
     (tmp_path / "link.py").symlink_to("/nowhere/train.py")
-    with pytest.raises(UsageError, match="is a folder, and no script") as caught:
+    with pytest.raises(UsageError, match="is a folder, not a script") as caught:
         read_code(tmp_path / "folder.py")
     assert caught.value.hint == "give the script: inner.py"
     with pytest.raises(UsageError, match="is a link to /nowhere/train.py"):

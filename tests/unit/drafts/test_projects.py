@@ -479,7 +479,7 @@ def test_what_git_lfs_has_in_the_place_of_a_file_is_told(project, call):
     text = f"version https://git-lfs.github.com/spec/v1\noid sha256:{'ab' * 32}\nsize 12345\n"
     (project / "rows" / "x.bin").write_text(text)
     (note,) = draft_of(project / "train.py").notes
-    assert note == "rows/x.bin is what Git LFS has in the place of a file, and not the file: git lfs pull"
+    assert note == "rows/x.bin is a pointer of Git LFS, not the file itself: git lfs pull"
 
 
 @pytest.mark.parametrize("link", ["rows", "rows/train", "rows/train/x.csv"])

@@ -71,7 +71,7 @@ def test_the_results_of_a_failed_run_are_kept(played, mine, metrics):
 @pytest.mark.parametrize("left", [None, {"finished": False}])
 def test_a_run_without_whole_metrics_has_failed(played, mine, left):
     played.answer = lambda: leave(mine, left) if left else PlaybookRun()
-    assert PlaybookExecutor(print).run(mine).problem == "the run left no whole metrics.json"
+    assert PlaybookExecutor(print).run(mine).problem == "the run left no complete metrics.json"
 
 
 def test_a_target_that_is_gone_is_no_failed_run(played, mine):

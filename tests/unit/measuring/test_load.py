@@ -36,7 +36,7 @@ def test_the_wait_ends(clock):
     said = []
     wait_until_quiet(12, said.append, lambda: 1.5)
     assert sum(clock) == 12
-    assert said[-1].startswith("the machine is still busy (1.5 cores); going on")
+    assert said[-1].startswith("the machine is still busy (1.5 cores); continuing")
 
 
 def test_no_patience_is_no_wait_and_no_look():

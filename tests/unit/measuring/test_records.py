@@ -106,7 +106,7 @@ def test_those_of_a_wheel_are_compressed(tmp_path, record, monkeypatch):
     assert [path.name for path in files] == ["a.jsonl.xz", "b.jsonl"]
     assert [read_records(path) for path in files] == [[written]] * 2
     files[0].write_bytes(lzma.compress(line)[:-9])
-    with pytest.raises(ModakError, match=r"a\.jsonl\.xz cannot be read: it is not what xz makes, or cut short"):
+    with pytest.raises(ModakError, match=r"a\.jsonl\.xz cannot be read: it is not xz data, or it was cut short"):
         read_records(files[0])
 
 

@@ -171,7 +171,7 @@ def test_metrics_that_are_none_are_a_failure(bench, executor):
     executor.answers[STOCK] = [{"schema": "modak.metrics/1", "finished": True}]
     first = bench()[0]
     assert first.outcome == "failed"
-    assert first.reason.startswith("its metrics.json is not what it must be")
+    assert first.reason.startswith("its metrics.json is not valid")
 
 
 def test_an_interrupted_run_is_ended_and_the_suite_goes_on_later(bench, executor):

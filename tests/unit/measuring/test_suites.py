@@ -97,9 +97,9 @@ def test_groups_and_rounds_can_be_chosen(suite_file, known):
         ("channels_last", "nhwc", "suite:9:42: unknown-switch: memory_format of pytorch.py cannot be nhwc"),
         ("{ memory_format: channels_last }", "{ allocator: mimalloc }", "suite:9:38: unknown-switch: allocator cannot be"),
         ("{ memory_format: channels_last }", "{ threads: some }", "suite:9:36: unknown-switch: threads cannot be some"),
-        ("{ memory_format: channels_last }", "{}", "suite:9:25: duplicate-name: the variant pytorch-2.13-cpu is there twice"),
-        ("[ {}, { memory_format: channels_last } ]", "[]", "suite:9:19: wrong-type: settings must be a list with something"),
-        ("[ pytorch-2.13-cpu ]", "[]", "suite:8:18: wrong-type: entries must be a list with something in it"),
+        ("{ memory_format: channels_last }", "{}", "suite:9:25: duplicate-name: the variant pytorch-2.13-cpu is defined twice"),
+        ("[ {}, { memory_format: channels_last } ]", "[]", "suite:9:19: wrong-type: settings must be a list that is not empty"),
+        ("[ pytorch-2.13-cpu ]", "[]", "suite:8:18: wrong-type: entries must be a list that is not empty"),
         ("[ pytorch-2.13-cpu ]", "pytorch-2.13-cpu", "suite:8:18: wrong-type: entries must be a list"),
         ("workload: mnist_cnn", "workload: network", "suite:4:5: nodes: network needs 2 nodes (nodes: 2)"),
         ("workload: mnist_cnn", "workload: mnist_cnn\n    targets: [ x ]", "suite:7:16: unknown-target: the suite has no"),
@@ -112,15 +112,13 @@ def test_mistakes_have_their_place(suite_file, known, old, new, expected):
 
 
 def test_a_group_is_there_once(suite_file, known):
-    expected = "suite:10:11: duplicate-name: the group pytorch is there twice, first in line 4"
+    expected = "suite:10:11: duplicate-name: the group pytorch is defined twice, first in line 4"
     assert expected in mistakes_of(suite_file(HEAD + GROUP + GROUP), known)
 
 
 def test_an_empty_matrix_is_a_mistake(suite_file, known):
     text = HEAD + GROUP[: GROUP.index("    matrix")] + "    matrix: []\n"
-    assert mistakes_of(suite_file(text), known) == [
-        "suite:7:13: wrong-type: matrix must be a list with something in it"
-    ]
+    assert mistakes_of(suite_file(text), known) == ["suite:7:13: wrong-type: matrix must be a list that is not empty"]
 
 
 def test_a_framework_without_a_script_is_a_mistake(suite_file, known):

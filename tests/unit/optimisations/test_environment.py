@@ -108,8 +108,8 @@ def test_binding_and_waiting_set_what_openmp_reads(draft):
         ("tensorflow-2.21-cpu", "", {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}),
         ("pytorch-1.4-pip", GLIBC, None),
         ("tensorflow-1.14-pip", GLIBC, None),
-        ("tensorflow-2.1-hub", "nobody knows which glibc is there", None),
-        ("", "nobody has looked into the given image yet; modak deploy does, before it plans", None),
+        ("tensorflow-2.1-hub", "its version of glibc is not known", None),
+        ("", "the given image has not been inspected yet; modak deploy does that before it plans", None),
         ("pytorch-2.13-cuda", "the accelerator's memory is not the allocator's", None),
     ],
 )

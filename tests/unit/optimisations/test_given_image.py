@@ -58,20 +58,20 @@ def test_what_was_not_found_is_not(mine):
     plan = plan_of(mine, SEEN.model_copy(update={"compilers": (), "preloads": {}, "glibc": "2.31"}))
     assert sorted(note.path.rpartition(".")[2] for note in plan.notes) == ["allocator", "compiler"]
     old = plan_of(mine, SEEN.model_copy(update={"version": "3.7"}))
-    assert "nothing can act in a Python so old" in " ".join(note.reason for note in old.notes)
+    assert "its Python is too old for modak's code" in " ".join(note.reason for note in old.notes)
 
 
 def test_before_it_was_looked_into_nothing_is_claimed_and_nothing_refused(mine):
     mine.replace("numerics: any", "strict: true, numerics: any")
     plan = plan_of(mine)
     assert len(plan.notes) == 4
-    assert all("nobody has looked into the given image yet" in note.reason for note in plan.notes)
+    assert all("the given image has not been inspected yet" in note.reason for note in plan.notes)
     assert plan.image.seen == ""
 
 
 def test_once_it_was_a_wish_that_cannot_be_kept_may_be_a_mistake(mine):
     mine.replace("numerics: any", "strict: true, numerics: any")
-    with pytest.raises(InvalidBlueprint, match="image-aaaaaaaaaaaa does not carry it"):
+    with pytest.raises(InvalidBlueprint, match="image-aaaaaaaaaaaa does not include it"):
         plan_of(mine, SEEN.model_copy(update={"preloads": {}}))
 
 

@@ -73,9 +73,9 @@ def test_nobody_gets_what_is_special_without_asking(decide, target):
 def test_the_others_are_named_with_their_reasons(decide):
     choice, _ = decide(*ALL)
     assert rejected(choice) == {
-        "torch-3-glow": "nobody has tried it yet (its sources are not to be had); optimisation.entry takes it",
-        "torch-2.14-hub": "the target reaches no hub",
-        "torch-1.4": "its Python is 2.7; its version, or optimisation.entry, takes it",
+        "torch-3-glow": "it is untested (its sources are not to be had); optimisation.entry selects it",
+        "torch-2.14-hub": "the target cannot reach a hub",
+        "torch-1.4": "its Python is 2.7; its version, or optimisation.entry, selects it",
         "torch-2.13-opt": "torch-2.13 is a build of pip; build: opt-build takes this one",
     }
 
@@ -107,7 +107,7 @@ def test_a_build_of_old_that_has_no_successor_is_taken(decide):
         ({"entry": "torch-1.4", "build": "hub"}, "its build is pip, and hub is asked for"),
         ({"entry": "torch-1.4", "accelerators": 1, "target": GPU}, "it uses no accelerator"),
         ({"entry": "torch-1.4", "architecture": "aarch64"}, "it needs x86_64, and the processor is aarch64"),
-        ({"entry": "torch-2.14-hub"}, "the target reaches no hub"),
+        ({"entry": "torch-2.14-hub"}, "the target cannot reach a hub"),
         ({"entry": "torch-2.14-hub", "target": {"container_runtime": "none"}}, "it needs a container runtime"),
         (
             {"entry": "torch-1.4", "target": {"container_runtime": "none"}},
@@ -215,7 +215,7 @@ def test_an_earlier_release_of_the_same_build_has_to_be_asked_for(blueprint):
     assert plan.image.entry == "jax-0.12-cpu"
     image = next(choice for choice in plan.choices if choice.name == "image")
     reasons = {each.value: each.reason for each in image.rejected}
-    assert reasons["jax-0.9-cpu"] == "jax-0.12-cpu is newer; its version, or optimisation.entry, takes this one"
+    assert reasons["jax-0.9-cpu"] == "jax-0.12-cpu is newer; its version, or optimisation.entry, selects this one"
     blueprint.replace("framework: jax", 'framework: jax\n        version: "0.8"')
     assert make_plan(request_of(blueprint.service, Inputs())).image.entry == "jax-0.8-cpu"
 
@@ -249,7 +249,7 @@ def lack(site=None, **fields):
 def test_a_build_for_accelerators_serves_where_there_is_no_smaller_one(shipped):
     entry, others = shipped("torchvision")
     assert entry == "pytorch-2.13-cpu"
-    assert others["pytorch-2.15-cuda"].startswith("it brings what an accelerator needs, and the job asks for none")
+    assert others["pytorch-2.15-cuda"].startswith("it includes what an accelerator needs, and the job asks for none")
     assert shipped(version="2.14")[0] == "pytorch-2.14-cuda"
     entry, others = shipped("torchvision", refusals=[lack()])
     assert entry == "pytorch-2.15-cuda"
@@ -289,18 +289,18 @@ def test_what_pip_cannot_compile_beside_a_framework_is_taken_from_the_build_that
     """Horovod goes with no framework of today: pip would fail to compile it, after minutes."""
     choice, made = decide(NEW, HOROVOD, packages=("horovod>=0.28",))
     assert made.image.entry == "torch-2.12-horovod"
-    assert rejected(choice)[NEW.name] == "it does not bring horovod, as torch-2.12-horovod does"
+    assert rejected(choice)[NEW.name] == "it lacks horovod, which torch-2.12-horovod has"
     own = NEW.model_copy(update={"name": "pytorch-2.13-cpu", "requirements": ("torch==2.13.0", "horovod==0.29")})
     assert decide(own, HOROVOD, packages=("horovod",))[1].image.entry == own.name
     assert decide(HUB, HOROVOD, packages=("horovod",), entry=HUB.name, target=DOCKER)[1].image.entry == HUB.name
     assert decide(HUB, HOROVOD, packages=("horovod",), target=DOCKER)[1].image.entry == HOROVOD.name
-    with pytest.raises(CannotPlan, match="it does not bring horovod, as torch-2.12-horovod does"):
+    with pytest.raises(CannotPlan, match="it lacks horovod, which torch-2.12-horovod has"):
         decide(NEW, HOROVOD.model_copy(update={"framework": "tensorflow"}), packages=("horovod",))
 
 
 def test_a_build_with_what_nothing_uses_is_taken_where_its_version_is_asked_for(decide):
     choice, made = decide(NEW, HOROVOD)
     assert made.image.entry == NEW.name
-    reason = "it has horovod, which nothing here uses; its version, or optimisation.entry, takes it"
+    reason = "it has horovod, which nothing here uses; its version, or optimisation.entry, selects it"
     assert rejected(choice)[HOROVOD.name] == reason
     assert decide(NEW, HOROVOD, version="2.12")[1].image.entry == HOROVOD.name

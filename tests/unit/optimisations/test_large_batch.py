@@ -39,7 +39,7 @@ def test_results_that_are_to_stay_permit_it_not(model):
 @pytest.mark.parametrize(
     ("more", "why"),
     [
-        ({"nodes": 1}, "one process sends its gradients nowhere"),
+        ({"nodes": 1}, "one process sends no gradients"),
         ({"strategy": "fsdp"}, "a rank of fsdp does not have"),
         ({"strategy": "tensor"}, "a rank of tensor does not have"),
         ({"local_sgd": "8"}, "with local_sgd ranks make steps by themselves"),

@@ -320,7 +320,7 @@ def test_a_program_without_a_container_needs_no_image():
     assert made.choices[0].value == "none"
     assert "image=" not in made.job.script
     assert [each.what for each in made.staging] == []
-    with pytest.raises(CannotPlan, match="openmpi-mpi4py is not to be had"):
+    with pytest.raises(CannotPlan, match="openmpi-mpi4py is not available"):
         asked = request(container=False, hpc={**MPI, "ranks": 2}, application={"framework": "mpi"})
         make_plan(asked.model_copy(update={"optimisation": Optimisation(entry="openmpi-mpi4py")}))
 
@@ -344,7 +344,7 @@ def test_a_site_may_ask_for_accelerators_by_the_process():
     site = {"gpu_request": "--gpus-per-task={per_process}"}
     asked = request(hpc={**MPI, "ranks": 2}, site=site, nodes=1, accelerators=4)
     assert "\n#SBATCH --gpus-per-task=2\n" in script(asked, "openmpi-mpi4py")
-    with pytest.raises(CannotPlan, match="3 accelerators of a node cannot be shared out evenly to 2 processes"):
+    with pytest.raises(CannotPlan, match="3 accelerators of a node cannot be shared evenly among 2 processes"):
         script(request(hpc={**MPI, "ranks": 2}, site=site, nodes=1, accelerators=3), "openmpi-mpi4py")
 
 

@@ -45,7 +45,7 @@ def test_the_reason_has_what_is_needed_and_what_there_is(draft):
 def test_what_repeats_nothing_cannot_be_computed_again(draft):
     made = traced(draft, 2200 * MIB, need(repeats=False))
     assert taken(made).value == "out-of-core"
-    assert "nothing in the model repeats" in why_not(matter("memory").options(made), "recomputed")
+    assert "the model has no repeated blocks" in why_not(matter("memory").options(made), "recomputed")
 
 
 def test_what_fits_in_no_way_is_refused_with_the_cures(draft):
@@ -54,9 +54,9 @@ def test_what_fits_in_no_way_is_refused_with_the_cures(draft):
         matter("memory").options(made)
     assert caught.value.about == "resources.memory"
     assert "fits: 2.4 GB" in caught.value.message
-    assert "out-of-core: an accelerator's memory has no files" in caught.value.message
+    assert "out-of-core: an accelerator's memory cannot be kept in files" in caught.value.message
     assert "ask for 3.1 GB a node" in caught.value.hint
-    assert "share out the batch over nodes: 4" in caught.value.hint
+    assert "spread the batch over nodes: 4" in caught.value.hint
 
 
 def test_without_a_trace_nothing_is_decided(draft):
@@ -107,7 +107,7 @@ def test_ranks_have_parts_of_the_parameters_where_only_that_fits(draft):
     assert options["ddp"].startswith("it needs 1.7 GB (1.3 GB to 2.6 GB)")
     assert taken(made).value == "fits"
     assert planned_memory(made).peak.middle == 1320 * MIB
-    assert "parts of the model's parameters only" in why_not(matter("memory").options(made), "recomputed")
+    assert "only parts of the model's parameters" in why_not(matter("memory").options(made), "recomputed")
 
 
 def test_ranks_keep_all_parameters_where_that_fits(draft):
@@ -176,7 +176,7 @@ def test_more_ranks_that_would_fit_are_named_with_the_degree_that_is_asked_for(d
     asked = Distributed(strategy="tensor", degree=2)
     with pytest.raises(CannotPlan) as caught:
         matter("memory").options(ranks(draft, 2200 * MIB, known=known, distributed=asked))
-    assert "share out the batch over nodes: 4" in caught.value.hint
+    assert "spread the batch over nodes: 4" in caught.value.hint
 
 
 def test_who_asks_for_tensor_is_told_where_nothing_can_be_split(draft):
@@ -207,7 +207,7 @@ def test_who_asks_for_ddp_is_told_that_fsdp_fits(draft):
     known = need(repeats=False)
     with pytest.raises(CannotPlan) as caught:
         matter("memory").options(ranks(draft, 2200 * MIB, known=known, distributed=Distributed(strategy="ddp")))
-    assert "distributed: { strategy: fsdp }; or share out the batch over nodes: 4" in caught.value.hint
+    assert "distributed: { strategy: fsdp }; or spread the batch over nodes: 4" in caught.value.hint
 
 
 def test_a_pytorch_that_cannot_share_out_parameters_is_not_asked_to(draft):
@@ -228,4 +228,4 @@ def test_a_plan_goes_on_where_a_value_of_another_matter_would_leave_no_way_to_fi
     chosen = {each.name: each for each in plan.choices}
     assert (chosen["memory"].value, chosen["compiler"].value) == ("out-of-core", "none")
     (inductor,) = [each for each in chosen["compiler"].rejected if each.value == "inductor"]
-    assert inductor.reason == "what else is planned cannot be had beside it"
+    assert inductor.reason == "it cannot be combined with the rest of the plan"

@@ -43,15 +43,15 @@ def test_many_files_on_a_file_system_that_is_slow_to_open_them_are_packed(made):
     found = decided(made())
     assert found.value == "squashfs"
     assert found.reason == (
-        "20,000 files take 1 min 7 s an epoch as they lie and 2.8 s from one image, which takes 1 min 9 s to make; "
-        "with 10 epochs that is the shorter way"
+        "20,000 files take 1 min 7 s an epoch as they are and 2.8 s from one image, which takes 1 min 9 s to make; "
+        "with 10 epochs that is faster"
     )
 
 
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"files": 500}, "500 files are not many"),
+        ({"files": 500}, "500 files are too few to matter"),
         ({"home": QUICK}, "saves less than a fifth"),
         ({"epochs": 1}, "saves less than a fifth"),
         ({"home": None}, "how fast the target opens files is not known"),
@@ -91,7 +91,7 @@ def test_who_asks_for_an_image_gets_it_or_is_told_why_not(made):
     assert matter("pack").wish(made(pack="none")) == "none"
     assert matter("pack").wish(made()) == ""
     native = made(pack="squashfs", target={"container_runtime": "none"})
-    assert "mounted by the container runtime" in why_not(matter("pack").options(native), "squashfs")
+    assert "the container runtime mounts an image" in why_not(matter("pack").options(native), "squashfs")
 
 
 def test_what_is_taken_is_noted(made):
@@ -155,7 +155,7 @@ def test_where_nobody_measured_one_part_each_is_no_more_than_one_reading(sharded
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"form": "text"}, "its files are no shards, which format says: webdataset, tfrecord, parquet"),
+        ({"form": "text"}, "its files are not shards, which need format: webdataset, tfrecord, parquet"),
         ({"shards": 1}, "has 1 shards, and the job 2 ranks"),
         ({"resources": {"nodes": 1}, "optimisation": "by-node"}, "the job has one node"),
         ({"target": {"scheduler": Scheduler.TORQUE}}, "the copy is made on one node"),

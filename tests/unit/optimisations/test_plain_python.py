@@ -67,5 +67,5 @@ def test_without_a_container_any_maintained_python_of_the_host_serves():
 def test_without_a_container_no_version_can_be_asked_for(plain):
     plain.replace("framework: python", 'framework: python\n        version: "3.11"')
     plain.replace("username: alice", "username: alice\n        container_runtime: none")
-    with pytest.raises(InvalidBlueprint, match="the host's own Python is taken, whichever it is"):
+    with pytest.raises(InvalidBlueprint, match="the host's own Python is used, whatever its version"):
         plan_of(plain)

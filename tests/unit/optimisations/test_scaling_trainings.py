@@ -112,7 +112,7 @@ def test_what_only_the_user_has_set_may_be_unmeasured(model):
     ("asked", "words"),
     [
         (request(None, minimal_efficiency=0.5), "network: latency, bandwidth"),
-        (request(prepares=False, minimal_efficiency=0.5), "nothing in its source makes one training"),
+        (request(prepares=False, minimal_efficiency=0.5), "nothing in its source joins processes"),
     ],
 )
 def test_why_it_stays_as_asked(model, asked, words):

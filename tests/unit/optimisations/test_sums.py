@@ -90,7 +90,7 @@ def test_it_gets_to_prepare_where_it_is_asked_for(model, wish):
 @pytest.mark.parametrize(
     ("more", "reason"),
     [
-        ({"nodes": 1, "numerics": "any"}, "one process sends its gradients nowhere"),
+        ({"nodes": 1, "numerics": "any"}, "one process sends no gradients"),
         ({"strategy": "none", "numerics": "any"}, "the script itself sends its gradients"),
         ({"numerics": "same"}, "numerics"),
     ],

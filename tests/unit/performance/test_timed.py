@@ -94,7 +94,7 @@ def test_a_larger_batch_takes_as_much_longer_and_is_not_known(model):
 def test_without_its_length_a_training_has_none(model):
     found = model.predict(question(work=Work(batch_size=10)))
     assert not found.known
-    assert found.doubts[-1] == "how long it trains is not known: the work says nothing of its samples, epochs"
+    assert found.doubts[-1] == "how long it trains is not known: the work does not give its samples, epochs"
 
 
 def test_several_processes_share_its_batch_by_the_law(model):

@@ -29,7 +29,7 @@ def choice(made, name):
 def test_without_records_stock_stays(plan):
     made = choice(plan(), "allocator")
     assert (made.value, made.stock, made.speed) == ("system", "system", None)
-    assert made.rejected[0].reason == "nothing like it was measured"
+    assert made.rejected[0].reason == "nothing similar was measured"
 
 
 def test_a_gain_that_is_more_than_noise_is_taken(plan):
@@ -42,7 +42,7 @@ def test_a_gain_that_is_more_than_noise_is_taken(plan):
 def test_a_gain_inside_the_noise_is_not_taken(plan):
     made = choice(plan(Measured(spread=0.2, allocator_tcmalloc=1.05)), "allocator")
     assert made.value == "system"
-    assert made.rejected[0].reason == "no difference that is more than noise"
+    assert made.rejected[0].reason == "no difference beyond noise"
     assert made.rejected[0].speed.middle == pytest.approx(1.05)
 
 
@@ -96,10 +96,10 @@ def test_safety_goes_before_speed(plan):
 
 def test_a_wish_that_cannot_be_had_is_refused_with_its_place(plan, blueprint):
     blueprint.replace("username: alice", "container_runtime: none")
-    with pytest.raises(CannotPlan, match="tcmalloc is not to be had: without a container") as caught:
+    with pytest.raises(CannotPlan, match="tcmalloc is not available: without a container") as caught:
         plan(allocator="tcmalloc")
     assert caught.value.about == "optimisation.allocator"
-    assert caught.value.hint == "take any, or system"
+    assert caught.value.hint == "use any, or system"
 
 
 def test_candidates_hold_the_chosen_one_and_stock(plan):
@@ -123,13 +123,13 @@ def test_the_same_request_and_model_give_the_same_digest(plan):
 @pytest.mark.parametrize(
     ("wishes", "about", "words"),
     [
-        ({"precision": "bf16"}, "precision", "bf16 is not to be had"),
+        ({"precision": "bf16"}, "precision", "bf16 is not available"),
         ({"compiler": "xla"}, "compiler", "it carries no xla"),
         ({"compiler": "hybridize", "numerics": "any"}, "compiler", "it carries no hybridize"),
         ({"matmul": "onednn"}, "matmul", "onednn sums in another order, and numerics: same is asked for"),
         ({"memory_format": "channels_last"}, "memory_format", "the script calls no prepare"),
         ({"threads": 5}, "threads", "5 threads are more than the 4 cores"),
-        ({"batch_size": "any"}, "batch_size", "another batch changes results"),
+        ({"batch_size": "any"}, "batch_size", "another batch size changes results"),
     ],
 )
 def test_what_contradicts_is_refused_with_its_place(plan, wishes, about, words):
@@ -271,13 +271,13 @@ def test_any_framework_without_records_takes_the_first(free, plan):
     made = plan()
     assert (made.application.framework, made.application.script) == ("pytorch", "train.py")
     reasons = {rejected.value: rejected.reason for rejected in choice(made, "image").rejected}
-    assert reasons["jax-0.10-cpu"] == "its script in_jax.py is not among the files that travel"
+    assert reasons["jax-0.10-cpu"] == "its script in_jax.py is not among the files that are copied"
     assert "pytorch-1.4-pip" not in reasons
 
 
 def test_any_framework_needs_to_know_the_scripts(blueprint, plan):
     blueprint.replace("framework: pytorch", "framework: any")
-    with pytest.raises(CannotPlan, match=r"any framework needs a workload\.yaml beside train\.py") as caught:
+    with pytest.raises(CannotPlan, match=r"framework: any needs a workload\.yaml next to train\.py") as caught:
         plan()
     assert caught.value.about == "framework"
 

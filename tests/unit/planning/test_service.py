@@ -103,14 +103,14 @@ def test_a_plan_goes_on_with_the_model_that_ships_where_another_version_fitted_t
     state, planned = blueprint.path / ".modak", plan_blueprint(blueprint.service, Inputs())
     state.mkdir(exist_ok=True)
     (state / "model.json").write_text(text)
-    with pytest.warns(ModelWarning, match="the one that ships is taken until modak model fit makes a new one") as told:
+    with pytest.warns(ModelWarning, match="the shipped one is used until modak model fit makes a new one") as told:
         again = plan_blueprint(blueprint.service, Inputs())
     assert again.plan == planned.plan
     (said,) = {str(each.message) for each in told}
     assert said.startswith(f"{state / 'model.json'} was fitted by another version")
     assert "\n" not in said
     with pytest.warns(ModelWarning):
-        assert basis_of(state).startswith("the model that ships, fitted to")
+        assert basis_of(state).startswith("the shipped model, fitted to")
 
 
 def test_a_target_that_is_this_machine_has_its_processor(blueprint, monkeypatch):

@@ -165,7 +165,7 @@ def test_how_processes_are_one_training_is_said_in_a_request_too(training):
     assert (job.nodes, job.processes_per_node) == (2, 2)
     assert "MASTER_ADDR" not in job.script
     training.set(f"{T}/config/distributed", {"interface": "ib0; reboot"})
-    assert "is no network interface's name" in training.mistakes
+    assert "is not a network interface's name" in training.mistakes
 
 
 def test_a_distributed_training_has_all_its_processes(training):
@@ -237,7 +237,7 @@ def test_an_image_of_the_users(training):
     assert training.request.image.source == "docker://tensorflow/tensorflow:2.1.0-gpu-py3"
     training.set("optimisation/enable_opt_build", True)
     assert training.request.image is None
-    assert "is not taken, for enable_opt_build asks for a build: pytorch-2.13-cpu" in training.warnings
+    assert "is not taken, because enable_opt_build asks for a build: pytorch-2.13-cpu" in training.warnings
 
 
 def test_a_container_runtime(training):
@@ -272,7 +272,7 @@ def test_a_request_for_an_image_alone(training):
     assert plan.image.entry == "pytorch-2.13-cpu"
     training.file.write_text(json.dumps({"optimisation": {"enable_opt_built": True}, "target": {"name": "local"}}))
     assert "1:19: unknown-field: optimisation has no field enable_opt_built" in training.mistakes
-    assert "target stands beside optimisation" in training.mistakes
+    assert "target is next to optimisation" in training.mistakes
 
 
 # --- programs

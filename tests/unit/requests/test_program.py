@@ -53,12 +53,12 @@ def test_commands(executable, arguments, command):
 
 
 def test_a_variable_is_not_replaced_where_no_shell_reads(tmp_path):
-    with pytest.raises(FieldProblem, match=r"\$HOME is not replaced in a script's arguments"):
+    with pytest.raises(FieldProblem, match=r"\$HOME is not expanded in a script's arguments"):
         program_of("train.py", "--data $HOME/x", everything_is_there)
 
 
 def test_a_variable_is_not_set_where_no_shell_reads():
-    with pytest.raises(FieldProblem, match="OMP_NUM_THREADS=4 sets a variable, and no shell reads this"):
+    with pytest.raises(FieldProblem, match="OMP_NUM_THREADS=4 sets a variable, but no shell reads this"):
         program_of("OMP_NUM_THREADS=4 ./solver", None, everything_is_there)
 
 

@@ -54,9 +54,9 @@ GPU = "job_options/request_gpus"
         ("application/container_runtime", "docker", "Docker is not run on cluster"),
         ("application/container_runtime", "Not An Image", "is neither a runtime nor an image"),
         ("application/executable", "train/trian.py", "there is no train/trian.py below the request's folder (did you mean train/train.py?"),
-        ("application/executable", "mpirun -n 4 solver", "mpirun is put before it by the plan (name the program alone"),
-        ("application/executable", None, "nothing is to be run"),
-        ("application/arguments", "--epochs 3 | tee log", "job.application.arguments is refused: | is for a shell, and none reads this"),
+        ("application/executable", "mpirun -n 4 solver", "mpirun is added by the plan (name the program alone"),
+        ("application/executable", None, "there is nothing to run"),
+        ("application/arguments", "--epochs 3 | tee log", "job.application.arguments is refused: | is for a shell, but no shell reads this"),
         ("application/arguments", "--data $(pwd)", "another command in it is not run"),
         ("application/arguments", "--name 'a", "no closing quotation"),
         ("application/pre-execution", "a\u0007b", "holds a line break or another control character"),
@@ -89,7 +89,7 @@ def test_a_target_that_is_known_under_its_name_is_said_to_be(training, tmp_path,
     (tmp_path / "config" / "modak" / "targets").mkdir(parents=True)
     (tmp_path / "config" / "modak" / "targets" / "mine.yaml").write_text("scheduler: none\nfrontend: a.example\n")
     training.set("target", {"name": "mine"})
-    assert "no target mine is known (--on mine takes the one of modak targets; or describe it in" in training.mistakes
+    assert "no target mine is known (--on mine uses the one of modak targets; or describe it in" in training.mistakes
 
 
 def test_a_place_is_that_of_the_value(training):

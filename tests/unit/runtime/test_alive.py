@@ -145,7 +145,7 @@ def test_a_rank_that_is_stopped_is_named_with_its_node(ranks, tmp_path, stopped)
     assert f"rank {stopped} on node0{stopped + 1} (10.0.0.{stopped + 1}) was not heard of for 1.5 s" in words
     assert f"from node0{2 - stopped} (10.0.0.{2 - stopped})" in words
     (tmp_path / "failed_rank").write_text((tmp_path / "ranks" / str(1 - stopped) / "lost").read_text())
-    assert failed_rank(tmp_path).words.startswith(f"rank {stopped} on node0{stopped + 1} was not heard of any more")
+    assert failed_rank(tmp_path).words.startswith(f"rank {stopped} on node0{stopped + 1} was no longer heard from")
 
 
 @pytest.mark.parametrize("computes", [0, 1])
@@ -166,7 +166,7 @@ def test_a_rank_that_does_nothing_is_given_up_soon_with_its_line(ranks, tmp_path
     assert "no rank has computed, read or written anything for 1.5 s" in words
     assert f"and rank {hangs} is in no sum" in words
     assert f"rank {hangs} on node0{hangs + 1} (10.0.0.{hangs + 1}) is at train.py:{line} in wait" in words
-    assert both.failed.startswith(f"rank {hangs} on node0{hangs + 1} was alive and did nothing any more")
+    assert both.failed.startswith(f"rank {hangs} on node0{hangs + 1} was alive but no longer did anything")
 
 
 def test_ranks_that_wait_for_each_other_are_told_with_their_lines(ranks, tmp_path):

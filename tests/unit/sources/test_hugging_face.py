@@ -121,7 +121,7 @@ def test_an_archive_is_unpacked(hub, sources):
         ("hf://datasets/team/flowers/*.none", "nothing matches *.none", ""),
         ("hf://team/flowers", "names no dataset of the Hub", "hf://datasets/team/flowers"),
         ("hf://datasets/", "names no dataset of the Hub", "hf://datasets/OWNER/NAME"),
-        ("hf://datasets/a b", "holds a sign that no address has", "%20"),
+        ("hf://datasets/a b", "contains a character that an address cannot have", "%20"),
         ("https://huggingface.co/datasets/team/flowers/tree/main/data", "is a page", "write hf://datasets/team/flowers@main/data"),
         ("https://huggingface.co/datasets/team/flowers", "is a page", "write hf://datasets/team/flowers"),
     ],
@@ -165,7 +165,7 @@ def test_a_private_one_wants_a_token_which_is_written_nowhere(hub, sources, monk
 def test_a_gated_one(hub, sources):
     hub.repositories["team/gated"] = Repository(token="hf_x", gated=True)
     found = sources.problem("hf://datasets/team/gated")
-    assert found.reason == "team/gated is only for who has accepted its terms"
+    assert found.reason == "team/gated is only available to those who have accepted its terms"
     assert f"{hub.address}/datasets/team/gated" in found.hint
 
 
@@ -181,7 +181,7 @@ def test_a_hub_that_is_busy_or_away(hub, sources, monkeypatch):
         assert sources.one("hf://datasets/team/flowers")[1] == there
     problem = sources.problem("hf://datasets/team/trees")
     assert "http://127.0.0.1:9 cannot be asked for team/trees: " in problem.reason
-    assert "nobody knows its files" in problem.hint
+    assert "are not known" in problem.hint
 
 
 @pytest.mark.component

@@ -42,7 +42,7 @@ def test_what_it_held_before_counts_and_is_said():
 def test_what_was_never_asked_is_told_as_that():
     with pytest.raises(Unreached) as raised:
         Far(None).read(Asked(text="far://x/d", name="d", format="", folder=None))
-    assert "never asked before from here" in raised.value.hint
+    assert "not been asked from here before" in raised.value.hint
 
 
 def test_what_another_server_held_before_is_not_what_this_one_holds():

@@ -129,8 +129,8 @@ def test_what_changes_while_it_is_fetched_is_said(bucket, sources, tmp_path):
         ("s3://flowers/*.none{}", "nothing matches *.none in s3://flowers", ""),
         ("s3://{}", "names no bucket", "s3://BUCKET"),
         ("s3://Flowers{}", "names no bucket", "s3://BUCKET"),
-        ("s3://flowers?endpoint=x", "endpoint is no setting of such a source", "did you mean endpoint_url?"),
-        ("s3://flowers?endpoint_url=minio", "minio is no address of a server", "https://HOST:PORT"),
+        ("s3://flowers?endpoint=x", "endpoint is not a setting of this kind of source", "did you mean endpoint_url?"),
+        ("s3://flowers?endpoint_url=minio", "minio is not the address of a server", "https://HOST:PORT"),
         ("s3://flowers?endpoint_url=http://127.0.0.1:9", "s3://flowers cannot be asked: Could not connect", "the network"),
         ("s3://flowers{}&profile=none", "s3://flowers cannot be asked: The config profile (none)", "aws configure"),
     ],
@@ -145,8 +145,8 @@ def test_what_is_refused(bucket, sources, monkeypatch, text, reason, hint):
 @pytest.mark.parametrize(
     ("code", "status", "told"),
     [
-        ("AccessDenied", 403, "may not be read with this login: AccessDenied"),
-        ("InvalidAccessKeyId", 403, "may not be read with this login: InvalidAccessKeyId"),
+        ("AccessDenied", 403, "cannot be read with this login: AccessDenied"),
+        ("InvalidAccessKeyId", 403, "cannot be read with this login: InvalidAccessKeyId"),
         ("ExpiredToken", 400, "the login for s3://flowers has expired"),
         ("SlowDown", 503, "s3://flowers answers SlowDown"),
     ],

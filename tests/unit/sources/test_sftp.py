@@ -59,16 +59,20 @@ DENIED = "alice@store.example: Permission denied ({}).\r\n"
 @pytest.mark.parametrize(
     ("said", "reason", "hint"),
     [
-        (CHANGED, "another host key than the one in /home/alice/.ssh/known_hosts:7", '-R "[store.example]:2222"; then'),
+        (
+            CHANGED,
+            "a different host key from the one in /home/alice/.ssh/known_hosts:7",
+            '-R "[store.example]:2222"; then',
+        ),
         ("Host key verification failed.\n", "has a host key that is not known here", "compare the key: sftp -P 2222"),
-        (DENIED.format("publickey,password"), "takes none of the keys that ssh has here for alice@", "ssh-add"),
+        (DENIED.format("publickey,password"), "accepts none of the keys that ssh has here for alice@", "ssh-add"),
         (
             f"no such identity: /x/key: No such file\r\n{DENIED.format('publickey')}",
             "none",
             "no such identity: /x/key;",
         ),
-        ("Received disconnect: Too many authentication failures\n", "takes none of the keys", "IdentityFile"),
-        (DENIED.format("password,keyboard-interactive"), "takes no keys for alice@", "ControlMaster"),
+        ("Received disconnect: Too many authentication failures\n", "accepts none of the keys", "IdentityFile"),
+        (DENIED.format("password,keyboard-interactive"), "accepts no keys for alice@", "ControlMaster"),
     ],
 )
 def test_a_login_that_is_refused_names_what_was_wrong(said, reason, hint):

@@ -138,13 +138,13 @@ def test_a_path_on_the_target(folder):
     for path in ("/lustre/imagenet", "~/data", "$SCRATCH/data"):
         dataset, source = one(folder, on_target=path)
         assert (source.kind, source.location, dataset.size) == ("on_target", path, None)
-    assert "no path on the target" in refusal(folder, on_target="data")[2]
+    assert "not a path on the target" in refusal(folder, on_target="data")[2]
 
 
 def test_what_is_known(folder):
     dataset, _ = one(folder, name="mnist")
     assert [source.kind for source in dataset.sources] == ["published", "digits"]
-    assert refusal(folder, source=("digits",)) == ("source", 0, "digits are drawn in place of mnist, not of mine")
+    assert refusal(folder, source=("digits",)) == ("source", 0, "digits can be drawn in place of mnist, not of mine")
 
 
 LFS = f"version https://git-lfs.github.com/spec/v1\noid sha256:{'ab' * 32}\nsize 12345\n"
@@ -167,16 +167,16 @@ def socket_at(path):
         ({"source": ("empty",)}, ("source", 0, "there are no files in the folder empty")),
         ({"source": ("none.bin",)}, ("source", 0, "none.bin is empty")),
         ({"source": ("nothings",)}, ("source", 0, "all files of nothings are empty")),
-        ({"source": ("parts",), "pack": "shards"}, ("pack", None, "shards serve scripts that read webdataset's form alone")),
-        ({"source": ("parts",), "pack": "shards", "format": "webdataset"}, ("pack", None, "LICENSE has no ending")),
+        ({"source": ("parts",), "pack": "shards"}, ("pack", None, "shards are only for scripts that read the format webdataset")),
+        ({"source": ("parts",), "pack": "shards", "format": "webdataset"}, ("pack", None, "LICENSE has no extension")),
         ({"source": ("0.tar",), "pack": "shards", "format": "webdataset"}, ("pack", None, "its files are shards already")),
-        ({"on_target": "/data", "pack": "shards", "format": "webdataset"}, ("pack", None, "the data is the target's own")),
+        ({"on_target": "/data", "pack": "shards", "format": "webdataset"}, ("pack", None, "the data is already on the target")),
         ({"source": ("ftp://x/y",)}, ("source", 0, "'ftp://x/y' is not an http, https or file address")),
         ({"source": ("https://x/y/",)}, ("source", 0, "https://x/y/ is the address of a folder, and has no checksums")),
         ({"source": ("https://[::1/y",)}, ("source", 0, "'https://[::1/y' is not an http, https or file address")),
         ({"source": ("https://x:99999/y",)}, ("source", 0, "'https://x:99999/y' is not an http, https or file address")),
         ({"source": ("https://x/" + "a" * 300,)}, ("source", 0, "the name " + "a" * 40 + "... is longer than the 255 bytes")),
-        ({"source": ("s3://bucket/x?endpoint_url=https://[::1",)}, ("source", 0, "s3://bucket/x?endpoint_url=https://[::1: https://[::1 is no address of a server")),
+        ({"source": ("s3://bucket/x?endpoint_url=https://[::1",)}, ("source", 0, "s3://bucket/x?endpoint_url=https://[::1: https://[::1 is not the address of a server")),
         ({"source": ("corpus.txt",), "mount_as": "n" * 300}, ("mount_as", None, "the name " + "n" * 40 + "... is longer than the 255 bytes")),
         ({"urls": ("https://x/a", "https://y/a")}, ("urls", 1, "two addresses end in a")),
         ({"urls": ("https://x/a", "https://y/")}, ("urls", 1, "https://y/ is the address of no file")),
@@ -206,7 +206,7 @@ def test_what_is_refused(folder, said, told):
         (lambda place: os.mkfifo(place / "pipe"), "pipe is a device, a pipe or a socket"),
         (lambda place: socket_at(place / "s"), "s is a device, a pipe or a socket"),
         (lambda place: (place / "two\nlines").touch(), "the name 'two\\nlines' holds a line break"),
-        (lambda place: (place / "x.bin").write_text(LFS), "x.bin is what Git LFS has in the place of a file"),
+        (lambda place: (place / "x.bin").write_text(LFS), "x.bin is a pointer of Git LFS"),
         (lambda place: open(os.fsencode(place) + b"/\xff\xfe", "w").close(), "is not in UTF-8"),
     ],
 )

@@ -71,7 +71,7 @@ def test_a_folder_a_pattern_or_a_file(dav, sources, tmp_path, path, names, reach
 
 def test_a_login_of_netrc_is_used_and_written_nowhere(dav, sources, tmp_path):
     refused = sources.problem(f"{dav[1]}/private/data")
-    assert "wants a login, and there is none in" in refused.reason
+    assert "requires a login, and there is none in" in refused.reason
     assert "machine 127.0.0.1 login NAME password WORD" in refused.hint
     (tmp_path / "netrc").write_text("machine 127.0.0.1 login alice password wrong\n")
     assert "refuses the login in" in sources.problem(f"{dav[1]}/private/data").reason
@@ -136,7 +136,7 @@ def test_a_server_that_speaks_no_webdav(sources, tmp_path, monkeypatch):
 
     monkeypatch.setenv("NETRC", str(tmp_path / "none"))
     with hub_at_loopback() as hub:
-        assert "speaks no WebDAV" in sources.problem(hub.address.replace("http", "webdav")).reason
+        assert "does not speak WebDAV" in sources.problem(hub.address.replace("http", "webdav")).reason
 
 
 @given(st.text(max_size=30))

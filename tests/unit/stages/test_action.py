@@ -173,14 +173,17 @@ def test_the_interpreter_that_was_found_is_told(monkeypatch):
     ("answer", "words"),
     [
         ({"failed": True, "msg": "no subuid", "hint": "ask"}, "no subuid\n  ask"),
-        ({"failed": True, "module_stderr": "Traceback\nSyntaxError: bad\n"}, "m broke on the target: SyntaxError: bad"),
+        (
+            {"failed": True, "module_stderr": "Traceback\nSyntaxError: bad\n"},
+            "m failed on the target: SyntaxError: bad",
+        ),
         (
             {"failed": True, "msg": "Unsupported parameters for (m) module: leave. Supported parameters include: a."},
-            "playbooks are of another version than modak_ansible",
+            "playbooks belong to another version of modak_ansible",
         ),
         (
             {"failed": True, "msg": "value of action must be one of: look, stage, got: skip"},
-            "made anew by modak package",
+            "again with modak package",
         ),
         ({"failed": True, "msg": "MODULE FAILURE", "module_stdout": ""}, "the target needs Python 3.8 or later"),
     ],

@@ -43,7 +43,7 @@ def test_of_a_trace_which_computes_nothing_no_choice_is_missed():
 def test_without_a_word_nothing_is_known():
     outcomes = compare(PLAN, None, {"anything": 1})
     assert [outcome["known"] for outcome in outcomes] == [False, False, False]
-    assert warnings_of(outcomes)[0].startswith("planned, and not known whether it was applied: compiler inductor")
+    assert warnings_of(outcomes)[0].startswith("planned; whether it was applied is not known: compiler inductor")
 
 
 @pytest.mark.parametrize(("stands", "applied"), [("inductor", "inductor"), ("none", None)])
@@ -69,10 +69,10 @@ def test_a_report_with_nonsense_in_it_says_nothing(tmp_path):
     [
         ({"ranks": {"strategy": "ddp", "world": 4}}, "ddp", True, "prepare, 4 ranks"),
         ({"ranks": {"strategy": "ddp", "world": 4, "loaders": 0}}, "ddp", True, "it was given no loader"),
-        ({"ranks": None}, None, True, "each process trained all of it"),
+        ({"ranks": None}, None, True, "each process trained the whole model"),
         ({}, None, True, "prepare was not called"),
         ({"ranks": "many"}, None, True, "prepare was not called"),
-        (None, None, False, "left no word"),
+        (None, None, False, "did not report it"),
     ],
 )
 def test_whether_processes_were_one_training_is_told(report, applied, known, said):

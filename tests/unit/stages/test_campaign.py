@@ -181,7 +181,7 @@ def test_each_failure_is_told_with_the_end_of_its_error_output_once(make_stages,
     assert lines[2:4] == ["    | Traceback (most recent call last):", "    | KeyError: 'lr'"]
     assert lines[4].startswith("  training:epochs=2: job 3 ended as FAILED, exit code 1")
     assert lines[5:] == [
-        "    its error output ends as that of training:epochs=1", "  evaluate: not run: training:epochs=1 failed",
+        "    its error output ends like that of training:epochs=1", "  evaluate: not run: training:epochs=1 failed",
     ]  # fmt: skip
     assert f"such as {names['training:epochs=1']}" in caught.value.hint
 
@@ -325,7 +325,7 @@ def test_what_comes_before_has_to_be_deployed(make_stages, target):
     stages, _ = make_stages("evaluate")
     with pytest.raises(ModakError, match="evaluate comes after training, which was not deployed") as caught:
         run_jobs(stages)
-    assert caught.value.hint == "deploy training before, or leave out --training"
+    assert caught.value.hint == "deploy training first, or leave out --training"
 
 
 @pytest.mark.component

@@ -94,7 +94,7 @@ def test_a_target_without_python_is_told_so(tmp_path, monkeypatch):
 def test_what_cannot_be_told_is_an_error_with_its_cure(tmp_path):
     with pytest.raises(ModakError) as caught:
         ask(Connection(""), tmp_path, [NAME], scheduler="lumberjack")
-    assert caught.value.message == "modak_ansible.target.jobs.query broke on the target: KeyError: 'lumberjack'"
+    assert caught.value.message == "modak_ansible.target.jobs.query failed on the target: KeyError: 'lumberjack'"
     assert caught.value.hint
     (tmp_path / "closed").write_text("no folder")
     (job,) = ask(Connection(""), tmp_path / "closed")
@@ -152,7 +152,7 @@ def test_what_was_ended_there_is_told_and_sent_anew(kept, tmp_path):
     ask_kept(there, tmp_path, "a")
     there._process.kill()
     there._process.wait()
-    with pytest.raises(TargetUnreachable, match="front cannot be entered"):
+    with pytest.raises(TargetUnreachable, match="front: the login failed"):
         ask_kept(there, tmp_path, "b")
     assert ask_kept(there, tmp_path, "c") == ["c"]
     assert starts.read_text() == "once\nonce\n"
@@ -176,7 +176,7 @@ def test_an_answer_that_nobody_waited_for_is_none_to_the_next_question(tmp_path)
 
 def test_an_error_of_what_is_kept_ready_is_an_error_with_its_cure(kept, tmp_path):
     there, _ = kept
-    with pytest.raises(ModakError, match=r"query broke on the target: KeyError: 'lumberjack'") as caught:
+    with pytest.raises(ModakError, match=r"query failed on the target: KeyError: 'lumberjack'") as caught:
         there.ask(
             {"workspace": str(tmp_path), "scheduler": "lumberjack", "deployments": [], "job_ids": {}, "inside": ""}
         )

@@ -13,7 +13,7 @@ SHARED = {"job": {"scheduler": "slurm", "exclusive": False, "nodes": 1}}
 HERE = {"job": {"scheduler": "none", "exclusive": True, "nodes": 1}}
 JOB = {"job_id": "7", "started": 100.0, "ended": 160.0}
 PACKAGE, MEMORY = "intel-rapl:0 package-0", "intel-rapl:0:1 dram"
-OTHERS = "; nodes that others may have used, too, and then theirs is in it"
+OTHERS = "; others may have used these nodes, too, and their energy would be included"
 
 
 @pytest.fixture

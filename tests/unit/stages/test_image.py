@@ -170,7 +170,7 @@ def test_an_image_that_has_changed_since_is_not_run(own_image, make_stage):
     look_into_image(first)
     stage, _ = make_stage(answering("b" * 64))
     assert stage.plan["image"]["seen"] == "a" * 64
-    with pytest.raises(ModakError, match="is another image than the one that was looked into") as caught:
+    with pytest.raises(ModakError, match="is not the image that was inspected") as caught:
         ensure_image(stage)
     assert "deploy again" in caught.value.hint
     assert seen_images(own_image.path / ".modak") == ()

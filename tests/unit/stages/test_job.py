@@ -294,7 +294,7 @@ def test_a_job_that_has_ended_is_not_resumed_while_its_scheduler_is_away(make_st
     target.situation["explanation"] = "the scheduler does not answer: qstat: cannot connect to server"
     stage, _ = make_stage(target)
     stage.record.update(job=situation(known))
-    words = f"job 7 is {known.lower()}, and is not tried once more now: the scheduler does not answer"
+    words = f"job 7 is {known.lower()}, and is not tried again now: the scheduler does not answer"
     with pytest.raises(ModakError, match=words) as caught:
         resume_jobs([stage])
     assert (caught.value.exit_code, caught.value.hint) == (4, "resume when the scheduler answers")
@@ -382,7 +382,7 @@ def test_what_some_do_not_permit_is_only_said_and_a_refusal_is_an_error(two, per
     if permitted:
         with pytest.raises(ModakError) as caught:
             operate(stages, "held")
-        assert caught.value.message == "1 of 2 jobs are not as they were to be:\n  other: refused"
+        assert caught.value.message == "1 of 2 jobs are not in the state that was asked for:\n  other: refused"
     else:
         outcome = operate(stages, "held")
         assert [row["message"] for row in json.loads(outcome.data["jobs"])] == ["job 7 is held", "refused"]

@@ -110,7 +110,7 @@ def test_metrics_of_our_form_are_recorded_as_those_of_suites(plan, results):
     assert record.training.epochs[0].seconds == 2.0
     assert record.settings == {"allocator": "tcmalloc", "compiler": "none", "input": "memory", "precision": "bf16"}
     again = job_record(plan, {**JOB, "run": 2}, results)
-    assert (again.outcome, again.reason) == ("disturbed", "it was interrupted, and went on in run 2")
+    assert (again.outcome, again.reason) == ("disturbed", "it was interrupted, and continued in run 2")
     metrics["epochs"][0]["foreign_cores"] = 1.0
     (results / "metrics.json").write_text(json.dumps(metrics))
     assert job_record(plan, JOB, results).outcome == "disturbed"
@@ -202,7 +202,7 @@ def test_measurements_that_are_not_whole_are_said_to_be_so(plan, results, metric
     (results / "metrics.json").write_text(json.dumps({"schema": "modak.metrics/1", "switches": {}, **metrics}))
     record = job_record(plan, JOB, results)
     assert record.outcome == "failed"
-    assert record.reason.startswith("it wrote no whole measurements: ")
+    assert record.reason.startswith("it wrote no complete measurements: ")
     assert "\n" not in record.reason
 
 
@@ -212,4 +212,4 @@ def test_measurements_that_nothing_can_be_computed_of_are_not_whole(plan, result
     epochs = [EPOCH, {**EPOCH, "seconds": seconds}]
     metrics = {**METRICS, "versions": keras, "training_images": images, "epochs": epochs}
     (results / "metrics.json").write_text(json.dumps(metrics))
-    assert job_record(plan, JOB, results).reason.startswith("it wrote no whole measurements: ")
+    assert job_record(plan, JOB, results).reason.startswith("it wrote no complete measurements: ")

@@ -44,7 +44,7 @@ def test_an_ancestor_is_opera(tmp_path, monkeypatch, options, storage):
 
 def test_no_opera(tmp_path):
     make_process(tmp_path / "proc", os.getppid(), 1, ["bash"], tmp_path)
-    with pytest.raises(ModakError, match="no opera runs it"):
+    with pytest.raises(ModakError, match="opera does not run it"):
         find_opera_deployment(tmp_path / "proc")
 
 
@@ -52,7 +52,7 @@ def test_processes_of_others_are_hidden(tmp_path, monkeypatch):
     """As where /proc is mounted with hidepid=2, of the login that a shell came from."""
     monkeypatch.setattr(os, "getppid", lambda: 4711)
     make_process(tmp_path / "proc", 4711, 77, ["bash"], tmp_path)
-    with pytest.raises(ModakError, match="no opera runs it"):
+    with pytest.raises(ModakError, match="opera does not run it"):
         find_opera_deployment(tmp_path / "proc")
 
 

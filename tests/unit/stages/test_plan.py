@@ -102,7 +102,7 @@ def test_plans_that_were_made_are_an_inventory_of_their_targets(tmp_path, monkey
 def test_a_variable_that_is_no_name_is_told(tmp_path, name, value):
     training = RequestFolder(tmp_path / "training", TRAINING)
     arguments = {"blueprint": str(training.file), name: value}
-    with pytest.raises(AnsibleActionFail, match=f"{name} is one name or path, and not "):
+    with pytest.raises(AnsibleActionFail, match=f"{name} must be one name or path, not "):
         plan_deployment(arguments, check=False)
 
 

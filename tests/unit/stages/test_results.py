@@ -91,7 +91,7 @@ def test_an_output_is_missing_once_the_job_has_ended(make_stage, remote, state):
     stage.record.update(job={"state": state, "job_id": "7"} if state else None)
     message = fetch_results(stage).message
     has_ended = state in ("COMPLETED", "FAILED")
-    assert ("no file fits model.pt" in message) == has_ended
+    assert ("no file matches model.pt" in message) == has_ended
     assert stage.record.read()["missing_outputs"] == (["model.pt"] if has_ended else [])
 
 
@@ -142,7 +142,7 @@ def test_a_summary_says_what_differs_from_stock_and_names_the_rest():
     assert summary_lines(plan, {"stages": stages})[1:] == [
         ("chosen", "image pytorch-2.13-cpu: it fits"),
         ("chosen", "threads 4: one for each core"),
-        ("chosen", "as they come: memory format, batch size"),
+        ("chosen", "at their defaults: memory format, batch size"),
     ]
 
 

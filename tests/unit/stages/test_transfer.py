@@ -61,7 +61,7 @@ def test_a_target_that_stays_away_is_given_up(tmp_path, rsync):
         (("rsync: write failed: Disk quota exceeded (122)", 11), "the quota is used up on the target, at folder"),
         (("bash: rsync: command not found", 12), "rsync is not on the target"),
         (("rsync: Command not found.", 12), "rsync is not on the target"),
-        (("rsync: read error: Permission denied (13)", 23), "the transfer broke off: rsync: read error"),
+        (("rsync: read error: Permission denied (13)", 23), "the transfer was interrupted: rsync: read error"),
     ],
 )
 def test_what_no_other_attempt_would_mend_is_an_error_at_once(tmp_path, rsync, way, words):
@@ -77,12 +77,12 @@ def test_no_length_of_errors_stops_it(tmp_path, rsync):
     program.rename(tmp_path / "bin" / "told")
     program.write_text(f"#!/bin/sh\nexec timeout 20 {tmp_path}/bin/told\n")
     program.chmod(0o755)
-    with pytest.raises(ModakError, match="the transfer broke off: rsync: read error"):
+    with pytest.raises(ModakError, match="the transfer was interrupted: rsync: read error"):
         send(tmp_path, [])
 
 
 def test_within_this_machine_no_connection_breaks(tmp_path, rsync):
     pauses = rsync(BROKEN)
-    with pytest.raises(ModakError, match="the transfer broke off"):
+    with pytest.raises(ModakError, match="the transfer was interrupted"):
         send(tmp_path, [], Connection(""))
     assert pauses == []

@@ -148,7 +148,7 @@ def turns(*steps, **changes):
     [
         (
             [(0.1, 0.23)],
-            "2.30x of stock in one turn, which noise may be; compare_with_stock: 60 has more (2 trials in 17 s)",
+            "2.30x of stock in one turn, which may be noise; compare_with_stock: 60 has more (2 trials in 17 s)",
         ),
         (
             [(0.1, 0.2), (0.1, 0.23), (0.1, 0.21)],
@@ -156,7 +156,7 @@ def turns(*steps, **changes):
         ),
         (
             [(0.1, None)],
-            "could not be compared: 20 s are too short for a turn of each",
+            "could not be compared: 20 s are too short for one turn of each",
         ),
     ],
 )

@@ -155,7 +155,7 @@ def test_a_blueprint_names_its_target(blueprint, hpc, tmp_path):
             "a target has no modules (site: { modules: ... })",
         ),
         ("", "hpc.yaml: ", "the file is empty"),
-        ("partition: x\n", ":1:1: ", "no words for"),
+        ("partition: x\n", ":1:1: ", "does not describe"),
     ],
 )
 def test_a_broken_file_is_told_with_its_place(blueprint, hpc, text, place, words):

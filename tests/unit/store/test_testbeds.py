@@ -176,5 +176,5 @@ def test_a_cloned_projects_folder_runs_nothing(tmp_path, state):
     (tmp_path / "state.json").write_text(state)
     assert testbeds.state_of(tmp_path) == {}
     (tmp_path / "ssh_config").write_text(WAY + "  ProxyCommand touch /tmp/taken-over\n")
-    with pytest.raises(ModakError, match="no line of a testbed's"):
+    with pytest.raises(ModakError, match="does not belong to a testbed"):
         configuration_for_testbed(tmp_path)

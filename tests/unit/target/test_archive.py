@@ -105,7 +105,7 @@ def test_two_names_that_the_file_system_takes_for_one_are_no_two_files(tmp_path,
     path = tar(tmp_path / "x.tar", file("a.txt"), file("A.txt"))
     true = os.path.lexists
     monkeypatch.setattr(os.path, "lexists", lambda place: true(os.path.join(os.path.dirname(place), "a.txt")))
-    with pytest.raises(ModakError, match="two files whose names differ by nothing but case"):
+    with pytest.raises(ModakError, match="two files whose names differ only in case"):
         unpack(path, out, LIMIT)
 
 

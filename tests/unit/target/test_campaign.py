@@ -157,7 +157,7 @@ def test_a_silent_scheduler_tells_nothing_of_those_that_live(campaign, queue):
     queue.end("first")
     queue.silent = True
     assert states(campaign) == {"first": "COMPLETED", "second": "UNKNOWN", "third": "NONE"}
-    with pytest.raises(ModakError, match="could not be taken out of the queue: hush"):
+    with pytest.raises(ModakError, match="could not be removed from the queue: hush"):
         campaign.skip({"second": "not run"})
     assert states(campaign)["second"] == "UNKNOWN"
 

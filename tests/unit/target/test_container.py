@@ -101,5 +101,5 @@ def test_a_key_must_be_whole_and_private(runtime, key, tmp_path):
 
 @pytest.mark.component
 def test_a_runtime_without_such_keys(key, tmp_path):
-    with pytest.raises(ModakError, match="signs with no key of a file"):
+    with pytest.raises(ModakError, match="cannot sign with a key from a file"):
         check_signing_key("true", key)

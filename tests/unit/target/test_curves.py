@@ -99,13 +99,13 @@ def test_a_column_without_a_name_is_the_index_of_pandas(tmp_path):
 def test_what_is_no_json_is_said_with_its_place_and_hides_nothing(tmp_path):
     found = read(tmp_path, lines({"step": 1, "loss": 2}) + "oops\n[1]\n" + lines({"step": 2, "loss": 1}))
     assert found.last == {"loss": 1}
-    assert found.remarks == ["metrics.jsonl:2: is no JSON object, 2 times"]
+    assert found.remarks == ["metrics.jsonl:2: is not a JSON object, 2 times"]
 
 
 @pytest.mark.parametrize("name", ["metrics.jsonl", "metrics.json", "metrics.csv", "x/trainer_state.json"])
 def test_a_binary_file_is_said_to_be_one(tmp_path, name):
     found = read(tmp_path, b"\x00\x01\xff" * 100, name)
-    assert (found.by_name, found.remarks) == ({}, [f"{name}: is binary, and no numbers are read of it"])
+    assert (found.by_name, found.remarks) == ({}, [f"{name}: is binary, and no numbers are read from it"])
 
 
 def test_numbers_that_are_none_are_told_and_never_the_best(tmp_path):
@@ -195,7 +195,7 @@ def test_columns_as_scripts_write_them_by_hand(tmp_path, text):
 def test_a_cell_that_is_no_csv_hides_nothing_behind_it(tmp_path):
     found = read(tmp_path, "step,loss\n1," + "9" * 200_000 + "\n2,0.5\n", "metrics.csv")
     assert (found.last, found.remarks) == (
-        {"loss": 0.5}, ["metrics.csv:2: is no CSV: field larger than field limit (131072)"],
+        {"loss": 0.5}, ["metrics.csv:2: is not CSV: field larger than field limit (131072)"],
     )  # fmt: skip
 
 

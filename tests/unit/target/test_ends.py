@@ -195,12 +195,12 @@ def test_slurm_says_so_in_the_output_too(deployment, cause, state):
 
 def test_an_output_that_was_not_delivered_is_missed(deployment):
     said = deployment.situation().explanation
-    assert said.endswith("Torque has not brought its output (scheduler.log)")
+    assert said.endswith("Torque has not delivered its output (scheduler.log)")
     assert "not brought" not in ended(deployment)[1]
 
 
 def test_where_nothing_schedules_no_output_is_missed(deployment, fake):
-    """A process of this machine that was killed: said was ``no scheduler has not brought its output``."""
+    """A process of this machine that was killed: said was ``no scheduler has not delivered its output``."""
     fake.brings_output = Direct.brings_output
     assert deployment.situation().explanation.endswith("it was killed")
 

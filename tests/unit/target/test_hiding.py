@@ -145,12 +145,12 @@ FAILED = "FATAL:   While making image from oci registry: error fetching image to
          "r.example:5057 has no image oras://r.example:5057/a:2", "its tag"),
         ("FATAL:   While pulling image from oci registry: error fetching image to cache: failed to get checksum for oras://"
          "r.example:5057/a:1: invalid layer mediatype: application/vnd.docker.image.rootfs.diff.tar.gzip",
-         "oras://r.example:5057/a:1 holds no image of Apptainer's", "docker:// pulls"),
+         "oras://r.example:5057/a:1 does not hold an image for Apptainer", "docker:// pulls"),
         (FAILED + "docker://r.example/team/Hello:1: unable to parse image name docker://r.example/team/Hello:1: invalid "
          "reference format: repository name must be lowercase", "docker://r.example/team/Hello:1 is no name of an image",
          "small letters"),
         ("FATAL:   Unable to get library client configuration: remote has no library client (see https://apptainer.org/"
-         "docs/user/latest/endpoint.html#no-default-remote)", "the target's runtime knows no library", "apptainer remote add"),
+         "docs/user/latest/endpoint.html#no-default-remote)", "the target's runtime has no server", "apptainer remote add"),
     ],
 )  # fmt: skip
 def test_what_a_registry_refuses_is_told_with_what_to_do(line, told, hint):

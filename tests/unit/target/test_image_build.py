@@ -34,7 +34,7 @@ def said_of(*reasons):
     [
         (
             ["The user requested torchvision", "The user requested (constraint) torchvision<=0.29,==0.28.0+cpu"],
-            "pip finds no build of torchvision that was made for the framework's: asked for is torchvision; "
+            "pip finds no build of torchvision for the framework's own build: asked for is torchvision; "
             "the build allows torchvision<=0.29,==0.28.0+cpu",
             "name an index or folder with it in the site's pip_extra_index_urls or pip_find_links; or leave it out",
         ),
@@ -43,25 +43,25 @@ def said_of(*reasons):
                 *(f"timm 1.0.{n} depends on torchvision" for n in range(99, 0, -1)),
                 "The user requested (constraint) torchvision==0.28.0+cpu",
             ],
-            "pip finds no build of torchvision that was made for the framework's: timm 1.0.99 depends on torchvision; "
+            "pip finds no build of torchvision for the framework's own build: timm 1.0.99 depends on torchvision; "
             "the build allows torchvision==0.28.0+cpu",
             "name an index or folder with it in the site's pip_extra_index_urls or pip_find_links; or leave it out",
         ),
         (
             ["other 2 depends on torch<2.6", "The user requested (constraint) torch==2.13.0+cpu"],
-            "the packages that are asked for do not go with the framework's build: other 2 depends on torch<2.6; "
+            "the packages that are asked for are incompatible with the framework's build: other 2 depends on torch<2.6; "
             "the build allows torch==2.13.0+cpu",
             "ask for other versions, leave them to pip, take another build, or give an image of your own",
         ),
         (
             ["text 2 depends on tensorflow<2.22,>=2.21.0", "The user requested (constraint) tensorflow<0"],
-            "the packages that are asked for do not go with the framework's build: text 2 depends on "
-            "tensorflow<2.22,>=2.21.0; tensorflow would take the framework's place or was not made for it",
+            "the packages that are asked for are incompatible with the framework's build: text 2 depends on "
+            "tensorflow<2.22,>=2.21.0; tensorflow would replace the framework or was not built for it",
             "leave out what brings it, take a build of another framework, or give an image of your own",
         ),
         (
             ["The user requested a==1", "b 2 depends on a==2"],
-            "the packages that are asked for do not go together: asked for is a==1; b 2 depends on a==2",
+            "the packages that are asked for are incompatible with each other: asked for is a==1; b 2 depends on a==2",
             "ask for other versions of them, or leave the versions to pip",
         ),
     ],
@@ -109,7 +109,7 @@ def test_whatever_a_log_holds(lines):
         (
             ["WARNING: Retrying (Retry(total=0, connect=None)) after connection broken by 'NewConnectionError'",
              "ERROR: Could not find a version that satisfies the requirement six (from versions: none)"],
-            "the package index was not reached, and has not told of six",
+            "the package index could not be reached to look for six",
         ),
         (  # the site's index has told; the framework's own, asked behind it, is out of reach
             ["ERROR: Could not find a version that satisfies the requirement nosuch (from versions: none)",

@@ -123,7 +123,7 @@ def test_what_was_pushed_is_pulled_elsewhere_under_the_digest_of_what_it_is_made
 def test_a_registry_of_apptainers_files_is_told_and_left_alone(store_of):
     store = store_of(BASE, image_sources=["oras://registry.example/team/images"])
     assert make(store)["told"] == [
-        "base is not taken from oras://registry.example/team/images: podman makes and runs no images of "
+        "base is not taken from oras://registry.example/team/images: podman cannot make or run images of "
         "oras://registry.example/team/images"
     ]
 

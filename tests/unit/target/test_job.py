@@ -412,7 +412,7 @@ def test_a_job_that_its_scheduler_removes_for_what_it_comes_after_says_so(deploy
     before.mkdir(parents=True)
     assert deployment.situation().explanation == "it was cancelled"
     (before / "finished").write_text("3\n")
-    assert deployment.situation().explanation == "what it comes after has failed"
+    assert deployment.situation().explanation == "a job that it comes after has failed"
 
 
 def test_the_signal_that_ended_a_training_is_named(deployment, fake):

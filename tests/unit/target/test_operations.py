@@ -139,7 +139,7 @@ def mark(deployment, name, text):
 def test_an_operators_hold_is_none_of_the_users(deployment, fake):
     """When the operator releases the job, it is to stay held."""
     become(fake, "HELD", held_by="operator")
-    with pytest.raises(ModakError, match="is held by an operator, and its scheduler keeps no second hold"):
+    with pytest.raises(ModakError, match="is held by an operator, and its scheduler does not allow a second hold"):
         done(deployment, "hold")  # as Slurm, which has one reason for each job
     assert not (deployment.path / "state" / "held").exists()
 

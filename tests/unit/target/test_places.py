@@ -147,7 +147,7 @@ def test_a_file_that_was_cut_or_may_not_be_read_is_not_taken(runtime, registry):
 
 @pytest.mark.component
 def test_a_folder_that_is_not_there_is_told(runtime, registry):
-    built_though(runtime, "is no folder on the target", str(runtime / "none"))
+    built_though(runtime, "is not a folder on the target", str(runtime / "none"))
 
 
 @pytest.mark.component
@@ -183,7 +183,7 @@ def test_what_is_only_to_be_found_is_not_built(runtime, registry):
     assert store.start(found_only=True)
     status = wait(store)
     assert status["state"] == "failed"
-    assert status["message"].startswith("there is no image to be had of top: top is not taken from oras://")
+    assert status["message"].startswith("no image of top is available: top is not taken from oras://")
     assert calls(runtime) == []
 
 
@@ -210,7 +210,7 @@ def test_what_is_not_there_or_was_never_built_is_not_pushed(runtime, registry):
     with pytest.raises(ModakError, match="the image of top is not on the target"):
         from_places(runtime, kind=PublishedImage).start_push(PLACE, [])
     given = layer("hub", "", kind="pull", source="docker://acme/torch:1")
-    with pytest.raises(ModakError, match="is docker://acme/torch:1, and no image that is built"):
+    with pytest.raises(ModakError, match="is docker://acme/torch:1, not an image that is built"):
         from_places(runtime, kind=PublishedImage, layers=(given,)).start_push(PLACE, [])
 
 

@@ -72,7 +72,9 @@ def test_a_qsub_of_another_scheduler_gets_no_job(tmp_path, monkeypatch, schedule
     if not others:
         assert probe(workspace, scheduler, "none", create=True)
         return
-    with pytest.raises(ModakError, match=rf"the qsub of \S+ is {others}'s, and the target is said to have "):
+    with pytest.raises(
+        ModakError, match=rf"the qsub of \S+ is that of {others}, and the target is described as having "
+    ):
         probe(workspace, scheduler, "none", create=True)
     assert not workspace.path.exists()
 

@@ -75,7 +75,7 @@ def test_any_names_are_told_or_packed(tmp_path_factory, names):
         with tarfile.open(path) as tar:
             assert sorted(tar.getnames()) == sorted(kept)
     elif kept:
-        with pytest.raises(ModakError, match="has no ending"):
+        with pytest.raises(ModakError, match="has no extension"):
             make_shards(folder, kept, out)
 
 

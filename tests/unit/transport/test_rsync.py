@@ -83,17 +83,17 @@ def test_a_folder_that_cannot_be_entered_is_no_broken_connection(tmp_path, conne
         f'#!/bin/sh\nshift 3\necho "a greeting" >&2\nsh -c "$*"\ncode=$?\nexec >&- <&-\nsleep {lasts}\nexit "$code"\n'
     )
     (tmp_path / "file").touch()
-    with pytest.raises(ModakError, match="the transfer did not begin: .*none") as caught:
+    with pytest.raises(ModakError, match="the transfer did not start: .*none") as caught:
         pull(connection, str(tmp_path / "none"), ["file"], tmp_path / "back", print)
     assert not (tmp_path / "none").exists()
     assert caught.value.hint
-    with pytest.raises(ModakError, match="the transfer did not begin: .*file"):
+    with pytest.raises(ModakError, match="the transfer did not start: .*file"):
         push(connection, [tmp_path / "file"], str(tmp_path / "file" / "below"), print)
 
 
 def test_a_shell_that_greets_whoever_comes_is_told(tmp_path, connection):
     (tmp_path / "bin" / "ssh").write_text('#!/bin/sh\nshift 3\necho "Welcome to the cluster"\nexec sh -c "$*"\n')
     (tmp_path / "file").touch()
-    with pytest.raises(ModakError, match="the shell on the target writes text of its own") as caught:
+    with pytest.raises(ModakError, match="the shell on the target prints text of its own") as caught:
         push(connection, [tmp_path / "file"], str(tmp_path / "there"), print)
     assert "~/.bashrc" in caught.value.hint

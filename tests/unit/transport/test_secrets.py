@@ -75,7 +75,7 @@ def test_half_a_login():
 
 def test_a_login_is_for_a_host():
     """That of an address would be for no image, and nobody would be told."""
-    with pytest.raises(ModakError, match="MODAK_REGISTRY is no host"):
+    with pytest.raises(ModakError, match="MODAK_REGISTRY is not a host"):
         read_secrets({**LOGIN, "MODAK_REGISTRY": "https://registry.example"})
 
 
@@ -89,7 +89,7 @@ def test_a_file_that_others_may_read(file):
 @pytest.mark.parametrize("mark", [".git", ".modak"])
 def test_a_file_in_a_project(file, mark):
     (file.parent / mark).mkdir()
-    with pytest.raises(ModakError, match="lie in the project"):
+    with pytest.raises(ModakError, match="are inside the project"):
         read_secrets({"MODAK_SECRETS": str(file)})
 
 

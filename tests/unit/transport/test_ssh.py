@@ -75,7 +75,7 @@ def test_a_testbed_whose_nodes_have_links_is_one(tmp_path):
     (made / "ssh_config").write_text("Host testbed\n  HostName 198.19.7.1\n")
     assert "HostName 198.19.7.1" in configuration_for_testbed(made)
     (made / "ssh_config").write_text("Host testbed\n  HostName 198.51.7.1\n")
-    with pytest.raises(ModakError, match="no line of a testbed's"):
+    with pytest.raises(ModakError, match="does not belong to a testbed"):
         configuration_for_testbed(made)
 
 
@@ -99,7 +99,7 @@ def test_the_testbed_says_how_it_is_entered(tmp_path):
 )  # fmt: skip
 def test_nothing_else_of_a_projects_files_configures_ssh(tmp_path, more):
     """Whoever wrote the blueprint may have written them, too."""
-    with pytest.raises(ModakError, match=r"ssh_config:\d+: this is no line of a testbed's"):
+    with pytest.raises(ModakError, match=r"ssh_config:\d+: this line does not belong to a testbed"):
         as_testbed(tmp_path, more)
     assert not (tmp_path / "ssh_config").exists()
     made = connect(target(), tmp_path / "testbed", tmp_path, tmp_path)
@@ -143,14 +143,14 @@ def test_a_host_that_keeps_this_one_out(tmp_path):
 
 
 SAID = [
-    ("@@@@\n@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\nHost key verification failed.", "has another host key", "ssh-keygen -R front"),
+    ("@@@@\n@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\nHost key verification failed.", "has a different host key", "ssh-keygen -R front"),
     ("No ED25519 host key is known for front and you have requested strict checking.\nHost key verification failed.",
      "has a host key that is not known", "ssh front"),
     ("alice@front: Permission denied (publickey).", "refuses the login", "identity_file"),
     ("ssh: Could not resolve hostname front: Name or service not known", "is not the name of a host", "public_address"),
     ("ssh: Could not resolve hostname testbed: Name or service not known", "is not up", "modak testbed up"),
     ("ssh: connect to host front port 22: No route to host", "cannot be reached over the network", "network"),
-    ("kex_exchange_identification: something new", "cannot be entered: kex_exchange_identification", "try it by hand"),
+    ("kex_exchange_identification: something new", "the login failed: kex_exchange_identification", "try it by hand"),
     ("", "no reason given", "try it by hand"),
 ]  # fmt: skip
 
@@ -215,7 +215,7 @@ def test_an_option_that_old_clients_do_not_know_is_written_where_it_is_needed_al
     "name", ['k"\nProxyCommand touch canary\n#', "k\nProxyCommand touch canary", "${HOME}", "a\\b"]
 )
 def test_a_key_whose_name_holds_options_is_refused(tmp_path, name):
-    with pytest.raises(ModakError, match="cannot stand in a configuration of SSH"):
+    with pytest.raises(ModakError, match="cannot be used in a configuration of SSH"):
         connect(target(identity_file=f"keys/{name}"), tmp_path / "testbed", tmp_path, tmp_path)
     assert not (tmp_path / "ssh_config").exists()
 

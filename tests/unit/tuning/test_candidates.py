@@ -179,7 +179,7 @@ def test_where_nothing_is_open_nothing_is_tried(tuned_plan):
     made = tuned_plan(**wishes)
     assert made.tuning is None
     assert tuning_choice(made).value == "none"
-    with pytest.raises(CannotPlan, match="nothing is left to be tuned") as refused:
+    with pytest.raises(CannotPlan, match="nothing is left to tune") as refused:
         tuned_plan(only_tune=True, **wishes)
     assert refused.value.about == "optimisation.autotuning"
 

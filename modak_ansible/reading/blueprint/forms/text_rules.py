@@ -90,13 +90,13 @@ def account_problem(text: str) -> str:
 def object_problem(text: str) -> str:
     """What is wrong with the name of an object of Kubernetes (RFC 1123)."""
     good = "small letters, digits and - between them, 63 at most; parts may be joined by ."
-    return "" if _is(_OBJECT, text) and len(text) <= 253 else f"{shown(text)} is no name in Kubernetes: {good}"
+    return "" if _is(_OBJECT, text) and len(text) <= 253 else f"{shown(text)} is not a name in Kubernetes: {good}"
 
 
 def interface_problem(text: str) -> str:
     """What is wrong with the name of a network interface; empty for one that is to be found."""
     good = "such as ib0: letters, digits and _ . - only, 15 at most"
-    return "" if not text or _is(_INTERFACE, text) else f"{shown(text)} is no network interface's name, {good}"
+    return "" if not text or _is(_INTERFACE, text) else f"{shown(text)} is not a network interface's name: {good}"
 
 
 def constraint_problem(text: str) -> str:
@@ -142,7 +142,7 @@ def local_path_problem(text: str) -> str:
     """What is wrong with a path on this machine that a configuration of SSH is to hold."""
     if text.isprintable() and not set(text) & set('"\\$`'):
         return ""
-    return f"{shown(text)} cannot stand in a configuration of SSH: give it a plain name"
+    return f"{shown(text)} cannot be used in a configuration of SSH: give it a plain name"
 
 
 def image_problem(text: str) -> str:
@@ -155,9 +155,9 @@ def image_problem(text: str) -> str:
             return path_problem(text)
         of_hub = text.removeprefix("docker:").replace("#", "/", 1)  # as docker:NAME, and enroot's HOST#NAME
         cure = f": an image of a hub is docker://{of_hub}" if _is(_HUB_IMAGE, of_hub) else ""
-        return f"{shown(text)} is no address and no {' or '.join(IMAGE_ENDINGS)} file{cure}"
+        return f"{shown(text)} is neither an address nor a {' or '.join(IMAGE_ENDINGS)} file{cure}"
     if scheme == "docker" and rest and not _is(_HUB_IMAGE, rest):
-        return f"{shown(text)} is no image of a hub: a name in small letters, with :TAG or @sha256:DIGEST behind it"
+        return f"{shown(text)} is not an image of a hub: a name in small letters, with :TAG or @sha256:DIGEST behind it"
     good = scheme in ("docker", "oras", "library") and rest and all(c.isalnum() or c in "._-/:@" for c in rest)
     return "" if good else f"{shown(text)} is not docker://, oras:// or library:// with a name"
 
@@ -192,7 +192,7 @@ def launcher_problem(text: str) -> str:
     """What is wrong with a launcher; ``{ranks}`` and the like stand for the job's own numbers."""
     for name in re.findall(r"\{([^{}]*)\}", text):
         if name not in LAUNCHER_NUMBERS:
-            return f"{shown(text)}: {{{shown(name)}}} is nothing that is known of a job: {', '.join(LAUNCHER_NUMBERS)}"
+            return f"{shown(text)}: {{{shown(name)}}} is not a known number of a job: {', '.join(LAUNCHER_NUMBERS)}"
     words = text.split(" ")
     good = words and all(re.fullmatch(r"([A-Za-z0-9_./=:,+@%-]|\{\w+\})+", word, re.ASCII) for word in words)
     return "" if good else f"{shown(text)} is not a command with plain options"
@@ -200,12 +200,12 @@ def launcher_problem(text: str) -> str:
 
 def resource_problem(text: str) -> str:
     good = "NAME, NAME:COUNT or NAME:TYPE:COUNT, such as nvme:1"
-    return "" if _is(_RESOURCE, text) else f"{shown(text)} is no generic resource: {good}"
+    return "" if _is(_RESOURCE, text) else f"{shown(text)} is not a generic resource: {good}"
 
 
 def license_problem(text: str) -> str:
     good = "NAME, NAME:COUNT or NAME=VALUE, such as matlab:2 or filesystems=home:eagle"
-    return "" if _is(_LICENSE, text) else f"{shown(text)} is no licence: {good}"
+    return "" if _is(_LICENSE, text) else f"{shown(text)} is not a licence: {good}"
 
 
 def gpu_request_problem(text: str) -> str:
@@ -259,9 +259,9 @@ def script_problem(path: PurePosixPath) -> str:
     if not text.isprintable():
         return value_problem(text)
     if text.startswith(("-", "~")):
-        return f"{shown(text)}: a script whose name begins with {text[0]} is not taken for one by a command line"
+        return f"{shown(text)}: a command line does not accept a script whose name begins with {text[0]} as one"
     if path.name.startswith("."):
-        return f"{shown(text)} is hidden, and hidden files do not travel"
+        return f"{shown(text)} is hidden, and hidden files are not copied"
     return ""
 
 
@@ -282,7 +282,7 @@ def requirement_problem(text: str) -> str:
     """What is wrong with a line of requirements.txt; local files, and options other than hashes, are not taken."""
     words, *hashes = text.split(" --hash=")
     if re.search(_FILE, words, re.IGNORECASE):
-        return f"{shown(text)} is a file, and would be asked for as a package: give its lines"
+        return f"{shown(text)} is a file, not a package: give its lines"
     if not _is(_REQUIREMENT, words):
         return f"{shown(text)} is not a Python requirement of plain characters, such as pandas==2.2"
     from packaging.requirements import InvalidRequirement, Requirement  # noqa: PLC0415 - slow to import, and seldom needed

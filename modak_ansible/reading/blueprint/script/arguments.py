@@ -87,7 +87,7 @@ def _check_paths(script: Path, request: Request, blueprint: Blueprint, warnings:
     application, places = request.application, blueprint.places.get(request.training, {})
     for slip in path_slips(script.parent, application.arguments, application.words, application.outputs):
         place = places.get(f"arguments.{slip.option}") or places.get("words")
-        message = f"{slip.path}, which {application.script} is given, is not there"
+        message = f"{slip.path}, which {application.script} is given, does not exist"
         warnings.add(
             place or blueprint.place(request.training, "arguments"), "argument", message, f"{NEAR}{slip.meant}?"
         )

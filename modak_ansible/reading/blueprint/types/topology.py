@@ -235,7 +235,7 @@ class _Reader:
             return None
         if parent := self._definitions.broken_parent(kind.value):
             if str(parent.value) in known:
-                message = f"{kind.value} is derived from itself in the end"
+                message = f"{kind.value} is derived from itself"
                 self._mistakes.add(parent.location, "unknown-type", message, "derived_from: another one")
             elif self._definitions.is_complete:
                 message = f"there is no node type {parent.text}, of which {kind.value} is derived"

@@ -205,13 +205,13 @@ def _constraint_problem(kind: str, value: Any, limit: Any) -> tuple[str, str]:
     if kind == "valid_values" and value not in limit:
         return f"cannot be {visible(str(value))}", _all_of(value, limit)
     if kind == "pattern" and not re.fullmatch(str(limit), str(value)):
-        return f"does not look as it must: {value!r}", f"it must match {limit}"
+        return f"does not have the required form: {value!r}", f"it must match {limit}"
     if kind == "equal" and value != limit:
         return f"must be {limit}, not {value}", ""
     if kind in _LENGTHS and isinstance(value, str | list | dict):
         compares, words = _LENGTHS[kind]
         if not compares(len(value), limit):
-            return f"must have {words}{limit} members or letters, not {len(value)}", ""
+            return f"must have {words}{limit} elements or characters, not {len(value)}", ""
     if kind == "in_range" and isinstance(value, int | float):
         low, high = limit
         if (_is_number(low) and not value >= low) or (_is_number(high) and not value <= high):

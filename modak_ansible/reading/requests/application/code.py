@@ -56,7 +56,7 @@ def code_of(job: JobForm, file: Path, data: Data, notes: Notes) -> Code:
         return Code(command=NOTHING)
     executable = (*APPLICATION, "executable")
     if runs.executable is None:
-        notes.refuse(executable, FieldProblem("missing-field", "nothing is to be run", "executable: train.py"))
+        notes.refuse(executable, FieldProblem("missing-field", "there is nothing to run", "executable: train.py"))
         return Code()
     try:
         arguments = words_of(runs.arguments) if isinstance(runs.arguments, str) else runs.arguments
@@ -73,7 +73,7 @@ def code_of(job: JobForm, file: Path, data: Data, notes: Notes) -> Code:
         notes.refuse(executable, FieldProblem("arguments", "{dataset} is used, and there is no data", hint))
     if program.command and program.command[0] in _LAUNCHERS:
         hint = "name the program alone; mpi_ranks says how many"
-        notes.refuse(executable, FieldProblem("launcher", f"{program.command[0]} is put before it by the plan", hint))
+        notes.refuse(executable, FieldProblem("launcher", f"{program.command[0]} is added by the plan", hint))
     if program.on_target:
         reason = (
             f"there is no {rules.shown(program.on_target)} beside the request: ~/{program.on_target} on the target runs"

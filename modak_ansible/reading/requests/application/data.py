@@ -95,9 +95,7 @@ def samples_of(form: DataForm) -> tuple[int | None, int | None]:
     """
     total: Any = form.size
     if total is not None and form.count is None:
-        raise FieldProblem(
-            "missing-field", "of how many samples it is, count has to say", "count: the number of samples"
-        )
+        raise FieldProblem("missing-field", "count has to say how many samples it has", "count: the number of samples")
     if total is not None and form.count and total < form.count:
         reason = f"{total} bytes are too few for {form.count} samples"
         raise FieldProblem("contradiction", reason, 'size is of all samples, in bytes, or such as "11 MB"')

@@ -45,9 +45,7 @@ def program_framework(job: JobForm, form: HpcForm | None, image: GivenImage | No
     natively = job.runs.container_runtime == "none"
     if form and form.mpi and form.mpi.version and (image or natively):
         whose = "the image's" if image else "the nodes'"
-        notes.warn(
-            (*HPC, "parallelisation-mpi", "version"), f"the library is {whose}, and its version is not looked at"
-        )
+        notes.warn((*HPC, "parallelisation-mpi", "version"), f"the library is {whose}, and its version is not checked")
     if image:
         return ""
     if kind in ("openacc", "opencl") and not natively:
@@ -71,7 +69,7 @@ def with_library(program: HpcApplication, job: JobForm, catalogue: Catalogue, no
     library = program.library
     if library and library not in known:
         library = _KIN[library]
-        reason = f"the catalogue has {there}: {library} is taken, for which the program has to be made"
+        reason = f"the catalogue has {there}: {library} is used, and the program has to be built for it"
         notes.cannot_keep(path, reason, hint)
     elif program.version and not satisfies(known[library or STOCK_MPI], program.version):
         path = (*OPTIMISATION, "app_build", "version") if named else (*path[:-1], "version")

@@ -48,7 +48,7 @@ def program_of(
     if not first:
         raise FieldProblem("missing-field", "nothing is named")
     if re.match(r"[A-Za-z_]\w*=", first[0]):
-        reason = f"{rules.shown(first[0])} sets a variable, and no shell reads this"
+        reason = f"{rules.shown(first[0])} sets a variable, but no shell reads this"
         raise FieldProblem("shell", reason, "pre-execution: export ...")
     rest = words_of(arguments) if isinstance(arguments, str) else _plain(arguments or ())
     python, words = ("python3", first)
@@ -90,7 +90,7 @@ def words_of(text: str) -> tuple[str, ...]:
         raise FieldProblem("shell", f"{rules.shown(text)}: {str(error).lower()}") from error
     for word in found:
         if word and set(word) <= set(_OPERATORS):
-            raise FieldProblem("shell", f"{word} is for a shell, and none reads this", _SHELL_HINT)
+            raise FieldProblem("shell", f"{word} is for a shell, but no shell reads this", _SHELL_HINT)
     return found
 
 
@@ -124,7 +124,7 @@ def _script(script: str, words: tuple[str, ...]) -> Program:
         found = _VARIABLE.search(word)
         if found:
             hint = "write the value itself, or read the variable in the script"
-            raise FieldProblem("shell", f"{found[0]} is not replaced in a script's arguments", hint)
+            raise FieldProblem("shell", f"{found[0]} is not expanded in a script's arguments", hint)
     options = options_of(words)
     return Program(script, arguments=options) if options is not None else Program(script, words=words)
 

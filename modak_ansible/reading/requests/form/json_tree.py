@@ -117,7 +117,7 @@ class _Reader:
             self._at = min(error.pos, len(self._text))
             raise self._error(error.msg.lower().removesuffix(" at").removesuffix(" starting")) from error
         if any("\ud800" <= each <= "\udfff" for each in value):
-            raise _NotJson(place, "half of a surrogate pair is no character")
+            raise _NotJson(place, "half of a surrogate pair is not a character")
         return str(value)
 
     def _list(self, place: Location) -> Item:

@@ -140,7 +140,7 @@ def test_what_the_paper_said_is_read_from_a_file(tmp_path):
 def test_a_file_that_describes_no_paper_is_named(tmp_path, text):
     file = tmp_path / "paper.yaml"
     file.write_text(text)
-    with pytest.raises(ModakError, match=r"paper\.yaml is no description of a paper"):
+    with pytest.raises(ModakError, match=r"paper\.yaml is not a description of a paper"):
         read_paper(file)
 
 
