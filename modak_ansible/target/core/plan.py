@@ -103,6 +103,7 @@ class PlannedDataset(TypedDict, total=False):
 
 class JobOptions(TypedDict, total=False):
     job_name: Optional[str]
+    qos: Optional[str]
 
 
 class PlannedJob(TypedDict, total=False):
