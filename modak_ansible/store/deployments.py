@@ -10,6 +10,7 @@ from modak_ansible.errors import ModakError, UsageError, nearest
 from modak_ansible.model.quantities import some_of
 from modak_ansible.store.deployment import FOLDER, DeploymentStore
 from modak_ansible.store.project import (
+    STATE_FOLDER,
     blueprint_state,
     check_name,
     find_blueprint,
@@ -18,6 +19,8 @@ from modak_ansible.store.project import (
     node_names,
     state_folder,
 )
+
+_FULL_NAME = re.compile(r"[\w.-]+-[0-9a-f]{12}")
 
 _SHOWN = 8  # names in a message
 
@@ -91,7 +94,7 @@ def find_deployments(text: str) -> list[DeploymentStore]:
     check_name(text)
     every = glance(state_folder(Path.cwd()))
     known = _readable(every)
-    named = [store for store in known if store.name == text]
+    named = [store for store in known if store.name == text] or _below(text)
     if named:
         return named
     try:
@@ -104,6 +107,14 @@ def find_deployments(text: str) -> list[DeploymentStore]:
         hint = f"of a copy there are {', '.join(alike)}" if alike else "modak status lists what was"
         raise UsageError(f"{text} was not deployed from here", hint=hint)
     return of_blueprint
+
+
+def _below(name: str) -> list[DeploymentStore]:
+    """That of a name in a project below the current folder, whose blueprint was deployed from here; of copies one."""
+    if not _FULL_NAME.fullmatch(name):
+        return []
+    places = (f"{depth}/{STATE_FOLDER}/{FOLDER}/{name}" for depth in ("*", "*/*"))
+    return _readable(DeploymentStore(folder) for place in places for folder in Path.cwd().glob(place))[:1]
 
 
 def find_all(texts: Iterable[str], training: str | None = None) -> list[DeploymentStore]:

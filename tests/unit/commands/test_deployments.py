@@ -48,6 +48,14 @@ def test_by_name_and_by_its_beginning(deployed):
         assert find_deployment(folder.name[:-4]) == folder
 
 
+def test_by_name_in_a_project_below_from_where_it_was_deployed(deployed, monkeypatch):
+    """A folder that is in no repository is a project of its own, and what modak deploy FOLDER prints names this one."""
+    monkeypatch.chdir(deployed[0].parents[3])
+    assert find_deployment(deployed[0].name) == deployed[0]
+    with pytest.raises(UsageError, match="there is no deployment example-0123456789ab"):
+        find_deployment("example-0123456789ab")
+
+
 def test_a_beginning_that_fits_two(deployed):
     with pytest.raises(UsageError, match="example- matches several deployments") as caught:
         find_deployment("example-")
