@@ -351,17 +351,32 @@ def case_two_passes_make_the_step_of_one_batch():
     halves = copy.deepcopy(whole)
     one, other = (torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9) for model in (whole, halves))
     report = prepared("accumulation=2", halves, other)
-    for _ in range(3):
+    for zeroed in (other, halves, other):
         one.zero_grad()
         nn.functional.cross_entropy(whole(images), labels).backward()
         one.step()
         for part in (slice(0, 4), slice(4, 8)):
-            other.zero_grad()
+            zeroed.zero_grad()
             nn.functional.cross_entropy(halves(images[part]), labels[part]).backward()
             other.step()
     assert outcome(report, "accumulation")["applied"] == "2"
     for a, b in zip(whole.parameters(), halves.parameters()):
         assert torch.allclose(a, b, atol=1e-6)
+
+
+def case_what_would_be_added_up_wrongly_is_not():
+    model, other = Net(), Net()
+    first, second = (torch.optim.SGD(each.parameters(), lr=0.1) for each in (model, other))
+    report = prepared("accumulation=2", model, other, first, second)
+    assert "one of several optimizers" in outcome(report, "accumulation")["reason"]
+    report = prepared("accumulation=2", model, first)
+    assert outcome(report, "accumulation")["applied"] == "2"
+    before = next(model.parameters()).detach().clone()
+    scaler = torch.amp.GradScaler("cpu")
+    scaler.scale(model(torch.rand(2, 3, 8, 8)).sum()).backward()
+    scaler.step(first)
+    assert "a GradScaler divides" in outcome(report, "accumulation")["reason"]
+    assert not torch.equal(before, next(model.parameters()))
 
 
 def case_an_optimizer_that_calls_the_model_steps_as_ever():

@@ -35,8 +35,8 @@ class Passes:
         more: whether others follow before the optimizer steps; begun: whether some were made, and it has not.
     """
 
-    def __init__(self, many):
-        self.many, self._made = many, 0
+    def __init__(self, many, report):
+        self.many, self._made, self._report = many, 0, report
         _PASSES.append(self)
 
     @property
@@ -50,6 +50,11 @@ class Passes:
     def made(self):
         self._made += 1
 
+    def give_up(self, reason):
+        """Has the optimizer step after each pass from here on."""
+        self.many = 1
+        self._report.withdrawn("accumulation", reason, "prepare")
+
 
 def accumulate(torch, report, optimizer, models, is_alone=True):
     """Has the optimizer step after every N passes only, with the mean of their gradients; ranks sum them once."""
@@ -57,8 +62,8 @@ def accumulate(torch, report, optimizer, models, is_alone=True):
         reason = "the backward pass for one of several optimizers may leave gradients in what another learns"
         report.refused("accumulation", reason, "prepare")
         return
-    _follow_scalers(torch, report)
-    passes = Passes(int(report.planned["accumulation"]))
+    _follow_scalers(torch)
+    passes = Passes(int(report.planned["accumulation"]), report)
     step = optimizer.step
     _tell_ranks(optimizer, passes)
 
@@ -89,7 +94,7 @@ def accumulate(torch, report, optimizer, models, is_alone=True):
     report.applied("accumulation", "prepare")
 
 
-def _follow_scalers(torch, report):
+def _follow_scalers(torch):
     """Gives up before the first pass of a GradScaler, which divides what is added up by its scale each time."""
     places = getattr(torch, "amp", None), getattr(torch.cuda, "amp", None)  # the latter before PyTorch 2.3
     scaler = next((each.GradScaler for each in places if hasattr(each, "GradScaler")), None)
@@ -99,11 +104,9 @@ def _follow_scalers(torch, report):
 
     @functools.wraps(plain)
     def scale(self, outputs):
-        if self.is_enabled() and any(passes.many > 1 for passes in _PASSES):
-            for passes in _PASSES:
-                passes.many = 1
-            reason = "a GradScaler divides gradients before all of a step are added up"
-            report.withdrawn("accumulation", reason, "prepare")
+        for passes in _PASSES if self.is_enabled() else ():
+            if passes.many > 1:
+                passes.give_up("a GradScaler divides gradients before all of a step are added up")
         return plain(self, outputs)
 
     scaler.scale = scale
