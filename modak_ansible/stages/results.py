@@ -90,12 +90,13 @@ def keep_results(stage: Stage, listed: Results, bring: Bring) -> Outcome:
     for file in listed["files"]:
         if is_log(file["path"]):
             note_look(stage.folder, str(job.get("job_id", "")), file["path"], file["size"])
-    if wanted:
+    if wanted or stage.store.has_old_results:
         with Lock(stage.folder / ".results.lock"):  # two deploys of one plan fetch in turn
+            _forget_another_run(stage, listed)
             wanted = wanted_files(stage, listed)
             _fetch(bring, wanted, folder, is_over=is_over)
             files = [file for file in listed["files"] if (folder / file["path"]).is_file()]
-            write_json(stage.store.manifest, {"files": files})
+            write_json(stage.store.manifest, {"files": files, "run": run_of(job)})
     _forget_what_was_set_aside(folder, {file["path"] for file in listed["files"]})
     missing = listed["missing"] if job.get("state") and is_over else []  # a job that runs may still write it
     size = sum(file["size"] for file in listed["files"])
@@ -164,6 +165,14 @@ def _is_silent(folder: Path, files: Sequence[ResultFile]) -> bool:
         return False
     lines = [line for path in folder.rglob("error.log") for line in path.read_text(errors="replace").splitlines()]
     return all(line.startswith(RUNTIMES_OWN) for line in lines)
+
+
+def _forget_another_run(stage: Stage, listed: Results) -> None:
+    """What is here of another run, and not on the target, must not be taken for the present one's."""
+    there = {file["path"] for file in listed["files"]}
+    for old in stage.store.files if stage.store.has_old_results else ():
+        if old.path not in there:
+            (stage.store.results / old.path).unlink(missing_ok=True)
 
 
 def _forget_what_was_set_aside(folder: Path, listed: set[str]) -> None:

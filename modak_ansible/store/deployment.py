@@ -176,6 +176,16 @@ class DeploymentStore:
         return self.results / "manifest.json"
 
     @property
+    def has_old_results(self) -> bool:
+        """Whether what is here is of another run of its job, such as one that was undeployed."""
+        try:
+            run = (read_json(self.manifest) or {}).get("run")
+        except (ValueError, AttributeError):  # it is damaged
+            return False
+        job = self.job
+        return bool(run and job.get("job_id")) and run != run_of(job)
+
+    @property
     def files(self) -> tuple[ResultFile, ...]:
         """What came back, by the manifest."""
         return self._files([])

@@ -101,7 +101,7 @@ def keep_all_results(stages: Sequence[Stage]) -> Outcome:
         for stage in stages
         if (job := situations[stage.deployment]).job_id
         and not job.explanation.startswith(NOT_RUN)
-        and (not job.is_living or job.started)
+        and (not job.is_living or job.started or stage.store.has_old_results)
     ]
     return fetch_all(begun) if begun else Outcome(False, "no training has begun")
 

@@ -74,6 +74,22 @@ def test_what_is_here_is_not_fetched_again(make_stage, remote):
 
 
 @pytest.mark.component
+def test_what_an_undeployed_run_left_is_not_taken_for_that_of_the_next(make_stage, remote):
+    """A job that waited was shown with the log and the loss of the one before it."""
+    stage, _ = make_stage(listed_alone(lambda: listing(remote)))
+    stage.record.note_job({"state": "COMPLETED", "job_id": "7"})
+    fetch_results(stage)
+    (remote / "output.log").unlink()  # cleared by the target, and still this run's
+    fetch_results(stage)
+    assert (stage.folder / "results" / "output.log").is_file()
+    stage.record.note_job({"state": "QUEUED", "job_id": "8"})
+    fetch_results(stage)
+    assert not (stage.folder / "results" / "output.log").exists()
+    assert [file.path for file in stage.store.files] == ["models/a b;$(id).pt"]
+    assert not stage.store.has_old_results
+
+
+@pytest.mark.component
 def test_joules_are_kept_once_the_job_has_ended(make_stage, remote):
     stage, _ = make_stage(listed_alone(lambda: {**listing(remote), "joules": 7200.0}))
     for state, joules in (("RUNNING", None), ("FAILED", 7200.0)):
