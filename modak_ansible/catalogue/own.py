@@ -106,7 +106,7 @@ def check_name(name: str, catalogue: Catalogue) -> None:
     if not _NAME.fullmatch(name):
         raise UsageError(f"{name!r} cannot be an entry's name", hint="small letters, digits and . _ + -")
     if path := own_entries().get(name):
-        raise UsageError(f"{name} is in {path} already", hint="--name gives another; --replace writes it anew")
+        raise UsageError(f"{name} is in {path} already", hint="--name gives another; --replace overwrites it")
     if name in {entry.name for entry in catalogue.entries}:
         raise UsageError(f"{name} is an entry that ships", hint="--name gives another")
 

@@ -191,7 +191,7 @@ class Configurations:
             return "", None
         about = optimisation.about or f"optimisation.{optimisation.name}"
         there = [option.value for option in options if not option.why_not]
-        hint = f"use any, or {' or '.join(there)}" if there else "take any"
+        hint = f"use any, or {' or '.join(there)}" if there else "use any"
         option = next((option for option in options if option.value == wish), None)
         if option is None or option.why_not:
             reason = option.why_not if option else f"{about} has no such value here"

@@ -166,7 +166,7 @@ class Listed(Source):
         there = self.listing(source.location).files
         files = [file.model_copy(update={"sha256": file.sha256 or said.get(file.name)}) for file in there]
         if contents_of(files) != source.contents:
-            raise ModakError(change_of(source, files), hint="deploy again: it is planned anew")
+            raise ModakError(change_of(source, files), hint="deploy again: it is planned again")
         if self._has_fetched(source, files, carrier):
             return
         with carrier.fetching() as is_wanted:
@@ -298,7 +298,7 @@ def _pattern(path: str) -> re.Pattern[str]:
     try:
         return re.compile(f"{found}(?:/.*)?", re.DOTALL)
     except re.error as error:
-        raise SourceProblem(f"{path!r} is no pattern: {error.msg}", "such as **/*.parquet") from error
+        raise SourceProblem(f"{path!r} is not a valid pattern: {error.msg}", "such as **/*.parquet") from error
 
 
 def needed(module: str, extra: str) -> ModuleType:

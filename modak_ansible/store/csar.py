@@ -107,7 +107,9 @@ def _checked(package: zipfile.ZipFile, place: Location) -> list[zipfile.ZipInfo]
     """The files of an archive, all of them plain and below its folder."""
     members = package.infolist()
     if len(members) > _MAX_FILES or sum(member.file_size for member in members) > _MAX_BYTES:
-        raise InvalidPackage("it holds more than 50,000 files or 2 GB, which is no blueprint", location=place)
+        raise InvalidPackage(
+            "it holds more than 50,000 files or 2 GB, which is too large for a blueprint", location=place
+        )
     seen: set[PurePosixPath] = set()
     for member in members:
         name = member.filename

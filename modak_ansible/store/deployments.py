@@ -201,7 +201,7 @@ def _beginning(text: str, every: list[DeploymentStore]) -> list[DeploymentStore]
     found = _readable(fitting)
     if not found:
         damaged = fitting[0]
-        raise UsageError(f"{damaged.plan_file} cannot be read", hint="deploy its blueprint again: that writes it anew")
+        raise UsageError(f"{damaged.plan_file} cannot be read", hint="deploy its blueprint again: that writes it again")
     return found
 
 

@@ -40,7 +40,7 @@ def target_file(text: str) -> Path:
     Raises:
         UsageError: there is none.
     """
-    check_name(text, "modak targets lists those that have names")
+    check_name(text, "modak targets lists the named ones")
     known = known_targets()
     if text in known:
         return known[text]
@@ -48,7 +48,7 @@ def target_file(text: str) -> Path:
     if is_file(path):
         return path
     if "/" in text or path.suffix in FILE_ENDINGS:
-        raise UsageError(f"there is no target file {text}", hint="modak targets lists those that have names")
+        raise UsageError(f"there is no target file {text}", hint="modak targets lists the named ones")
     if "@" in text:
         hint = f"give it one: modak discover {text} --save NAME"
         raise UsageError(f"{text} is a host, not the name of a target", hint=hint)

@@ -41,7 +41,7 @@ def patiently(
             if time.monotonic() - began > _WENT_WELL:
                 left = list(_PAUSES)
             if not left:
-                hint = "what runs on the target goes on; deploy again to follow it"
+                hint = "what runs on the target continues; deploy again to follow it"
                 raise TargetUnreachable(f"the target does not answer any more: {error}", hint=hint) from error
             pause = left.pop(0)
             say(f"the connection broke; trying again in {pause} s")

@@ -125,7 +125,7 @@ class Connection:
         name = known.get("target") or self.login_name
         if known:
             since = time.strftime("%H:%M", time.localtime(known.get("since", 0.0)))
-            hint = f"log in again: modak login {name}; then give the same command once more, and it goes on"
+            hint = f"log in again: modak login {name}; then run the same command again: it continues"
             return LoginRefused(f"the login to {self.address} of {since} has ended", hint=hint)
         key = "check username and identity_file, and that the key is in the target's authorized_keys"
         login = f"modak login {name}, and all commands use that connection"

@@ -83,7 +83,7 @@ class Tunnel:
             raise refused
         why = last_line(text, "") or f"{self._connection.address} does not answer"
         address = self.there[0]
-        raise NoTunnel(f"there is no tunnel to {address}: {why}", hint="try again: what runs there goes on")
+        raise NoTunnel(f"there is no tunnel to {address}: {why}", hint="try again: what runs there continues")
 
     def is_lost(self, seconds: float) -> bool:
         """Whether it has ended, or does within some seconds."""

@@ -39,7 +39,7 @@ def test_cut_for_good(project, line, stages, stage):
     assert started.end(seconds=240) == 4, started.said
     assert "the connection broke; trying again in 1 s" in started.said
     assert "error: the target does not answer any more: " in started.said
-    assert "what runs on the target goes on; deploy again to follow it" in started.said
+    assert "what runs on the target continues; deploy again to follow it" in started.said
     assert "Traceback" not in started.said
     nothing_runs_here(project)
     line.restore()

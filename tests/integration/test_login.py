@@ -129,4 +129,4 @@ def test_nothing_is_asked_without_a_terminal(tmp_path):
         [MODAK, "login", "somewhere.invalid"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
     )
     assert done.returncode == 2
-    assert "modak login needs a terminal" in done.stderr
+    assert "a login needs a terminal" in done.stderr

@@ -62,7 +62,7 @@ def test_a_workspace_that_was_open_before(tmp_path, open_umask):
 def test_a_workspace_in_which_another_user_has_begun(tmp_path):
     (tmp_path / "images").mkdir()
     os.chown(tmp_path / "images", 12345, -1)
-    with pytest.raises(ModakError, match="images is another user's"):
+    with pytest.raises(ModakError, match="images belongs to another user"):
         Workspace(str(tmp_path)).create()
 
 

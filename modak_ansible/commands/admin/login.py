@@ -48,7 +48,7 @@ def command(
         raise UsageError(f"--keep {keep} is less than a second", hint="such as 12h")
     aim = aimed(target, asked)
     if not sys.stdin.isatty() and not os.environ.get("SSH_ASKPASS"):
-        raise UsageError("modak login needs a terminal", hint="run it in one")
+        raise UsageError("a login needs a terminal", hint="run it in one")
     with aim.entered() as connection:
         is_new = log_in(connection, target or asked.on or aim.target.name, seconds)
     if as_json:

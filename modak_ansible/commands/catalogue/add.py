@@ -152,7 +152,7 @@ def _of_image(asked: Asked, catalogue: Catalogue, console: Console) -> Entry:
     if problem:
         raise UsageError(problem, hint="an image is a path on the target, docker://, oras:// or library://")
     if not asked.on:
-        raise UsageError(f"where is {asked.what} looked into?", hint="--on NAME, one of modak targets")
+        raise UsageError(f"{asked.what} has to be inspected on a target", hint="--on NAME, one of modak targets")
     name = asked.name or _named_after(asked.what)
     _check(name, asked, catalogue)
     if asked.framework:

@@ -89,7 +89,7 @@ class Publisher:
     def _key(self, key: str) -> str:
         chosen = key or self._request.target.site.signing_key
         if not chosen:
-            raise UsageError(f"whose key is it for {self._entry.name}?", hint=_NO_KEY)
+            raise UsageError(f"no key is named for {self._entry.name}", hint=_NO_KEY)
         if problem := path_problem(chosen):
             raise UsageError(problem, hint=_NO_KEY)
         return chosen

@@ -144,7 +144,7 @@ def dockerfile_of(entry: Entry, architecture: str) -> str:
     from modak_ansible.recipes.docker import dockerfile
 
     if entry.origin == "given":
-        raise UsageError(f"{entry.name} is an image that lies on {entry.address}: no Dockerfile makes it")
+        raise UsageError(f"{entry.name} is an image on {entry.address}: no Dockerfile makes it")
     return dockerfile(entry, load_catalogue().bases.get(entry.base), _known(architecture))
 
 

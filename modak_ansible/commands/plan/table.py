@@ -73,7 +73,7 @@ def _together(plans: list[Plan]) -> str:
     hours = [each.prediction.core_hours for each in chosen if each.prediction and each.prediction.known]
     known = [hour for hour in hours if hour is not None]
     if not known:
-        return "how long they take is not known for any of them"
+        return "how long they take is not known"
     some = "" if len(known) == len(plans) else f", as far as they are known: of {len(known)} of {len(plans)}"
     return f"{sum(known):.2g} core-hours are predicted{some}"
 

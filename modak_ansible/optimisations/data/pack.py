@@ -93,13 +93,13 @@ def _chosen(draft: Draft) -> tuple[str, str]:
         return "none", few
     files, home = f"{data.files:,} files", draft.request.target.home
     if why_not := _why_not(draft):
-        return "none", f"{files} are read as they are:  {why_not}"
+        return "none", f"{files} are read as they are: {why_not}"
     lying, packed = once(home, data), once(home, data, packed=True)
     all_lying, all_packed = in_all(home, data, packed=False), in_all(home, data, packed=True)
     making = to_pack(home, data)
     if lying is None or packed is None or making is None or all_lying is None or all_packed is None:
         missing = "how fast the target opens files is not known (home: read_bandwidth, write_bandwidth, file_rate)"
-        return "none", f"{files} are read as they are:  {missing}; pack: squashfs asks for one image"
+        return "none", f"{files} are read as they are: {missing}; pack: squashfs asks for one image"
     later = again(home, data)
     memory = "" if later in (lying, None) else f" ({format_seconds(later)} in later epochs, out of memory)"
     each = (

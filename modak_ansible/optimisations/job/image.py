@@ -395,7 +395,7 @@ def _has_present_build(draft: Draft, framework: str) -> bool:
 
 def _why_other(other: Entry, taken: Entry) -> str:
     if other.origin != taken.origin:
-        return f"{taken.name} is a build of {taken.origin}; build: {other.origin} takes this one"
+        return f"{taken.name} is a build of {taken.origin}; build: {other.origin} selects this one"
     if other.version == taken.version:
         return f"{taken.name} is as new; optimisation.entry selects this one"
     return f"{taken.name} is newer"
@@ -424,13 +424,13 @@ def _nothing_fits(draft: Draft, refused: list[Option]) -> CannotPlan:
         hint = nearest(architecture, archspec.cpu.TARGETS) or "leave architecture out, or take x86_64 or aarch64"
         return CannotPlan("host", f"{visible(architecture)} is not a processor that archspec knows", hint)
     others = [option.why_not for option in refused if not option.why_not.startswith("version ")]
-    no_compiler = bool(others) and all(reason.startswith("it carries no ") for reason in others)
+    no_compiler = bool(others) and all(reason.startswith("it does not include ") for reason in others)
     about = "optimisation.compiler" if no_compiler else "framework" if others else "version"
     grouped = by_reason(Rejected(value=option.value, reason=option.why_not) for option in refused)
     reasons = "; ".join(f"{', '.join(values)}: {reason}" for reason, values in grouped.items())
     hint = "ask for another version, or give an image of your own as a modak.nodes.Image"
     if no_compiler:
-        names = {option.value for option in refused if option.why_not.startswith("it carries no ")}
+        names = {option.value for option in refused if option.why_not.startswith("it does not include ")}
         there = sorted({name for entry in draft.catalogue.entries if entry.name in names for name in entry.compilers})
         hint = f"compilers there: {', '.join(there)}" if there else "none of them has a graph compiler"
     return CannotPlan(about, f"no build of {application.framework} fits ({reasons})", hint)

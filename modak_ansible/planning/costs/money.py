@@ -46,7 +46,7 @@ def cost_words(cost: PlannedCost, walltime: int) -> str:
     known = f"{interval_words(cost.predicted, terms)} for the training" if cost.predicted else "not predicted"
     most = f"at most {amount(cost.most, terms)} within its wall time of {format_walltime(walltime)}"
     hosts = f"of {terms.machines} hosts, their" if terms.machines > 1 else "its"
-    price = f"at {amount(terms.hourly or 0, terms)} an hour, {hosts} not counting its start and the making of the image"
+    price = f"at {amount(terms.hourly or 0, terms)} an hour, {hosts} start and the making of the image not counted"
     who = (
         "the hosts shut themselves down when they have"
         if terms.machines > 1

@@ -16,7 +16,7 @@ TYPE = "modak.nodes.Kubernetes"
 _HERE = "localhost"
 # Ways of a site that act where jobs of other schedulers run, and in no Pod.
 _NO_WAYS = {
-    "account": "nobody is charged by name; its queues have quotas",
+    "account": "no account is charged; its queues have quotas",
     "binds": "a Pod sees the volume of the workspace alone",
     "modules": "an image has no environment modules",
     "launcher": "ranks are started by the job's own script",
@@ -55,7 +55,7 @@ def _problems(node: Node, given: dict[str, Item]) -> Iterator[tuple[Item, str, s
     for name, reason in _NO_WAYS.items():
         said = node.capabilities.get("site", {}).get(name)
         if said and (said.elements or said.value):
-            yield said, "contradiction", f"{name} have no meaning in Kubernetes:  {reason}", "leave it out"
+            yield said, "contradiction", f"{name} have no meaning in Kubernetes: {reason}", "leave it out"
 
 
 def _is_below(path: str, folder: str) -> bool:

@@ -26,11 +26,11 @@ def read_container(tree: Item, mistakes: Mistakes, warnings: Mistakes, *, strict
     if form is None:
         return None
     if form.build and form.build.enable_opt_build:
-        notes.cannot_keep(("build", "enable_opt_build"), "the image is taken as it is: nothing says how it is built")
+        notes.cannot_keep(("build", "enable_opt_build"), "the image is used as it is: nothing says how it is built")
     if form.version:
-        notes.cannot_keep(("version",), "the image is taken as it is, and its contents are not checked")
+        notes.cannot_keep(("version",), "the image is used as it is, and its contents are not checked")
     if form.optimisation:
-        notes.cannot_keep(("optimisation",), "the image is taken as it is, and its contents are not checked")
+        notes.cannot_keep(("optimisation",), "the image is used as it is, and its contents are not checked")
     hub = form.image_hub or form.image_type or _HUB
     source = form.container_file if "://" in form.container_file else f"{hub}://{form.container_file}"
     options = {"job_options": {"job_name": form.name}} if form.name else {}

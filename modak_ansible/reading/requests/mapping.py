@@ -233,7 +233,7 @@ class Mapper:
             words = f"{image.source} is not taken, because enable_opt_build asks for a build: {found} is one"
             self._notes.warn(path, words, "leave it out, or enable_opt_build: false")
             return False
-        reason = f"the catalogue has no build that fits, and {image.source} is taken as it is"
+        reason = f"the catalogue has no build that fits, and {image.source} is used as it is"
         self._notes.cannot_keep((*OPTIMISATION, "enable_opt_build"), reason, "enable_opt_build: false")
         return True
 

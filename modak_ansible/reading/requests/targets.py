@@ -112,7 +112,7 @@ def _shipped(job: JobForm, form: TargetForm, inputs: Inputs, mistakes: Mistakes,
     """The testbed, this machine, or the cluster that inputs describe, or nobody."""
     kind = form.job_scheduler_type or ("slurm" if form.name == TESTBED else "none")
     if (form.name == TESTBED) == (kind == "none") and form.name:
-        reason = f"{form.name} is not entered without a scheduler" if kind == "none" else f"{form.name} has no {kind}"
+        reason = f"{form.name} is not used without a scheduler" if kind == "none" else f"{form.name} has no {kind}"
         raise TargetProblem("job_scheduler_type", "contradiction", reason, "leave it out")
     if kind == "kubernetes":
         reason = "which cluster that is, and what its Pods see, cannot be known here"

@@ -122,7 +122,7 @@ def does_not_answer(title: str, error: Exception) -> TargetUnreachable:
 
 
 def out_of_order(title: str, words: str) -> TargetUnreachable:
-    return TargetUnreachable(f"{title} is unavailable:  {words}", hint=ANY)
+    return TargetUnreachable(f"{title} is unavailable: {words}", hint=ANY)
 
 
 class NoCredentials(ModakError):

@@ -73,7 +73,7 @@ class Files:
             for member in tar:
                 file = tar.extractfile(member)
                 if file is None or ".." in Path(member.name).parts or Path(member.name).is_absolute():
-                    raise ModakError(f"the archive holds {member.name}, which is no plain file below its folder")
+                    raise ModakError(f"the archive holds {member.name}, which is not a plain file below its folder")
                 self._contents[member.name] = file.read(), bool(member.mode & 0o100)
         self._digests = {name: sha256(content).hexdigest() for name, (content, _) in self._contents.items()}
         self._folders = sorted({CODE, *(os.path.dirname(name) for name in self._contents)})

@@ -225,7 +225,7 @@ def _fetch_once(asked: _Asked, path: Path, tell: Callable[[int, int], None], *, 
         etag, modified = (str(answer.headers.get(name) or "") for name in ("ETag", "Last-Modified"))
         if asked.version and (etag or modified) and asked.version not in (etag_of(etag), modified):
             raise ModakError(
-                f"{asked.address} has changed since the plan was made", hint="deploy again: it is planned anew"
+                f"{asked.address} has changed since the plan was made", hint="deploy again: it is planned again"
             )
         if said := (etag if not etag.startswith("W/") else "") or modified:
             with suppress(OSError):  # beside the longest of names there is room for no other

@@ -138,7 +138,9 @@ class PackedData:
             last = said[-1] if said else f"it ended with {process.returncode}"
             raise ModakError(f"mksquashfs could not pack {self.folder}: {last}", hint=f"see {activity.log}")
         if held(self.folder) != before:
-            raise ModakError(f"{self.folder} changed while it was packed", hint="deploy again when nobody writes there")
+            raise ModakError(
+                f"{self.folder} changed while it was packed", hint="deploy again when nothing writes there"
+            )
         self._check(part, before)
         return {"files": before.files, "size": before.size, "of": before.digest}
 

@@ -92,7 +92,7 @@ def test_a_scheduler_that_is_no_word_is_told(tmp_path, kind):
          "there is no node ['x']"),
         ("get_input: epochs", "get_property: [ [ SELF ], script ]", "there is no node ['SELF']"),
         ("numerics: same }", "numerics: same }\n        search: { trials: 2, objective: loss, over: { epochs: { from: [ 1 ], to: 2 } } }",
-         "from of epochs is no number: [1]"),
+         "from of epochs is not a number: [1]"),
     ],
 )  # fmt: skip
 def test_what_is_no_plain_value_is_shown_as_it_is_written(blueprint, old, new, words):

@@ -62,7 +62,7 @@ def test_a_tab_in_the_indentation_is_named_as_the_cause(text, place):
         ("a: 1\n---\nb: 2\n", "2:1: yaml-syntax: not YAML: but found another document (a file holds one document"),
         ("a: 1\nb: c: d\n", "2:5: yaml-syntax: not YAML: mapping values are not allowed in this context (quote a text"),
         ("a: @b\n", "1:4: yaml-syntax: not YAML: found character that cannot start any token (quote a text"),
-        ("a: 1\nb: c\x07d\n", "2:5: yaml-syntax: not YAML: '\\x07' is no character of a text (take it out)"),
+        ("a: 1\nb: c\x07d\n", "2:5: yaml-syntax: not YAML: '\\x07' is not a character of a text (take it out)"),
     ],
 )
 def test_what_is_no_yaml_is_told_with_place_and_cure(text, told):

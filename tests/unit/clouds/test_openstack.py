@@ -205,7 +205,7 @@ def test_its_refusals_are_told_with_what_to_do_and_leave_nothing_behind(openstac
 def test_what_is_out_of_order_or_does_not_answer_may_have_been_done(openstack, provider, call):
     asked = provider()
     openstack.refuses[call] = Refused(503, "computeFault", "The server is currently unavailable.")
-    with pytest.raises(TargetUnreachable, match=r"openstack is unavailable:  The server is currently unavailable"):
+    with pytest.raises(TargetUnreachable, match=r"openstack is unavailable: The server is currently unavailable"):
         asked.find(TAG)
         asked.create(asked.prepare(wanted()), "a token")
     parameters = asked.prepare(wanted())

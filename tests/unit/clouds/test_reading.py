@@ -91,8 +91,8 @@ def test_another_machine_has_another_name(clouded, planned, old, new):
         ("        image: 136693071363/debian-12-amd64-*\n", "", "nothing says from what image cluster starts"),
         ("        username: admin\n", "", "no user for the login to cluster is named"),
         ("        identity_file: id\n", "", "no key for the login to cluster is named"),
-        ("        ssh_from: [ 198.51.100.0/24 ]\n", "", "nothing says who may enter cluster: nobody could"),
-        ("[ 198.51.100.0/24 ]", "[]", "nothing says who may enter cluster: nobody could"),
+        ("        ssh_from: [ 198.51.100.0/24 ]\n", "", "nothing says who may log in to cluster: nobody could"),
+        ("[ 198.51.100.0/24 ]", "[]", "nothing says who may log in to cluster: nobody could"),
         ("198.51.100.0/24", "everybody", "everybody is not a range of addresses"),
         ("198.51.100.0/24", "198.51.100.1/24", "has host bits set"),
         ("provider: aws", "provider: gce", "gce"),
@@ -162,7 +162,7 @@ def test_what_is_refused_is_not_missing_as_well(clouded, old, new, told):
     [
         ("flavor: c7i.2xlarge", "string", "nothing says how large the machine of cluster is to be"),
         ("username: admin", "string", "no user for the login to cluster is named"),
-        ("ssh_from: [ 198.51.100.0/24 ]", "list", "nothing says who may enter cluster"),
+        ("ssh_from: [ 198.51.100.0/24 ]", "list", "nothing says who may log in to cluster"),
         ("provider: aws", "string", "cluster needs the property provider"),
     ],
 )

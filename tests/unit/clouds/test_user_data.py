@@ -159,6 +159,6 @@ def test_each_machine_has_a_key_of_its_own():
 def test_the_public_half_lies_beside_the_private_one(tmp_path):
     (tmp_path / "id.pub").write_text("ssh-ed25519 AAAA alice\n")
     assert login_key_of(tmp_path / "id") == "ssh-ed25519 AAAA alice"
-    with pytest.raises(ModakError, match=r"other\.pub is not there") as refused:
+    with pytest.raises(ModakError, match=r"other\.pub does not exist") as refused:
         login_key_of(tmp_path / "other")
     assert "ssh-keygen -y -f" in refused.value.hint

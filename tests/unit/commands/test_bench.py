@@ -54,7 +54,7 @@ def test_a_dry_run_lists_the_runs_and_runs_nothing(modak, tmp_path):
         (["run", "smoke", "--input", "epoch=2", "--dry-run"], 3, "the blueprint has no input epoch"),
         (["run", "bad.yaml"], 3, "bad.yaml:1:1: unknown-key: the suite has no nmae (did you mean name?)"),
         (["compare", "none.jsonl"], 1, "none.jsonl cannot be read"),
-        (["compare", "bad.jsonl"], 1, "bad.jsonl:1:1: no record"),
+        (["compare", "bad.jsonl"], 1, "bad.jsonl:1:1: not a record"),
     ],
 )
 def test_mistakes_end_in_one_message(modak, tmp_path, arguments, code, words):

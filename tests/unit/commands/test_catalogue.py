@@ -287,7 +287,7 @@ def test_a_release_of_an_index_is_added_and_removed(index):
         (["jax", "--name", "My Entry"], "cannot be an entry's name"),
         (["jax", "--framework", "jax"], "--framework does not apply to a release of the index"),
         (["none.yaml"], "there is no file none.yaml"),
-        (["docker://some/torch:2.13"], "where is docker://some/torch:2.13 looked into"),
+        (["docker://some/torch:2.13"], "docker://some/torch:2.13 has to be inspected on a target"),
         (["images/torch.sif", "--on", "testbed"], "is not an absolute path on the target"),
         (["ftp://some/torch", "--on", "testbed"], "is not docker://, oras:// or library://"),
     ],

@@ -128,7 +128,7 @@ def test_what_was_left_out_is_predicted(modak, few, tmp_path):
     [
         (["fit", "--records", "few.jsonl", "--shipped"], 2, "--records and --shipped both say which records"),
         (["fit", "--records", "none.jsonl"], 1, "none.jsonl cannot be read"),
-        (["fit", "--records", "bad.jsonl"], 1, "bad.jsonl:2:1: no record"),
+        (["fit", "--records", "bad.jsonl"], 1, "bad.jsonl:2:1: not a record"),
         (["fit", "--records", "empty.jsonl"], 1, "there is nothing to fit"),
         (["show", "--model", "old.json"], 1, "modak model fit makes a new one"),
         (["show", "--model", "bad.jsonl"], 1, "modak model fit makes a new one"),

@@ -136,7 +136,7 @@ def test_where_no_time_is_known_nobody_reads_how_wide_its_interval_is(made):
 
 def test_core_hours_of_all_are_those_that_are_known(made):
     text = trainings_table([unknown(made), unknown(made)], 80)
-    assert "how long they take is not known for any of them; --training NAME" in text
+    assert "how long they take is not known; --training NAME" in text
     assert "core-hours" not in text
     hours = next(candidate.prediction.core_hours for candidate in made.candidates if candidate.chosen)
     assert f"{hours:.2g} core-hours are predicted, as far as they are known: of 1 of 2;" in trainings_table(

@@ -404,7 +404,7 @@ def test_init_asks_what_a_script_does_not_tell(project, monkeypatch):
     app = main.application(["init"])
     asked = CliRunner().invoke(app, ["init", "train.py"], input="nowhere\ntestbed\n2h\n02:00:00\n\nmine\n")
     assert asked.exit_code == 0, asked.output
-    for words in ("nowhere is none of them", "'2h' is not a wall time; write it quoted, as", "it needs one"):
+    for words in ("nowhere is not one of them", "'2h' is not a wall time; write it quoted, as", "it needs one"):
         assert words in asked.output
     said = (project / "service.yaml").read_text()
     assert "name: mine" in said

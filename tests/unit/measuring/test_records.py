@@ -83,7 +83,7 @@ def test_a_bad_line_is_refused_with_its_place(file, record, line):
     file.append(record())
     file.path.write_text(file.path.read_text() + line + "\n")
     file.append(record())
-    with pytest.raises(ModakError, match=r"example\.jsonl:2:1: no record: ") as caught:
+    with pytest.raises(ModakError, match=r"example\.jsonl:2:1: not a record: ") as caught:
         read_records(file.path)
     assert "\n" not in caught.value.message
     with pytest.raises(ModakError):

@@ -124,7 +124,7 @@ def test_a_look_for_less_than_counts_today_is_done_again(mine):
 def test_what_could_not_be_looked_into_is_taken_as_it_is(mine):
     bare = {"source": SEEN.source, "address": SEEN.address, "python": SEEN.python, "sha256": SEEN.sha256}
     plan = plan_of(mine, SeenImage(**bare, problem="no python3", look=LOOK))
-    assert all("could not be looked into: no python3" in note.reason for note in plan.notes)
+    assert all("could not be inspected: no python3" in note.reason for note in plan.notes)
     assert len(plan.notes) == 4
 
 

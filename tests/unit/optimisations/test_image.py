@@ -76,7 +76,7 @@ def test_the_others_are_named_with_their_reasons(decide):
         "torch-3-glow": "it is untested (its sources are not to be had); optimisation.entry selects it",
         "torch-2.14-hub": "the target cannot reach a hub",
         "torch-1.4": "its Python is 2.7; its version, or optimisation.entry, selects it",
-        "torch-2.13-opt": "torch-2.13 is a build of pip; build: opt-build takes this one",
+        "torch-2.13-opt": "torch-2.13 is a build of pip; build: opt-build selects this one",
     }
 
 
@@ -113,7 +113,7 @@ def test_a_build_of_old_that_has_no_successor_is_taken(decide):
             {"entry": "torch-1.4", "target": {"container_runtime": "none"}},
             "its Python is too old for a virtual environment",
         ),
-        ({"entry": "torch-2.15-avx"}, "it needs avx512f, which x86_64 has not"),
+        ({"entry": "torch-2.15-avx"}, "it needs avx512f, which x86_64 lacks"),
         ({"entry": "torch-2.15-avx", "architecture": "zen5"}, "its probe fails on zen4: Illegal instruction"),
     ],
 )
@@ -274,7 +274,7 @@ def test_a_missing_companion_counts_for_the_same_packages_and_the_same_site(ship
 def test_the_release_is_taken_that_the_packages_go_with(shipped):
     entry, others = shipped("torchvision==0.29.2")
     assert entry == "pytorch-2.15-cuda"
-    assert others["pytorch-2.13-cpu"].endswith("to torch 2.13.0+cpu of pytorch-2.13-cpu belongs torchvision 0.28.0+cpu")
+    assert others["pytorch-2.13-cpu"].endswith("torch 2.13.0+cpu of pytorch-2.13-cpu needs torchvision 0.28.0+cpu")
     with pytest.raises(CannotPlan, match="tensorflow|torchtext") as caught:
         shipped("torchtext")
     assert caught.value.about == "requirements_txt.0"

@@ -72,7 +72,7 @@ def test_what_a_nodes_memory_keeps_is_read_from_the_storage_once(made):
     warm = SLOW.model_copy(update={"warm_file_rate": 80000.0})
     found = decided(made(home=warm, processor=node))
     assert found.value == "none"
-    assert "1 min 7 s an epoch as they lie (0.2 s in later epochs, out of memory)" in found.reason
+    assert "1 min 7 s an epoch as they are (0.2 s in later epochs, out of memory)" in found.reason
     assert decided(made(home=warm, resources={"memory": 5 * 10**8})).value == "squashfs"
     asked_anew = SLOW.model_copy(update={"warm_file_rate": 410.0})  # as a parallel file system does at each open
     assert decided(made(home=asked_anew, processor=node)).value == "squashfs"

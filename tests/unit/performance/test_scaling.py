@@ -71,7 +71,7 @@ def test_one_number_of_processes_says_nothing_of_another(runs):
     "runs", [[], [Run(0, 1.0)], [Run(1, 0.0)], [Run(1, -1.0)], [Run(1, math.nan)], [Run(2, math.inf)]]
 )
 def test_what_is_no_run_is_refused(runs):
-    with pytest.raises(ValueError, match="measured|no run"):
+    with pytest.raises(ValueError, match="measured|not a run"):
         fit_scaling(runs)
 
 

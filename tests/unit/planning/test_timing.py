@@ -86,7 +86,7 @@ def test_epochs_that_somebody_asked_for_are_not_the_script_s_own(plan):
 
 def test_a_damaged_list_of_steps_is_told_with_its_cure(tmp_path):
     (tmp_path / "steps.json").write_text("{")
-    with pytest.raises(ModakError, match=r"steps\.json, what is known of the steps") as caught:
+    with pytest.raises(ModakError, match=r"steps\.json, the record of timed steps") as caught:
         known_steps(tmp_path)
     assert "modak trace --steps" in caught.value.hint
 

@@ -64,8 +64,8 @@ def test_a_wish_of_a_training(training, field, value, said):
     [
         (f"{P}/parallelisation-mpi/message_size", "small", "nothing was measured of messages of several lengths"),
         (f"{P}/data", {"size": 1}, "data.size: a program reads its data by itself"),
-        (f"{P}/parallelisation-mpi/library", "mvapich", "the catalogue has mpich 4.2.1, openmpi 5.0.7: mpich is taken"),
-        (f"{P}/parallelisation-mpi/version", "1.10", "openmpi 5.0.7 is taken"),
+        (f"{P}/parallelisation-mpi/library", "mvapich", "the catalogue has mpich 4.2.1, openmpi 5.0.7: mpich is used"),
+        (f"{P}/parallelisation-mpi/version", "1.10", "openmpi 5.0.7 is used"),
         (f"{P}/data", {"etl": {"cache": True}}, "a program reads its data by itself"),
     ],
 )  # fmt: skip

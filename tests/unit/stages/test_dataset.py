@@ -134,7 +134,7 @@ def test_what_failed_there_though_it_was_reached_is_not_fetched_here(make_stage,
 def test_check_mode_brings_nothing(make_stage):
     stage, _ = make_stage(lambda name, **arguments: {"dataset": None}, check=True)
     outcome = ensure_dataset(stage)
-    assert (outcome.changed, outcome.message) == (True, "would bring mnist")
+    assert (outcome.changed, outcome.message) == (True, "would transfer mnist")
 
 
 def of_folder(blueprint, folder):

@@ -20,7 +20,7 @@ def test_looking_changes_nothing(make_stage):
     stage, _ = make_stage(answering(asked))
     outcome = survey(stage, 60.0)
     assert not outcome.changed
-    assert outcome.message == "nobody uses pytorch (abc), 2.0 GB"
+    assert outcome.message == "unused: pytorch (abc), 2.0 GB"
     assert outcome.data["garbage"] == [FOUND]
     given = {"workspace": "modak", "action": "look", "older_than": 60.0, "only": [], "hosts": []}
     assert asked == [("modak_gc", given)]

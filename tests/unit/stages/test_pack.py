@@ -64,7 +64,7 @@ def test_nothing_is_touched_where_nothing_may_be():
     ("status", "message"),
     [
         ({"state": "failed", "message": "the disk is full at X", "hint": "make room"}, "the disk is full at X"),
-        ({"state": "killed"}, "packing photos was cut short"),
+        ({"state": "killed"}, "packing photos was interrupted"),
     ],
 )
 def test_what_went_wrong_there_is_told_here(status, message):

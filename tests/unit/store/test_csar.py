@@ -139,7 +139,7 @@ def test_a_name_twice(tmp_path):
 def test_a_bomb(tmp_path):
     big = archive("service.yaml", {"service.yaml": (b"0" * 3 * 10**6, False)}, "x")
     lying = big.replace((3 * 10**6).to_bytes(4, "little"), (2_000_000_001).to_bytes(4, "little"))
-    with pytest.raises(InvalidPackage, match="which is no blueprint"):
+    with pytest.raises(InvalidPackage, match="too large for a blueprint"):
         unpack(write(tmp_path, lying))
 
 

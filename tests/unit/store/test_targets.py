@@ -147,7 +147,7 @@ def test_a_blueprint_names_its_target(blueprint, hpc, tmp_path):
     ("text", "place", "words"),
     [
         ("scheduler: slurm\nfrontend: [a\n", ":3:1: ", "not YAML"),
-        ("scheduler: oar\nfrontend: a\n", ":1:12: ", "oar starts no jobs"),
+        ("scheduler: oar\nfrontend: a\n", ":1:12: ", "oar is not a known scheduler"),
         ("scheduler: slurm\nfrontend: a\nusernam: b\n", ":3:1: ", "a target has no usernam (did you mean username?)"),
         (
             "scheduler: slurm\nfrontend: a\nmodules: [ cuda ]\n",

@@ -147,7 +147,7 @@ FAILED = "FATAL:   While making image from oci registry: error fetching image to
          "r.example:5057/a:1: invalid layer mediatype: application/vnd.docker.image.rootfs.diff.tar.gzip",
          "oras://r.example:5057/a:1 does not hold an image for Apptainer", "docker:// pulls"),
         (FAILED + "docker://r.example/team/Hello:1: unable to parse image name docker://r.example/team/Hello:1: invalid "
-         "reference format: repository name must be lowercase", "docker://r.example/team/Hello:1 is no name of an image",
+         "reference format: repository name must be lowercase", "docker://r.example/team/Hello:1 is not the name of an image",
          "small letters"),
         ("FATAL:   Unable to get library client configuration: remote has no library client (see https://apptainer.org/"
          "docs/user/latest/endpoint.html#no-default-remote)", "the target's runtime has no server", "apptainer remote add"),

@@ -97,7 +97,7 @@ def test_an_image_that_was_changed_is_none(store):
             "make room there, or say pack: none",
         ),
         ({"packs": "echo FATAL ERROR: it has no legs; exit 1"}, "it has no legs", "see "),
-        ({"packs": f'{PACKS}; echo more >> "$1/0/0.jpg"'}, "changed while it was packed", "nobody writes there"),
+        ({"packs": f'{PACKS}; echo more >> "$1/0/0.jpg"'}, "changed while it was packed", "nothing writes there"),
         ({"lists": f"{LISTS} | tail -n +2"}, "does not hold its 30 files: 29 files", "deploy again"),
         ({"lists": "echo damaged >&2; exit 1"}, "does not hold its 30 files: damaged", "deploy again"),
     ],

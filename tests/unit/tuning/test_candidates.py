@@ -194,7 +194,7 @@ def test_where_nothing_is_open_nothing_is_tried(tuned_plan):
             {"resources": {"nodes": 2}, "application": {"distributed_training": True}},
             "a trial is one process, and the job has 2",
         ),
-        ({"application": {"command": ("./a.out",), "script": ""}}, "a program that is no training"),
+        ({"application": {"command": ("./a.out",), "script": ""}}, "a program that is not a training"),
     ],
 )
 def test_where_no_trial_can_be_ended_tuning_is_refused(tuned_plan, changes, reason):
@@ -260,7 +260,7 @@ def test_tuning_has_the_stock_run_among_its_own(tuned_plan):
     ("changes", "reason"),
     [
         ({"application": {"framework": "jax"}}, "nothing counts the steps of a script of jax"),
-        ({"application": {"command": ("./a.out",), "script": ""}}, "a program that is no training"),
+        ({"application": {"command": ("./a.out",), "script": ""}}, "a program that is not a training"),
     ],
 )
 def test_where_stock_cannot_be_compared_the_plan_says_why_and_goes_on(tuned_plan, changes, reason):

@@ -44,7 +44,7 @@ def parse(text: str, name: str, mistakes: Mistakes) -> Item | None:
         found = _UNREADABLE.search(text)
         place = _place_of(found.start(), text, name) if found else Location(name)
         sign = repr(found[0]) if found else error.reason
-        mistakes.add(place, "yaml-syntax", f"not YAML: {sign} is no character of a text", "take it out")
+        mistakes.add(place, "yaml-syntax", f"not YAML: {sign} is not a character of a text", "take it out")
     except yaml.YAMLError as error:
         mistakes.add(Location(name), "yaml-syntax", f"not YAML: {' '.join(str(error).split())}")
     except RecursionError:

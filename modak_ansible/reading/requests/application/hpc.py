@@ -73,7 +73,7 @@ def with_library(program: HpcApplication, job: JobForm, catalogue: Catalogue, no
         notes.cannot_keep(path, reason, hint)
     elif program.version and not satisfies(known[library or STOCK_MPI], program.version):
         path = (*OPTIMISATION, "app_build", "version") if named else (*path[:-1], "version")
-        reason = f"the catalogue has {there}: {library or STOCK_MPI} {known[library or STOCK_MPI]} is taken"
+        reason = f"the catalogue has {there}: {library or STOCK_MPI} {known[library or STOCK_MPI]} is used"
         notes.cannot_keep(path, reason, hint)
     else:
         return program
