@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _PROGRESS = re.compile(r"modak (\w+) \| (.*)")
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 # What makes no image needs no secrets, and asks for no password of a vault.
-_NEEDS_NO_SECRETS = ("act", "build-log", "gc", "survey", "testbed", "undeploy")
+_NEEDS_NO_SECRETS = ("act", "build_log", "gc", "survey", "testbed", "undeploy")
 # Of those, what may end a cloud's machine.
 _ASKS_CLOUDS = ("gc", "undeploy")
 # What of Ansible's settings a user exports for ours, too: where files lie, how ssh is called, what is kept to look at.

@@ -91,7 +91,7 @@ def of_build(store: DeploymentStore, since: Since, *, follow: bool, show: Show) 
         variables["image_last"] = since.lines
     if since.moment is not None:
         variables["image_within"] = max(0.0, time.time() - since.moment)
-    run_playbook("build-log", variables, _Shown(show if follow else lines.append))
+    run_playbook("build_log", variables, _Shown(show if follow else lines.append))
     return lines
 
 
