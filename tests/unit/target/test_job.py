@@ -80,7 +80,7 @@ def test_what_differs_from_the_plan_is_not_staged(tmp_path, fake, code):
 @pytest.mark.parametrize("name", ["../escaped", "/tmp/escaped", "a/../../escaped"])
 def test_an_archive_cannot_leave_its_folder(tmp_path, fake, code, name):
     deployment = Deployment(Workspace(str(tmp_path / "w")), "one", "fake", "one")
-    with pytest.raises(ModakError, match="no plain file below its folder"):
+    with pytest.raises(ModakError, match="not a plain file below its folder"):
         deployment.stage(plan_of(code), files_of(**{name: b"x"}))
     assert not list(tmp_path.rglob("escaped"))
 
