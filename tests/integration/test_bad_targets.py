@@ -128,7 +128,7 @@ def test_no_room_for_the_data(project, tmp_path):
 
 def test_a_workspace_that_cannot_be_written(project):
     project.target["properties"]["workspace"] = "/etc/modak"
-    refuse(project, 1, "the workspace /etc/modak", "cannot be made: Permission denied")
+    refuse(project, 1, "the workspace /etc/modak", "cannot be created: Permission denied")
 
 
 def test_slurm_refuses_the_job(project):

@@ -161,4 +161,4 @@ def test_twenty_thousand_images_are_packed_by_the_plans_own_choice_and_trained_o
     assert found["accuracy"] > 0.95
     choice = next(choice for choice in project.plan()["choices"] if choice["name"] == "pack")
     assert choice["value"] == "squashfs"
-    assert "20,000 files take 1 min 20 s an epoch as they lie" in choice["reason"]
+    assert "20,000 files take 1 min 20 s an epoch as they are" in choice["reason"]
