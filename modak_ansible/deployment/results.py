@@ -11,8 +11,9 @@ from pathlib import Path
 from modak_ansible.deployment.fetching import fetch_results
 from modak_ansible.errors import ModakError, TargetUnreachable, UsageError
 from modak_ansible.reading.blueprint.forms.text_rules import pattern_problem
-from modak_ansible.store.deployment import COPIED, DeploymentStore, ResultFile
+from modak_ansible.store.deployment import DeploymentStore, ResultFile
 from modak_ansible.store.forecasts import told_of
+from modak_ansible.store.project import COPIED
 from modak_ansible.store.record import EnergyNote, Record
 from modak_ansible.target.core.files import sha256_of
 from modak_ansible.target.jobs.situation import Left

@@ -20,8 +20,6 @@ from modak_ansible.target.jobs.situation import LIVING, UNKNOWN
 # Folders in a project's state folder.
 FOLDER, BUILDS = "deployments", "builds"  # the latter of plans that are carried out for their image alone
 _SAVED = "saved"
-# The mark of a folder that results were copied to, and nothing else: it may lie beside a script, and is no file of it.
-COPIED = ".modak-results"
 # What tells one way to a target, and one queue there, from another.
 _QUEUE = ("address", "username", "port", "identity_file", "local", "workspace")
 

@@ -15,6 +15,8 @@ from modak_ansible.target.core.files import exists, expanded, is_file, is_folder
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 STATE_FOLDER = ".modak"
+# The mark of a folder that results were copied to, and nothing else: it may lie beside a script, and is no file of it.
+COPIED = ".modak-results"
 RECORDS = "records"  # the folder in it of what was measured
 MODEL = "model.json"  # the model in it that was fitted to that
 # Our modules and roles, as Ansible calls them together.

@@ -247,7 +247,7 @@ def test_a_host_that_is_cut_off_is_given_up_there_and_here(training):
         training.testbed.root("bash /usr/local/libexec/testbed/link node02 join")
     assert command.returncode == 5, said
     assert time.monotonic() - began < 240
-    assert re.search(r"rank [23] on \S+ (was not heard of|failed first)", said), said
+    assert re.search(r"rank [23] on \S+ (was no longer heard from|failed first)", said), said
 
 
 def test_a_link_that_is_cut_for_thirty_seconds_costs_time_alone(training):

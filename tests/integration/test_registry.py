@@ -80,7 +80,7 @@ def test_images_are_pushed_signed_and_found_before_they_are_built(project, regis
         site["image_sources"] = [place]
         assert f"{NAME} was found in {place}" in deployed_without_it()
         site["image_signer"] = f"{keys}/k.pub"
-        assert f"has no signature of {keys}/k.pub" in deployed_without_it()
+        assert f"is not signed with {keys}/k.pub" in deployed_without_it()
         assert catalogue("verify").returncode == 1
         signed = catalogue("sign", "--key", f"{keys}/k")
         assert signed.returncode == 0, signed.stderr

@@ -9,8 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from modak_ansible.model.application import SourceFile
-from modak_ansible.store.deployment import COPIED
-from modak_ansible.store.project import project_root, shipped
+from modak_ansible.store.project import COPIED, project_root, shipped
 from modak_ansible.target.core.files import is_text, real_path, sha256_of
 
 # Files of these kinds are never the training's own.

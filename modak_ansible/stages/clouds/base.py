@@ -100,7 +100,7 @@ def client(name: str, title: str) -> Any:
         return import_module(name)
     except ImportError as error:
         hint = "pip install 'modak-ansible[cloud]', where modak is installed"
-        raise ModakError(f"{name} , which asks {title} for machines, is not installed", hint=hint) from error
+        raise ModakError(f"{name}, which asks {title} for machines, is not installed", hint=hint) from error
 
 
 def wait_until_gone(provider: Provider, gone: Sequence[Found]) -> float:

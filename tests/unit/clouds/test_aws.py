@@ -157,7 +157,7 @@ def test_it_may_be_in_a_subnet_of_ones_own_and_have_a_key_pair(aws, ec2):
         ({"system": System(distribution="debian", version="13", architecture="aarch64")}, ("136693071363", "debian-13-arm64-*")),
         ({"image": "debian-12-amd64-*"}, "could be anybody's"),
         ({"image": "somebody/mine"}, "could be anybody's"),
-        ({"system": System(distribution="plan9", version="4")}, "nobody is known to publish plan9"),
+        ({"system": System(distribution="plan9", version="4")}, "no publisher of plan9 at aws is known"),
     ],
 )  # fmt: skip
 def test_an_image_by_name_has_its_owner(cloud, expected):

@@ -211,7 +211,7 @@ def test_one_that_ends_for_the_sake_of_another_is_not_the_one_that_failed(deploy
     lost = 'echo "2 68 node03 silent" > "${MODAK_APPLIED%/*}/lost"'
     assert deployment.run(f'if [ "$RANK" = 1 ]; then {lost}; exit 68; fi; exec sleep 50', LOCAL) == 68
     assert deployment.failed == (2, 68)
-    assert "rank 2 on node03 was not heard of" in failed_rank(deployment.folder / "state").words
+    assert "rank 2 on node03 was no longer heard from" in failed_rank(deployment.folder / "state").words
     shutil.rmtree(deployment.folder / "state")
     assert deployment.run('[ "$RANK" != 1 ] || exit 5', LOCAL) == 5
     assert deployment.failed == (1, 5), "what an earlier run of the job left counts no more"

@@ -105,7 +105,7 @@ def test_what_cannot_be_told_is_an_error_with_its_cure(tmp_path):
 def test_what_a_shell_says_besides_is_no_answer(tmp_path, monkeypatch, says):
     monkeypatch.setattr(ByShell, "says", says)
     if "exit" in says:
-        with pytest.raises(ModakError, match="query broke on the target"):
+        with pytest.raises(ModakError, match="query failed on the target"):
             ask(ByShell("front"), tmp_path)
     else:
         assert len(ask(ByShell("front"), tmp_path)) == 1

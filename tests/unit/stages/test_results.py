@@ -167,7 +167,7 @@ def test_a_file_that_arrives_otherwise_is_refused_and_fetched_anew(make_stage, r
     listed = listing(remote)
     stage, _ = make_stage(listed_alone(lambda: listed))
     (remote / "output.log").write_text("TRAINED\n")
-    with pytest.raises(ModakError, match=r"output\.log did not arrive as it left"):
+    with pytest.raises(ModakError, match=r"output\.log was changed on its way"):
         fetch_results(stage)
     assert not (stage.folder / "results" / "output.log").exists()
     (remote / "output.log").write_text("trained\n")

@@ -130,7 +130,7 @@ def test_a_testbed_of_its_own_is_not_given_up_for_another(start, elsewhere):
 def test_that_of_another_project_is_stopped_only_where_it_is_named(start, elsewhere):
     folder = start("a")
     testbeds.note(folder)
-    with pytest.raises(ModakError, match="another project's") as caught:
+    with pytest.raises(ModakError, match="belongs to another project") as caught:
         command.down()
     assert caught.value.hint == f"modak testbed down --of {folder.parent.parent}"
 

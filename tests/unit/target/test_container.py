@@ -79,7 +79,7 @@ def test_a_signature_is_made_and_found(runtime, key, tmp_path, given, monkeypatc
     image = tmp_path / "image.sif"
     image.write_text("image")
     check_signing_key(runtime, given.format(key))
-    with pytest.raises(ModakError, match="has no signature of .*key.pem.pub: FATAL: no signature found"):
+    with pytest.raises(ModakError, match="is not signed with .*key.pem.pub: FATAL: no signature found"):
         verify_image(runtime, image, public_half(Path(key)))
     sign_image(runtime, image, given.format(key))
     verify_image(runtime, image, public_half(Path(key)))

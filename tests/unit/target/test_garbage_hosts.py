@@ -166,7 +166,7 @@ def test_hosts_that_share_the_workspace_were_looked_at_already(workspace, ssh):
     image(workspace, TOP)
     (shown,) = Garbage(workspace, DAY).survey()
     assert hosts.collect(workspace, ["two", "gone"], DAY) == (
-        [], [], [], ["the host gone cannot be asked: ssh: connect to host gone port 22: No route to host"],
+        [], [], [], ["the host gone cannot be queried: ssh: connect to host gone port 22: No route to host"],
     )  # fmt: skip
     assert shown.paths[0].exists()
     assert not list(workspace.path.glob(".modak-seen-*"))
@@ -180,7 +180,7 @@ def test_the_sources_of_what_is_asked_travel_with_it(workspace, there, ssh, monk
     told = run_there("two", hosts.answer, {**asked, "remove": True})
     assert [each["name"] for each in told["removed"]] == [OTHER[:12]]
     assert not (workspace.images / f"{OTHER}.sif").exists()
-    with pytest.raises(ModakError, match="the host two cannot be asked: KeyError: 'workspace'"):
+    with pytest.raises(ModakError, match="the host two cannot be queried: KeyError: 'workspace'"):
         run_there("two", hosts.answer, {})
 
 

@@ -157,10 +157,10 @@ def test_only_images_of_a_signer_are_taken_where_one_is_named(runtime, registry)
         (runtime / f"{name}.pub").write_text(f"signature of {name}\n")
     push(runtime, PLACE)
     public = str(runtime / "mine.pub")
-    built_though(runtime, f"has no signature of {public}", PLACE, image_signer=public)
+    built_though(runtime, f"is not signed with {public}", PLACE, image_signer=public)
 
     signing = from_places(runtime, kind=PublishedImage)
-    with pytest.raises(ModakError, match="has no signature of"):
+    with pytest.raises(ModakError, match="is not signed with"):
         signing.verify(public)
     assert signing.sign(str(runtime / "mine"))
     assert not signing.sign(str(runtime / "mine")), "it has that signature"
@@ -172,7 +172,7 @@ def test_only_images_of_a_signer_are_taken_where_one_is_named(runtime, registry)
     assert store.describe()["found"] == PLACE
     # who signs what it runs trusts no other, unless it says so
     built = from_places(runtime, PLACE, workspace="fourth", signing_key=str(runtime / "yours"))
-    assert "has no signature of" in make(built)["told"][0]
+    assert "is not signed with" in make(built)["told"][0]
 
 
 @pytest.mark.component
