@@ -78,7 +78,7 @@ def aim_at(text: str | None, inputs: Inputs, training: str | None = None) -> Aim
             plan=_plan(path, inputs, request),
         )  # fmt: skip
     if inputs.file or inputs.values or training:
-        raise UsageError("inputs and trainings are a blueprint's", hint="name the blueprint: -i goes with it")
+        raise UsageError("only a blueprint has inputs and trainings", hint="name a blueprint, which -i needs")
     here = Path.cwd()
     named = own_targets().get(text) if text else inputs.targets
     if text and inputs.targets:
@@ -145,5 +145,7 @@ def _host(text: str) -> Target:
     user, at, address = text.rpartition("@")
     problem = rules.address_problem(address) or (rules.user_problem(user) if at else "")
     if problem:
-        raise UsageError(f"{rules.shown(text)} is no target: {problem}", hint="give a blueprint, or a host as to ssh")
+        raise UsageError(
+            f"{rules.shown(text)} is not a target: {problem}", hint="give a blueprint, or a host as to ssh"
+        )
     return Target(name=address, scheduler=Scheduler.NONE, address=address, username=user or None)

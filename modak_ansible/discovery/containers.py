@@ -33,7 +33,7 @@ def container_findings(aim: Aim, facts: SurveyFacts) -> Iterator[Finding]:
         yield _no_runtime(aim, facts)
         return
     suid = " (with setuid)" if found["suid"] else ""
-    yield ok("containers", f"{found['version'] or 'version not told'}{suid} ({found['runtime']})")
+    yield ok("containers", f"{found['version'] or 'version not known'}{suid} ({found['runtime']})")
     yield from _build_findings(aim, facts)
 
 

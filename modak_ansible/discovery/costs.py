@@ -19,4 +19,6 @@ def cost_findings(aim: Aim) -> list[Finding]:
     except CannotPlan as error:
         return [missing("costs", error.message, error.hint)]
     words = cost_words(plan.cost, plan.job.walltime) if plan.cost else ""
-    return [ok("costs", words) if words else warning("costs", "nobody says what an hour costs", "price_per_hour: 0.34")]
+    return [
+        ok("costs", words) if words else warning("costs", "the price of an hour is not known", "price_per_hour: 0.34")
+    ]

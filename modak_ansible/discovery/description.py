@@ -147,21 +147,21 @@ def partition_words(found: PartitionFacts) -> str:
     if len(found.kinds) > 1:
         parts.append("cores and memory are those that every one has")
     if not found.kinds:
-        parts.append("its nodes are not told")
+        parts.append("its nodes are not shown")
     if found.walltime is None:
         said = found.walltime_said
-        parts.append(f"wall time {said}" if said else "no limit of the wall time is told")
+        parts.append(f"wall time {said}" if said else "no wall time limit is reported")
     return "; ".join(part for part in (*parts, found.note) if part)
 
 
 def kind_words(kind: NodeKind) -> str:
     """Nodes that are alike, in a few words."""
-    cores = counted(kind.cores, "core") if kind.cores else "cores not told"
+    cores = counted(kind.cores, "core") if kind.cores else "cores not known"
     if kind.layout:
         cores += " = {} x {} x {}".format(*kind.layout)
     if kind.processors and kind.cores and kind.processors != kind.cores:
         cores += f" on {kind.processors} processors"
-    memory = format_size(kind.memory) if kind.memory else "memory not told"
+    memory = format_size(kind.memory) if kind.memory else "memory not known"
     gpus = ", ".join(f"{counted(count, 'GPU')} {name}".rstrip() for name, count in kind.accelerators)
     down = f"{kind.unusable} of them down or drained" if kind.unusable else ""
     off = f"{kind.off} of them off until a job needs them" if kind.off else ""
@@ -176,12 +176,12 @@ def kind_words(kind: NodeKind) -> str:
 def _account(aim: Aim, cluster: ClusterFacts | None) -> Value:
     wanted = aim.target.site.account
     if cluster is None or cluster.accounts is None:
-        return Value(wanted, "as the blueprint has it" if wanted else "nobody tells accounts here")
+        return Value(wanted, "as the blueprint has it" if wanted else "the scheduler reports no accounts")
     names = ", ".join(cluster.accounts) or "none"
     if wanted:
         return Value(wanted, f"as the blueprint has it; the user's accounts: {names}")
     if not cluster.accounts:
-        return Value(None, "the user has none, as far as the scheduler tells")
+        return Value(None, "the scheduler reports none for the user")
     if cluster.default_account:
         return Value(None, f"{cluster.default_account} is taken where none is named; the user's accounts: {names}")
     good = [name for name in cluster.accounts if not rules.account_problem(name)]

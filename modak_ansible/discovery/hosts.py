@@ -19,7 +19,7 @@ _CURES = (
     ("Host key verification failed", "enter it from {first} once by hand and compare the key: ssh {host}"),
     (
         "Permission denied",
-        "have a key on {first} that asks nobody, and its public half in ~/.ssh/authorized_keys there",
+        "have a key on {first} without a passphrase, and its public half in ~/.ssh/authorized_keys there",
     ),
     ("Could not resolve hostname", "give it a Host entry in ~/.ssh/config on {first}, or name it otherwise"),
     ("", "ssh -o BatchMode=yes {host} true has to say nothing on {first}: is it up, and does sshd listen there?"),
@@ -48,7 +48,7 @@ def _faults(
 ) -> Iterator[tuple[Callable[[str, str, str], Finding], str, str]]:
     first, runtime = facts["machine"]["hostname"], facts["containers"]["runtime"]
     if not found["rsync"]:
-        yield missing, "rsync is not there: nothing can be brought to it", "have rsync installed there"
+        yield missing, "rsync is not there: nothing can be copied to it", "have rsync installed there"
     if runtime and aim.target.container_runtime != "none" and not found["runtime"]:
         yield missing, f"{runtime} is not there, which {first} has", "have it installed there, at the same path"
     if found["machine"] and found["machine"] != facts["machine"]["machine"]:
@@ -63,7 +63,7 @@ def _faults(
         )
     elif not found["shared"] and found["free_bytes"] is not None and found["free_bytes"] < NEEDED_BYTES:
         seen = f"{format_size(found['free_bytes'])} are free for {workspace}"
-        yield warning, seen, "make room there: the image and the data are brought to it"
+        yield warning, seen, "make room there: the image and the data are copied to it"
     ahead = found["ahead"]
     if ahead is not None and abs(ahead) > _CLOCK_SECONDS:
         where = "ahead of" if ahead > 0 else "behind"

@@ -75,7 +75,7 @@ def _clock(entrance: Entrance) -> Iterator[Finding]:
 def _rsync(aim: Aim, facts: SurveyFacts) -> Finding:
     if facts["rsync"] or aim.target.local:
         return ok("rsync", "there" if facts["rsync"] else "not needed on this machine")
-    return missing("rsync", "not on the target: files cannot be brought there", "have rsync installed")
+    return missing("rsync", "not on the target: files cannot be copied there", "have rsync installed")
 
 
 def _scheduler_findings(aim: Aim, facts: SurveyFacts, cluster: ClusterFacts | None) -> Iterator[Finding]:
@@ -117,7 +117,7 @@ def _scheduler_findings(aim: Aim, facts: SurveyFacts, cluster: ClusterFacts | No
         yield missing("scheduler", f"{title} does not tell its partitions: {said}", "is it up? ask the administrators")
         return
     for each in cluster.unknown:
-        yield warning("scheduler", f"not told: {each}", "what this would say is not checked")
+        yield warning("scheduler", f"not told: {each}", "what this would show is not checked")
     yield from _accounts(aim, cluster)
 
 
@@ -142,7 +142,7 @@ def _accounts(aim: Aim, cluster: ClusterFacts) -> Iterator[Finding]:
         finding = missing if cluster.needs_account else warning
         yield finding("account", seen, "give the target's site one of them as its account")
     elif cluster.needs_account and not known:
-        yield missing("account", "the user has no account, and Slurm wants one", "ask the administrators for one")
+        yield missing("account", "the user has no account, and Slurm requires one", "ask the administrators for one")
     elif known:
         default = f" ({cluster.default_account} is the default)" if cluster.default_account else ""
         yield ok("account", f"{wanted or names}{'' if wanted else default}")

@@ -55,7 +55,7 @@ def _unanswered(problem: str) -> Finding:
 
 
 def _memory(node: NodeView) -> str:
-    return f"{format_size(node['memory'])} memory" if node["memory"] else "memory not told"
+    return f"{format_size(node['memory'])} memory" if node["memory"] else "memory not known"
 
 
 def _runtime(aim: Aim, node: NodeView) -> Iterator[Finding]:

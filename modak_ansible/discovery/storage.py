@@ -52,7 +52,7 @@ def _workspace(aim: Aim, found: FolderFacts) -> Iterator[Finding]:
 def _quota(found: QuotaFacts) -> Iterator[Finding]:
     limited = [limit for limit in found["limits"] if limit["limit"] or limit["most_files"]]
     if not limited:
-        seen = f"{found['asked']} tells of none" if found["asked"] else "not known: no quota command is there"
+        seen = f"{found['asked']} reports none" if found["asked"] else "not known: there is no quota command"
         yield ok("quota", seen)
     for each in limited:
         shares, words = [], []

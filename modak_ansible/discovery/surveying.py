@@ -127,7 +127,7 @@ def _ssh(connection: Connection, command: str, options: list[str] | None = None)
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         raise TargetUnreachable(
-            f"{connection.address} lets the user in, and does not answer within {_SECONDS} s",
+            f"{connection.address} accepts the login, but does not answer within {_SECONDS} s",
             hint="its file systems may hang: look at it by hand",
         ) from None
     return done.stdout

@@ -48,13 +48,13 @@ class Files:
         if self.output is None:
             return
         if self.is_folder and self.path.exists() and not self.path.is_dir():
-            raise UsageError(f"{self.path} is no folder", hint="a target file ends in .yaml")
+            raise UsageError(f"{self.path} is not a folder", hint="a target file ends in .yaml")
         if not self.name and not self.is_folder and not self.path.parent.is_dir():
             raise UsageError(f"there is no folder {self.path.parent}", hint="make it first")
         paths = [self.path / INPUTS, self.path / TEMPLATE] if self.is_folder else [self.path]
         there = [str(path) for path in paths if path.exists() or path.is_symlink()]
         if there and not self.force:
-            raise UsageError(f"{', '.join(there)} is there already", hint="--force writes over it")
+            raise UsageError(f"{', '.join(there)} already exists", hint="--force overwrites it")
 
     def text(self, found: Description) -> str:
         """The form that a single file has: a target file."""

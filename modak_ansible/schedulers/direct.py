@@ -35,7 +35,7 @@ class Direct(Scheduler):
 
     def submit(self, run: Run, script: str, name: str, waits: Waits = NO_WAITS) -> str:
         if waits:
-            raise SubmissionRefused("nobody here starts a job after another one")
+            raise SubmissionRefused("nothing here starts a job after another one")
         result = run(["bash", "-c", _START, name, script])
         if result.timed_out:
             raise SubmissionUncertain("the job's start did not come to an end")

@@ -124,7 +124,7 @@ def _file_name(about: str, text: str, *, patterns: Patterns) -> str:
     """
     plain(about, text, _FILE, "a file")
     if ".." in text.split("/") or text.endswith("/"):
-        raise CannotExpress(about, f"{text} is no file below its folder")
+        raise CannotExpress(about, f"{text} is not a file below its folder")
     if "/" in text.lstrip("/") and not text.startswith("/"):
         hint = "give a name, which is put in the deployment's folder, or an absolute path whose folder is there"
         raise CannotExpress(about, f"the folder of {text} will not be there when the job begins", hint)
@@ -133,7 +133,7 @@ def _file_name(about: str, text: str, *, patterns: Patterns) -> str:
     if "%" in text and not patterns.after:
         raise CannotExpress(about, f"{text}: {patterns.title} puts nothing in place of a %", "leave the % out")
     if re.search(rf"%(?!{patterns.after})", text):
-        message = f"{text}: what follows the % is no pattern of {patterns.title}'s"
+        message = f"{text}: what follows the % is not a pattern of {patterns.title}"
         raise CannotExpress(about, message, f"such as {patterns.example}")
     return text
 

@@ -51,7 +51,7 @@ def ask_for(draft: Draft, target: Target, count: int | None) -> None:
     builds = _builds(draft, target)
     if builds and all(each.untried for each in builds):  # which are taken where they are asked for by name
         draft.entry = builds[0].name
-        draft.notes.append(f"{draft.entry} is taken, which nobody has tried yet: {builds[0].untried}")
+        draft.notes.append(f"{draft.entry} is chosen, although nobody has tried it yet: {builds[0].untried}")
 
 
 def _takes_one(parallel: Parallelism, target: Target) -> bool:

@@ -358,7 +358,7 @@ def hub_datasets(
             calls = [[each for each in arm if isinstance(each, ast.Call)] for arm in arms]
             names = [dict.fromkeys(filter(None, (_of_hub(each, texts, folder) for each in arm))) for arm in calls]
             instead |= names[0] | names[1] if all(names) and names[0] != names[1] else {}
-    words = f"it asks the Hub for one of {', '.join(instead)}, and nobody can tell here for which"
+    words = f"it asks the Hub for one of {', '.join(instead)}, and which one is not known here"
     note = f"{words}: a dataset with source: hf://datasets/NAME and mount_as: NAME brings it"
     return {name: each for name, each in found.items() if name not in instead}, [note] if instead else []
 

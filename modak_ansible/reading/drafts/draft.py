@@ -120,7 +120,7 @@ def draft_of(script: Path, words: Sequence[str] = (), *, folder: Path | None = N
         framework: in place of what the script's imports say.
 
     Raises:
-        UsageError: it is no script, or does not lie below the folder.
+        UsageError: it is no script, or is not below the folder.
         BrokenScript: it is no Python, with its place, or too much of it stands within each other.
     """
     try:
@@ -128,7 +128,7 @@ def draft_of(script: Path, words: Sequence[str] = (), *, folder: Path | None = N
     except RecursionError as error:
         raise BrokenScript(
             "it, or a file that it imports, is nested too deeply to be read",
-            hint="mend it first",
+            hint="fix it first",
             location=Location(str(script)),
         ) from error
 
@@ -137,7 +137,7 @@ class _Drafting:
     def __init__(self, script: Path, words: Sequence[str], folder: Path, framework: str) -> None:
         if not script.absolute().is_relative_to(folder.absolute()):
             hint = f"leave it out, or name {script.absolute().parent} or a folder above it"
-            raise UsageError(f"{script} does not lie below {folder}, where its blueprint would be", hint=hint)
+            raise UsageError(f"{script} is not below {folder}, where its blueprint would be", hint=hint)
         self._read(script, words)
         self._options = options_of(script)
         self._hydra = self._of_hydra(words)
@@ -287,7 +287,7 @@ class _Drafting:
         root = torchvision_root(self._trees, self._values())
         brought = [each for each in reads if self._is_brought(each)]
         for name, value, what in too_wide(self._code.folder, self._values()):
-            draft.notes.append(f"{value} (which --{name} names) is {what} and is not brought: {_NARROWER}")
+            draft.notes.append(f"{value} (which --{name} names) is {what} and is not copied: {_NARROWER}")
         for each in reads:
             if each in brought:
                 self._bring(each)
@@ -363,7 +363,7 @@ class _Drafting:
             if not inside and not self._hydra and value.startswith(("/", "~", "..")):
                 elsewhere = self._code.folder / expanded(value)
                 if what := far_more_than_data(elsewhere):
-                    self.draft.notes.append(f"{value} (which {word} names) is {what} and is not brought: {_NARROWER}")
+                    self.draft.notes.append(f"{value} (which {word} names) is {what} and is not copied: {_NARROWER}")
                 elif is_file(elsewhere) or holds_something(elsewhere):
                     found.append(Read(elsewhere, "", word=word))
             elif inside and not is_written and exists(path) and path.resolve() != self._code.folder.resolve():
@@ -407,7 +407,7 @@ class _Drafting:
         if read.inside:
             self._dataset(read.path, mount_as=read.inside)
             source = draft.data[-1].source
-            self._say("data", f"{source}, {self._why(read)}; it is brought to the target, and laid where it lies here")
+            self._say("data", f"{source}, {self._why(read)}; it is copied to the target, to the same path as here")
             return
         value = read.word.rpartition("=")[2] or self._values()[read.option]
         place = read.path.resolve()
@@ -426,7 +426,7 @@ class _Drafting:
                 for name in self._given(option) if option.longest == read.option else ():
                     draft.arguments.pop(name)
             draft.arguments[read.option] = there
-        self._say("data", f"{draft.data[-1].source}, {self._why(read)}; it is brought to the target")
+        self._say("data", f"{draft.data[-1].source}, {self._why(read)}; it is copied to the target")
 
     def _spelled_out(self, spelled: list[Elsewhere], root: str | None) -> None:
         """What the source names elsewhere is laid where it looks for it, or told: no job has it there."""
@@ -443,7 +443,7 @@ class _Drafting:
             elif not mount_problem(mount):
                 source = self._beside(each.path)
                 self._dataset(each.path.resolve(), source, mount)
-                self._say("data", f"{source}, which {each.place} names; it is brought, and laid where it looks for it")
+                self._say("data", f"{source}, which {each.place} names; it is copied to where the script looks for it")
             else:
                 words = f"it names {each.text} ({each.place}), which stays here, and no job finds it there"
                 draft.notes.append(f"{words}: let an option name it (--data), which then names a dataset")

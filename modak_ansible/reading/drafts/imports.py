@@ -28,7 +28,7 @@ _MOST_FILES = 2000
 _MOST_LISTED = 4  # files of one folder that are named one by one
 _MOST_BYTES = 4 * 2**20
 _STARTING = ("system", "run", "call", "check_call", "check_output", "Popen")  # of another program
-_BINARY = "this is no Python 3: it has null bytes, as UTF-16 and programs have"
+_BINARY = "this is not Python 3: it has null bytes, as UTF-16 and programs have"
 _UTF8 = "save it as UTF-8"
 _OTHER_ENCODING = "save it as UTF-8, or say in its first line what it is: # -*- coding: latin-1 -*-"
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+", re.ASCII)
@@ -179,22 +179,22 @@ def _parsed(path: Path, *, is_kept: bool) -> ast.Module:
     except UnicodeDecodeError as error:
         before = error.object[: error.start]
         place = Location(str(path), before.count(b"\n") + 1, len(before) - before.rfind(b"\n"))
-        raise BrokenScript(f"this is no UTF-8: {error.reason}", location=place, hint=_OTHER_ENCODING) from error
+        raise BrokenScript(f"this is not UTF-8: {error.reason}", location=place, hint=_OTHER_ENCODING) from error
     except SyntaxError as error:
         place = Location(str(path), error.lineno or 0, error.offset or 0)
         if "null bytes" in error.msg:
             raise BrokenScript(_BINARY, location=Location(str(path)), hint=_UTF8) from error
         if "codec can't decode" in error.msg or "utf-8" in error.msg.lower():
-            raise BrokenScript(f"this is no UTF-8: {error.msg}", location=place, hint=_OTHER_ENCODING) from error
+            raise BrokenScript(f"this is not UTF-8: {error.msg}", location=place, hint=_OTHER_ENCODING) from error
         hint = (
-            f"mend it; or, where a later Python reads it, let modak run in that: it reads scripts with its own, {_HERE}"
+            f"fix it; or, if a later Python accepts it, run modak with that one: it reads scripts with its own, {_HERE}"
         )
-        raise BrokenScript(f"this is no Python {_HERE}: {error.msg}", location=place, hint=hint) from error
+        raise BrokenScript(f"this is not Python {_HERE}: {error.msg}", location=place, hint=hint) from error
     except (ValueError, RecursionError, MemoryError) as error:
         has_nulls = "null bytes" in str(error)
-        message = _BINARY if has_nulls else f"this is no Python {_HERE}: {error}"
+        message = _BINARY if has_nulls else f"this is not Python {_HERE}: {error}"
         raise BrokenScript(
-            message, location=Location(str(path)), hint=_UTF8 if has_nulls else "mend the script first"
+            message, location=Location(str(path)), hint=_UTF8 if has_nulls else "fix the script first"
         ) from error
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from error

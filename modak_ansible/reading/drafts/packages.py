@@ -109,7 +109,7 @@ def requirements_of(
             found.notes.append(f"{what}: left out; {instead}")
             continue
         if requirement_problem(package):
-            what = f"{imported.name}, which {imported.place} imports, is no package's name: left out"
+            what = f"{imported.name}, which {imported.place} imports, is not the name of a package: left out"
             found.notes.append(f"{what}; {_ALL_THE_SAME}")
             continue
         if imported.is_late and pins and not _is_asked(package, project) and not _version(package, installed):

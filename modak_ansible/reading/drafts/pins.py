@@ -87,7 +87,7 @@ class Pins:
         it asks for none."""
         words = line.split(maxsplit=1)
         if "\0" in line:
-            self.note(f"{source}: {shown(line)} is no requirement, and nothing is made of it")
+            self.note(f"{source}: {shown(line)} is not a requirement, and is ignored")
             return ""
         if words[0] in ("-e", "--editable") or line.startswith("--editable="):
             return self._from(line, re.sub(r"^(-e|--editable)[\s=]*", "", line), source, folder)
@@ -102,7 +102,7 @@ class Pins:
         except InvalidRequirement:
             if "://" in line or line.startswith((".", "/", "~")) or _FILES.search(words[0]):
                 return self._from(line, words[0], source, folder)
-            self.note(f"{source}: {shown(line)} is no requirement, and nothing is made of it")
+            self.note(f"{source}: {shown(line)} is not a requirement, and is ignored")
             return ""
         except (ValueError, KeyError):  # markers that need what is not there raise several
             return ""

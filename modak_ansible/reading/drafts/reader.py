@@ -34,7 +34,7 @@ def read_script(path: Path, inputs: Inputs, mistakes: Mistakes) -> Blueprint | N
     if draft.missing:
         given = " ".join(word for name in draft.missing for word in given_as(name))
         on = f" --on {inputs.targets.stem}" if inputs.targets else ""
-        hint = f"give it behind --: {path}{on} -- {given}"
+        hint = f"give it after --: {path}{on} -- {given}"
         raise UsageError(f"{path} does not start without {', '.join(draft.missing)}", hint=hint)
     place = Location(str(path))
     before = text_of(draft)

@@ -29,7 +29,7 @@ _REMEMBERED = 7 * 24 * 3600
 _GRACE = 1800
 # Options that Kubernetes has nothing like, and what to do instead.
 UNKNOWN = {
-    "account": "nobody is charged by name; a queue of Kueue's has quotas",
+    "account": "there are no accounts; a Kueue queue has quotas",
     "project": "",
     "qos": "",
     "reservation": "",
@@ -155,7 +155,7 @@ def _named(about: str, text: str) -> str:
     """
     if not _NAME.fullmatch(text) or len(text) > _LONGEST:
         hint = "small letters, digits, - and . between them"
-        raise CannotExpress(about, f"{text[:60]!r} is no name of an object of Kubernetes", hint)
+        raise CannotExpress(about, f"{text[:60]!r} is not a name for a Kubernetes object", hint)
     return text
 
 
@@ -176,5 +176,5 @@ def _accelerators(gpu_request: str) -> tuple[str, str]:
     found = _RESOURCE.fullmatch(gpu_request)
     if not found:
         hint = 'gpu_request: "nvidia.com/gpu={count}", or the name that the cluster\'s nodes have for it'
-        raise CannotExpress("host", f"{gpu_request[:60]!r} is no resource of Kubernetes with its number", hint)
+        raise CannotExpress("host", f"{gpu_request[:60]!r} is not a Kubernetes resource with a number", hint)
     return found.group(1), found.group(2)

@@ -61,7 +61,7 @@ class Kubernetes(Scheduler):
 
     def submit(self, run: Run, script: str, name: str, waits: Waits = NO_WAITS) -> str:
         if waits:
-            raise SubmissionRefused("nobody there starts a Job after another one")
+            raise SubmissionRefused("Kubernetes does not start a Job after another one")
         folder = run(["pwd", "-P"]).out.strip()
         manifest = _manifest(run, script)
         if not manifest or not folder:
@@ -169,7 +169,7 @@ class Kubernetes(Scheduler):
     ) -> list[list[str]]:
         known = parsed_id(job.job_id)
         if known is None:
-            raise ActionRefused(f"{job.job_id} is no job of Kubernetes")
+            raise ActionRefused(f"{job.job_id} is not a Kubernetes job")
         scope = f"--namespace={known.namespace}"
         pods, _ = _listed(
             run, "pods", [f"--selector={JOB}={known.name}", "--field-selector=status.phase=Running", scope]
@@ -311,7 +311,7 @@ def _words(result: CommandResult) -> str:
 def _suspend(run: Run, job_id: str, *, suspend: bool) -> None:
     known = parsed_id(job_id)
     if known is None:
-        raise ActionRefused(f"{job_id} is no job of Kubernetes")
+        raise ActionRefused(f"{job_id} is not a Kubernetes job")
     patch = json.dumps({"spec": {"suspend": suspend}})
     scope = f"--namespace={known.namespace}"
     done = run(["kubectl", "patch", "job", known.name, scope, "--type=merge", "--output=json", f"--patch={patch}"])

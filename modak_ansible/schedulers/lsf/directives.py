@@ -97,7 +97,7 @@ def _size(job: PlannedJob, gpu_request: str) -> Iterator[str]:
 def _resource(text: str) -> str:
     found = _RESOURCE.fullmatch(text)
     if not found:
-        message = f"{text[:60]!r} is no resource of LSF's, which has a name and a number"
+        message = f"{text[:60]!r} is not an LSF resource, which has a name and a number"
         raise CannotExpress("job_options.gres", message, "such as nvme:1")
     return f'-R "rusage[{found.group(1)}={found.group(2) or 1}/host]"'
 

@@ -206,7 +206,8 @@ def _chunks_place(job: PlannedJob) -> Iterator[str]:
     _check_excluded(job.options)
     if not _PBSPRO_NAME.fullmatch(job.name):
         message = (
-            f"{job.name[:60]!r} is no name of a job: PBS Professional wants a letter, and then letters, digits, - _ +"
+            f"{job.name[:60]!r} is not a name for a job: "
+            "PBS Professional requires a letter, and then letters, digits, - _ +"
         )
         raise CannotExpress("job_options.job_name", message, f"job_name: {_as_pbspro_name(job.name)}")
     if job.options.qos:

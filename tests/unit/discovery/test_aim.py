@@ -33,7 +33,7 @@ def test_this_machine():
 
 @pytest.mark.parametrize("text", ["-oProxyCommand=x", "a b", "alice@", "al;ice@host", "$(id)", "host\n"])
 def test_what_ssh_could_take_for_something_else(text):
-    with pytest.raises(UsageError, match="is no target"):
+    with pytest.raises(UsageError, match="is not a target"):
         aim_at(text, Inputs())
 
 
@@ -86,7 +86,7 @@ def test_a_path_that_is_not_there():
 
 
 def test_inputs_are_a_blueprints():
-    with pytest.raises(UsageError, match="name the blueprint|are a blueprint's"):
+    with pytest.raises(UsageError, match="name the blueprint|only a blueprint has inputs"):
         aim_at("login.example", Inputs(values=(("a", "b"),)))
 
 

@@ -46,12 +46,12 @@ def test_several_kinds_of_node_are_told():
 
 
 def test_slots_that_are_no_processors():
-    assert kind_words(NodeKind(cores=24, processors=2)) == "1 node: 24 cores on 2 processors, memory not told"
+    assert kind_words(NodeKind(cores=24, processors=2)) == "1 node: 24 cores on 2 processors, memory not known"
 
 
 def test_a_scheduler_that_tells_nodes_of_another_family_says_what_images_are_for():
     arm = NodeKind(cores=72, machine="aarch64")
-    assert kind_words(arm) == "1 node: 72 cores, memory not told, aarch64"
+    assert kind_words(arm) == "1 node: 72 cores, memory not known, aarch64"
     found = of(cluster=dataclasses.replace(CLUSTER, partitions=(dataclasses.replace(BATCH, kinds=(arm,)),)))
     assert found.value("architecture") == "aarch64"
     assert "the front end is" in found.values["architecture"].source
@@ -62,7 +62,7 @@ def test_a_scheduler_that_tells_nodes_of_another_family_says_what_images_are_for
 
 def test_nodes_that_are_off_are_told():
     words = kind_words(NodeKind(count=5, cores=8, off=3))
-    assert words == "5 nodes: 8 cores, memory not told, 3 of them off until a job needs them"
+    assert words == "5 nodes: 8 cores, memory not known, 3 of them off until a job needs them"
 
 
 def test_what_is_closed_or_has_a_name_that_nobody_can_use_is_left_out():

@@ -59,7 +59,7 @@ def test_what_is_missing_says_how_to_mend_it():
     known = found(bare(), survey)
     missing = {name: each.seen for name, each in known.items() if each.state == "missing"}
     assert missing == {
-        "rsync": "not on the target: files cannot be brought there",
+        "rsync": "not on the target: files cannot be copied there",
         "scheduler": "Slurm is not on login1: sbatch not found",
         "containers": "neither apptainer nor singularity is in PATH on login1",
         "workspace": "/home/alice/modak (nfs4, 100 MB free): building an image needs 5.0 GB",

@@ -44,16 +44,16 @@ def test_nothing_is_written_without_a_name():
 
 def test_a_file_that_is_there_stays(tmp_path):
     (tmp_path / "site.yaml").write_text("mine")
-    with pytest.raises(UsageError, match="is there already"):
+    with pytest.raises(UsageError, match="already exists"):
         Files(str(tmp_path / "site.yaml")).check()
-    with pytest.raises(UsageError, match="is there already"):
+    with pytest.raises(UsageError, match="already exists"):
         Files(str(tmp_path)).check()
     Files(str(tmp_path / "site.yaml"), force=True).check()
 
 
 def test_a_folder_that_is_a_file_or_not_there(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(UsageError, match="is no folder"):
+    with pytest.raises(UsageError, match="is not a folder"):
         Files(str(tmp_path / "file")).check()
     with pytest.raises(UsageError, match="there is no folder"):
         Files(str(tmp_path / "none" / "site.yaml")).check()

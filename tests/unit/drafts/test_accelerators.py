@@ -123,7 +123,7 @@ def test_each_process_gets_one(at, said):
 def test_a_build_that_nobody_has_tried_is_asked_for_by_its_name(at, said, monkeypatch):
     done = at(USES, HAS, "--yes")
     assert said()["optimisation"] == {"entry": ENTRY}
-    assert f"{ENTRY} is taken, which nobody has tried yet" in done.output
+    assert f"{ENTRY} is chosen, although nobody has tried it yet" in done.output
     tried = [each.model_copy(update={"untried": ""}) for each in load_catalogue().entries]
     known = load_catalogue().model_copy(update={"entries": tuple(tried)})
     monkeypatch.setattr("modak_ansible.catalogue.serving.load_catalogue", lambda: known)

@@ -443,7 +443,7 @@ def test_what_the_targets_type_needs_is_written(project, monkeypatch, words, nod
 
 
 def test_a_folder_that_the_script_is_not_below_is_refused(project, tmp_path):
-    with pytest.raises(UsageError, match="does not lie below"):
+    with pytest.raises(UsageError, match="is not below"):
         draft_of(project / "train.py", folder=tmp_path / "other")
 
 
@@ -802,7 +802,7 @@ def test_of_datasets_of_the_hub_that_take_each_others_place_none_is_brought(proj
     draft = draft_of(script)
     assert [each.name for each in draft.data] == ["squad", "glue"]
     (_, note) = draft.notes
-    assert note.startswith("it asks the Hub for one of imdb, wikitext, ag_news, and nobody can tell here for which: ")
+    assert note.startswith("it asks the Hub for one of imdb, wikitext, ag_news, and which one is not known here: ")
 
 
 def test_a_dataset_of_the_hub_is_laid_where_an_unchanged_script_finds_it(project):

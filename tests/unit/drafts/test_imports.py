@@ -72,7 +72,7 @@ def test_a_file_that_is_called_like_a_module_goes_before_it(tmp_path):
 )
 def test_what_is_no_python_is_told_with_its_place(tmp_path, text, place):
     script = script_in(tmp_path, train="import broken\n", broken=text)
-    with pytest.raises(BrokenScript, match="this is no Python 3") as caught:
+    with pytest.raises(BrokenScript, match="this is not Python 3") as caught:
         read_code(script)
     assert f"broken.py{place}" in str(caught.value)
 
@@ -96,8 +96,8 @@ def test_notebooks_and_missing_files_are_told_as_that(tmp_path):
     [
         ("empty.py", b"", "empty.py has nothing that would run", "the script that trains"),
         ("words.py", b'"""Only words."""\n# and a comment\n...\npass\n', "has nothing that would run", ""),
-        ("latin.py", b"name = '\xe9'\n", "this is no UTF-8", "coding: latin-1"),
-        ("comment.py", b"x = 1\n# caf\xe9\n", "comment.py:2:6: this is no UTF-8", "coding: latin-1"),
+        ("latin.py", b"name = '\xe9'\n", "this is not UTF-8", "coding: latin-1"),
+        ("comment.py", b"x = 1\n# caf\xe9\n", "comment.py:2:6: this is not UTF-8", "coding: latin-1"),
         ("wide.py", "print(1)\n".encode("utf-16"), "this is no", "save it as UTF-8"),
         ("train.R", b"x <- 1\n", "is a script of R", "the Python script"),
         ("train.sh", b"echo\n", "is a script of the shell", "the Python script"),

@@ -120,6 +120,6 @@ def test_a_default_that_names_far_more_than_data_is_said_and_not_brought(script,
     found = draft_of(path)
     assert (found.data, found.arguments) == ([], {})
     assert any(
-        note.startswith(f"{value} (which --data-dir names) is {what} and is not brought: give") for note in found.notes
+        note.startswith(f"{value} (which --data-dir names) is {what} and is not copied: give") for note in found.notes
     )
     assert [each.source for each in draft_of(path, ["--data-dir", "~/data"]).data] == ["~/data"]

@@ -59,7 +59,7 @@ def test_requirements_txt(tmp_path):
         "requirements.txt names gone.txt, which is not there",
         "requirements.txt names https://example.org/c.txt, which is an address, and not read",
         f"requirements.txt: --index-url is not followed: {where}",
-        "requirements.txt: ??? is no requirement, and nothing is made of it",
+        "requirements.txt: ??? is not a requirement, and is ignored",
     ]
 
 

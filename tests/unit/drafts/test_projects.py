@@ -390,8 +390,8 @@ def test_what_tensorflow_has_no_more_is_told(project, text, told):
         ("'--rows'); add_all(p", ["--data-dir", "pictures"], "--data-dir is pictures, which is not on this machine, and a job "),
         ("'--dataset', default='cifar10'", [], ""),
         ("'--out-dir', default='nets'", [], ""),
-        ("'--data-dir', default='.'", [], ". (which --data-dir names) is the script's own folder and is not brought: "),
-        ("'--data-dir', default='~'", [], "~ (which --data-dir names) is the whole home folder and is not brought: "),
+        ("'--data-dir', default='.'", [], ". (which --data-dir names) is the script's own folder and is not copied: "),
+        ("'--data-dir', default='~'", [], "~ (which --data-dir names) is the whole home folder and is not copied: "),
         ("'--data-dir', default='readers'", [], ""),
         ("'--data_path'); p.add_argument('--root', default='./here/'", ["--data_path", "x.bin"], ""),  # which it joins
         ("'--data-dir', default='s3://bucket/rows'", [], ""),
@@ -615,7 +615,7 @@ def test_a_module_whose_name_no_package_can_have_is_told(project, module):
     draft = draft_of(project / "train.py")
     assert draft.requirements == []
     assert draft.notes == [
-        f"{module}, which train.py:2 imports, is no package's name: left out; what is needed all the same goes into "
+        f"{module}, which train.py:2 imports, is not the name of a package: left out; what is needed all the same goes into "
         "requirements_txt"
     ]
 

@@ -258,7 +258,7 @@ REFUSED = [
     ("slurm", {"copy_environment_variable": ("PYTHONPATH",)}, "copy_environment_variable", "would not last"),
     ("slurm", {"standard_output_file": "logs/out.txt"}, "standard_output_file", "will not be there"),
     ("torque", {"standard_output_file": "out-%j.txt"}, "standard_output_file", "PBS puts nothing"),
-    ("slurm", {"standard_output_file": "out-%q.txt"}, "standard_output_file", "no pattern"),
+    ("slurm", {"standard_output_file": "out-%q.txt"}, "standard_output_file", "not a pattern"),
     ("slurm", {"standard_error_file": "error.log"}, "standard_error_file", "file of modak's"),
     ("slurm", {"standard_output_file": "~/out.txt"}, "standard_output_file", "cannot stand"),
     ("slurm", {"defer_job": datetime(2027, 1, 1, tzinfo=UTC)}, "defer_job", "local time"),
@@ -300,7 +300,7 @@ REFUSED = [
     ("lsf", {"request_specific_nodes": ("a", "b", "c")}, "request_specific_nodes", "3 nodes are named"),
     ("lsf", {"architecture_constraint": "[a|b]"}, "architecture_constraint", "select hosts by"),
     ("lsf", {"architecture_constraint": "ib-hdr"}, "architecture_constraint", "select hosts by"),
-    ("lsf", {"standard_output_file": "out-%j.txt"}, "standard_output_file", "no pattern of LSF"),
+    ("lsf", {"standard_output_file": "out-%j.txt"}, "standard_output_file", "not a pattern of LSF"),
     ("slurm", {"combine_stdout_stderr": True, "standard_error_file": "e"}, "combine_stdout_stderr", "hold the errors"),
 ]  # fmt: skip
 

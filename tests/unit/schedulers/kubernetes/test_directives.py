@@ -110,7 +110,7 @@ def test_a_queue_is_kueues_which_lets_it_begin():
     ("changes", "about", "words"),
     [
         ({"nodes": 2}, "resources.nodes", "only the ranks of a training are in several Pods"),
-        ({"partition": "Big_Queue"}, "job_options.queue", "no name of an object"),
+        ({"partition": "Big_Queue"}, "job_options.queue", "not a name for a Kubernetes object"),
         ({"options": JobOptions(qos="high")}, "job_options.qos", "Kubernetes has no qos"),
         (
             {"options": JobOptions(request_specific_nodes=("a", "b"))},
@@ -122,11 +122,11 @@ def test_a_queue_is_kueues_which_lets_it_begin():
             "job_options.job_dependency",
             "Kubernetes has no job_dependency",
         ),
-        ({"gpu_request": "--gres=gpu:2"}, "host", "no resource of Kubernetes"),
+        ({"gpu_request": "--gres=gpu:2"}, "host", "not a Kubernetes resource"),
         (
             {"pods": Pods(mount_path="/shared", host_path="/x", image_pull_secrets=("A b",))},
             "image_pull_secrets",
-            "no name",
+            "not a name",
         ),
         ({"name": "a\nreboot"}, "job_options.job_name", "cannot stand"),
     ],
