@@ -74,6 +74,7 @@ demo: $(READY)
 
 # Beside the unit tests, which compute, run those that wait half of the time.
 test: lint
+	@echo "unit and component tests, side by side; each prints its output when it ends"
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target unit component
 	@$(MAKE) --no-print-directory integration
 
