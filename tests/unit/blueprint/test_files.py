@@ -19,7 +19,7 @@ from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.sources.local import brought
 from modak_ansible.sources.reader import Said, read_dataset
 from modak_ansible.stages.jobs.code import code_archive
-from modak_ansible.store.deployment import COPIED
+from modak_ansible.store.project import COPIED
 
 
 @pytest.fixture

@@ -18,8 +18,9 @@ from modak_ansible.errors import ModakError, UsageError
 from modak_ansible.planning.service import plan_all
 from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.store import logs as looks
-from modak_ansible.store.deployment import COPIED, DeploymentStore
+from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.logs import note
+from modak_ansible.store.project import COPIED
 from modak_ansible.store.record import Record
 from modak_ansible.target.core.files import write_json
 
