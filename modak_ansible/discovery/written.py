@@ -54,7 +54,7 @@ class Files:
         paths = [self.path / INPUTS, self.path / TEMPLATE] if self.is_folder else [self.path]
         there = [str(path) for path in paths if path.exists() or path.is_symlink()]
         if there and not self.force:
-            raise UsageError(f"{', '.join(there)} already exists", hint="--force overwrites it")
+            raise UsageError(f"already there: {', '.join(there)}", hint="--force overwrites")
 
     def text(self, found: Description) -> str:
         """The form that a single file has: a target file."""

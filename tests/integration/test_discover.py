@@ -68,7 +68,7 @@ def test_a_folder_for_a_request(written):
     assert node["capabilities"]["scratch"]["properties"]["path"] == "/scratch"
     again = modak("discover", "-o", "out", cwd=written)
     assert again.returncode == 2
-    assert "already exists" in again.stderr
+    assert "already there" in again.stderr
 
 
 def test_the_node_that_is_written_deploys(project, written):

@@ -131,7 +131,7 @@ def test_discover_writes(target, capsys, tmp_path):
     assert "modak check mnist-pytorch-slurm -i out/site.yaml" in shown
     assert "not known: architecture: n001 is skylake_avx512, and there are 2 kinds of node" in shown
     before = (tmp_path / "out" / "site.yaml").read_text()
-    with pytest.raises(UsageError, match="is there already"):
+    with pytest.raises(UsageError, match="already there"):
         discover.command("login.example", output="out")
     assert (tmp_path / "out" / "site.yaml").read_text() == before
 

@@ -44,9 +44,9 @@ def test_nothing_is_written_without_a_name():
 
 def test_a_file_that_is_there_stays(tmp_path):
     (tmp_path / "site.yaml").write_text("mine")
-    with pytest.raises(UsageError, match="already exists"):
+    with pytest.raises(UsageError, match="already there"):
         Files(str(tmp_path / "site.yaml")).check()
-    with pytest.raises(UsageError, match="already exists"):
+    with pytest.raises(UsageError, match="already there"):
         Files(str(tmp_path)).check()
     Files(str(tmp_path / "site.yaml"), force=True).check()
 
