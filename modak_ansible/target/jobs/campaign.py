@@ -162,14 +162,20 @@ class Campaign:
         ask = self.asked([job for job in jobs if job])
         return {name: deployment.situation(ask) for name, deployment in deployments.items()}
 
-    def restore(self, names: Iterable[str]) -> None:
-        """Notes jobs that live anew where the note went with the deployment's folder: none is to run twice for it."""
+    def lost(self, names: Iterable[str]) -> dict[str, Situation]:
+        """How jobs are that the caller knows to live, and whose notes went with their deployments' folders."""
         known = {name: (self.deployment(name), job_id) for name in names if (job_id := self._job_ids.get(name))}
-        lost = [(deployment, job_id) for deployment, job_id in known.values() if deployment.has_lost(job_id)]
-        if lost:
-            ask = self.asked([job_id for _, job_id in lost])
-            for deployment, job_id in lost:
-                deployment.restore(job_id, ask)
+        found = {name: each for name, each in known.items() if each[0].has_lost(each[1])}
+        if not found:
+            return {}
+        ask = self.asked([job_id for _, job_id in found.values()])
+        return {name: deployment.lost(job_id, ask) for name, (deployment, job_id) in found.items()}
+
+    def restore(self, names: Iterable[str]) -> None:
+        """Notes those of them anew that live: none is to run twice."""
+        for name, situation in self.lost(names).items():
+            if not situation.is_final:
+                self.deployment(name).restore(situation.job_id)
 
     def asked(self, job_ids: list[str], *, placed: bool = False) -> Ask:
         """What the scheduler says of some jobs, asked for all of them; and their places in the queue."""

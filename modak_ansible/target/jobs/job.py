@@ -17,7 +17,7 @@ from ..core.staging import PLAN, SCRIPT, STATE, Files, is_staged, stage
 from ..core.workspace import Workspace
 from .attempts import earlier_jobs, remember_jobs, set_aside
 from .intent import Intents, refused, unreached, withdraw_intent, write_intent
-from .judgement import CANCELLED, FOLDER_LOST, SKIPPED, WAITS, Ask, Judgement, own_record
+from .judgement import CANCELLED, FOLDER_LOST, SKIPPED, WAITS, Ask, Judgement
 from .markers import claimed_by, known_job, noted_code, submitted_job
 from .situation import UNKNOWN, Situation
 
@@ -170,18 +170,17 @@ class Deployment:
         """Whether nothing here tells of a job that was the deployment's, and was not set aside, given up or removed."""
         return not (self.was_submitted() or self.began()) and job_id not in earlier_jobs(self.path)
 
-    def restore(self, job_id: str, ask: Ask) -> None:
-        """Notes a job anew whose note went with the deployment's folder, unless its scheduler says that it is over."""
+    def lost(self, job_id: str, ask: Ask) -> Situation:
+        """How such a job is."""
+        return self._judgement.lost(job_id, ask)
+
+    def restore(self, job_id: str) -> None:
+        """Notes such a job anew."""
         with self.lock:
-            if not self.has_lost(job_id):
-                return
-            with suppress(SchedulerSilent):
-                record = own_record(ask(job_id), self._job_name, self.path)
-                if record is None or record.state.is_final:
-                    return
-            make_private(self.state)
-            (self.state / FOLDER_LOST).touch()
-            self.record(job_id)
+            if self.has_lost(job_id):
+                make_private(self.state)
+                (self.state / FOLDER_LOST).touch()
+                self.record(job_id)
 
     def array_script(self) -> str:
         """The script of an array that the job may be a task of; empty where it cannot be one."""

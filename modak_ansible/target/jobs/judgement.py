@@ -77,7 +77,7 @@ class Judgement:
         if finished == 0:  # nobody has more to say
             return self._judge(job_id, finished, None)
         try:
-            record = own_record(
+            record = _own(
                 ask(job_id) if ask else self._scheduler.status(self._run, job_id), self._job_name, self.path
             )
         except SchedulerSilent as error:
@@ -99,6 +99,15 @@ class Judgement:
         situation = self._judge(job_id, finished, record)
         note_end(self._state, situation)
         return situation
+
+    def lost(self, job_id: str, ask: Ask) -> Situation:
+        """How a job is whose note went with the deployment's folder; one that has ended since has left nothing."""
+        try:
+            record = _own(ask(job_id), self._job_name, self.path)
+        except SchedulerSilent as error:
+            return self._situation(job_id, UNKNOWN, None, explanation=f"the scheduler does not answer: {error}")
+        state = record.state if record and not record.state.is_final else JobState.LOST
+        return self._situation(job_id, state, record, explanation=_FOLDER_WENT)
 
     def _known_end(self, job_id: str) -> Situation | None:
         return known_end(self._state, self._situation(job_id, JobState.LOST, None))
@@ -273,7 +282,7 @@ def _living_state(state: Path, finished: int | None, record: JobRecord) -> JobSt
     return record.state if finished is None else JobState.ENDING
 
 
-def own_record(record: JobRecord | None, name: str, folder: Path) -> JobRecord | None:
+def _own(record: JobRecord | None, name: str, folder: Path) -> JobRecord | None:
     """The scheduler's word of a deployment's job; None where it is of a stranger's, as where ids have begun anew.
 
     Args:

@@ -112,14 +112,13 @@ def query(workspace: Workspace, campaign: Campaign, names: Iterable[str], *, ins
 
     A job whose own marker says that it succeeded needs no scheduler; for the others it is asked together.
     """
-    names = list(names)
-    campaign.restore(names)
     deployments = [campaign.deployment(name) for name in names]
+    lost = campaign.lost(deployment.path.name for deployment in deployments)  # nothing is written here
     ask = campaign.asked(
         sorted({_known_job(deployment) for deployment in deployments if deployment.finished() != 0} - {""}), placed=True
     )
     now = clock_of(workspace.deployments)
-    found = [_query(deployment, ask, now, inside=inside) for deployment in deployments]
+    found = [_query(each, ask, now, lost.get(each.path.name), inside=inside) for each in deployments]
     _forecast(campaign, found)
     return found
 
@@ -131,11 +130,11 @@ def _known_job(deployment: Deployment) -> str:
         return ""
 
 
-def _query(deployment: Deployment, ask: Ask, now: float, *, inside: str) -> QueriedJob:
+def _query(deployment: Deployment, ask: Ask, now: float, lost: Situation | None, *, inside: str) -> QueriedJob:
     inside, _, rank = inside.partition("=")
     there = deployment.path.is_dir()
     try:
-        situation = deployment.situation(ask)
+        situation = lost or deployment.situation(ask)
         if not situation.job_id and (deployment.state / "submitted.json").exists():
             words = "submitted.json on the target holds no job's id; deploy again, and the job is looked for"
             situation = Situation("DAMAGED", explanation=words)

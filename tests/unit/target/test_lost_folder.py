@@ -11,6 +11,7 @@ from fake_deployment import files_of, plan_of
 from modak_ansible.schedulers.base import JobRecord, JobState
 from modak_ansible.target.jobs import judgement
 from modak_ansible.target.jobs.actions import act
+from modak_ansible.target.jobs.query import queried
 
 pytestmark = pytest.mark.usefixtures("passing_time")
 
@@ -40,6 +41,19 @@ def test_a_job_that_lives_is_known_again(lost, fake):
     situation = asked(lost, "look")["known"]["example-1"]["situation"]
     assert (situation["state"], situation["job_id"]) == ("RUNNING", "1")
     assert "was removed" in situation["explanation"]
+
+
+@pytest.mark.parametrize(
+    ("there", "shown"), [(JobState.RUNNING, "RUNNING"), (JobState.COMPLETED, "LOST"), (None, "LOST")]
+)
+def test_status_tells_of_it_and_writes_nothing(lost, fake, there, shown):
+    fake.jobs = {"1": JobRecord("1", there, name="example-1")} if there else {}
+    workspace = str(lost.path.parent.parent)
+    asked = {"workspace": workspace, "scheduler": "fake", "deployments": ["example-1"], "job_ids": {"example-1": "1"}}
+    (job,) = queried({**asked, "inside": ""})["jobs"]
+    assert (job["situation"]["state"], job["situation"]["job_id"]) == (shown, "1")
+    assert "was removed" in job["situation"]["explanation"]
+    assert not lost.path.exists()
 
 
 def test_it_is_not_submitted_again(lost, fake, code):
