@@ -186,7 +186,7 @@ def test_ctrl_c_leaves_the_job_running_and_says_so(project):
     said += process.communicate(timeout=60)[0]
     assert process.returncode == 130
     assert works_for(process.pid) == []
-    assert f"Job {project.jobs()[0]} goes on" in said
+    assert f"Job {project.jobs()[0]} continues" in said
     assert "modak undeploy" in said
     assert "Traceback" not in said
     assert project.deploy().returncode == 0
