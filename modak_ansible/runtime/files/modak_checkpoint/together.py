@@ -120,6 +120,7 @@ class Ranks(Alone):
             self._ranks.takes_streams()
         else:  # what such a rank would have drawn nobody knows: it draws what none has drawn
             self._ranks.draws_apart(1 + state["epoch"] * 1000 + state["step"])
+        self._ranks.passes_over()
         if name == "epoch_streams":  # between two loops
             self._ranks.leaves_batches()
 

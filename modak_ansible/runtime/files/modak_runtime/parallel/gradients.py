@@ -62,6 +62,7 @@ class Gradients:
             self._finish()  # one within another, such as of what a checkpoint computes again
             self._task, self._launched = task, 0
             if self.passes and self._ranks.drops:  # each is a mean of its own
+                self._all = 1.0
                 self._all = self._ranks.total(self._share()) or 1.0
             for each in self._buckets:
                 each.begin()

@@ -195,6 +195,11 @@ class Ranks:
         """Takes that this rank's own streams were put where they once stood."""
         self._seed = self.torch.initial_seed()
 
+    def passes_over(self):
+        """Takes that the loop's batches so far were passed over, and nothing was to be learned from them."""
+        if self.turn is not None:
+            self.turn.given, self.turn.ahead = 0, False
+
     def shares_batches(self):
         """Takes that a loop begins whose batches are shared out.
 
