@@ -104,7 +104,7 @@ def test_one_login_serves_everything_until_it_ends(night, tmp_path):
 
     assert log_in(environment, otp, "night").exitstatus == 0
     assert modak("undeploy", "train.py", cwd=project).returncode == 0
-    assert "is ended" in modak("logout", "night").stdout
+    assert "is closed" in modak("logout", "night").stdout
     assert "was not open" in modak("logout", "night").stdout
 
 
@@ -120,7 +120,7 @@ def test_the_users_own_way_is_taken(night, testbed, tmp_path):
     assert own.returncode == 0, own.stderr
     looked = modak("check", "night")
     assert "ok       ssh" in looked.stdout, looked.stdout + looked.stderr
-    assert "is ended" in modak("logout", "night").stdout
+    assert "is closed" in modak("logout", "night").stdout
     assert not os.path.exists(socket)
 
 
