@@ -128,7 +128,7 @@ def test_a_script_that_is_not_parallel_is_refused_on_two_nodes(project):
     project.training.update(resources={"nodes": 2})
     done = modak("plan", project.write(), cwd=project.path)
     assert done.returncode == 3
-    assert "2 processes of train.py would each train all of it" in done.stderr
+    assert "2 processes of train.py would each train the whole model" in done.stderr
     assert "modak_runtime.prepare" in done.stderr
 
 
