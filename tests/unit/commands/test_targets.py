@@ -73,6 +73,6 @@ def test_discover_writes_one_and_not_over_another():
     files = Files(str(path), name="hpc")
     files.check()
     saved("hpc", "")
-    with pytest.raises(UsageError, match="--force overwrites it"):
+    with pytest.raises(UsageError, match="--force overwrites"):
         files.check()
     assert files.next_steps(None) == ["next: modak check hpc", "any blueprint or request takes it: --on hpc"]
