@@ -77,9 +77,7 @@ class Judgement:
         if finished == 0:  # nobody has more to say
             return self._judge(job_id, finished, None)
         try:
-            record = _own(
-                ask(job_id) if ask else self._scheduler.status(self._run, job_id), self._job_name, self.path
-            )
+            record = _own(ask(job_id) if ask else self._scheduler.status(self._run, job_id), self._job_name, self.path)
         except SchedulerSilent as error:
             end = self._known_end(job_id)
             if end and not (end.state == JobState.LOST and finished is not None):
