@@ -78,12 +78,12 @@ class StageDisplay:
             self._soon.cancel()
 
     def progress(self, stage: str, text: str) -> None:
-        self._forget_task()
         if self._status is None and stage != "job" and self._is_known(stage, text):
             return
         if self._status is None or stage == "job":
             self._console.print(Text(f"  {stage:<8} {text}", style="dim" if self._status else ""), soft_wrap=True)
         else:
+            self._forget_task()
             self._status.update(_fitted(f"{stage}: {text}", self._console))
 
     def _is_known(self, stage: str, text: str) -> bool:

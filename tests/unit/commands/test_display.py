@@ -95,3 +95,13 @@ def test_what_ansible_checks_of_itself_is_no_step(monkeypatch):
         time.sleep(0.3)
     assert "Validating" not in console.file.getvalue()
     assert "Have the image" in console.file.getvalue()
+
+
+def test_what_the_job_says_at_once_does_not_leave_the_step_before_it_on_the_line(monkeypatch):
+    monkeypatch.setattr("modak_ansible.commands.deploy.progress._SOON", 0.1)
+    console = on_terminal(80)
+    with StageDisplay(console) as display:
+        display.task("Have the job present")
+        display.progress("job", "job 7 submitted")
+        time.sleep(0.4)
+    assert "Have the job present" in console.file.getvalue()
