@@ -91,11 +91,12 @@ def ask_for_jobs(asking: Asking, take: Take, wait: Callable[[float], object]) ->
     pause, before = asking.every, None
     while True:
         living = [name for name in asking.deployments if name not in known or goes_on(known[name])]
-        jobs, problem = _look(asking, living)
+        noted = {name: records.get(name) or DeploymentStore(asking.folder / name).record_now() for name in living}
+        jobs, problem = _look(asking, noted)
         known.update(jobs)
         take(dict(known), problem)
         try:
-            note_jobs(asking.folder, jobs, asking.plan, records)  # while whoever asked reads it
+            note_jobs(asking.folder, jobs, asking.plan, noted)  # while whoever asked reads it
             for name in asking.deployments if problem else ():
                 store = DeploymentStore(asking.folder / name)
                 if store.has_ended:  # it is asked for once: its target may be gone for good
@@ -112,13 +113,12 @@ def ask_for_jobs(asking: Asking, take: Take, wait: Callable[[float], object]) ->
             return
 
 
-def _look(asking: Asking, names: list[str]) -> tuple[dict[str, QueriedJob], str]:
-    """How the jobs of some deployments are, by name; and what stands in the way."""
-    records = {name: asking.records.get(name) or DeploymentStore(asking.folder / name).record_now() for name in names}
+def _look(asking: Asking, records: Mapping[str, RecordData]) -> tuple[dict[str, QueriedJob], str]:
+    """How the jobs of deployments with such records are, by name; and what stands in the way."""
     asked: Asked = {
         "workspace": asking.plan["target"]["workspace"],
         "scheduler": asking.plan["job"]["scheduler"],
-        "deployments": names,
+        "deployments": [*records],
         "job_ids": living_jobs(records),
         "inside": asking.inside,
     }
