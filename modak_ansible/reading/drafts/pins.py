@@ -21,7 +21,7 @@ from packaging.utils import canonicalize_name
 
 from modak_ansible.reading.blueprint.forms.text_rules import shown
 from modak_ansible.reading.blueprint.script.option import literal
-from modak_ansible.reading.blueprint.script.syntax import nodes_of, syntax_of
+from modak_ansible.reading.blueprint.script.syntax import assigned_in, nodes_of, syntax_of
 from modak_ansible.target.core.files import is_file
 
 # conda's names of packages that pip has under others
@@ -403,13 +403,7 @@ def _setup_cfg(path: Path, _: Pins) -> Iterator[str]:
 def _setup_py(path: Path, _: Pins) -> Iterator[str]:
     """The list that a setup.py spells out, where it is needed or under a name."""
     nodes = nodes_of(tree) if (tree := syntax_of(path)) else ()
-    lists = {
-        target.id: node.value
-        for node in nodes
-        if isinstance(node, ast.Assign)
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }
+    lists = assigned_in(nodes)
     for node in nodes:
         if isinstance(node, ast.keyword) and node.arg == "install_requires":
             value = lists.get(node.value.id) if isinstance(node.value, ast.Name) else node.value

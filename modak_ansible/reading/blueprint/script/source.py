@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from modak_ansible.reading.blueprint.script.libraries import absl_options, dataclass_options, parsed_classes
 from modak_ansible.reading.blueprint.script.option import Option, literal
 from modak_ansible.reading.blueprint.script.starting import module_of
-from modak_ansible.reading.blueprint.script.syntax import children_of, kept, last_name, parts_of
+from modak_ansible.reading.blueprint.script.syntax import assigned_in, children_of, kept, last_name, parts_of
 
 _PARSER = "argparse.ArgumentParser"
 _READ_FROM_ELSEWHERE = {"parents", "prefix_chars", "fromfile_prefix_chars"}
@@ -127,9 +127,7 @@ class ScriptSource:
                 self._use(node)
         self._commands()
         self.flags = tuple(absl_options(self._calls, self._name))
-        pairs = ((target, node.value) for node in self._of(ast.Assign) for target in node.targets)
-        lists = {target.id: value for target, value in pairs if isinstance(target, ast.Name)}
-        self.parsed = parsed_classes(self._calls, self._name, lists)
+        self.parsed = parsed_classes(self._calls, self._name, assigned_in(self._of(ast.Assign)))
         self.classes = {each.name: dataclass_options(each) for each in self._defined if _is_dataclass(each)}
 
     def _of(self, *kinds: type[ast.AST]) -> list[Any]:

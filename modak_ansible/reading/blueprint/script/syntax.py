@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache, wraps
 from pathlib import Path
 from typing import TypeVar
@@ -90,6 +90,12 @@ def parts_of(node: ast.AST) -> list[ast.AST]:
     for each in nodes:
         nodes += children_of(each)
     return nodes
+
+
+def assigned_in(nodes: Iterable[ast.AST]) -> dict[str, ast.expr]:
+    """What variables are given last, by their names."""
+    pairs = ((target, node.value) for node in nodes if isinstance(node, ast.Assign) for target in node.targets)
+    return {target.id: value for target, value in pairs if isinstance(target, ast.Name)}
 
 
 def last_name(node: ast.AST) -> str:
