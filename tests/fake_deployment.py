@@ -62,3 +62,8 @@ def files_of(**files):
             info.size = len(content)
             tar.addfile(info, io.BytesIO(content))
     return Files(buffer.getvalue())
+
+
+def script_of(code):
+    """A script alone, as a controller sends it."""
+    return files_of(**{"train.py": code.read_bytes()})

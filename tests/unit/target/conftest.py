@@ -6,7 +6,7 @@ import itertools
 import time
 
 import pytest
-from fake_deployment import FakeScheduler, files_of, plan_of
+from fake_deployment import FakeScheduler, plan_of, script_of
 
 from modak_ansible.schedulers.known import SCHEDULERS
 from modak_ansible.target.core.workspace import Workspace
@@ -36,7 +36,12 @@ def code(tmp_path):
 
 
 @pytest.fixture
-def deployment(tmp_path, fake, code):
+def staged(tmp_path, fake, code):
     made = Deployment(Workspace(str(tmp_path / "workspace")), "example-1", "fake", "example-1")
-    made.stage(plan_of(code), files_of(**{"train.py": code.read_bytes()}))
+    made.stage(plan_of(code), script_of(code))
     return made
+
+
+@pytest.fixture
+def deployment(staged):
+    return staged

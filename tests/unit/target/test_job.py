@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from fake_deployment import files_of, plan_of
+from fake_deployment import files_of, plan_of, script_of
 
 from modak_ansible.errors import ModakError
 from modak_ansible.schedulers.base import (
@@ -120,7 +120,7 @@ def test_killed_between_submission_and_note(deployment, fake):
 
 def test_a_scheduler_that_was_away_has_taken_nothing(deployment, fake, code, monkeypatch):
     """Nor is the job of the same deployment before it was removed, which the scheduler still remembers, this one's."""
-    plan, files = plan_of(code), files_of(**{"train.py": code.read_bytes()})
+    plan, files = plan_of(code), script_of(code)
     deployment.submit()
     cancel(deployment)
     deployment.remove()
@@ -150,11 +150,11 @@ def test_a_full_disk_keeps_nothing_from_being_removed(deployment, monkeypatch, n
 def test_killed_before_submission_of_what_was_removed_before(deployment, fake, code):
     deployment.submit()
     deployment.remove()
-    deployment.stage(plan_of(code), files_of(**{"train.py": code.read_bytes()}))
+    deployment.stage(plan_of(code), script_of(code))
     mark(deployment, "intent.json", '{"name": "example-1", "time": 0}')
     assert deployment.submit() == ("2", True)
     deployment.remove()
-    deployment.stage(plan_of(code), files_of(**{"train.py": code.read_bytes()}))
+    deployment.stage(plan_of(code), script_of(code))
     mark(deployment, "intent.json", '{"name": "example-1", "time": 0}')
     assert deployment.submit() == ("3", True)
 
@@ -521,7 +521,7 @@ def test_a_real_process_is_a_job_without_a_scheduler(tmp_path, code):
     deployment = Deployment(Workspace(str(tmp_path / "w")), "one", "none", "one")
     plan = plan_of(code)
     plan["job"]["script"] = "#!/bin/bash\necho begun > output.log\nsleep 30\n"
-    deployment.stage(plan, files_of(**{"train.py": code.read_bytes()}))
+    deployment.stage(plan, script_of(code))
     job_id, submitted = deployment.submit()
     assert submitted
     assert deployment.situation().state == "RUNNING"

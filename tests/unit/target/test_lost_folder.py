@@ -6,7 +6,7 @@ import json
 import shutil
 
 import pytest
-from fake_deployment import files_of, plan_of
+from fake_deployment import plan_of, script_of
 
 from modak_ansible.schedulers.base import JobRecord, JobState
 from modak_ansible.target.jobs import judgement
@@ -33,7 +33,7 @@ def lost(deployment):
 
 
 def staged(deployment, code):
-    deployment.stage(plan_of(code), files_of(**{"train.py": code.read_bytes()}))
+    deployment.stage(plan_of(code), script_of(code))
 
 
 def test_a_job_that_lives_is_known_again(lost, fake):

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import io
 import os
-import tarfile
 import time
 from dataclasses import asdict, replace
 
 import pytest
+from fake_deployment import plan_of, script_of
 
 from modak_ansible.errors import ModakError
 from modak_ansible.schedulers.base import ActionRefused, JobRecord, JobState, Scheduler, SchedulerSilent
 from modak_ansible.schedulers.known import SCHEDULERS
-from modak_ansible.target.core.files import read_json, sha256_of
-from modak_ansible.target.core.staging import Files
+from modak_ansible.target.core.files import read_json
 from modak_ansible.target.core.workspace import Workspace
 from modak_ansible.target.jobs import judgement, operations
 from modak_ansible.target.jobs.attempts import attempts_of
@@ -82,32 +80,6 @@ def fake(monkeypatch):
         monkeypatch.setattr(operations, name, 0.2)
     monkeypatch.setattr(judgement, "GRACE", 0)
     return scheduler
-
-
-@pytest.fixture
-def code(tmp_path):
-    path = tmp_path / "train.py"
-    path.write_text("print('x')\n")
-    return path
-
-
-def plan_of(code):
-    file = {"path": "train.py", "sha256": sha256_of(code), "size": code.stat().st_size, "executable": False}
-    return {"application": {"files": [file]}, "job": {"script": "#!/bin/bash\necho hello\n"}}
-
-
-def files_of(code):
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
-        tar.add(code, "code/train.py")
-    return Files(buffer.getvalue())
-
-
-@pytest.fixture
-def staged(tmp_path, fake, code):
-    made = Deployment(Workspace(str(tmp_path / "workspace")), "example-1", "fake", "example-1")
-    made.stage(plan_of(code), files_of(code))
-    return made
 
 
 @pytest.fixture
@@ -405,7 +377,7 @@ def test_files_that_the_training_changed_are_put_back_and_nothing_else(deploymen
     (deployment.path / "code" / "checkpoints").mkdir()
     (deployment.path / "code" / "checkpoints" / "1.pt").write_text("weights")
     assert not deployment.is_staged(plan_of(code))
-    deployment.stage(plan_of(code), files_of(code))
+    deployment.stage(plan_of(code), script_of(code))
     assert deployment.is_staged(plan_of(code))
     assert (deployment.path / "code" / "checkpoints" / "1.pt").read_text() == "weights"
     assert len(attempts_of(deployment.path)) == 1
@@ -449,7 +421,7 @@ def three(tmp_path, fake, code):
     workspace = Workspace(str(tmp_path / "workspace"))
     for name in "abcd":
         made = Deployment(workspace, name, "fake", name)
-        made.stage(plan_of(code), files_of(code))
+        made.stage(plan_of(code), script_of(code))
         if name != "d":
             made.submit()
     return workspace
