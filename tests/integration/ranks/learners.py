@@ -472,11 +472,17 @@ CASES = {
 # by their names alone
 ASKED_FOR = {"apart": apart, "lasting": lasting, "by_hand": by_hand, "shown": shown, "dropping": dropping}
 
-if __name__ == "__main__":
+
+def tell(cases, asked_for, seeds):
+    """Says what the cases come to that the command line names, or all but those that are asked for, with each seed."""
     torch.set_num_threads(1)
     found = {}
-    for name in sys.argv[1:] or CASES:
-        for seed in SEEDS:
+    for name in sys.argv[1:] or cases:
+        for seed in seeds:
             torch.manual_seed(seed)
-            found[f"{name}/{seed}"] = {**CASES, **ASKED_FOR}[name]()
+            found[f"{name}/{seed}"] = {**cases, **asked_for}[name]()
     print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    tell(CASES, ASKED_FOR, SEEDS)

@@ -2,12 +2,10 @@
 
 import copy
 import itertools
-import json
-import sys
 
 import modak_runtime
 import torch
-from learners import Net, Samples, Stream, learn, loader, numbers
+from learners import Net, Samples, Stream, learn, loader, numbers, tell
 from torch import nn
 from torch.nn import functional
 
@@ -478,10 +476,4 @@ ASKED_FOR = {"by_quasi_newton": by_quasi_newton, "odd_pieces": lambda: pieces(lo
 
 
 if __name__ == "__main__":
-    torch.set_num_threads(1)
-    found = {}
-    for name in sys.argv[1:] or CASES:
-        for seed in SEEDS:
-            torch.manual_seed(seed)
-            found[f"{name}/{seed}"] = {**CASES, **ASKED_FOR}[name]()
-    print(json.dumps(found))
+    tell(CASES, ASKED_FOR, SEEDS)

@@ -6,10 +6,37 @@ Behind the first step of each loop that trains, ranks compare what they have lea
 import functools
 import sys
 import weakref
-
-from modak_runtime.parallel import sharded
+import zlib
 
 _FIRST, _LATER = 1e-5, 1e-3  # of a tensor's norm: processors of two kinds round differently, more so in many steps
+_PASSES = "another number of backward passes for a step, such as for pieces of a batch that has parts of several sizes"
+_CURE = "batches that the number of ranks divides have parts of one size"
+
+
+def compare_before_steps(ranks, optimizer):
+    """Ends ranks that do not compute the same layers in the same order: each would take one's parts for another's."""
+    optimizer.register_step_pre_hook(lambda *_: end_step(ranks))
+
+
+def end_step(ranks):
+    """Ends ranks that have not done the same since the last step, and takes that they have."""
+    compare_now(ranks)
+    ranks.trace.clear()
+    ranks.is_compared = True
+
+
+def compare_now(ranks):
+    """Ends ranks that have not done the same since the last step."""
+    mine = zlib.crc32(repr(ranks.trace).encode()) >> 1
+    most, least = ranks.largest([mine, -mine], ranks.model if ranks.is_alike else ranks.samples)
+    if most != -least:
+        if not ranks.has_parts:
+            ranks.rank.end("ranks make %s: %s" % (_PASSES, _CURE))
+        others = "were given other samples" if ranks.is_alike else "in another order"
+        ranks.rank.end(
+            "ranks compute different layers of a model, or %s: ddp can train it, not %s; or they make %s: %s"
+            % (others, ranks.strategy, _PASSES, _CURE)
+        )
 
 
 def look(ranks, drawn):
@@ -22,7 +49,7 @@ def look(ranks, drawn):
     if not ranks.is_whole():
         return
     if not (ranks.is_compared or ranks.has_parts):
-        sharded.end_step(ranks)
+        end_step(ranks)
     models, gradients = ranks.present() if not ranks.has_parts else ((), ())
     learned = [each for group in gradients for each in group.parameters]
     buffers = {
@@ -128,7 +155,7 @@ def follow_steps(torch, ranks):
         if ranks.has_parts or not ranks.has_part():
             return
         if not ranks.is_compared:
-            sharded.end_step(ranks)
+            end_step(ranks)
         ranks.stepped.update(stepped)
         if looked.get(optimizer) == len(stepped):
             return

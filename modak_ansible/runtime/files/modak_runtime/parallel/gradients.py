@@ -52,18 +52,18 @@ class Gradients:
         parameter.requires_grad_(needs)
 
     def _arrived(self, parameter, bucket):
-        self._ranks.arrived()
+        task = self._torch._C._current_graph_task_id()
+        self._ranks.arrived(task)
         if self._apart and self._apart.now:
             if not self._ranks.part[0]:
                 parameter.grad.zero_()
             return
-        task = self._torch._C._current_graph_task_id()
         if task != self._task:
             self._finish()  # one within another, such as of what a checkpoint computes again
             self._task, self._launched = task, 0
             if self.passes and self._ranks.drops:  # each is a mean of its own
-                self._all = 1.0
-                self._all = self._ranks.total(self._share()) or 1.0
+                own, whole = self._ranks.part
+                self._all = self._ranks.total(own / whole) or 1.0
             for each in self._buckets:
                 each.begin()
             self._queue(self._finish)

@@ -281,7 +281,7 @@ class Ranks:
             self.learns = self.learns or self.has_parts
         for optimizer in optimizers if self.has_parts else ():
             whole.load_whole(torch, optimizer)
-            sharded.compare_before_steps(self, optimizer)
+            alike.compare_before_steps(self, optimizer)
             self._room.follow(optimizer)
         apart = local_steps.apart(torch, self, report, optimizers)
         self.apart += [apart] if apart else []
@@ -379,15 +379,14 @@ class Ranks:
         """The ids of all parameters whose gradients ranks sum."""
         return {id(each) for gradients in self.gradients for each in gradients.parameters}
 
-    def arrived(self):
-        """Takes that a backward pass has left a gradient in a parameter."""
+    def arrived(self, task):
+        """Takes that a backward pass, by the number of its task, has left a gradient in a parameter."""
         self.arrivals += 1
-        task = self.torch._C._current_graph_task_id()
         if task not in (self._task, -1):  # the latter behind it
             self._task, self.passes = task, self.passes + 1
             if not (self.is_compared or self.has_parts):
                 self.trace.append(self.passes)
-                sharded.compare_now(self)
+                alike.compare_now(self)
 
     def say_once(self, words):
         """Has the first rank say something, however often it is seen."""

@@ -8,15 +8,12 @@ import functools
 import importlib
 import sys
 import types
-import zlib
 
-from modak_runtime.parallel import whole
+from modak_runtime.parallel import alike, whole
 from modak_runtime.tensors import size_of
 
 SMALL = 0.001  # of all that the model has: what is smaller stays with the layer around it, and makes no message
 LARGE = 0.125  # what is larger is looked into
-_PASSES = "another number of backward passes for a step, such as for pieces of a batch that has parts of several sizes"
-_CURE = "batches that the number of ranks divides have parts of one size"
 _EXPLAINED = (
     (
         "mixed torch.Tensor and DTensor",
@@ -142,33 +139,6 @@ def take_over(torch, optimizers, former, after):
         each.__dict__["_modak_now"] = now
 
 
-def compare_before_steps(ranks, optimizer):
-    """Ends ranks that do not compute the same layers in the same order: each would take one's parts for another's."""
-
-    optimizer.register_step_pre_hook(lambda *_: end_step(ranks))
-
-
-def end_step(ranks):
-    """Ends ranks that have not done the same since the last step, and takes that they have."""
-    compare_now(ranks)
-    ranks.trace.clear()
-    ranks.is_compared = True
-
-
-def compare_now(ranks):
-    """Ends ranks that have not done the same since the last step."""
-    mine = zlib.crc32(repr(ranks.trace).encode()) >> 1
-    most, least = ranks.largest([mine, -mine], ranks.model if ranks.is_alike else ranks.samples)
-    if most != -least:
-        if not ranks.has_parts:
-            ranks.rank.end("ranks make %s: %s" % (_PASSES, _CURE))
-        others = "were given other samples" if ranks.is_alike else "in another order"
-        ranks.rank.end(
-            "ranks compute different layers of a model, or %s: ddp can train it, not %s; or they make %s: %s"
-            % (others, ranks.strategy, _PASSES, _CURE)
-        )
-
-
 def explain_mixtures(ranks, strategy):
     """Adds words of ours to an error that tells nothing of its cause."""
     show = sys.excepthook
@@ -223,7 +193,7 @@ def _travel(torch, ranks, fsdp, model):
             """Before the first step each message is compared: of different kinds, ranks would wait for each other."""
             ranks.trace.append(2 * self._number + kind)
             if not ranks.is_compared:
-                compare_now(ranks)
+                alike.compare_now(ranks)
 
         def __call__(self, output_tensor, input_tensor, group, async_op=False):
             self._compare(0)
@@ -232,7 +202,7 @@ def _travel(torch, ranks, fsdp, model):
     class Shared(Gathered):
         def __call__(self, output_tensor, input_tensor, group, op, async_op=False):
             self._compare(1)
-            ranks.arrived()
+            ranks.arrived(torch._C._current_graph_task_id())
             own, whole = ranks.part
             input_tensor.mul_(own / whole) if own else input_tensor.zero_()  # of nothing, even what is not finite
             return ranks.guarded(scatter, output_tensor, input_tensor, op=op, group=group, async_op=async_op)

@@ -4,7 +4,7 @@ import contextlib
 import functools
 import zlib
 
-from modak_runtime.parallel import sharded
+from modak_runtime.parallel import alike
 from modak_runtime.parallel.group import first_line
 from modak_runtime.parallel.split import shown_as
 from modak_runtime.parallel.stages.look import Buffers, near, still
@@ -223,7 +223,7 @@ class Call:
             ranks.trace += [self._number, *(each.detach().double().sum().item() for each in leaves if type(
                 each) is torch.Tensor)]  # fmt: skip
             if not ranks.is_compared:
-                sharded.compare_now(ranks)
+                alike.compare_now(ranks)
         split, many = self._pieces(leaves, form) if learns and self._module.training else ((), 1)
         numbered = enumerate(leaves) if learns else ()
         wanted = [n for n, each in numbered if isinstance(each, torch.Tensor) and each.requires_grad]
