@@ -18,6 +18,7 @@ from modak_ansible.model.target import Scheduler
 from modak_ansible.schedulers.script import DataPlace, ScriptParts, render_script
 
 TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=20)
+VALUES = st.one_of(TEXT, st.from_regex(r"-[0-9.e-]{0,5}", fullmatch=True), st.just(True))
 REPORT = {"schema": "modak.applied/1", "hostname": "n1", "choices": {}, "steps": {"count": 20, "median_seconds": 0.1}}
 
 
@@ -33,7 +34,7 @@ def candidate_of(arguments=(), environment=(), compiler="xla"):
 
 @pytest.mark.component
 @given(
-    values=st.lists(st.tuples(st.from_regex(r"[a-z][a-z-]{0,8}", fullmatch=True), st.one_of(TEXT, st.just(True)))),
+    values=st.lists(st.tuples(st.from_regex(r"[a-z][a-z-]{0,8}", fullmatch=True), VALUES)),
     words=st.lists(TEXT, max_size=3),
     dataset=st.from_regex(r"/[ -~]{0,10}", fullmatch=True),
 )

@@ -14,6 +14,7 @@ from modak_tuner.halving import Failed, Stopped, TooSlow
 _GRACE = 3.0  # seconds that a process has to end by itself
 _WORDS = 300  # characters of its own that are shown of a script's error
 _DATASET = "{dataset}"
+_NEGATIVE = re.compile(r"-\d+|-\d*\.\d+", re.ASCII)  # no option to Python's parsers, as -1e-5 is
 
 
 def command_of(plan, candidate, python, dataset):
@@ -22,9 +23,13 @@ def command_of(plan, candidate, python, dataset):
     for name, value in candidate["arguments"]:
         if value is False:
             continue
-        words.append("-" + name if len(name) == 1 else "--" + name)
-        if value is not True:
-            words.append(_filled(value, dataset))
+        option = "-" + name if len(name) == 1 else "--" + name
+        if value is True:
+            words.append(option)
+        elif len(name) > 1 and value.startswith("-") and not _NEGATIVE.fullmatch(value):
+            words.append(option + "=" + _filled(value, dataset))
+        else:
+            words += [option, _filled(value, dataset)]
     return words + [_filled(word, dataset) for word in plan["application"]["words"]]
 
 
