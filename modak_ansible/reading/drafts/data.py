@@ -20,7 +20,7 @@ from modak_ansible.reading.blueprint.files import is_hidden
 from modak_ansible.reading.blueprint.forms.secret_rules import named_problem
 from modak_ansible.reading.blueprint.script.paths import OF_OUTPUT, lies_above, named_words
 from modak_ansible.reading.blueprint.script.starting import start_above
-from modak_ansible.reading.blueprint.script.syntax import last_name, nodes_of, parts_of, said_of
+from modak_ansible.reading.blueprint.script.syntax import env_of, last_name, nodes_of, parts_of
 from modak_ansible.reading.drafts.configured import paths_elsewhere, paths_in
 from modak_ansible.reading.drafts.outputs import HUB_NAME, opens
 from modak_ansible.reading.drafts.texts import ANY, PLAIN_CALLS, Texts, below
@@ -238,7 +238,7 @@ def unset_by(trees: Mapping[str, ast.Module]) -> Iterator[str]:
         if ast.unparse(node.value) in ("os.environ", "environ") and isinstance(node.slice, ast.Constant):
             places.setdefault(str(node.slice.value), f"{file}:{node.lineno}")
     unset = [
-        name for name in places if not _OF_JOB.match(name) and not any(said_of(tree, name) for tree in trees.values())
+        name for name in places if not _OF_JOB.match(name) and not any(env_of(tree, name) for tree in trees.values())
     ]
     if unset:
         words = f"it takes {', '.join(f'{name} ({places[name]})' for name in unset)} from its environment"

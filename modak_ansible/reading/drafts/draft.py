@@ -23,7 +23,7 @@ from modak_ansible.reading.blueprint.script.options import library_options, opti
 from modak_ansible.reading.blueprint.script.parallelism import parallelism_of
 from modak_ansible.reading.blueprint.script.paths import OF_OUTPUT_FOLDER
 from modak_ansible.reading.blueprint.script.source import ScriptSource, source_of
-from modak_ansible.reading.blueprint.script.starting import package_of, start_above, told_once
+from modak_ansible.reading.blueprint.script.starting import package_of, start_above, with_one_start_hint
 from modak_ansible.reading.blueprint.script.syntax import last_name, nodes_of
 from modak_ansible.reading.drafts.configured import NamedClass, classes_named, options_in_files
 from modak_ansible.reading.drafts.data import (
@@ -158,7 +158,7 @@ class _Drafting:
         self._missing()
         arguments = [*self.draft.arguments.items(), *(("", word) for word in self.draft.words)]
         self.draft.use = use_of(self._trees, self.draft.framework, arguments)
-        self.draft.notes = told_once(self.draft.notes)
+        self.draft.notes = with_one_start_hint(self.draft.notes)
         self.draft.parallel = parallelism_of(self._code.folder, list(self._trees))
 
     def _read(self, script: Path, words: Sequence[str], classes: Sequence[NamedClass] = ()) -> None:

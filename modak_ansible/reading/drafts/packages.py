@@ -24,7 +24,7 @@ from modak_ansible.errors import ModakError
 from modak_ansible.reading.blueprint.forms.text_rules import requirement_problem
 from modak_ansible.reading.blueprint.script.source import source_of
 from modak_ansible.reading.blueprint.script.starting import start_above, start_hint
-from modak_ansible.reading.blueprint.script.syntax import nodes_of, said_of
+from modak_ansible.reading.blueprint.script.syntax import env_of, nodes_of
 from modak_ansible.reading.drafts.imports import Code, Imported, has_code
 from modak_ansible.reading.drafts.installed import Installed
 from modak_ansible.reading.drafts.pins import Pin, Pins, plain
@@ -173,7 +173,7 @@ def _warnings(package: str, imported: Imported, code: Code) -> Iterator[str]:
             for keyword in keywords
             if keyword.arg == "mode" and isinstance(keyword.value, ast.Constant)
         }
-        if not modes & {"offline", "disabled"} and not any(said_of(tree, variable) for tree in code.trees.values()):
+        if not modes & {"offline", "disabled"} and not any(env_of(tree, variable) for tree in code.trees.values()):
             what = f"{described} sends what is logged to a server, and mostly the nodes of a cluster have no network"
             yield f'{what}: environment: {{ {variable}: "{value}" }} of a blueprint has it write beside the script'
 
@@ -349,7 +349,7 @@ def _is_of_framework(package: str, framework: str = "") -> bool:
 
 def _backend_of(code: Code) -> str:
     """What a script has Keras compute with, where it says it itself; empty where it leaves it open."""
-    backends = (said_of(tree, _BACKEND) for tree in code.trees.values())
+    backends = (env_of(tree, _BACKEND) for tree in code.trees.values())
     return next(filter(None, backends), "")
 
 
