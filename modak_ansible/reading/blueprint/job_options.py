@@ -92,10 +92,10 @@ def _variable(value: str) -> str:
 def _events(value: Any) -> Any:
     items = value if isinstance(value, tuple | list) else [value]
     words = [part for item in items for part in (item.replace(",", " ").split() if isinstance(item, str) else ["?"])]
-    unsupported = [word for word in words if word.upper() in _UNSUPPORTED_EVENTS]
-    if unsupported:
+    unsupported_events = [word for word in words if word.upper() in _UNSUPPORTED_EVENTS]
+    if unsupported_events:
         hint = "ALL, or of a (abort), b (begin) and e (end)"
-        raise FieldProblem("cannot-be-done", f"mail cannot be asked for of {', '.join(unsupported)}", hint)
+        raise FieldProblem("cannot-be-done", f"mail cannot be asked for of {', '.join(unsupported_events)}", hint)
     letters = {letter for word in words for letter in _EVENT_WORDS.get(word.upper(), word.replace("f", "a"))}
     if not letters <= {*_EVENTS, "n"} or ("n" in letters and len(letters) > 1):
         shown = rules.shown(str(value))

@@ -194,9 +194,9 @@ def _source(path: Path) -> str:
 
 
 def _check_scheduler(form: TargetForm, target: Target) -> None:
-    scheduler = form.job_scheduler_type
-    if scheduler and scheduler != target.scheduler.value:
-        reason = f"{target.name} is described with {target.scheduler.value}, not {scheduler}"
+    scheduler_type = form.job_scheduler_type
+    if scheduler_type and scheduler_type != target.scheduler.value:
+        reason = f"{target.name} is described with {target.scheduler.value}, not {scheduler_type}"
         raise TargetProblem("job_scheduler_type", "contradiction", reason, "leave it out")
 
 

@@ -41,7 +41,7 @@ class Options(NamedTuple):
         """
         if value is False:
             return "", ""
-        written = _dashed(name)
+        written = _flag(name)
         options = self.meant(name)
         if not options:
             return self.unknown(name)
@@ -60,11 +60,11 @@ class Options(NamedTuple):
         options = self.meant(name)
         if len(values) == 1 or not options or not all(option.keeps_last for option in options):
             return "", ""
-        problem = f"keeps only the last of {len(values)} values for {_dashed(name)}"
+        problem = f"keeps only the last of {len(values)} values for {_flag(name)}"
         if options[0].nargs in (None, "?"):
             return problem, f"give it one; sweep: {{ {name}: [ ... ] }} trains with each"
         listed = ", ".join(f'"{value}"' for value in values)
-        return problem, f"words: [ {_dashed(name)}, {listed} ]"
+        return problem, f"words: [ {_flag(name)}, {listed} ]"
 
     def unknown(self, name: str) -> tuple[str, str]:
         """What is to be said of a name that no option has, and a hint; empty where one has it, or may have it."""
@@ -72,7 +72,7 @@ class Options(NamedTuple):
             return "", ""
         if self.has_more and not self._is_slip(name):
             return "", ""
-        return f"has no option {_dashed(name)}", self._nearest(name)
+        return f"has no option {_flag(name)}", self._nearest(name)
 
     def missing(self, names: Iterable[str]) -> Iterator[str]:
         """What the script does not start without: the options that none of these names is, and, without dashes, its
@@ -87,7 +87,7 @@ class Options(NamedTuple):
 
     def meant(self, name: str) -> list[Option]:
         """The options of a name without dashes, or all that it is the beginning of."""
-        written = _dashed(name)
+        written = _flag(name)
         exact = [option for option in self.declared if written in option.names]
         if exact or not self.abbreviates or not written.startswith("--"):
             return exact
@@ -103,7 +103,7 @@ class Options(NamedTuple):
             full.lstrip("-"): full for option in self.declared for full in option.names if full not in ("-h", "--help")
         }
         if name in names:  # argparse takes -lr and --n
-            return f'it declares {names[name]}, and is given {_dashed(name)}: have it declare "{_dashed(name)}", too'
+            return f'it declares {names[name]}, and is given {_flag(name)}: have it declare "{_flag(name)}", too'
         return nearest(name, names)
 
 
@@ -224,7 +224,7 @@ def _parsed(path: Path, words: re.Pattern[bytes] | None) -> ast.Module | None:
     return syntax_of(path, words) if is_read else None
 
 
-def _dashed(name: str) -> str:
+def _flag(name: str) -> str:
     return f"-{name}" if len(name) == 1 else f"--{name}"
 
 

@@ -357,19 +357,19 @@ class _Reader:
             hint = nearest(name, self._templates)
             self._mistakes.add(target.location, "requirement-target", f"there is no node {visible(name)}", hint)
             return
-        base = definition.get("node")
+        node_type = definition.get("node")
         kind = self._templates[name].get("type")
         if kind and not self._definitions.is_whole(str(kind.value)):
             return  # reported where the node is read
-        if base and kind and not self._definitions.is_derived(str(kind.value), str(base.value)):
+        if node_type and kind and not self._definitions.is_derived(str(kind.value), str(node_type.value)):
             fitting = [
                 node_name
                 for node_name, template in self._templates.items()
-                if self._definitions.is_derived(str((template.get("type") or base).value), str(base.value))
+                if self._definitions.is_derived(str((template.get("type") or node_type).value), str(node_type.value))
             ]
             self._mistakes.add(
-                target.location, "requirement-target", f"{name} is a {kind.value}, and {key} must be a {base.value}",
-                nearest(name, fitting),
+                target.location, "requirement-target",
+                f"{name} is a {kind.value}, and {key} must be a {node_type.value}", nearest(name, fitting),
             )  # fmt: skip
             return
         if _takes_several(definition):
