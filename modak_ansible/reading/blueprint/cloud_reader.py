@@ -35,8 +35,8 @@ def with_cloud(target: Target, node: Node, mistakes: Mistakes) -> Target:
     os_fields = {name: str(item.value) for name, item in system.items() if name in System.model_fields and item.value}
     if plain.get("provider") not in get_args(Cloud.model_fields["provider"].annotation):
         return target  # which was refused where it was read
-    cloud = Cloud(**_of(Cloud, plain), shape=shape, system=System(**os_fields))
-    terms = Terms.model_construct(**{**Terms().model_dump(), **_of(Terms, plain)})
+    cloud = Cloud(**_fields_of(Cloud, plain), shape=shape, system=System(**os_fields))
+    terms = Terms.model_construct(**{**Terms().model_dump(), **_fields_of(Terms, plain)})
     processor = target.processor
     sizes = {"cores": processor.cores or shape.cpus, "memory": processor.memory or shape.memory}
     target = target.model_copy(update={"cloud": cloud, "terms": terms, "processor": processor.model_copy(update=sizes)})
@@ -53,7 +53,7 @@ def _plain(name: str) -> str:
     return plain[:40].strip("-") or "cloud"
 
 
-def _of(model: type[Cloud] | type[Terms], plain: dict[str, Any]) -> dict[str, Any]:
+def _fields_of(model: type[Cloud] | type[Terms], plain: dict[str, Any]) -> dict[str, Any]:
     values = {name: value for name, value in plain.items() if name in model.model_fields}
     return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
 

@@ -291,17 +291,19 @@ def data_options(names: Sequence[str]) -> list[str]:
     return [name for name in names if _OF_DATA.search(name.replace("-", "_"))]
 
 
-def absent(script: Path, name: str, value: str, others: Iterable[str] = ()) -> list[str]:
+def absent(script: Path, name: str, value: str, other_values: Iterable[str] = ()) -> list[str]:
     """What is to be said of data that an option names and that is not here, in one note; none where it may be no path.
 
     Args:
         value: given, or by default; empty where there is none.
-        others: the values of other options, one of which may be the folder that it is joined with.
+        other_values: the values of other options, one of which may be the folder that it is joined with.
     """
     is_elsewhere = value.startswith(("/", "~"))
     if not value or not (is_elsewhere or value.startswith(".") or _OF_PATH.search(name)):
         return []
-    if "://" in value or any(exists(script.parent / expanded(other) / expanded(value)) for other in ("", *others)):
+    if "://" in value or any(
+        exists(script.parent / expanded(other) / expanded(value)) for other in ("", *other_values)
+    ):
         return []
     if folder_above := lies_above(script.parent, value):
         return [f"--{name} is {value}, which lies in {folder_above}; {start_above(script, folder_above)}"]

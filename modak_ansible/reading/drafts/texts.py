@@ -12,7 +12,7 @@ from pathlib import Path
 from string import Formatter
 from typing import Any, NamedTuple, TypeAlias
 
-from modak_ansible.reading.blueprint.script.syntax import children_of, forget, kept, last_name, syntax_of
+from modak_ansible.reading.blueprint.script.syntax import cached, children_of, forget, last_name, syntax_of
 
 ANY = "*"
 FORMATTED = re.compile(r"\{[^{}]*\}")
@@ -36,7 +36,7 @@ class _Variables(NamedTuple):
     """What a file says of its variables.
 
     Attributes:
-        held: the values that each gets; places: where it gets them; uses: of each.
+        values: what each is assigned; places: where that is done; uses: of each.
         functions: by what calls them.
     """
 
@@ -384,7 +384,7 @@ def _with_places(tree: ast.AST) -> Iterator[tuple[ast.AST, _Place]]:
         waiting.extend((child, place) for child in children_of(node))
 
 
-@kept
+@cached
 def _variables_of(tree: ast.AST) -> _Variables:
     variables = _Variables({}, {}, {}, [])
     for node, place in _with_places(tree):

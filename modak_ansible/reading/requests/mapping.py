@@ -134,9 +134,9 @@ class Mapper:
     def _data(self) -> Data:
         if self._training is None:
             return self._program_data()
-        first, more = self._training.data, self._training.more_data or {}
+        first, more_data = self._training.data, self._training.more_data or {}
         forms: list[tuple[FieldPath, DataForm, str]] = [((*TRAINING, "data"), first, "")] if first else []
-        forms += [((*TRAINING, "more_data", name), form, name) for name, form in more.items()]
+        forms += [((*TRAINING, "more_data", name), form, name) for name, form in more_data.items()]
         datasets: tuple[Dataset, ...] = ()
         for path, form, name in forms:
             data = training_data(form, self._file.parent, partial(self._refuse_data, path), name)

@@ -47,7 +47,7 @@ def read_request(path: Path, inputs: Inputs, mistakes: Mistakes) -> Blueprint:
         named_target = find_target(form.job, path.parent, inputs, mistakes, form.notes)
     except TargetProblem as refusal:
         form.notes.refuse(("job", "target", refusal.field), refusal.problem)
-    name = _name(form.job, path)
+    name = _request_name(form.job, path)
     if named_target is None:
         return blueprint
     request = Mapper(form.job, name, path, load_catalogue(), form.notes, form.image).request(named_target)
@@ -141,7 +141,7 @@ def _tree(path: Path, mistakes: Mistakes) -> Item | None:
     return parse_yaml(text, str(path), mistakes)
 
 
-def _name(job: JobForm, path: Path) -> str:
+def _request_name(job: JobForm, path: Path) -> str:
     name = job.options.job_name or job.runs.app_tag
     if name:
         return name

@@ -46,14 +46,14 @@ class Wishes:
             path = (*OPTIMISATION, "enable_opt_build")
             self._notes.cannot_keep(path, "nothing is compiled for the target", "application.build says how")
         elif training and optimisation and optimisation.enable_opt_build is not None:
-            fields["build"] = self._build(framework, version_of(training), wanted=optimisation.enable_opt_build)
+            fields["build"] = self._build(framework, version_of(training), is_wanted=optimisation.enable_opt_build)
         return Optimisation(**fields)
 
     # --- the build
 
-    def _build(self, framework: str, version: str, *, wanted: bool) -> str:
+    def _build(self, framework: str, version: str, *, is_wanted: bool) -> str:
         path = (*OPTIMISATION, "enable_opt_build")
-        if not wanted:
+        if not is_wanted:
             return "pip"
         fitting = [
             entry for entry in self._entries(framework, version) if entry.origin == "opt-build" and not entry.untried

@@ -12,7 +12,7 @@ from modak_ansible.model.application import SourceFile
 from modak_ansible.reading.blueprint.script.option import literal
 from modak_ansible.reading.blueprint.script.parallelism import TRAINERS
 from modak_ansible.reading.blueprint.script.source import source_of
-from modak_ansible.reading.blueprint.script.syntax import children_of, env_of, kept, last_name, nodes_of, syntax_of
+from modak_ansible.reading.blueprint.script.syntax import cached, children_of, env_of, last_name, nodes_of, syntax_of
 
 # What a device is called in PyTorch, or what sends between several; and what it is to TensorFlow, JAX and trainers.
 _CUDA = re.compile(r"cuda(:\d*)?|nccl")
@@ -79,7 +79,7 @@ def use_of(trees: Mapping[str, ast.Module], framework: str, values: Iterable[tup
     return next(uses, None) or next(_implicit_uses(trees, framework), None)
 
 
-@kept
+@cached
 def _first_explicit(tree: ast.Module) -> tuple[int, str] | None:
     return min(_explicit_uses(tree), default=None)
 
@@ -135,7 +135,7 @@ def _implicit_uses(trees: Mapping[str, ast.Module], framework: str) -> Iterator[
                 yield Use(first, f"{path}:{line}", is_said=False)
 
 
-@kept
+@cached
 def _keeps_to_processors(tree: ast.Module) -> bool:
     if any(env_of(tree, variable) in values for variable, values in _HIDING.items()):
         return True

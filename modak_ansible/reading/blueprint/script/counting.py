@@ -45,7 +45,7 @@ def counting(
     def find() -> str | None:
         nonlocal paths
         paths = counted.of(script, named_paths)
-        return json.dumps(sorted(paths)) if _are(folder, digests) else None
+        return json.dumps(sorted(paths)) if _are_unchanged(folder, digests) else None
 
     cached = kept_text("counting", json.dumps([_version(), script, digests, named_paths]), find)
     paths = paths if cached is None else frozenset(json.loads(cached))
@@ -58,7 +58,7 @@ def _version() -> list[str]:
     return [sys.version, *(Path(path).read_text("utf-8") for path in (__file__, syntax.__file__))]
 
 
-def _are(folder: Path, files: Mapping[str, str]) -> bool:
+def _are_unchanged(folder: Path, files: Mapping[str, str]) -> bool:
     """Whether the files of a folder still have these digests: what was found is of these files."""
     try:
         return all(sha256_of(folder / path) == digest for path, digest in files.items() if path.endswith(".py"))

@@ -47,8 +47,8 @@ def path_slips(
         if OF_OUTPUT.search(name.replace("-", "_")):
             continue
         for path in value if isinstance(value, list | tuple) else (value,):
-            if isinstance(path, str) and path not in outputs and (meant := _likely_path(folder, path)):
-                yield PathSlip(name, path, meant)
+            if isinstance(path, str) and path not in outputs and (likely := _likely_path(folder, path)):
+                yield PathSlip(name, path, likely)
 
 
 def named_words(words: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -74,18 +74,18 @@ def _likely_path(folder: Path, value: str) -> str:
     is_path = len(path.parts) > 1 or re.fullmatch(r"\.\w*[A-Za-z]\w*", path.suffix)
     if not is_path or path.is_absolute() or len(value) > _MOST_LETTERS or re.search(r"[{}*?\n]|://|^~", value):
         return ""
-    here, meant = folder, PurePosixPath()
+    place, likely = folder, PurePosixPath()
     try:
         if path_above := lies_above(folder, value):
             return path_above
         for part in path.parts:
-            name = part if (here / part).exists() else _similar_name(part, here)
-            here, meant = here / name, meant / name
-            if not name or not here.exists():
+            name = part if (place / part).exists() else _similar_name(part, place)
+            place, likely = place / name, likely / name
+            if not name or not place.exists():
                 return ""
     except OSError:
         return ""
-    return str(meant) if meant != path else ""
+    return str(likely) if likely != path else ""
 
 
 def lies_above(folder: Path, value: str) -> str:

@@ -57,7 +57,7 @@ def rank_discovery_of(sources: Sources) -> RankDiscovery:
     groups = [call for name, call in calls if _GROUP.fullmatch(name)]
     gives_numbers = bool(groups) and all(_gives_number(call) for call in groups)
     mentioned = _all_mentioned(sources)
-    looks = _looks(sources, mentioned)
+    looks = _looks_at_identity(sources, mentioned)
     set_names = {name for tree in trees for name in _variables_set(tree)}
     starts = False
     for pattern, is_sure in ((_SPAWN, gives_numbers or "RANK" in set_names), (_PROCESS, gives_numbers)):
@@ -69,8 +69,8 @@ def rank_discovery_of(sources: Sources) -> RankDiscovery:
     option, is_first = _local_option(sources, groups, mentioned, looks=looks)
     knows = any(map(_knows_that_it_is_alone, trees))
     needs = (
-        any(_takes(nodes_of(tree), {*_ALONE, *(_MEETING - set_names)}) for tree in trees)
-        or any(_looks_around(call, set_names) for call in groups)
+        any(_requires_variables(nodes_of(tree), {*_ALONE, *(_MEETING - set_names)}) for tree in trees)
+        or any(_needs_environment(call, set_names) for call in groups)
         or ("RANK" not in set_names and any(_DEEPSPEED.fullmatch(name) for name, _ in calls))
     )
     return RankDiscovery(
@@ -125,7 +125,7 @@ def _is_loopback(value: ast.expr) -> bool:
 def sets_tf_config(sources: Sources) -> str:
     """Where a script sets TF_CONFIG without a look at what would tell its processes apart; empty where it does not."""
     mentioned = _all_mentioned(sources)
-    if _TF_CONFIG in mentioned or _looks(sources, mentioned):
+    if _TF_CONFIG in mentioned or _looks_at_identity(sources, mentioned):
         return ""
     for path, (tree, _) in sources.items():
         for target in _assigned(nodes_of(tree)):
@@ -134,7 +134,7 @@ def sets_tf_config(sources: Sources) -> str:
     return ""
 
 
-def _looks(sources: Sources, mentioned: Set[str]) -> bool:
+def _looks_at_identity(sources: Sources, mentioned: Set[str]) -> bool:
     """Whether a script looks at what tells its processes apart: a variable of whoever starts them, or the host."""
     if any(map(_NUMBERS.fullmatch, mentioned)):
         return True
@@ -153,7 +153,7 @@ def _gives_number(call: ast.Call) -> bool:
     return any(keyword.arg in ("rank", "store", None) for keyword in call.keywords)
 
 
-def _looks_around(call: ast.Call, set_names: set[str]) -> bool:
+def _needs_environment(call: ast.Call, set_names: set[str]) -> bool:
     """Whether a group finds in the environment what nothing in the script puts there."""
     names = {keyword.arg for keyword in call.keywords}
     method = literal(call.args[1]) if len(call.args) > 1 else None
@@ -188,7 +188,7 @@ def _assigned(nodes: Sequence[ast.AST]) -> Iterator[ast.expr]:
     return (target for node in nodes if isinstance(node, ast.Assign) for target in node.targets)
 
 
-def _takes(nodes: Sequence[ast.AST], names: Set[str] = frozenset(_ALONE)) -> bool:
+def _requires_variables(nodes: Sequence[ast.AST], names: Set[str] = frozenset(_ALONE)) -> bool:
     """Whether a variable of torchrun's is taken as if it were certain to be there."""
     assigned = set(_assigned(nodes))
     subscripts = (node for node in nodes if isinstance(node, ast.Subscript) and node not in assigned)
@@ -226,7 +226,7 @@ def _knows_that_it_is_alone(tree: ast.Module) -> bool:
             default = str(literal(node.args[1])) if len(node.args) > 1 else ""
             looks = node not in certain and default != _ALONE[name]
         elif isinstance(node, ast.Try):
-            looks = _takes([inner for statement in node.body for inner in parts_of(statement)])
+            looks = _requires_variables([inner for statement in node.body for inner in parts_of(statement)])
         else:
             looks = last_name(node) == "is_torchelastic_launched"
         if looks:

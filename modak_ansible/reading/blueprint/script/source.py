@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from modak_ansible.reading.blueprint.script.libraries import absl_options, dataclass_options, parsed_classes
 from modak_ansible.reading.blueprint.script.option import Option, literal
 from modak_ansible.reading.blueprint.script.starting import module_of
-from modak_ansible.reading.blueprint.script.syntax import assigned_in, children_of, kept, last_name, parts_of
+from modak_ansible.reading.blueprint.script.syntax import assigned_in, cached, children_of, last_name, parts_of
 
 _PARSER = "argparse.ArgumentParser"
 _READ_FROM_ELSEWHERE = {"parents", "prefix_chars", "fromfile_prefix_chars"}
@@ -401,7 +401,7 @@ def _returns_one_of(calls: list[ast.Call], function: Function) -> bool:
     return any(isinstance(node, ast.Return) and node.value for node in nodes) and any(node in calls for node in nodes)
 
 
-@kept
+@cached
 def source_of(tree: ast.Module) -> ScriptSource:
     """What a file says of its command line, read once whoever asks."""
     return ScriptSource(tree)

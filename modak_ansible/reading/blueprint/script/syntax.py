@@ -55,7 +55,7 @@ def _parsed(text: bytes) -> ast.Module | None:
         return None
 
 
-def kept(function: Callable[[_Syntax], _Result]) -> Callable[[_Syntax], _Result]:
+def cached(function: Callable[[_Syntax], _Result]) -> Callable[[_Syntax], _Result]:
     """Has what a function tells of a file's syntax be kept with it, for as long as anybody has that.
 
     A project may have hundreds of files, each of which is asked in turn by whoever wants to know something.
@@ -78,7 +78,7 @@ def forget(tree: ast.AST) -> None:
     vars(tree).pop(_HELD, None)
 
 
-@kept
+@cached
 def nodes_of(tree: ast.AST) -> tuple[ast.AST, ...]:
     """All that a file is made of, in the order of :func:`ast.walk`, without what says how a name is used."""
     return tuple(parts_of(tree))

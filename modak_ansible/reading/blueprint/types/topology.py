@@ -446,5 +446,5 @@ def _takes_several(definition: Item) -> bool:
     return most == "UNBOUNDED" or (isinstance(most, int) and most > 1)
 
 
-def _is_among(target: Item | None, others: list[Item]) -> bool:
-    return target is not None and any(target.value == other.value for other in others)
+def _is_among(target: Item | None, items: list[Item]) -> bool:
+    return target is not None and any(target.value == item.value for item in items)
