@@ -32,16 +32,16 @@ def with_cloud(target: Target, node: Node, mistakes: Mistakes) -> Target:
         mistakes.add(place.location, rule, message, hint)
     plain = {name: item.plain() for name, item in properties.items()}
     shape, system = _shape(node), node.capabilities.get("os", {})
-    named = {name: str(item.value) for name, item in system.items() if name in System.model_fields and item.value}
+    os_fields = {name: str(item.value) for name, item in system.items() if name in System.model_fields and item.value}
     if plain.get("provider") not in get_args(Cloud.model_fields["provider"].annotation):
         return target  # which was refused where it was read
-    cloud = Cloud(**_of(Cloud, plain), shape=shape, system=System(**named))
-    terms = Terms.model_construct(**{**Terms().model_dump(), **_of(Terms, plain)})
+    cloud = Cloud(**_fields_of(Cloud, plain), shape=shape, system=System(**os_fields))
+    terms = Terms.model_construct(**{**Terms().model_dump(), **_fields_of(Terms, plain)})
     processor = target.processor
-    known = {"cores": processor.cores or shape.cpus, "memory": processor.memory or shape.memory}
-    target = target.model_copy(update={"cloud": cloud, "terms": terms, "processor": processor.model_copy(update=known)})
+    sizes = {"cores": processor.cores or shape.cpus, "memory": processor.memory or shape.memory}
+    target = target.model_copy(update={"cloud": cloud, "terms": terms, "processor": processor.model_copy(update=sizes)})
     if cloud.machines:  # roles/cluster has Slurm keep jobs to their cores
-        all_hosts = Partition(name=PARTITION, nodes=cloud.machines, cores=known["cores"], own_cores=True, default=True)
+        all_hosts = Partition(name=PARTITION, nodes=cloud.machines, cores=sizes["cores"], own_cores=True, default=True)
         target = target.model_copy(update={"partitions": (all_hosts,)})
     identity = target.model_dump(mode="json", include=set(_OWN))
     return target.model_copy(update={"address": f"{_plain(node.name)}-{digest_of(identity)[:8]}"})
@@ -53,49 +53,49 @@ def _plain(name: str) -> str:
     return plain[:40].strip("-") or "cloud"
 
 
-def _of(model: type[Cloud] | type[Terms], plain: dict[str, Any]) -> dict[str, Any]:
+def _fields_of(model: type[Cloud] | type[Terms], plain: dict[str, Any]) -> dict[str, Any]:
     values = {name: value for name, value in plain.items() if name in model.model_fields}
     return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
 
 
 def _shape(node: Node) -> Shape:
-    asked = node.capabilities.get("host", {})
-    values: dict[str, Any] = {"cpus": asked["num_cpus"].plain()} if "num_cpus" in asked else {}
+    host = node.capabilities.get("host", {})
+    values: dict[str, Any] = {"cpus": host["num_cpus"].plain()} if "num_cpus" in host else {}
     for name, field in _SIZES.items():
-        if name in asked:
-            values[field] = parse_size(asked[name].text)
+        if name in host:
+            values[field] = parse_size(host[name].text)
     return Shape(**values)
 
 
-def _problems(node: Node, given: dict[str, Item]) -> Iterator[tuple[Item, str, str, str]]:
+def _problems(node: Node, items: dict[str, Item]) -> Iterator[tuple[Item, str, str, str]]:
     """What is wrong: where, the rule, in what way, and what to do."""
-    yield from rules.unsafe(given, _RULES)
-    provider = str(given["provider"].value) if "provider" in given else ""
-    for name, item in given.items():
+    yield from rules.unsafe(items, _RULES)
+    provider = str(items["provider"].value) if "provider" in items else ""
+    for name, item in items.items():
         if provider and OF_ONE_PROVIDER.get(name, provider) != provider and item.value:
             yield item, "unknown-property", f"{provider} takes no {name}, {OF_ONE_PROVIDER[name]} does", "leave it out"
-    asked, system = node.capabilities.get("host", {}), node.capabilities.get("os", {})
-    is_said = {*given, *node.refused}  # of what was refused nothing more is told
-    if not is_said & {"flavor", "host.num_cpus", "host.mem_size"} and not asked.keys() & {"num_cpus", "mem_size"}:
+    host, system = node.capabilities.get("host", {}), node.capabilities.get("os", {})
+    stated = {*items, *node.refused}  # of what was refused nothing more is told
+    if not stated & {"flavor", "host.num_cpus", "host.mem_size"} and not host.keys() & {"num_cpus", "mem_size"}:
         hint = "flavor: the provider's name for it; or capabilities: { host: { properties: { num_cpus: 8 } } }"
         yield node.item, "missing-property", f"nothing says how large the machine of {node.name} is to be", hint
     is_named = all(name in system or f"os.{name}" in node.refused for name in ("distribution", "version"))
-    if "image" not in is_said and not is_named:
+    if "image" not in stated and not is_named:
         hint = 'image: its id; or capabilities: { os: { properties: { distribution: debian, version: "12" } } }'
         yield node.item, "missing-property", f"nothing says from what image {node.name} starts", hint
-    if "ssh_from" not in node.refused and not (given.get("ssh_from") and given["ssh_from"].elements):
+    if "ssh_from" not in node.refused and not (items.get("ssh_from") and items["ssh_from"].elements):
         hint = "ssh_from: [ 203.0.113.7/32 ], the address that this machine has on the internet"
         yield node.item, "missing-property", f"nothing says who may log in to {node.name}: nobody could", hint
-    if "username" not in is_said:
+    if "username" not in stated:
         hint = "username: the user that the image lets in, such as admin (Debian) or ubuntu (Ubuntu)"
         yield node.item, "missing-property", f"no user for the login to {node.name} is named", hint
-    if not is_said & {"key", "identity_file"}:
+    if not stated & {"key", "identity_file"}:
         hint = "identity_file: a private key, with its public half (.pub) beside it; or key: the provider's key pair"
         yield node.item, "missing-property", f"no key for the login to {node.name} is named", hint
-    if "machines" in given and given.get("partitions") and given["partitions"].elements:
-        yield given["partitions"], "unknown-property", f"the hosts of {node.name} are its one partition", "leave it out"
-    if "budget" in given and "price_per_hour" not in is_said:
-        yield given["budget"], "missing-property", "a budget needs a price", "price_per_hour: an hour's price"
+    if "machines" in items and items.get("partitions") and items["partitions"].elements:
+        yield items["partitions"], "unknown-property", f"the hosts of {node.name} are its one partition", "leave it out"
+    if "budget" in items and "price_per_hour" not in stated:
+        yield items["budget"], "missing-property", "a budget needs a price", "price_per_hour: an hour's price"
 
 
 def _cidr_problem(text: str) -> str:

@@ -54,7 +54,7 @@ def code_files(
             the project; or a name is not in UTF-8, in which plans are written.
         OSError: a file cannot be read.
     """
-    found: list[SourceFile] = []
+    files: list[SourceFile] = []
     total = 0
     for relative, path in _Walk(folder, patterns, top, data, is_blueprint=is_blueprint).files():
         if not is_text(relative):
@@ -63,10 +63,10 @@ def code_files(
         total += size
         if total > MAX_BYTES:
             raise ValueError("the files beside the script are larger than 200 MB together")
-        if len(found) == MAX_FILES:
+        if len(files) == MAX_FILES:
             raise ValueError(f"there are more than {MAX_FILES:,} files beside the script")
-        found.append(SourceFile(path=relative, size=size, sha256=sha256_of(path), executable=os.access(path, os.X_OK)))
-    return sorted(found, key=lambda source_file: source_file.path)
+        files.append(SourceFile(path=relative, size=size, sha256=sha256_of(path), executable=os.access(path, os.X_OK)))
+    return sorted(files, key=lambda source_file: source_file.path)
 
 
 class _Walk:
@@ -120,10 +120,10 @@ class _Walk:
     def _in_folder(
         self, path: Path, relative: str, above: tuple[Path, ...], *, of_data: bool
     ) -> Iterator[tuple[str, Path]]:
-        here = above[-1] / path.name
-        real = real_path(here) if here.is_symlink() else here
+        link = above[-1] / path.name
+        real = real_path(link) if link.is_symlink() else link
         try:
-            if here.is_symlink():
+            if link.is_symlink():
                 self._check(relative, real)
             if any(path.is_relative_to(real) for path in above):
                 raise ValueError(f"{relative} is a link to {real}, in which it lies itself: remove it")
@@ -164,10 +164,10 @@ def travels(path: Path, *, is_of_blueprint: bool) -> bool:
     if not path.is_dir():
         left_out = (*_LEFT_OUT_FILES, *(_BLUEPRINT_FILES if is_of_blueprint else ()))
         return not (is_hidden(path.name) or any(fnmatch(path.name, pattern) for pattern in left_out))
-    for here, folders, names in os.walk(path):
-        folders[:] = [each for each in folders if not each.startswith(".") and each not in _LEFT_OUT_FOLDERS]
-        links = (each for each in folders if Path(here, each).is_symlink())  # to folders, which are not looked into
-        if any(links) or any(travels(Path(here, name), is_of_blueprint=False) for name in names):
+    for parent, folders, names in os.walk(path):
+        folders[:] = [name for name in folders if not name.startswith(".") and name not in _LEFT_OUT_FOLDERS]
+        links = (name for name in folders if Path(parent, name).is_symlink())  # to folders, which are not looked into
+        if any(links) or any(travels(Path(parent, name), is_of_blueprint=False) for name in names):
             return True
     return False
 

@@ -35,7 +35,7 @@ _EVENT_WORDS = {
     "ABORT": "a", "BEGIN": "b", "END": "e", "FAIL": "a", "F": "a", "ALL": "abe", "NONE": "n", "P": "n",
     "TIME_LIMIT": "a", "INVALID_DEPEND": "a",
 }  # fmt: skip
-_UNTOLD_EVENTS = ("REQUEUE", "STAGE_OUT", "TIME_LIMIT_90", "TIME_LIMIT_80", "TIME_LIMIT_50", "ARRAY_TASKS")
+_UNSUPPORTED_EVENTS = ("REQUEUE", "STAGE_OUT", "TIME_LIMIT_90", "TIME_LIMIT_80", "TIME_LIMIT_50", "ARRAY_TASKS")
 
 
 def seconds_of(value: Any) -> Any:
@@ -52,11 +52,11 @@ def bytes_of(value: Any) -> Any:
     """Bytes of a size; a size as schedulers write it (16gb, 16G) is in powers of two, as they read it."""
     if not isinstance(value, str):
         return value
-    found = _SCHEDULERS_SIZE.fullmatch(value.strip())
-    power = " kmgt".index(found[2].lower()) if found else 0
+    match = _SCHEDULERS_SIZE.fullmatch(value.strip())
+    power = " kmgt".index(match[2].lower()) if match else 0
     try:
-        if found and (found[2] + found[3] not in ("kB", "MB", "GB", "TB")):
-            size = int(found[1]) * 1024**power
+        if match and (match[2] + match[3] not in ("kB", "MB", "GB", "TB")):
+            size = int(match[1]) * 1024**power
         elif value.strip().isdigit():
             raise ValueError(f"{value!r} has no unit, and schedulers disagree about it")
         else:
@@ -82,37 +82,37 @@ def _email(value: str) -> str:
 
 
 def _variable(value: str) -> str:
-    name, _, given = value.partition("=")
-    problem = rules.variable_problem(name) or rules.value_problem(given)
-    if problem or "," in given or '"' in given:
-        raise FieldProblem("unsafe-value", problem or f"{rules.shown(given)} holds a comma or a quote")
+    name, _, content = value.partition("=")
+    problem = rules.variable_problem(name) or rules.value_problem(content)
+    if problem or "," in content or '"' in content:
+        raise FieldProblem("unsafe-value", problem or f"{rules.shown(content)} holds a comma or a quote")
     return value
 
 
 def _events(value: Any) -> Any:
-    given = value if isinstance(value, tuple | list) else [value]
-    words = [part for each in given for part in (each.replace(",", " ").split() if isinstance(each, str) else ["?"])]
-    untold = [word for word in words if word.upper() in _UNTOLD_EVENTS]
-    if untold:
+    items = value if isinstance(value, tuple | list) else [value]
+    words = [part for item in items for part in (item.replace(",", " ").split() if isinstance(item, str) else ["?"])]
+    unsupported_events = [word for word in words if word.upper() in _UNSUPPORTED_EVENTS]
+    if unsupported_events:
         hint = "ALL, or of a (abort), b (begin) and e (end)"
-        raise FieldProblem("cannot-be-done", f"mail cannot be asked for of {', '.join(untold)}", hint)
-    found = {letter for word in words for letter in _EVENT_WORDS.get(word.upper(), word.replace("f", "a"))}
-    if not found <= {*_EVENTS, "n"} or ("n" in found and len(found) > 1):
+        raise FieldProblem("cannot-be-done", f"mail cannot be asked for of {', '.join(unsupported_events)}", hint)
+    letters = {letter for word in words for letter in _EVENT_WORDS.get(word.upper(), word.replace("f", "a"))}
+    if not letters <= {*_EVENTS, "n"} or ("n" in letters and len(letters) > 1):
         shown = rules.shown(str(value))
         raise FieldProblem(
             "not-allowed-value", f"{shown} is not made of a (abort), b (begin) and e (end)", "such as abe"
         )
-    return tuple(_EVENTS[letter] for letter in "abe" if letter in found)
+    return tuple(_EVENTS[letter] for letter in "abe" if letter in letters)
 
 
 def _moment(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     hint = "write it as 2026-11-22T03:00:00, by the target's own clock"
-    found = _TORQUES_DATE.fullmatch(value.strip())
+    match = _TORQUES_DATE.fullmatch(value.strip())
     try:
-        if found:
-            value = "{}-{}-{}T{}:{}:{}".format(*(group or "00" for group in found.groups()))
+        if match:
+            value = "{}-{}-{}T{}:{}:{}".format(*(group or "00" for group in match.groups()))
         moment = _iso_date(value.strip())
     except ValueError:
         raise FieldProblem("date", f"{rules.shown(value)} is not a date with a time", hint) from None
@@ -137,11 +137,11 @@ def _dependencies(value: Any) -> Any:
 def _dependency(word: Any) -> JobDependency:
     kind, *jobs = word.split(":") if isinstance(word, str) else ("",)
     good = all(_JOB_ID.fullmatch(job) for job in jobs) and (bool(jobs) != (kind == "singleton"))
-    found = next((each for each in _KINDS if each == kind), None)
-    if found is None or not good:
+    known_kind = next((name for name in _KINDS if name == kind), None)
+    if known_kind is None or not good:
         hint = f"a kind and ids, such as afterok:1234:1235; kinds: {', '.join(_KINDS)}"
         raise FieldProblem("job-dependency", f"{rules.shown(str(word))} is not what a job can wait for", hint)
-    return JobDependency(kind=found, jobs=tuple(jobs))
+    return JobDependency(kind=known_kind, jobs=tuple(jobs))
 
 
 Name = Annotated[str, text(rules.name_problem)]
@@ -192,14 +192,14 @@ class ComponentForm(create_model("ComponentForm", __base__=Form, **_fields(COMPO
     """Some nodes of a heterogeneous job, and how they differ; what is not said is as the job's options have it."""
 
 
-def _components(found: dict[str, ComponentForm]) -> dict[str, ComponentForm]:
-    for name in found:
+def _components(components: dict[str, ComponentForm]) -> dict[str, ComponentForm]:
+    for name in components:
         if problem := rules.name_problem(name):
             raise FieldProblem("unsafe-value", problem)
     # of one there is nothing to tell from it, and Slurm takes no more than so many (MAX_HET_JOB_COMPONENTS)
-    if not 2 <= len(found) <= 128:
-        raise FieldProblem("out-of-range", f"a heterogeneous job has 2 to 128 components, and not {len(found)}")
-    return found
+    if not 2 <= len(components) <= 128:
+        raise FieldProblem("out-of-range", f"a heterogeneous job has 2 to 128 components, and not {len(components)}")
+    return components
 
 
 _READ["components"] = Annotated[dict[str, ComponentForm], AfterValidator(_components)]
@@ -212,8 +212,10 @@ class JobOptionsForm(create_model("JobOptionsForm", __base__=Form, **_fields(OPT
         """The options in the model's units; of components the number of nodes is what they come to."""
         stated = _stated(self)
         if self.components:
-            components = tuple(JobComponent(name=name, **_stated(each)) for name, each in self.components.items())
-            nodes = sum(each.node_count for each in components)
+            components = tuple(
+                JobComponent(name=name, **_stated(component)) for name, component in self.components.items()
+            )
+            nodes = sum(component.node_count for component in components)
             stated = {"node_count": nodes, **stated, "components": components}
         return JobOptions(**stated)
 

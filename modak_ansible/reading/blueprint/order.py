@@ -13,32 +13,32 @@ REQUIREMENTS = ("after", "dependency")
 
 def read_order(topology: Topology, trainings: list[Node], mistakes: Mistakes) -> dict[str, tuple[Predecessor, ...]]:
     """What each training comes after, in the order of the file; circles and other targets are noted and left out."""
-    named = {node.name: _named(node, trainings) for node in trainings}
+    predecessors = {node.name: _predecessors_of(node, trainings) for node in trainings}
     searches = {node.name for node in trainings if "search" in node.properties}
     for node in trainings:
-        for name, item in named[node.name].items():
+        for name, item in predecessors[node.name].items():
             if name in searches:
                 message = f"{name} is a search, and its trials are not known yet when {node.name} is submitted"
                 mistakes.add(item.location, "search", message, f"put {node.name} into a blueprint of its own")
-            host, other = node.requirements.get("host"), topology.nodes[name].requirements.get("host")
-            if host and other and host != other:
+            host, other_host = node.requirements.get("host"), topology.nodes[name].requirements.get("host")
+            if host and other_host and host != other_host:
                 mistakes.add(
-                    item.location, "another-host", f"{name} is on {other}, and {node.name} on {host}",
+                    item.location, "another-host", f"{name} is on {other_host}, and {node.name} on {host}",
                     "a training can only come after another on the same target",
                 )  # fmt: skip
-    circles = {node.name: _circle(node.name, named) for node in trainings}
+    circles = {node.name: _circle(node.name, predecessors) for node in trainings}
     for name, circle in circles.items():
-        if circle and name == min(circle, key=list(named).index):  # each circle is told once
-            place = named[name][circle[1] if len(circle) > 1 else name].location
+        if circle and name == min(circle, key=list(predecessors).index):  # each circle is told once
+            place = predecessors[name][circle[1] if len(circle) > 1 else name].location
             words = " after ".join([*circle, name])
             mistakes.add(place, "circle", f"{words}: a training cannot come after itself", "leave one of them out")
     return {
-        name: () if circles[name] else tuple(Predecessor(training=each) for each in before)
-        for name, before in named.items()
+        name: () if circles[name] else tuple(Predecessor(training=training) for training in before)
+        for name, before in predecessors.items()
     }
 
 
-def _named(node: Node, trainings: list[Node]) -> dict[str, Item]:
+def _predecessors_of(node: Node, trainings: list[Node]) -> dict[str, Item]:
     names = {training.name for training in trainings}
     return {
         str(item.value): item
@@ -48,13 +48,13 @@ def _named(node: Node, trainings: list[Node]) -> dict[str, Item]:
     }
 
 
-def _circle(start: str, named: dict[str, dict[str, Item]]) -> list[str]:
+def _circle(start: str, predecessors: dict[str, dict[str, Item]]) -> list[str]:
     """The trainings of a circle through one of them, it first and each before what it comes after; empty without."""
     came_from: dict[str, str] = {}
     waiting = [start]
     while waiting:
         name = waiting.pop(0)
-        for before in named[name]:
+        for before in predecessors[name]:
             if before == start:
                 circle = [name]
                 while circle[-1] != start:

@@ -26,11 +26,11 @@ _NO_WAYS = {
 
 def with_pods(target: Target, node: Node, mistakes: Mistakes) -> Target:
     """The target with its Pods; what is wrong is noted."""
-    given = {name: item for name, item in node.properties.items() if item.value not in (None, "")}
-    problems = [*_problems(node, given)]
+    properties = {name: item for name, item in node.properties.items() if item.value not in (None, "")}
+    problems = [*_problems(node, properties)]
     for place, rule, message, hint in problems:
         mistakes.add(place.location, rule, message, hint)
-    plain = {name: given[name].plain() for name in Pods.model_fields if name in given}
+    plain = {name: properties[name].plain() for name in Pods.model_fields if name in properties}
     plain = {name: tuple(value) if isinstance(value, list) else value for name, value in plain.items()}
     # what is refused is planned with all the same, for the other mistakes that there are
     is_whole = "mount_path" in plain and not problems  # that it is there the type asks for
@@ -38,24 +38,24 @@ def with_pods(target: Target, node: Node, mistakes: Mistakes) -> Target:
     return target.model_copy(update={"pods": pods, "local": target.address == _HERE})
 
 
-def _problems(node: Node, given: dict[str, Item]) -> Iterator[tuple[Item, str, str, str]]:
+def _problems(node: Node, properties: dict[str, Item]) -> Iterator[tuple[Item, str, str, str]]:
     """What is wrong: where, the rule, in what way, and what to do."""
-    yield from rules.unsafe(given, _RULES)
-    volumes = [name for name in ("persistent_volume_claim", "host_path") if name in given]
+    yield from rules.unsafe(properties, _RULES)
+    volumes = [name for name in ("persistent_volume_claim", "host_path") if name in properties]
     if len(volumes) != 1 and not node.refused & {"persistent_volume_claim", "host_path"}:
         message = f"both {volumes[0]} and {volumes[1]} are given" if volumes else f"no volume of {node.name} is named"
         hint = "persistent_volume_claim: a claim of the namespace; or host_path: a folder that every node has"
-        yield given[volumes[1]] if volumes else node.item, "missing-property", message, hint
-    mount, workspace = given.get("mount_path"), given.get("workspace")
+        yield properties[volumes[1]] if volumes else node.item, "missing-property", message, hint
+    mount, workspace = properties.get("mount_path"), properties.get("workspace")
     if mount and (workspace is None or not _is_below(str(workspace.value), str(mount.value))):
-        there = str(workspace.value) if workspace else "the workspace"
-        message = f"{rules.shown(there)} is not below {rules.shown(str(mount.value))}, which is all that the Pods see"
+        path = str(workspace.value) if workspace else "the workspace"
+        message = f"{rules.shown(path)} is not below {rules.shown(str(mount.value))}, which is all that the Pods see"
         place = node.item.get("properties", "workspace") or mount  # its default stands in a file of types
         yield place, "contradiction", message, f"workspace: {mount.value}/modak"
     for name, reason in _NO_WAYS.items():
-        said = node.capabilities.get("site", {}).get(name)
-        if said and (said.elements or said.value):
-            yield said, "contradiction", f"{name} have no meaning in Kubernetes: {reason}", "leave it out"
+        capability = node.capabilities.get("site", {}).get(name)
+        if capability and (capability.elements or capability.value):
+            yield capability, "contradiction", f"{name} have no meaning in Kubernetes: {reason}", "leave it out"
 
 
 def _is_below(path: str, folder: str) -> bool:

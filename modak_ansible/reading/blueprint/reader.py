@@ -28,9 +28,9 @@ from modak_ansible.reading.blueprint.target_words import (
     describes_machine,
     is_target_file,
     placed_on,
-    replaced,
     template_of,
     with_targets,
+    with_value_at,
 )
 from modak_ansible.reading.blueprint.training_reader import DATASET, IMAGE, TRAINING, TrainingReader
 from modak_ansible.reading.blueprint.types.definitions import check_version, load_definitions
@@ -90,8 +90,8 @@ def read_blueprint(path: Path, inputs: Inputs, mistakes: Mistakes) -> Blueprint 
     folder = path if exists(path) and path.is_dir() else path.parent if path.name == SERVICE_FILE else None
     path = folder / SERVICE_FILE if folder else path
     if not is_file(path):
-        if others := " or ".join(_likely(folder) if folder else ()):
-            mistakes.add(Location(str(path)), "file-not-found", "there is no such file", f"give {others}")
+        if candidates := " or ".join(_candidates(folder) if folder else ()):
+            mistakes.add(Location(str(path)), "file-not-found", "there is no such file", f"give {candidates}")
         else:
             hint = "give the folder of a blueprint or its service.yaml"
             mistakes.add(Location(str(path)), "file-not-found", "there is no such blueprint", hint)
@@ -100,10 +100,10 @@ def read_blueprint(path: Path, inputs: Inputs, mistakes: Mistakes) -> Blueprint 
     return read_template(path, root, inputs, mistakes) if root else None
 
 
-def _likely(folder: Path) -> list[str]:
+def _candidates(folder: Path) -> list[str]:
     """What may be meant by a folder that is no blueprint."""
-    files, scripts = (sorted(map(str, folder.glob(each)))[:3] for each in ("*.y*ml", "*.py"))
-    return [*files, *(f"what modak init {each} writes" for each in scripts)]
+    files, scripts = (sorted(map(str, folder.glob(pattern)))[:3] for pattern in ("*.y*ml", "*.py"))
+    return [*files, *(f"what modak init {script} writes" for script in scripts)]
 
 
 def read_template(path: Path, root: Item, inputs: Inputs, mistakes: Mistakes) -> Blueprint | None:
@@ -112,20 +112,20 @@ def read_template(path: Path, root: Item, inputs: Inputs, mistakes: Mistakes) ->
     Args:
         path: beside which its files lie.
     """
-    given = _read_inputs(inputs, mistakes, root.get("topology_template", "inputs"))
+    values = _read_inputs(inputs, mistakes, root.get("topology_template", "inputs"))
     if not _is_service_template(root, mistakes):
         return None
     note_secrets(root, mistakes)
     note_shapes(root, mistakes)
     definitions = load_definitions(root, path.parent, mistakes)
-    file = inputs.targets or _own_target(root, given, mistakes)
+    file = inputs.targets or _own_target(root, values, mistakes)
     words = _read_target_file(file, mistakes) if file else None
     if words is not None:
-        root, given = placed_on(root, words, given, definitions, mistakes, names_it=not inputs.targets)
-    root, given = with_targets(root, given, definitions, mistakes)
-    topology = read_topology(root, definitions, given, mistakes)
+        root, values = placed_on(root, words, values, definitions, mistakes, names_it=not inputs.targets)
+    root, values = with_targets(root, values, definitions, mistakes)
+    topology = read_topology(root, definitions, values, mistakes)
     blueprint = _Reader(path, topology, mistakes, inputs).read()
-    blueprint.inputs, blueprint.template, blueprint.imported = given.plain(), root, definitions.files
+    blueprint.inputs, blueprint.template, blueprint.imported = values.plain(), root, definitions.files
     return blueprint
 
 
@@ -138,37 +138,37 @@ def read_targets(path: Path, inputs: Inputs, mistakes: Mistakes, wanted: Wanted 
         wanted: what is known otherwise of the target of a file that describes one without a name.
     """
     root = read_yaml(path, mistakes)
-    given = _read_inputs(inputs, mistakes)
+    values = _read_inputs(inputs, mistakes)
     if root is None:
         return {}
     folder = path.parent
     if is_target_file(root):
         note_secrets(root, mistakes)
-        words = Item(root.location, {**root.entries, **given.entries}, keys={**root.keys, **given.keys})
+        words = Item(root.location, {**root.entries, **values.entries}, keys={**root.keys, **values.keys})
         shipped_ones = shipped("tosca") / "targets.yaml"
-        folder, given = shipped_ones.parent, Item(given.location, {})
+        folder, values = shipped_ones.parent, Item(values.location, {})
         root = template_of(words, read_yaml(shipped_ones, mistakes) or root, wanted, mistakes)
     if root is None or not _is_service_template(root, mistakes):
         return {}
     note_secrets(root, mistakes)
     note_shapes(root, mistakes)
-    topology = read_topology(root, load_definitions(root, folder, mistakes), given, mistakes, is_of_targets=True)
-    found = {node.name: read_target(topology, node, path.parent, mistakes) for node in topology.derived_from(TARGET)}
-    return {name: target for name, target in found.items() if target}
+    topology = read_topology(root, load_definitions(root, folder, mistakes), values, mistakes, is_of_targets=True)
+    targets = {node.name: read_target(topology, node, path.parent, mistakes) for node in topology.derived_from(TARGET)}
+    return {name: target for name, target in targets.items() if target}
 
 
-def _own_target(root: Item, given: Item, mistakes: Mistakes) -> Path | None:
+def _own_target(root: Item, values: Item, mistakes: Mistakes) -> Path | None:
     """The target file that a template names in its metadata, unless what is given describes another target."""
-    named = root.get("metadata", "target")
-    if named is None or describes_machine(given):
+    target_name = root.get("metadata", "target")
+    if target_name is None or describes_machine(values):
         return None
-    if not isinstance(named.value, str):
-        mistakes.add(named.location, "wrong-type", "target must be the name of one", "modak targets lists them")
+    if not isinstance(target_name.value, str):
+        mistakes.add(target_name.location, "wrong-type", "target must be the name of one", "modak targets lists them")
         return None
     try:
-        return target_file(named.value)
+        return target_file(target_name.value)
     except UsageError as error:
-        mistakes.add(named.location, "unknown-target", error.message, error.hint)
+        mistakes.add(target_name.location, "unknown-target", error.message, error.hint)
         return None
 
 
@@ -187,9 +187,9 @@ def _read_target_file(path: Path, mistakes: Mistakes) -> Item | None:
     for name, words in [("", tree), *tree.entries.items()]:
         key = words.get("identity_file")
         if key is not None and isinstance(key.value, str) and key.value:
-            found = str((path.parent / expanded(key.value)).absolute())
+            key_path = str((path.parent / expanded(key.value)).absolute())
             where = (name, "identity_file") if name else ("identity_file",)
-            tree = replaced(tree, where, Item(key.location, found, found))
+            tree = with_value_at(tree, where, Item(key.location, key_path, key_path))
     return tree
 
 
@@ -229,9 +229,9 @@ def _read_inputs(inputs: Inputs, mistakes: Mistakes, declared: Item | None = Non
             value = Item(value.location, text.strip(), text)
         if value is not None:
             entries[name], keys[name] = value.at(Location(place)), Location(place)
-    given = Item(location, entries, keys=keys)
-    note_secrets(given, mistakes)
-    return given
+    values = Item(location, entries, keys=keys)
+    note_secrets(values, mistakes)
+    return values
 
 
 class _Reader:
@@ -289,11 +289,11 @@ class _Reader:
 
     def _check_used(self, trainings: list[Node]) -> None:
         """A dataset or an image that no training reads is a slip of the pen, not a wish."""
-        used = {name for node in trainings for name in (*node.requirements.values(), *_datasets_of(node))}
+        used_names = {name for node in trainings for name in (*node.requirements.values(), *_datasets_of(node))}
         are_understood = all(node.is_understood for node in trainings)
         for kind in (DATASET, IMAGE):
             for node in self._topology.derived_from(kind):
-                if node.name not in used and trainings and are_understood:
+                if node.name not in used_names and trainings and are_understood:
                     self._mistakes.add(
                         node.item.location, "not-used", f"no training requires {node.name}",
                         f"- {'dataset' if kind == DATASET else 'image'}: {node.name}",

@@ -26,7 +26,7 @@ def _flag_problem(text: str) -> str:
 
 def _line_problem(text: str) -> str:
     """What is wrong with shell lines; they are the site's own, so only what no script can hold is."""
-    good = text.strip() and all(each.isprintable() or each in "\n\t" for each in text)
+    good = text.strip() and all(letter.isprintable() or letter in "\n\t" for letter in text)
     return "" if good else f"{rules.shown(text)} is empty, or holds a control character"
 
 
@@ -51,14 +51,14 @@ _RULES: dict[str, Callable[[str], str]] = {
 
 def read_rules(section: Item, mistakes: Mistakes) -> tuple[Rule, ...]:
     """The rules of a list; what is wrong is noted, with its place."""
-    found: dict[str, Rule] = {}
+    site_rules: dict[str, Rule] = {}
     for element in section.elements:
         before = len(mistakes)
         name, when, then = element.get("name"), element.get("when"), element.get("then")
         if name is None or then is None:
             continue
         _check(name, rules.name_problem, mistakes)
-        if str(name.value) in found:
+        if str(name.value) in site_rules:
             mistakes.add(name.location, "duplicate-key", f"the rule {name.value} is given twice")
         conditions, effects = _values(when, mistakes) if when else {}, _values(then, mistakes)
         if "partition" in effects and "partition" in conditions:
@@ -68,8 +68,10 @@ def read_rules(section: Item, mistakes: Mistakes) -> tuple[Rule, ...]:
         if not effects:
             mistakes.add(then.location, "missing-property", f"the rule {name.value} does nothing")
         if len(mistakes) == before:
-            found[str(name.value)] = Rule(name=str(name.value), when=Conditions(**conditions), then=Effects(**effects))
-    return tuple(found.values())
+            site_rules[str(name.value)] = Rule(
+                name=str(name.value), when=Conditions(**conditions), then=Effects(**effects)
+            )
+    return tuple(site_rules.values())
 
 
 def _values(section: Item, mistakes: Mistakes) -> dict[str, Any]:

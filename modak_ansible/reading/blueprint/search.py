@@ -9,7 +9,7 @@ from modak_ansible.errors import nearest
 from modak_ansible.model.search import Dimension, Search
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.forms.yaml_tree import Item
-from modak_ansible.reading.blueprint.sweep import Scalar, read_values, strangers
+from modak_ansible.reading.blueprint.sweep import Scalar, read_values, unknown_arguments
 from modak_ansible.reading.blueprint.types.topology import Node
 
 _WORDS = ("from", "to", "log", "step")
@@ -34,23 +34,23 @@ def read_search(node: Node, scalar: Scalar, mistakes: Mistakes) -> Search | None
     over = section.entries["over"]
     if not over.entries:
         mistakes.add(over.location, "search", "nothing is searched over", f"name arguments, {_EXAMPLE}")
-    for name, hint in strangers(node, over):
+    for name, hint in unknown_arguments(node, over):
         mistakes.add(
             over.key_location(name), "search", f"{name} is searched over, but is not an argument of {node.name}",
             hint or f"give it among the arguments, too: {name}: its usual value",
         )  # fmt: skip
-    found = [_dimension(name, item, scalar, mistakes) for name, item in over.entries.items()]
+    dimensions = [_dimension(name, item, scalar, mistakes) for name, item in over.entries.items()]
     if len(mistakes) > before:
         return None
-    given: dict[str, Any] = section.plain()
-    direction = given.pop("direction", None)
+    fields: dict[str, Any] = section.plain()
+    direction = fields.pop("direction", None)
     if direction is None:
         from modak_ansible.target.metrics.curves import is_rising  # noqa: PLC0415 - which reads all kinds of metrics
 
-        rising = is_rising(given["objective"])
+        rising = is_rising(fields["objective"])
     else:
         rising = direction == "maximize"
-    return Search(**{**given, "over": tuple(each for each in found if each), "rising": rising})
+    return Search(**{**fields, "over": tuple(dimension for dimension in dimensions if dimension), "rising": rising})
 
 
 def _dimension(name: str, item: Item, scalar: Scalar, mistakes: Mistakes) -> Dimension | None:
@@ -72,37 +72,37 @@ def _dimension(name: str, item: Item, scalar: Scalar, mistakes: Mistakes) -> Dim
         return None
     is_log = bool(log and log.value)
     is_whole = all(_is_whole(item.entries[word].text) for word in ("from", "to", "step") if word in item.entries)
-    problem, about = "", "to"
+    problem, bound = "", "to"
     if low >= high:
         problem = f"{name} goes from {low:g} to {high:g}, which is not above it"
     elif is_log and low <= 0:
-        problem, about = f"{name} is searched by orders of magnitude, and begins at {low:g}", "from"
+        problem, bound = f"{name} is searched by orders of magnitude, and begins at {low:g}", "from"
     elif step is not None and not 0 < step <= high - low:
-        problem, about = f"the step of {name} is not between 0 and {high - low:g}", "step"
+        problem, bound = f"the step of {name} is not between 0 and {high - low:g}", "step"
     elif step is not None and is_log:
-        problem, about = f"{name} has a step and is searched by orders of magnitude", "step"
+        problem, bound = f"{name} has a step and is searched by orders of magnitude", "step"
     if problem:
-        hint = {"from": "begin above 0, or leave log out", "step": "leave it out"}.get(about, "from: 1, to: 10")
-        mistakes.add(item.entries[about].location, "search", problem, hint)
+        hint = {"from": "begin above 0, or leave log out", "step": "leave it out"}.get(bound, "from: 1, to: 10")
+        mistakes.add(item.entries[bound].location, "search", problem, hint)
         return None
     return Dimension(name=name, low=low, high=high, log=is_log, step=step, is_whole=is_whole)
 
 
 def _number(name: str, item: Item, word: str, mistakes: Mistakes) -> float | None:
-    given = item.get(word)
-    if given is None:
+    value = item.get(word)
+    if value is None:
         mistakes.add(item.location, "search", f"the range of {name} has no {word}", _EXAMPLE)
         return None
     try:
-        found = math.nan if isinstance(given.value, bool) or given.is_map or given.is_list else float(given.text)
+        number = math.nan if isinstance(value.value, bool) or value.is_map or value.is_list else float(value.text)
     except ValueError:
-        found = math.nan
-    if not math.isfinite(found):
+        number = math.nan
+    if not math.isfinite(number):
         mistakes.add(
-            given.location, "search", f"{word} of {name} is not a number: {given.text or given.plain()}", _EXAMPLE
+            value.location, "search", f"{word} of {name} is not a number: {value.text or value.plain()}", _EXAMPLE
         )
         return None
-    return found
+    return number
 
 
 def _is_whole(text: str) -> bool:

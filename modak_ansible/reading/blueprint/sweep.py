@@ -34,7 +34,7 @@ def read_axes(node: Node, scalar: Scalar, mistakes: Mistakes) -> tuple[Axis, ...
     section = node.properties.get("sweep")
     if section is None:
         return ()
-    for name, hint in strangers(node, section):
+    for name, hint in unknown_arguments(node, section):
         mistakes.add(
             section.key_location(name), "sweep", f"{name} is swept, but is not an argument of {node.name}",
             hint or f"give it among the arguments, too: {name}: its usual value",
@@ -49,15 +49,15 @@ def read_axes(node: Node, scalar: Scalar, mistakes: Mistakes) -> tuple[Axis, ...
     return tuple(axes)
 
 
-def strangers(node: Node, varied: Item) -> Iterator[tuple[str, str]]:
+def unknown_arguments(node: Node, varied: Item) -> Iterator[tuple[str, str]]:
     """What is varied of a training and is none of its arguments, with a hint where one has nearly that name.
 
     Args:
         varied: what is varied, by the names of arguments.
     """
     arguments = node.properties.get("arguments")
-    known = list(arguments.entries) if arguments else []
-    return ((name, nearest(name, known) if known else "") for name in varied.entries if name not in known)
+    names = list(arguments.entries) if arguments else []
+    return ((name, nearest(name, names) if names else "") for name in varied.entries if name not in names)
 
 
 def read_values(name: str, item: Item, scalar: Scalar, mistakes: Mistakes) -> tuple[Value, ...]:
@@ -68,15 +68,15 @@ def read_values(name: str, item: Item, scalar: Scalar, mistakes: Mistakes) -> tu
         return ()
     if not item.elements:
         mistakes.add(item.location, "sweep", f"{name} has no values", "give at least one, or leave it out")
-    found: dict[str, Value] = {}
+    values: dict[str, Value] = {}
     for element in item.elements:
         value = scalar(element, f"a value of {name}")
         if value is None:
             continue
-        if _text(value) in found:
+        if _text(value) in values:
             mistakes.add(element.location, "sweep", f"{name} has the value {_text(value)} twice", "leave one out")
-        found[_text(value)] = value
-    return tuple(found.values())
+        values[_text(value)] = value
+    return tuple(values.values())
 
 
 def points_of(axes: tuple[Axis, ...]) -> Iterator[dict[str, Value]]:
@@ -92,15 +92,15 @@ def point_name(training: str, point: Mapping[str, Value]) -> str:
 
 def with_point(arguments: Arguments, point: Mapping[str, Value]) -> Arguments:
     """Arguments with a point's values in the places of the usual ones."""
-    found: list[tuple[str, Value]] = []
-    done: set[str] = set()
+    pairs: list[tuple[str, Value]] = []
+    seen: set[str] = set()
     for name, value in arguments:
         if name not in point:
-            found.append((name, value))
-        elif name not in done:  # a list repeats an option; a point has one value of it
-            found.append((name, point[name]))
-            done.add(name)
-    return tuple(found)
+            pairs.append((name, value))
+        elif name not in seen:  # a list repeats an option; a point has one value of it
+            pairs.append((name, point[name]))
+            seen.add(name)
+    return tuple(pairs)
 
 
 def _text(value: Value) -> str:
@@ -110,6 +110,6 @@ def _text(value: Value) -> str:
 def _shown(value: Value) -> str:
     """A value as a name has it; one that is long, or would be mistaken for the name's own marks, by its digest."""
     text = _text(value)
-    if 0 < len(text) <= _SHOWN and all(each.isalnum() or each in "._+-/@{}" for each in text):
+    if 0 < len(text) <= _SHOWN and all(letter.isalnum() or letter in "._+-/@{}" for letter in text):
         return text
     return f"#{hashlib.sha256(text.encode()).hexdigest()[:16]}"

@@ -152,18 +152,18 @@ class _TargetReader:
             message = f"{self._node.name} is one machine, and {counted(len(items), 'more host')} are named"
             self._mistakes.add(items[0].location, "unknown-property", message, f"type: {HOST}")
             return ()
-        found: list[str] = []
+        hosts: list[str] = []
         for item in items:
             if not self._check(item, rules.address_problem):
                 continue
-            if str(item.value) in found:
+            if str(item.value) in hosts:
                 self._mistakes.add(item.location, "duplicate-key", f"the host {item.value} is given twice")
-            found.append(str(item.value))
-        return tuple(found)
+            hosts.append(str(item.value))
+        return tuple(hosts)
 
     def _partitions(self) -> list[Partition]:
         section = self._node.properties.get("partitions")
-        found: list[Partition] = []
+        partitions: list[Partition] = []
         for element in section.elements if section else []:
             values = element.plain()
             name = element.get("name")
@@ -172,13 +172,13 @@ class _TargetReader:
             if problem := rules.name_problem(str(name.value)):
                 self._mistakes.add(name.location, "unsafe-value", problem)
                 continue
-            if any(partition.name == values["name"] for partition in found):
+            if any(partition.name == values["name"] for partition in partitions):
                 self._mistakes.add(name.location, "duplicate-key", f"the partition {name.value} is given twice")
             sizes = dict.fromkeys(("memory", "usual_memory", "memory_per_core"), parse_size)
             for key, parse in {**sizes, "walltime": parse_walltime}.items():
                 values[key] = self._parsed(element.get(key), parse)
-            found.append(Partition(**values))
-        return found
+            partitions.append(Partition(**values))
+        return partitions
 
     def _parsed(self, item: Item | None, parse: Callable[[str], int]) -> int | None:
         if item is None:
@@ -205,27 +205,27 @@ class _TargetReader:
         return Accelerator(**values)
 
     def _storage(self, name: str, sharing: str) -> Storage | None:
-        given = self._node.capabilities.get(name, {})
-        path = given.get("path")
+        capability = self._node.capabilities.get(name, {})
+        path = capability.get("path")
         if path is None or not path.value or not self._check(path, _storage_problem):
             return None
         explicit = self._node.item.get("capabilities", name, "properties", "sharing")
-        values = {key: item.plain() for key, item in given.items()}
+        values = {key: item.plain() for key, item in capability.items()}
         return Storage(
             path=str(path.value),
             sharing=values["sharing"] if explicit else sharing,
             storage_class=values.get("class", "default-common"),
-            room=self._parsed(given["room"], parse_size) if "room" in given else None,
+            room=self._parsed(capability["room"], parse_size) if "room" in capability else None,
             **{name: float(values[name]) for name in RATES if name in values},
         )
 
     def _network(self) -> Network | None:
         """What was measured of it; half of that tells nothing."""
-        given = self._node.capabilities.get("network", {})
-        values = {name: item.plain() for name, item in given.items() if item.value is not None}
+        capability = self._node.capabilities.get("network", {})
+        values = {name: item.plain() for name, item in capability.items() if item.value is not None}
         missing = [name for name in Network.model_fields if name not in values]
         if values and missing and f"network.{missing[0]}" not in self._node.refused:
-            place = next(iter(given.values())).location
+            place = next(iter(capability.values())).location
             self._mistakes.add(place, "missing-key", f"the network has no {missing[0]}", "latency and bandwidth: both")
         return Network(**values) if values and not missing else None
 
@@ -236,8 +236,8 @@ class _TargetReader:
                 values[key] = read_rules(item, self._mistakes)
                 continue
             items = item.elements if item.is_list else [item]
-            good = [item for item in items if self._check(item, _SITE_RULES[key])]
-            texts = [str(each.value) for each in good if each.value]
+            valid = [item for item in items if self._check(item, _SITE_RULES[key])]
+            texts = [str(item.value) for item in valid if item.value]
             values[key] = tuple(texts) if item.is_list else (texts[0] if texts else None)
         return Site(**values)
 

@@ -42,7 +42,7 @@ _PATHS: dict[str, tuple[str, ...]] = {
         for name in ("architecture", "peak_gflops", "peak_gflops_bf16", "memory_bandwidth")
     },
 }
-_OF_A_MACHINE = tuple(name for name in _PROPERTIES if name != "workspace")
+_MACHINE_PROPERTIES = tuple(name for name in _PROPERTIES if name != "workspace")
 WORDS = (SCHEDULER, *_PATHS, *_CAPABILITIES)
 
 
@@ -78,7 +78,7 @@ def is_target_file(tree: Item) -> bool:
     """Whether a file says where a target is or what starts jobs there: of one, or of several under their names."""
     if "tosca_definitions_version" in tree.entries:
         return False
-    return describes_machine(tree) or bool(_described_in(tree))
+    return describes_machine(tree) or bool(_target_names(tree))
 
 
 def describes_machine(words: Item) -> bool:
@@ -86,7 +86,7 @@ def describes_machine(words: Item) -> bool:
     return _FRONTEND in words.entries or SCHEDULER in words.entries
 
 
-def _described_in(words: Item) -> list[str]:
+def _target_names(words: Item) -> list[str]:
     """The names under which a file describes targets."""
     return [name for name, entry in words.entries.items() if describes_machine(entry)]
 
@@ -98,21 +98,21 @@ def template_of(words: Item, base: Item, wanted: Wanted, mistakes: Mistakes) -> 
         base: a service template whose imports have the types.
         wanted: what is known otherwise.
     """
-    alone = any(name in WORDS for name in words.entries)
+    is_single = any(name in WORDS for name in words.entries)
     kind = words.get(SCHEDULER)
     name = wanted.name or str(kind.value if kind else wanted.scheduler)
     nodes = {}
-    for each, said in {name: words}.items() if alone else words.entries.items():
-        scheduler = said.get(SCHEDULER)
-        kind = scheduler or Item(said.location, wanted.scheduler)
+    for target_name, target_words in {name: words}.items() if is_single else words.entries.items():
+        scheduler = target_words.get(SCHEDULER)
+        kind = scheduler or Item(target_words.location, wanted.scheduler)
         if (node_type := _type_meant(kind, mistakes)) is not None:
-            nodes[each] = described(Item(said.location, {"type": node_type}), said, mistakes)
+            nodes[target_name] = with_words(Item(target_words.location, {"type": node_type}), target_words, mistakes)
     topology = Item(words.location, {"node_templates": Item(words.location, nodes)})
-    return replaced(base, ("topology_template",), topology) if nodes else None
+    return with_value_at(base, ("topology_template",), topology) if nodes else None
 
 
 def placed_on(
-    root: Item, words: Item, given: Item, definitions: Definitions, mistakes: Mistakes, *, names_it: bool = False
+    root: Item, words: Item, values: Item, definitions: Definitions, mistakes: Mistakes, *, names_it: bool = False
 ) -> tuple[Item, Item]:
     """A service template on the target of a target file, and the values that are given, with the file's behind them.
 
@@ -126,41 +126,41 @@ def placed_on(
     templates = entries_of(root.get("topology_template", "node_templates"))
     targets = [name for name, entry in templates.items() if _is_target(entry, definitions)]
     if describes_machine(words) and not targets:  # which is told where the template should have one
-        return root, given
+        return root, values
     if not describes_machine(words) or len(targets) != 1:  # several, which it tells apart by their names
-        others = [name for name in _described_in(words) if name not in targets]
-        if others and targets:
-            verb = "is" if len(others) == 1 else "are"
-            message = f"{' and '.join(others)} {verb} described here, and the blueprint has {', '.join(targets)}"
+        other_names = [name for name in _target_names(words) if name not in targets]
+        if other_names and targets:
+            verb = "is" if len(other_names) == 1 else "are"
+            message = f"{' and '.join(other_names)} {verb} described here, and the blueprint has {', '.join(targets)}"
             hint = "give a file of one target, without its name"
-            mistakes.add(words.key_location(others[0]), "several-targets", message, hint)
-        left = {name: entry for name, entry in words.entries.items() if not targets or name not in others}
-        return root, Item(given.location, {**left, **given.entries}, keys={**words.keys, **given.keys})
+            mistakes.add(words.key_location(other_names[0]), "several-targets", message, hint)
+        remaining = {name: entry for name, entry in words.entries.items() if not targets or name not in other_names}
+        return root, Item(values.location, {**remaining, **values.entries}, keys={**words.keys, **values.keys})
     node = templates[targets[0]]
     declared = entries_of(root.get("topology_template", "inputs"))
     inputs = _used_inputs(root) & set(declared)
-    own = {name: entry for name, entry in given.entries.items() if name in WORDS and name not in inputs}
-    said = {**{name: entry for name, entry in words.entries.items() if name not in given.entries}, **own}
-    keys = {**words.keys, **given.keys}
-    bare = _of_no_machine(node, frozenset(given.entries))
-    bare = described(bare, Item(words.location, said, keys=keys), mistakes, is_bare=True)
+    own_words = {name: entry for name, entry in values.entries.items() if name in WORDS and name not in inputs}
+    target_words = {**{name: entry for name, entry in words.entries.items() if name not in values.entries}, **own_words}
+    keys = {**words.keys, **values.keys}
+    bare = _without_machine(node, frozenset(values.entries))
+    bare = with_words(bare, Item(words.location, target_words, keys=keys), mistakes, is_bare=True)
     # what is missing is missing in the file
     bare = bare._replace(location=words.location)
     if properties := bare.get("properties"):
-        bare = replaced(bare, ("properties",), properties._replace(location=words.location))
+        bare = with_value_at(bare, ("properties",), properties._replace(location=words.location))
     if names_it and node.get("attributes", "public_address") is None:
         bare = _with_literals(bare, node)
-    root = replaced(root, ("topology_template", "node_templates", targets[0]), bare)
-    left = {name: entry for name, entry in given.entries.items() if name not in own}
+    root = with_value_at(root, ("topology_template", "node_templates", targets[0]), bare)
+    remaining = {name: entry for name, entry in values.entries.items() if name not in own_words}
     # what the template used of its target elsewhere, too, is the new one's there
-    for name in _used_inputs(node) & _used_inputs(root) & inputs - set(left):
-        value = words.get(name)
-        if value is not None and not (value.is_map and _is_text(declared[name])):
-            left[name] = value
-    return root, Item(given.location, left, keys=keys)
+    for input_name in _used_inputs(node) & _used_inputs(root) & inputs - set(remaining):
+        value = words.get(input_name)
+        if value is not None and not (value.is_map and _is_text(declared[input_name])):
+            remaining[input_name] = value
+    return root, Item(values.location, remaining, keys=keys)
 
 
-def with_targets(root: Item, given: Item, definitions: Definitions, mistakes: Mistakes) -> tuple[Item, Item]:
+def with_targets(root: Item, values: Item, definitions: Definitions, mistakes: Mistakes) -> tuple[Item, Item]:
     """A service template with what is given of its targets, and the values that are left for its inputs.
 
     A word is an input's value where the template declares such an input and uses it. Otherwise it describes the only
@@ -172,32 +172,34 @@ def with_targets(root: Item, given: Item, definitions: Definitions, mistakes: Mi
     declared = entries_of(root.get("topology_template", "inputs"))
     templates = entries_of(root.get("topology_template", "node_templates"))
     targets = [name for name, entry in templates.items() if _is_target(entry, definitions)]
-    used = _used_inputs(root) & set(declared)
-    left, alone = dict(given.entries), {}
-    named: dict[str, Item] = {}
-    for name, value in given.entries.items():
-        is_text = name in used and _is_text(declared[name])
-        if name in used and not (value.is_map and is_text):  # a mapping says more than that input can
+    used_inputs = _used_inputs(root) & set(declared)
+    remaining, own_words = dict(values.entries), {}
+    by_target: dict[str, Item] = {}
+    for name, value in values.entries.items():
+        is_text = name in used_inputs and _is_text(declared[name])
+        if name in used_inputs and not (value.is_map and is_text):  # a mapping says more than that input can
             continue
         if name in WORDS and targets:
-            alone[name] = value
+            own_words[name] = value
         elif name in targets and value.is_map:
-            named[name] = value
+            by_target[name] = value
         else:
             continue
         if name not in declared or (value.is_map and is_text):
-            del left[name]
-    if alone and len(targets) > 1:
-        first = next(iter(alone))
+            del remaining[name]
+    if own_words and len(targets) > 1:
+        first = next(iter(own_words))
         message = f"the blueprint has several targets, {', '.join(targets)}, and {first} is not said of any of them"
         hint = f"put it below the name of one: {targets[0]}: {{ {first}: ... }}"
-        mistakes.add(given.key_location(first), "several-targets", message, hint)
-    elif alone:
-        named[targets[0]] = Item(given.location, {**alone, **entries_of(named.get(targets[0]))}, keys=given.keys)
-    for name, words in named.items():
+        mistakes.add(values.key_location(first), "several-targets", message, hint)
+    elif own_words:
+        by_target[targets[0]] = Item(
+            values.location, {**own_words, **entries_of(by_target.get(targets[0]))}, keys=values.keys
+        )
+    for name, words in by_target.items():
         node = templates[name]
-        root = replaced(root, ("topology_template", "node_templates", name), described(node, words, mistakes))
-    return root, Item(given.location, left, keys=given.keys)
+        root = with_value_at(root, ("topology_template", "node_templates", name), with_words(node, words, mistakes))
+    return root, Item(values.location, remaining, keys=values.keys)
 
 
 def _is_text(declaration: Item) -> bool:
@@ -205,7 +207,7 @@ def _is_text(declaration: Item) -> bool:
     return kind is not None and kind.value == "string"
 
 
-def described(node: Item, words: Item, mistakes: Mistakes, *, is_bare: bool = False) -> Item:
+def with_words(node: Item, words: Item, mistakes: Mistakes, *, is_bare: bool = False) -> Item:
     """A node template of a target with what a target file says of it.
 
     Where that says what machine it is, what the template itself says of another one is forgotten; its inputs and its
@@ -216,23 +218,23 @@ def described(node: Item, words: Item, mistakes: Mistakes, *, is_bare: bool = Fa
         is_bare: whether the template says of no machine any more.
     """
     if describes_machine(words) and not is_bare:
-        node = _of_no_machine(node)
+        node = _without_machine(node)
     for name, value in words.entries.items():
         place = words.key_location(name)
         if name in _CAPABILITIES:
-            inner = value.entries if value.is_map else {_CAPABILITIES[name]: value}
-            for key, each in inner.items():
+            members = value.entries if value.is_map else {_CAPABILITIES[name]: value}
+            for key, member in members.items():
                 path = ("capabilities", name, "properties", key)
-                node = replaced(node, path, each, value.key_location(key) if value.is_map else place)
+                node = with_value_at(node, path, member, value.key_location(key) if value.is_map else place)
         elif name in _PATHS:
-            node = replaced(node, _PATHS[name], value, place)
+            node = with_value_at(node, _PATHS[name], value, place)
         elif name != SCHEDULER:
             hint = f"site: {{ {name}: ... }}" if name in Site.model_fields else nearest(name, WORDS)
             mistakes.add(place, "unknown-property", f"a target has no {name}", hint)
     kind = words.get(SCHEDULER)
     if kind is not None:
         node_type = _type_meant(kind, mistakes)
-        node = replaced(node, ("type",), node_type) if node_type else node
+        node = with_value_at(node, ("type",), node_type) if node_type else node
     elif _FRONTEND in words.entries and _type(node) == LOCAL:
         message = "the blueprint's target is this machine, and another one is described"
         mistakes.add(words.key_location(_FRONTEND), "contradiction", message, "name the scheduler: scheduler: slurm")
@@ -243,70 +245,74 @@ def _type_meant(kind: Item, mistakes: Mistakes) -> Item | None:
     """The type of a target's node by the word for what starts jobs there; None where it is none, which is noted."""
     if str(kind.value) in TYPES:
         return Item(kind.location, TYPES[str(kind.value)])
-    said = f"{kind.text or kind.plain()} is not a known scheduler"
-    message = said if kind.value else "no scheduler is named"
+    reason = f"{kind.text or kind.plain()} is not a known scheduler"
+    message = reason if kind.value else "no scheduler is named"
     near = nearest(str(kind.value), TYPES)
     hint = near if near.startswith(NEAR) else f"scheduler: one of {', '.join(TYPES)}"
     mistakes.add(kind.location, "unknown-scheduler", message, hint)
     return None
 
 
-def _of_no_machine(node: Item, given: frozenset[str] | None = None) -> Item:
+def _without_machine(node: Item, inputs: frozenset[str] | None = None) -> Item:
     """A node template without the values that describe a machine, but for those that its inputs give.
 
     Args:
-        given: the inputs that have values which somebody gave: what other inputs give is left out, too; None for all.
+        inputs: those that have values which somebody gave: what other inputs give is left out, too; None for all.
     """
 
     def is_kept(value: Item) -> bool:
         name = function_name(value)
-        if name is None or given is None:
+        if name is None or inputs is None:
             return name is not None
         argument = value.entries.get(name) or value
-        return name == "get_input" and str((argument.elements[0] if argument.elements else argument).value) in given
+        return name == "get_input" and str((argument.elements[0] if argument.elements else argument).value) in inputs
 
     entries = dict(node.entries)
     if properties := node.get("properties"):
-        kept = {
-            name: entry for name, entry in properties.entries.items() if name not in _OF_A_MACHINE or is_kept(entry)
+        kept_properties = {
+            name: entry
+            for name, entry in properties.entries.items()
+            if name not in _MACHINE_PROPERTIES or is_kept(entry)
         }
-        entries["properties"] = Item(properties.location, kept, keys=properties.keys)
+        entries["properties"] = Item(properties.location, kept_properties, keys=properties.keys)
     address = node.get("attributes", "public_address")
-    if address and given is not None and not is_kept(address):
+    if address and inputs is not None and not is_kept(address):
         attributes = node.entries["attributes"]
         rest = {name: entry for name, entry in attributes.entries.items() if name != "public_address"}
         entries["attributes"] = Item(attributes.location, rest, keys=attributes.keys)
     if capabilities := node.get("capabilities"):
-        left = {}
+        kept_capabilities = {}
         for name, entry in capabilities.entries.items():
             values = entry.get("properties")
-            inner = {key: value for key, value in entries_of(values).items() if is_kept(value)}
+            kept_values = {key: value for key, value in entries_of(values).items() if is_kept(value)}
             if name not in _CAPABILITIES:
-                left[name] = entry
-            elif values and inner:
-                left[name] = Item(entry.location, {"properties": Item(values.location, inner, keys=values.keys)})
-        entries["capabilities"] = Item(capabilities.location, left, keys=capabilities.keys)
+                kept_capabilities[name] = entry
+            elif values and kept_values:
+                kept_capabilities[name] = Item(
+                    entry.location, {"properties": Item(values.location, kept_values, keys=values.keys)}
+                )
+        entries["capabilities"] = Item(capabilities.location, kept_capabilities, keys=capabilities.keys)
     return Item(node.location, entries, node.text, node.keys)
 
 
-def _with_literals(node: Item, own: Item) -> Item:
+def _with_literals(node: Item, original: Item) -> Item:
     """A node template with what another says of the machine by values that no input gives."""
     sections = [("properties",), *(("capabilities", name, "properties") for name in _CAPABILITIES)]
     for path in sections:
-        for name, value in entries_of(own.get(*path)).items():
+        for name, value in entries_of(original.get(*path)).items():
             if function_name(value) is None:
-                node = replaced(node, (*path, name), value)
+                node = with_value_at(node, (*path, name), value)
     return node
 
 
-def replaced(item: Item, path: tuple[str, ...], value: Item, place: Location | None = None) -> Item:
+def with_value_at(item: Item, path: tuple[str, ...], value: Item, place: Location | None = None) -> Item:
     """A tree with another value at a path of names, which need not have been there."""
     if not path:
         return value
     name, *rest = path
     child = item.entries.get(name, Item(place or value.location, {}))
     keys = {name: place or value.location, **item.keys}
-    return Item(item.location, {**item.entries, name: replaced(child, tuple(rest), value, place)}, item.text, keys)
+    return Item(item.location, {**item.entries, name: with_value_at(child, tuple(rest), value, place)}, item.text, keys)
 
 
 def _is_target(node: Item, definitions: Definitions) -> bool:

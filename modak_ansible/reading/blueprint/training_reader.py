@@ -76,16 +76,16 @@ class TrainingReader:
             training=self._node.name,
             application=application,
             resources=resources,
-            optimisation=Optimisation(**wished.plain())
-            if (wished := self._property("optimisation"))
+            optimisation=Optimisation(**optimisation.plain())
+            if (optimisation := self._property("optimisation"))
             else Optimisation(),
             target=target,
             dataset=datasets[0] if datasets else None,
             more_datasets=tuple(datasets[1:]),
             image=image,
             job_options=job_options,
-            checkpoint=Checkpoint(**asked.plain()) if (asked := self._property("checkpoint")) else None,
-            scale=Scale(**wanted.plain()) if (wanted := self._property("scale")) else None,
+            checkpoint=Checkpoint(**checkpoint.plain()) if (checkpoint := self._property("checkpoint")) else None,
+            scale=Scale(**scale.plain()) if (scale := self._property("scale")) else None,
             beside=beside,
             parallelism=self._folders.parallelism(self._folder / application.folder, self._own_code),
         )
@@ -113,16 +113,18 @@ class TrainingReader:
         self._warn_of_gpus(request)
         self._warn_of_accelerators(request)
         points = trials if search else list(points_of(axes)) if axes else ()
-        found = [self._at(request, point) for point in points] or [request.model_copy(update={"search": search})]
+        requests = [self._request_at(request, point) for point in points] or [
+            request.model_copy(update={"search": search})
+        ]
         application = request.application
-        here = self._folder / application.folder / application.script
-        return list(map(_with_overrides, found)) if self._folders.takes_overrides(here) else found
+        script = self._folder / application.folder / application.script
+        return list(map(_with_overrides, requests)) if self._folders.takes_overrides(script) else requests
 
     def _warn_of_gpus(self, request: Request) -> None:
         options = self._property("job_options")
         gres = options.get("gres") if options else None
-        asked = request.resources.accelerators or request.job_options.request_gpus
-        if gres and not asked and any(each.startswith("gpu") for each in request.job_options.gres):
+        accelerators = request.resources.accelerators or request.job_options.request_gpus
+        if gres and not accelerators and any(resource.startswith("gpu") for resource in request.job_options.gres):
             words = "gres asks for GPUs that the plan does not take into account: it would be made for processors only"
             self._warnings.add(gres.location, "contradiction", words, "give request_gpus a number instead")
 
@@ -130,13 +132,13 @@ class TrainingReader:
         """Where the target has some and the script uses one, and nobody says how many, be it none."""
         application, target = request.application, request.target
         is_told = request.resources.accelerators or request.job_options.request_gpus is not None
-        own = self._node.item.get("properties", "resources", "accelerators")
-        if not target.has_accelerators or is_told or own is not None or not self._has_build(request):
+        stated = self._node.item.get("properties", "resources", "accelerators")
+        if not target.has_accelerators or is_told or stated is not None or not self._has_build(request):
             return
         if is_hidden(application.environment):
             return
-        given = [*application.arguments, *(("", word) for word in application.words)]
-        use = use_in(self._folder / application.folder, self._own_code, application.framework, given)
+        arguments = [*application.arguments, *(("", word) for word in application.words)]
+        use = use_in(self._folder / application.folder, self._own_code, application.framework, arguments)
         if use:
             words = f"{use}, and the job asks for no accelerator of {target.name}'s"
             hint = "resources: { accelerators: 1 }, or 0 where none is wanted"
@@ -148,11 +150,11 @@ class TrainingReader:
         is_own = request.image is not None
         return is_own or bool(accelerated(application.framework, application.version, request.target, entry))
 
-    def _at(self, request: Request, point: Mapping[str, str | bool]) -> Request:
-        application, given = request.application, self._property("work")
+    def _request_at(self, request: Request, point: Mapping[str, str | bool]) -> Request:
+        application, stated = request.application, self._property("work")
         arguments = with_point(application.arguments, point)
         names_of = partial(self._folders.names_of, self._folder / application.folder / application.script)
-        work = work_of(given.plain() if given else {}, application.workload, arguments, application.words, names_of)
+        work = work_of(stated.plain() if stated else {}, application.workload, arguments, application.words, names_of)
         application = application.model_copy(update={"arguments": arguments, "work": work})
         return request.model_copy(update={"training": point_name(self._node.name, point), "application": application})
 
@@ -190,17 +192,19 @@ class TrainingReader:
         if script is None or framework is None:
             return None, ()
         folder, code = script
-        here = self._folder / folder
+        script_folder = self._folder / folder
         before, after = (self._texts(name, rules.line_problem) for name in ("pre_execution", "post_execution"))
         name_of_script = PurePosixPath(str(self._node.properties["script"].value)).name
-        own, beside = code, list[SourceFile]()
+        needed, beside = code, list[SourceFile]()
         if framework.value != "any":  # which has a script for each framework
-            given = [str(value) for _, value in (*arguments, *environment)] + words
-            own, beside = counting(here, name_of_script, code, [*given, *self._swept(), *before, *after])
-        self._own_code = own
-        code, beside = (code, []) if self._property("files") else (own, beside)  # all that is named is asked for
-        workload = self._folders.workload(here, self._mistakes)
-        work, names_of = self._property("work"), partial(self._folders.names_of, here / name_of_script)
+            texts = [str(value) for _, value in (*arguments, *environment)] + words
+            needed, beside = counting(
+                script_folder, name_of_script, code, [*texts, *self._varied_values(), *before, *after]
+            )
+        self._own_code = needed
+        code, beside = (code, []) if self._property("files") else (needed, beside)  # all that is named is asked for
+        workload = self._folders.workload(script_folder, self._mistakes)
+        work, names_of = self._property("work"), partial(self._folders.names_of, script_folder / name_of_script)
         application = Application(
             name=name,
             framework=str(framework.value),
@@ -217,22 +221,22 @@ class TrainingReader:
             outputs=tuple(outputs),
             work=work_of(work.plain() if work else {}, workload, arguments, words, names_of),
             workload=workload,
-            distributed_training=bool((said := self._property("distributed_training")) and said.value),
+            distributed_training=bool((flag := self._property("distributed_training")) and flag.value),
             distributed=self._distributed(),
-            prepares=self._folders.prepares(here, own),
+            prepares=self._folders.prepares(script_folder, needed),
         )
         return application, tuple(beside)
 
     def _distributed(self) -> Distributed | None:
-        said = self._property("distributed")
-        if said is None:
+        section = self._property("distributed")
+        if section is None:
             return None
-        interface = said.get("interface")
+        interface = section.get("interface")
         if interface is not None and interface.value:
             self._note(interface, rules.interface_problem(str(interface.value)))
-        return Distributed(**said.plain())
+        return Distributed(**section.plain())
 
-    def _swept(self) -> list[str]:
+    def _varied_values(self) -> list[str]:
         """The values that arguments take in a sweep, or among the choices of a search."""
         search = self._property("search")
         sections = [self._property("sweep"), search.get("over") if search else None]
@@ -253,8 +257,8 @@ class TrainingReader:
             self._mistakes.add(item.location, "script-path", problem, "rename it")
             return None
         if not is_file(self._folder / path):
-            beside = self._folder.glob("**/*.py")
-            hint = nearest(text, [each.relative_to(self._folder).as_posix() for each in beside])
+            candidates = self._folder.glob("**/*.py")
+            hint = nearest(text, [file.relative_to(self._folder).as_posix() for file in candidates])
             self._mistakes.add(
                 item.location, "file-not-found", f"there is no script {visible(text)} in {self._folder}", hint
             )
@@ -263,9 +267,9 @@ class TrainingReader:
         if patterns is not None:
             patterns.append(glob.escape(path.name))
         try:
-            here = self._folder / path.parent
-            data = brought(datasets, self._folder, here)
-            code = self._folders.files(here, patterns, top=self._folder, data=data)
+            script_folder = self._folder / path.parent
+            data = brought(datasets, self._folder, script_folder)
+            code = self._folders.files(script_folder, patterns, top=self._folder, data=data)
             self._warn_of_patterns(code)
         except (OSError, ValueError) as error:
             hint = "list those to copy under files, and declare data as a dataset"
@@ -274,15 +278,15 @@ class TrainingReader:
         return path.parent, code
 
     def _warn_of_patterns(self, code: list[SourceFile]) -> None:
-        named = self._property("files")
-        for item in named.elements if named else ():
+        patterns = self._property("files")
+        for item in patterns.elements if patterns else ():
             if not any(is_of_pattern(file.path, str(item.value)) for file in code):
                 words = f"no file beside the script is named {rules.shown(str(item.value))}, so none is copied"
                 self._warnings.add(item.location, "not-used", words, "correct the name, or leave it out")
 
     def _arguments(self) -> list[tuple[str, str | bool]]:
         section = self._property("arguments") or Item(self._node.item.location, {})
-        found: list[tuple[str, str | bool]] = []
+        arguments: list[tuple[str, str | bool]] = []
         for name, item in section.entries.items():
             place = Item(section.key_location(name), name)
             good = self._note(place, rules.option_problem(name))
@@ -290,20 +294,20 @@ class TrainingReader:
                 text = self._fit(value, f"the argument {name}")
                 note_secret(value.location, name, text, self._mistakes)
                 if text is not None and good:
-                    found.append((name, text))
-        return found
+                    arguments.append((name, text))
+        return arguments
 
     def _environment(self) -> list[tuple[str, str]]:
         section = self._property("environment") or Item(self._node.item.location, {})
-        found: list[tuple[str, str]] = []
+        variables: list[tuple[str, str]] = []
         for name, item in section.entries.items():
             place = Item(section.key_location(name), name)
             good = self._note(place, rules.variable_problem(name))
             text = self._scalar(item, f"the variable {name}")
             note_secret(item.location, name, text, self._mistakes)
             if text is not None and good and self._note(item, rules.value_problem(str(text))):
-                found.append((name, "1" if text is True else "0" if text is False else text))
-        return found
+                variables.append((name, "1" if text is True else "0" if text is False else text))
+        return variables
 
     def _scalar(self, item: Item, what: str) -> str | bool | None:
         """A value as it is written, or a truth value."""
@@ -393,21 +397,21 @@ class TrainingReader:
             for name in _AS_WRITTEN
             if (item := properties.get(name)) and item.value is not None
         }
-        size_said = parse_size(size.text) if size else None
-        said = Said(**values, name=str(properties["name"].value), checksum=checksums, size=size_said)
-        return read_dataset(said, self._folder, refuse)
+        size_bytes = parse_size(size.text) if size else None
+        description = Said(**values, name=str(properties["name"].value), checksum=checksums, size=size_bytes)
+        return read_dataset(description, self._folder, refuse)
 
     def _checksums(self, node: Node) -> dict[str, str]:
         section = node.properties.get("checksum") or Item(node.item.location, {})
-        found: dict[str, str] = {}
+        checksums: dict[str, str] = {}
         for name, item in section.entries.items():
             place = Item(section.key_location(name), name)
             problem = rules.value_problem(name) or ("" if name else "a file needs a name")
             if self._note(place, problem) and self._note(
                 item, rules.checksum_problem(str(item.value)), rule="checksum"
             ):
-                found[name] = str(item.value).removeprefix("sha256:").lower()
-        return found
+                checksums[name] = str(item.value).removeprefix("sha256:").lower()
+        return checksums
 
     def _image(self) -> GivenImage | None:
         node = self._topology.nodes.get(self._node.requirements.get("image", ""))

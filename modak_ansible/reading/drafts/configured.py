@@ -30,7 +30,7 @@ _OF_CLASS = re.compile(
 )
 
 
-class Named(NamedTuple):
+class NamedClass(NamedTuple):
     """A class, or a function, that a file of configuration names in full."""
 
     name: str
@@ -41,13 +41,13 @@ class Named(NamedTuple):
         return self.place
 
 
-def told_by(folder: Path, words: Sequence[str]) -> dict[str, Any]:
+def options_in_files(folder: Path, words: Sequence[str]) -> dict[str, Any]:
     """What a script's options are by a file that takes the place of its command line."""
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     for word in words:
-        read = _content(folder / word)
-        found |= read if isinstance(read, dict) else {}
-    return {str(name): value for name, value in found.items()}
+        content = _content(folder / word)
+        options |= content if isinstance(content, dict) else {}
+    return {str(name): value for name, value in options.items()}
 
 
 def _content(path: Path) -> Any:
@@ -59,7 +59,7 @@ def _content(path: Path) -> Any:
         if path.suffix in _YAML:
             return yaml.safe_load(text)
         if path.suffix in _INI:
-            return [{name: said.strip()} for name, said in _PAIR.findall(text)]
+            return [{name: value.strip()} for name, value in _PAIR.findall(text)]
         return tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
     except (OSError, ValueError, yaml.YAMLError, RecursionError):
         return None
@@ -76,22 +76,26 @@ def paths_in(folder: Path, value: str) -> Iterator[tuple[str, str]]:
             yield name, node
         elif isinstance(node, dict | list) and id(node) not in seen:
             seen.add(id(node))
-            inner = node.items() if isinstance(node, dict) else ((name, each) for each in node)
-            waiting += [(str(key).replace("-", "_").lower(), each) for key, each in inner]
+            children = node.items() if isinstance(node, dict) else ((name, item) for item in node)
+            waiting += [(str(key).replace("-", "_").lower(), value) for key, value in children]
 
 
 def paths_elsewhere(folder: Path, file: str) -> list[str]:
     """The paths elsewhere that a file of configuration names, but for what is written; of many that are called alike
     the folder of them all, for such a file lists data."""
-    alike: dict[tuple[str, str], dict[str, None]] = {}
+    groups: dict[tuple[str, str], dict[str, None]] = {}
     for name, text in paths_in(folder, file):
-        start = next((each for each in ("../", "/", "~/") if text.startswith(each)), "")
+        start = next((prefix for prefix in ("../", "/", "~/") if text.startswith(prefix)), "")
         if start and not OF_OUTPUT.search(name):
-            alike.setdefault((name, start), {})[text] = None
-    return [each for own in alike.values() for each in (own if len(own) <= _MOST_TOLD else [posixpath.commonpath(own)])]
+            groups.setdefault((name, start), {})[text] = None
+    return [
+        path
+        for texts in groups.values()
+        for path in (texts if len(texts) <= _MOST_TOLD else [posixpath.commonpath(texts)])
+    ]
 
 
-def classes_named(folder: Path, configuration: str, words: Iterable[str]) -> list[Named]:
+def classes_named(folder: Path, configuration: str, words: Iterable[str]) -> list[NamedClass]:
     """The classes that a script's configuration names: such a script imports them by these names alone.
 
     Args:
@@ -99,23 +103,23 @@ def classes_named(folder: Path, configuration: str, words: Iterable[str]) -> lis
         configuration: the folder of hydra's files, below or beside it; empty where there is none.
         words: of the command line, which may name files, and the defaults of its options.
     """
-    return [named for path in _files(folder, configuration, words) for named in _classes(path, folder)]
+    return [named_class for path in _files(folder, configuration, words) for named_class in _classes(path, folder)]
 
 
 def _files(folder: Path, configuration: str, words: Iterable[str]) -> list[Path]:
-    every = (folder / configuration).rglob("*") if configuration else ()
-    below = sorted(islice((path for path in every if path.suffix in _YAML), _MOST_FILES))
+    candidates = (folder / configuration).rglob("*") if configuration else ()
+    in_folder = sorted(islice((path for path in candidates if path.suffix in _YAML), _MOST_FILES))
     values = (word.rpartition("=")[2] for word in words)
-    told = [folder / expanded(value) for value in values if value.endswith(_YAML)]
-    return [path for path in dict.fromkeys([*below, *told]) if is_file(path)]
+    named_files = [folder / expanded(value) for value in values if value.endswith(_YAML)]
+    return [path for path in dict.fromkeys([*in_folder, *named_files]) if is_file(path)]
 
 
-def _classes(path: Path, folder: Path) -> Iterator[Named]:
+def _classes(path: Path, folder: Path) -> Iterator[NamedClass]:
     try:
         text = path.read_text(encoding="utf-8", errors="replace") if path.stat().st_size <= _MOST_BYTES else ""
     except OSError:
         return
     place = PurePosixPath(os.path.relpath(path, folder)).as_posix()
     for number, line in enumerate(text.splitlines(), 1):
-        if not line.lstrip().startswith("#") and (found := _OF_CLASS.search(line)):
-            yield Named(found[2], f"{place}:{number}", found[1] != "target")
+        if not line.lstrip().startswith("#") and (match := _OF_CLASS.search(line)):
+            yield NamedClass(match[2], f"{place}:{number}", match[1] != "target")

@@ -20,7 +20,7 @@ from modak_ansible.reading.blueprint.files import is_hidden
 from modak_ansible.reading.blueprint.forms.secret_rules import named_problem
 from modak_ansible.reading.blueprint.script.paths import OF_OUTPUT, lies_above, named_words
 from modak_ansible.reading.blueprint.script.starting import start_above
-from modak_ansible.reading.blueprint.script.syntax import last_name, nodes_of, parts_of, said_of
+from modak_ansible.reading.blueprint.script.syntax import env_of, last_name, nodes_of, parts_of
 from modak_ansible.reading.drafts.configured import paths_elsewhere, paths_in
 from modak_ansible.reading.drafts.outputs import HUB_NAME, opens
 from modak_ansible.reading.drafts.texts import ANY, PLAIN_CALLS, Texts, below
@@ -38,10 +38,10 @@ _LOADERS = re.compile(r"(^|\.)(torch|np|numpy|joblib)\.load$")
 # What lists the files that a pattern names, and which of these do it for a folder, too; where a pattern begins.
 _LISTING = ("glob", "iglob", "rglob", "list_files")
 _OF_FOLDERS = ("glob", "rglob", "gfile")
-_SIGN = re.compile(r"[*?{%\[]")
+_WILDCARD = re.compile(r"[*?{%\[]")
 # What a script looks with whether something is there, and what it has other programs make it with.
 _LOOKING = ("exists", "isfile", "is_file", "isdir", "is_dir")
-_OTHERS = ("system", "run", "call", "check_call", "Popen")
+_RUNNING_PROGRAMS = ("system", "run", "call", "check_call", "Popen")
 # Variables of the environment that a job has, or what joins its ranks.
 _OF_JOB = re.compile(
     r"(MODAK|SLURM|PBS|LSB|PMI|OMPI|CUDA|OMP|MKL|OPENBLAS|LC|TORCHELASTIC|NCCL)_|(MASTER_(ADDR|PORT)|(LOCAL_|GROUP_|NODE_)?RANK"
@@ -85,35 +85,37 @@ def read_by(
         options: the value or the default of each option, by its longest name without dashes.
         words: of its command line, where no options are told from them.
     """
-    found: dict[Path, Read] = {}
+    by_path: dict[Path, Read] = {}
     for name, value in options.items():
         path = _named_by(folder, name, value)
         inside = below(value)
         if not path:
             continue
         if not (path.is_dir() and escape(inside) in outputs):  # what earlier runs wrote; a file may be gone on with
-            found.setdefault(path, Read(path, inside, name))
-    held = {name.replace("-", "_"): value for name, value in options.items()}
+            by_path.setdefault(path, Read(path, inside, name))
+    variables = {name.replace("-", "_"): value for name, value in options.items()}
     for name, tree in trees.items():
-        texts = Texts(tree, held, name)
+        texts = Texts(tree, variables, name)
         for text in _texts_in(tree, texts, folder):
             inside = below(text)
             if inside and not is_output(inside, outputs) and inside not in trees and exists(folder / inside):
                 path = folder / inside
-                found.setdefault(path, Read(path, inside))
-    spelled = (each.inside for each in found.values())
-    for file in dict.fromkeys((*spelled, *options.values(), *(value for _, value in named_words(words)))):
-        texts_in = (_pattern_s_folder(text) for _, text in paths_in(folder, file))
-        inner = [
-            each for each in map(below, texts_in) if each and not is_output(each, outputs) and exists(folder / each)
+                by_path.setdefault(path, Read(path, inside))
+    spelled_paths = (read.inside for read in by_path.values())
+    for file in dict.fromkeys((*spelled_paths, *options.values(), *(value for _, value in named_words(words)))):
+        texts_in = (_folder_of_pattern(text) for _, text in paths_in(folder, file))
+        paths = [
+            text for text in map(below, texts_in) if text and not is_output(text, outputs) and exists(folder / text)
         ]
-        beside = Counter(map(posixpath.dirname, inner))
-        kept = [top if beside[top := posixpath.dirname(each)] > _MOST_LISTED and top else each for each in inner]
-        found |= {folder / each: Read(folder / each, each, word=file) for each in kept if folder / each not in found}
-    named = [each for each in found.values() if not _is_code(each.path, folder, trees)]
-    reads = [each for each in named if not far_more_than_data(each.path)]
-    tops = [each for each in reads if not any(other.path in each.path.parents and not other.option for other in reads)]
-    return sorted(tops, key=lambda each: (str(each.path), each.option))
+        counts = Counter(map(posixpath.dirname, paths))
+        kept = [top if counts[top := posixpath.dirname(text)] > _MOST_LISTED and top else text for text in paths]
+        by_path |= {
+            folder / text: Read(folder / text, text, word=file) for text in kept if folder / text not in by_path
+        }
+    data_reads = [read for read in by_path.values() if not _is_code(read.path, folder, trees)]
+    reads = [read for read in data_reads if not far_more_than_data(read.path)]
+    tops = [read for read in reads if not any(other.path in read.path.parents and not other.option for other in reads)]
+    return sorted(tops, key=lambda read: (str(read.path), read.option))
 
 
 def _named_by(folder: Path, option: str, value: str) -> Path | None:
@@ -164,25 +166,25 @@ def elsewhere_by(
     A folder of code, or one that the script lies in, is none of them, nor is what an option says by default; files of
     configuration among what it reads name some, too.
     """
-    found: dict[Path, Elsewhere] = {}
+    by_path: dict[Path, Elsewhere] = {}
     nodes = list(_nodes_of(trees, options))
-    opened = {texts.of(node.args[0]) for _, texts, node in nodes if opens(node)}
+    opened_texts = {texts.of(node.args[0]) for _, texts, node in nodes if opens(node)}
     paths = ((name, texts, node) for name, texts, node in nodes if isinstance(node, _MAY_BE_PATHS))
-    named = [(f"{name}:{node.lineno}", texts.of(node)) for name, texts, node in paths]
-    told = [(each.inside, text) for each in reads for text in paths_elsewhere(folder, each.inside)]
-    opened |= {text for _, text in told}
-    for place, said in [*named, *told]:
-        text = (said or "").removeprefix("./")
-        if said in options.values() or not text.startswith(("../", "/", "~/")) or ANY in text or not _is_path(text):
+    spelled_texts = [(f"{name}:{node.lineno}", texts.of(node)) for name, texts, node in paths]
+    configured_texts = [(read.inside, text) for read in reads for text in paths_elsewhere(folder, read.inside)]
+    opened_texts |= {text for _, text in configured_texts}
+    for place, spelling in [*spelled_texts, *configured_texts]:
+        text = (spelling or "").removeprefix("./")
+        if spelling in options.values() or not text.startswith(("../", "/", "~/")) or ANY in text or not _is_path(text):
             continue
         path = Path(os.path.normpath(folder / expanded(text)))
         is_here = _is_data(path, folder)
         is_somebodys = text.startswith(_HOMES) and len(PurePosixPath(text).parts) > _IN_HOME and not exists(path)
-        is_away = text in opened and text.startswith("/") and not exists(path) and not _is_of_system(path)
+        is_away = text in opened_texts and text.startswith("/") and not exists(path) and not _is_of_system(path)
         if is_here or is_somebodys or is_away:
-            found.setdefault(path, Elsewhere(text, place, path, is_here))
+            by_path.setdefault(path, Elsewhere(text, place, path, is_here))
     # the longest of those that begin alike: a folder that is joined with a name is named by the way
-    return [each for path, each in found.items() if not any(path in other.parents for other in found)]
+    return [elsewhere for path, elsewhere in by_path.items() if not any(path in other.parents for other in by_path)]
 
 
 def lacking_in(script: Path, tree: ast.Module, options: Mapping[str, str], outputs: Sequence[str]) -> Iterator[str]:
@@ -196,17 +198,17 @@ def lacking_in(script: Path, tree: ast.Module, options: Mapping[str, str], outpu
     """
     texts = Texts(tree, options, script.name)
     calls = [node for node in nodes_of(tree) if isinstance(node, ast.Call)]
-    looking = [each for each in calls if last_name(each.func) in _LOOKING and isinstance(each.func, ast.Attribute)]
+    lookups = [call for call in calls if last_name(call.func) in _LOOKING and isinstance(call.func, ast.Attribute)]
     places = [
-        each.args[0] if each.args else each.func.value for each in looking if isinstance(each.func, ast.Attribute)
+        call.args[0] if call.args else call.func.value for call in lookups if isinstance(call.func, ast.Attribute)
     ]
-    looked = {texts.of(each) for each in places if not isinstance(each, ast.Attribute)}  # which an option mostly is
-    if None in looked or any(last_name(call.func) in _OTHERS for call in calls):
+    sought = {texts.of(place) for place in places if not isinstance(place, ast.Attribute)}  # which an option mostly is
+    if None in sought or any(last_name(call.func) in _RUNNING_PROGRAMS for call in calls):
         return
-    others = [each for each in calls if not opens(each) and last_name(each.func) not in (*PLAIN_CALLS, *_OF_FOLDER)]
-    given = [each for call in others for each in (*call.args, *(keyword.value for keyword in call.keywords))]
-    made = {texts.of(each) for each in given}
-    found: dict[str, int] = {}
+    makers = [call for call in calls if not opens(call) and last_name(call.func) not in (*PLAIN_CALLS, *_OF_FOLDER)]
+    nodes = [node for call in makers for node in (*call.args, *(keyword.value for keyword in call.keywords))]
+    made_paths = {texts.of(node) for node in nodes}
+    lines: dict[str, int] = {}
     for node in _whatever_happens(tree):
         if not isinstance(node, ast.Call) or not node.args:
             continue
@@ -216,31 +218,33 @@ def lacking_in(script: Path, tree: ast.Module, options: Mapping[str, str], outpu
             continue
         text = texts.of(node.args[0]) or ""
         inside = below(text) if ANY not in text and (is_of_folder or PurePosixPath(text).suffix) else ""
-        is_made = text in made or not looked.isdisjoint((text, *map(str, PurePosixPath(text).parents)))
+        is_made = text in made_paths or not sought.isdisjoint((text, *map(str, PurePosixPath(text).parents)))
         if inside and not is_made and not exists(script.parent / inside) and not is_output(inside, outputs):
-            found.setdefault(text, node.lineno)
-    for text, line in found.items():
-        there = lies_above(script.parent, text)
-        then = "is not here: a job ends there, unless something makes it first"
-        then = f"lies in {there}; {start_above(script, there)}" if there else then
-        yield f"it opens {text} ({script.name}:{line}), which {then}"
+            lines.setdefault(text, node.lineno)
+    for text, line in lines.items():
+        folder_above = lies_above(script.parent, text)
+        consequence = "is not here: a job ends there, unless something makes it first"
+        consequence = f"lies in {folder_above}; {start_above(script, folder_above)}" if folder_above else consequence
+        yield f"it opens {text} ({script.name}:{line}), which {consequence}"
 
 
 def unset_by(trees: Mapping[str, ast.Module]) -> Iterator[str]:
     """What is to be said of the variables of its environment that a script does not go on without, and that neither a
     job nor itself sets."""
     nodes = ((file, node) for file, tree in trees.items() for node in _whatever_happens(tree))
-    taken = [(file, node) for file, node in nodes if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load)]
-    found: dict[str, str] = {}
-    for file, node in taken:
+    reads = [(file, node) for file, node in nodes if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load)]
+    places: dict[str, str] = {}
+    for file, node in reads:
         if ast.unparse(node.value) in ("os.environ", "environ") and isinstance(node.slice, ast.Constant):
-            found.setdefault(str(node.slice.value), f"{file}:{node.lineno}")
-    unset = [each for each in found if not _OF_JOB.match(each) and not any(said_of(it, each) for it in trees.values())]
+            places.setdefault(str(node.slice.value), f"{file}:{node.lineno}")
+    unset = [
+        name for name in places if not _OF_JOB.match(name) and not any(env_of(tree, name) for tree in trees.values())
+    ]
     if unset:
-        words = f"it takes {', '.join(f'{each} ({found[each]})' for each in unset)} from its environment"
-        is_secret = any(named_problem(each, "a secret") for each in unset)
-        then = "; of a secret, pre_execution: [ 'export NAME=$(cat ~/.name)' ]" if is_secret else ""
-        yield f"{words}, where no job has that: environment of a blueprint says it{then}"
+        words = f"it takes {', '.join(f'{name} ({places[name]})' for name in unset)} from its environment"
+        is_secret = any(named_problem(name, "a secret") for name in unset)
+        hint = "; of a secret, pre_execution: [ 'export NAME=$(cat ~/.name)' ]" if is_secret else ""
+        yield f"{words}, where no job has that: environment of a blueprint says it{hint}"
 
 
 def _whatever_happens(tree: ast.Module) -> Iterator[ast.AST]:
@@ -258,7 +262,7 @@ def _is_of_names(test: ast.expr) -> bool:
     """Whether a variable is compared with a name, such as __name__ with that of a script, or a split with train."""
     if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], ast.Eq | ast.NotEq):
         return False
-    return not any(isinstance(each, ast.Attribute | ast.Call) for each in ast.walk(test))
+    return not any(isinstance(node, ast.Attribute | ast.Call) for node in ast.walk(test))
 
 
 def _is_of_system(path: Path) -> bool:
@@ -287,22 +291,24 @@ def data_options(names: Sequence[str]) -> list[str]:
     return [name for name in names if _OF_DATA.search(name.replace("-", "_"))]
 
 
-def absent(script: Path, name: str, value: str, others: Iterable[str] = ()) -> list[str]:
+def absent(script: Path, name: str, value: str, other_values: Iterable[str] = ()) -> list[str]:
     """What is to be said of data that an option names and that is not here, in one note; none where it may be no path.
 
     Args:
         value: given, or by default; empty where there is none.
-        others: the values of other options, one of which may be the folder that it is joined with.
+        other_values: the values of other options, one of which may be the folder that it is joined with.
     """
     is_elsewhere = value.startswith(("/", "~"))
     if not value or not (is_elsewhere or value.startswith(".") or _OF_PATH.search(name)):
         return []
-    if "://" in value or any(exists(script.parent / expanded(other) / expanded(value)) for other in ("", *others)):
+    if "://" in value or any(
+        exists(script.parent / expanded(other) / expanded(value)) for other in ("", *other_values)
+    ):
         return []
-    if there := lies_above(script.parent, value):
-        return [f"--{name} is {value}, which lies in {there}; {start_above(script, there)}"]
-    then = f": a job {ONLY_THERE}" if is_elsewhere else ", and a job finds nothing there"
-    return [f"{f'--{name} is {value}, which' if name else value} is not on this machine{then}"]
+    if folder_above := lies_above(script.parent, value):
+        return [f"--{name} is {value}, which lies in {folder_above}; {start_above(script, folder_above)}"]
+    consequence = f": a job {ONLY_THERE}" if is_elsewhere else ", and a job finds nothing there"
+    return [f"{f'--{name} is {value}, which' if name else value} is not on this machine{consequence}"]
 
 
 def absent_words(
@@ -314,8 +320,8 @@ def absent_words(
     Args:
         configured: the values of hydra's configuration, by dotted names; None where there is none.
     """
-    said = (configured or {}).items()
-    of_data = [("", value) for name, value in said if data_options([name.replace(".", "_")]) and ANY not in value]
+    settings = (configured or {}).items()
+    of_data = [("", value) for name, value in settings if data_options([name.replace(".", "_")]) and ANY not in value]
     for name, value in named_words(words) if configured is None else of_data:
         if value.startswith(("/", "~")) and value not in elsewhere and not OF_OUTPUT.search(name.replace("-", "_")):
             yield from absent(script, name, value)
@@ -325,8 +331,8 @@ def torchvision_root(trees: Mapping[str, ast.Module], options: Mapping[str, str]
     """The folder in which a script has torchvision look for MNIST; None where it does not."""
     for _, texts, node in _nodes_of(trees, options):
         if isinstance(node, ast.Call) and last_name(node.func) == "MNIST":
-            given = {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg}
-            if (root := texts.of(node.args[0] if node.args else given.get("root"))) is not None:
+            keywords = {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg}
+            if (root := texts.of(node.args[0] if node.args else keywords.get("root"))) is not None:
                 return root
     return None
 
@@ -347,36 +353,36 @@ def hub_datasets(
 
     A name that is a folder or a file of the script's is no dataset of the Hub, nor is that of a format.
     """
-    found: dict[str, str] = {}
-    instead: dict[str, None] = {}
+    datasets: dict[str, str] = {}
+    choices: dict[str, None] = {}
     for _, texts, node in _nodes_of(trees, options):
         if isinstance(node, ast.Call) and (name := _of_hub(node, texts, folder)):
-            revision = next((texts.of(each.value) for each in node.keywords if each.arg == "revision"), "") or ""
-            found.setdefault(name, revision if ANY not in revision else "")
+            revision = next((texts.of(word.value) for word in node.keywords if word.arg == "revision"), "") or ""
+            datasets.setdefault(name, revision if ANY not in revision else "")
         elif isinstance(node, ast.If) and node.orelse:
-            arms = [[part for each in arm for part in parts_of(each)] for arm in (node.body, node.orelse)]
-            calls = [[each for each in arm if isinstance(each, ast.Call)] for arm in arms]
-            names = [dict.fromkeys(filter(None, (_of_hub(each, texts, folder) for each in arm))) for arm in calls]
-            instead |= names[0] | names[1] if all(names) and names[0] != names[1] else {}
-    words = f"it asks the Hub for one of {', '.join(instead)}, and which one is not known here"
+            arms = [[part for statement in arm for part in parts_of(statement)] for arm in (node.body, node.orelse)]
+            calls = [[node for node in arm if isinstance(node, ast.Call)] for arm in arms]
+            names = [dict.fromkeys(filter(None, (_of_hub(call, texts, folder) for call in arm))) for arm in calls]
+            choices |= names[0] | names[1] if all(names) and names[0] != names[1] else {}
+    words = f"it asks the Hub for one of {', '.join(choices)}, and which one is not known here"
     note = f"{words}: a dataset with source: hf://datasets/NAME and mount_as: NAME brings it"
-    return {name: each for name, each in found.items() if name not in instead}, [note] if instead else []
+    return {name: revision for name, revision in datasets.items() if name not in choices}, [note] if choices else []
 
 
 def _of_hub(call: ast.Call, texts: Texts, folder: Path) -> str:
     """The dataset of the Hub that a call asks for; empty for any other call."""
-    given = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
-    if last_name(call.func) != "load_dataset" or {"data_files", "data_dir"} & set(given):
+    keywords = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
+    if last_name(call.func) != "load_dataset" or {"data_files", "data_dir"} & set(keywords):
         return ""
-    name = texts.of(call.args[0] if call.args else given.get("path")) or ""
+    name = texts.of(call.args[0] if call.args else keywords.get("path")) or ""
     return name if HUB_NAME.fullmatch(name) and name not in _BUILDERS and not exists(folder / name) else ""
 
 
 def _nodes_of(trees: Mapping[str, ast.Module], options: Mapping[str, str]) -> Iterator[tuple[str, Texts, ast.AST]]:
     """All that files are made of, with the file's name and what texts in it are."""
-    held = {name.replace("-", "_"): value for name, value in options.items()}
+    variables = {name.replace("-", "_"): value for name, value in options.items()}
     for name, tree in trees.items():
-        texts = Texts(tree, held, name)
+        texts = Texts(tree, variables, name)
         yield from ((name, texts, node) for node in nodes_of(tree))
 
 
@@ -391,10 +397,10 @@ def holds_something(folder: Path) -> bool:
 def is_much(path: Path) -> bool:
     """Whether a file or folder is too much to travel with a script, into each deployment anew."""
     size = 0
-    found = [path] if path.is_file() else (Path(here, name) for here, _, names in os.walk(path) for name in names)
-    for number, each in enumerate(found, 1):
+    files = [path] if path.is_file() else (Path(parent, name) for parent, _, names in os.walk(path) for name in names)
+    for number, file in enumerate(files, 1):
         with suppress(OSError):
-            size += each.stat().st_size
+            size += file.stat().st_size
         if number > _MOST_FILES or size > _MOST_BYTES:
             return True
     return False
@@ -402,9 +408,9 @@ def is_much(path: Path) -> bool:
 
 def pointers(folder: Path, reads: Iterable[Read]) -> Iterator[str]:
     """What is to be said of files that travel, and are none."""
-    for each in reads:
-        walked = (Path(here, name) for here, _, names in os.walk(each.path) for name in names)
-        files = islice(chain([each.path], walked), _MOST_FILES)
+    for read in reads:
+        walked = (Path(parent, name) for parent, _, names in os.walk(read.path) for name in names)
+        files = islice(chain([read.path], walked), _MOST_FILES)
         inside = (path.relative_to(folder).as_posix() for path in files if path.is_relative_to(folder))
         if pointer := pointer_in(folder, inside):
             yield f"{pointer} {POINTER}: {FETCH_IT}"
@@ -412,9 +418,9 @@ def pointers(folder: Path, reads: Iterable[Read]) -> Iterator[str]:
 
 def leads_away(path: Path, root: Path) -> bool:
     """Whether something, or a part of it, lies outside of a project: what links have from there does not travel."""
-    parts = (Path(here, name) for here, folders, names in os.walk(path) for name in (*folders, *names))
-    links = (each for each in parts if each.is_symlink())
-    return any(not real_path(each).is_relative_to(root) for each in (path, *links))
+    parts = (Path(parent, name) for parent, folders, names in os.walk(path) for name in (*folders, *names))
+    links = (part for part in parts if part.is_symlink())
+    return any(not real_path(part).is_relative_to(root) for part in (path, *links))
 
 
 def _texts_in(tree: ast.Module, texts: Texts, folder: Path) -> Iterator[str]:
@@ -430,16 +436,16 @@ def _texts_in(tree: ast.Module, texts: Texts, folder: Path) -> Iterator[str]:
                 yield text
             if inside and exists(folder / inside):
                 continue
-            if _SIGN.search(text):
-                yield _pattern_s_folder(text)
+            if _WILDCARD.search(text):
+                yield _folder_of_pattern(text)
         yield from _matching(node, texts, folder)
         waiting += ast.iter_child_nodes(node)
 
 
-def _pattern_s_folder(text: str) -> str:
+def _folder_of_pattern(text: str) -> str:
     """The folder up to which a path is no pattern; the path itself where it is none."""
-    before, *more = _SIGN.split(text, maxsplit=1)
-    return before.rpartition("/")[0] if more else text
+    before, *rest = _WILDCARD.split(text, maxsplit=1)
+    return before.rpartition("/")[0] if rest else text
 
 
 def _matching(node: ast.AST, texts: Texts, folder: Path) -> list[str]:
@@ -453,7 +459,7 @@ def _matching(node: ast.AST, texts: Texts, folder: Path) -> list[str]:
     is_pattern = "/" not in pattern and PurePosixPath(pattern).suffix and (is_here or texts.of(owner) == ".")
     if not is_pattern or not isinstance(node.args[0], ast.Constant):
         return []
-    return filter_names((each.name for each in folder.iterdir()), pattern)
+    return filter_names((path.name for path in folder.iterdir()), pattern)
 
 
 def _is_path(text: str) -> bool:

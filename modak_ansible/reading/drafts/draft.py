@@ -23,9 +23,9 @@ from modak_ansible.reading.blueprint.script.options import library_options, opti
 from modak_ansible.reading.blueprint.script.parallelism import parallelism_of
 from modak_ansible.reading.blueprint.script.paths import OF_OUTPUT_FOLDER
 from modak_ansible.reading.blueprint.script.source import ScriptSource, source_of
-from modak_ansible.reading.blueprint.script.starting import package_of, start_above, told_once
+from modak_ansible.reading.blueprint.script.starting import package_of, start_above, with_one_start_hint
 from modak_ansible.reading.blueprint.script.syntax import last_name, nodes_of
-from modak_ansible.reading.drafts.configured import Named, classes_named, told_by
+from modak_ansible.reading.drafts.configured import NamedClass, classes_named, options_in_files
 from modak_ansible.reading.drafts.data import (
     ONLY_THERE,
     Elsewhere,
@@ -53,7 +53,7 @@ from modak_ansible.reading.drafts.installed import Installed, environment_folder
 from modak_ansible.reading.drafts.outputs import downloads, fetched_by, outputs_of
 from modak_ansible.reading.drafts.packages import PYTHON, frameworks_of, python_of, requirements_of
 from modak_ansible.reading.drafts.pins import pins_of
-from modak_ansible.reading.drafts.texts import ANY, below, constants_of, replaced
+from modak_ansible.reading.drafts.texts import ANY, below, constants_of, override_variables
 from modak_ansible.reading.drafts.words import arguments_of
 from modak_ansible.sources.reader import mount_problem
 from modak_ansible.store.project import project_root
@@ -141,10 +141,10 @@ class _Drafting:
         self._read(script, words)
         self._options = options_of(script)
         self._hydra = self._of_hydra(words)
-        values = [*words, *(each.default for each in self._declared if isinstance(each.default, str))]
+        values = [*words, *(option.default for option in self._declared if isinstance(option.default, str))]
         configuration = self._hydra.folder if self._hydra else ""
-        if named := classes_named(self._code.folder, configuration, values):
-            self._read(script, words, named)
+        if classes := classes_named(self._code.folder, configuration, values):
+            self._read(script, words, classes)
         self.draft = Draft(script, folder, name_of(script), framework)
         self._frameworks(framework)
         self._requirements()
@@ -152,101 +152,99 @@ class _Drafting:
         self._exact = {name for option in self._declared for name in option.names}
         self.draft.arguments, self.draft.words = arguments_of(words, self._declared)
         self._constants = constants_of(self._trees)
-        self._told = told_by(script.parent, self.draft.words) if library_options(self._sources) else {}
+        self._file_options = options_in_files(script.parent, self.draft.words) if library_options(self._sources) else {}
         self._outputs()
         self._data()
         self._missing()
-        given = [*self.draft.arguments.items(), *(("", word) for word in self.draft.words)]
-        self.draft.use = use_of(self._trees, self.draft.framework, given)
-        self.draft.notes = told_once(self.draft.notes)
+        arguments = [*self.draft.arguments.items(), *(("", word) for word in self.draft.words)]
+        self.draft.use = use_of(self._trees, self.draft.framework, arguments)
+        self.draft.notes = with_one_start_hint(self.draft.notes)
         self.draft.parallel = parallelism_of(self._code.folder, list(self._trees))
 
-    def _read(self, script: Path, words: Sequence[str], named: Sequence[Named] = ()) -> None:
-        self._code = read_code(script, named)
-        replaced(self._code.trees[self._code.script], script.parent, words)
+    def _read(self, script: Path, words: Sequence[str], classes: Sequence[NamedClass] = ()) -> None:
+        self._code = read_code(script, classes)
+        override_variables(self._code.trees[self._code.script], script.parent, words)
         self._sources = [source_of(tree) for tree in self._code.trees.values()]
         self._declared = _declared(self._sources)
         self._trees = {path.relative_to(self._code.folder).as_posix(): tree for path, tree in self._code.trees.items()}
 
     def _of_hydra(self, words: Sequence[str]) -> Hydra | None:
         """What the script tells hydra, or one of its own files that it starts."""
-        own = list(self._code.trees.items())
-        nodes = nodes_of(own[0][1])
+        files = list(self._code.trees.items())
+        nodes = nodes_of(files[0][1])
         defined = {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
-        called = [node.func for node in nodes if isinstance(node, ast.Call)]
-        others = {last_name(each) for each in called if not (isinstance(each, ast.Name) and each.id in defined)}
-        starts = bool(others & {"main", "run_module", "run_path"}) and not self._declared
-        read = (hydra_of(path, tree, words, self._code.folder) for path, tree in (own if starts else own[:1]))
-        return next(filter(None, read), None)
+        calls = [node.func for node in nodes if isinstance(node, ast.Call)]
+        names = {last_name(node) for node in calls if not (isinstance(node, ast.Name) and node.id in defined)}
+        starts = bool(names & {"main", "run_module", "run_path"}) and not self._declared
+        hydras = (hydra_of(path, tree, words, self._code.folder) for path, tree in (files if starts else files[:1]))
+        return next(filter(None, hydras), None)
 
     def _say(self, what: str, text: str) -> None:
         self.draft.found.append((what, text))
 
-    def _frameworks(self, given: str) -> None:
-        found = frameworks_of(self._code)
-        self.draft.frameworks = [name for name, _ in found]
-        self.draft.framework = given or (found[0][0] if found else PYTHON)
-        if given:
-            self._say("framework", given)
-        elif found:
-            self._say("framework", f"{found[0][0]}, which {found[0][1].place} imports")
-            if len(found) > 1:
-                others = ", ".join(f"{name} ({each.place})" for name, each in found[1:])
-                self.draft.notes.append(f"it imports {others}, too: --framework takes another")
+    def _frameworks(self, framework: str) -> None:
+        frameworks = frameworks_of(self._code)
+        self.draft.frameworks = [name for name, _ in frameworks]
+        self.draft.framework = framework or (frameworks[0][0] if frameworks else PYTHON)
+        if framework:
+            self._say("framework", framework)
+        elif frameworks:
+            self._say("framework", f"{frameworks[0][0]}, which {frameworks[0][1].place} imports")
+            if len(frameworks) > 1:
+                other_names = ", ".join(f"{name} ({imported.place})" for name, imported in frameworks[1:])
+                self.draft.notes.append(f"it imports {other_names}, too: --framework takes another")
         else:
             self._say("framework", "python: no framework is imported")
 
     def _requirements(self) -> None:
-        here = self._code.folder.absolute()
-        roots = (project_root(here), package_of(here).parent if (here / "__init__.py").is_file() else here)
-        above = [parent for parent in here.parents if any(parent.is_relative_to(root) for root in roots)]
-        folders = [here, *above]
+        folder = self._code.folder.absolute()
+        roots = (project_root(folder), package_of(folder).parent if (folder / "__init__.py").is_file() else folder)
+        above = [parent for parent in folder.parents if any(parent.is_relative_to(root) for root in roots)]
+        folders = [folder, *above]
         project = pins_of(folders, self._code.script, python_of(self.draft.framework))
         installed = Installed(environment_folders(folders))
-        found = requirements_of(self._code, self.draft.framework, project, installed, folders)
-        self.draft.requirements, self.draft.version, self.draft.entry = found.lines, found.version, found.entry
-        self.draft.notes += found.notes
-        for line, reason in zip(found.lines, found.reasons, strict=True):
+        needs = requirements_of(self._code, self.draft.framework, project, installed, folders)
+        self.draft.requirements, self.draft.version, self.draft.entry = needs.lines, needs.version, needs.entry
+        self.draft.notes += needs.notes
+        for line, reason in zip(needs.lines, needs.reasons, strict=True):
             self._say("package", f"{line}, {reason}")
 
-    def _given(self, option: Option) -> list[str]:
+    def _argument_names(self, option: Option) -> list[str]:
         """The names, without dashes, by which an option is given."""
         names = {name.lstrip("-") for name in option.names}
-        exact = [argument for argument in self.draft.arguments if argument in names]
-        begun = [
-            argument for argument in self.draft.arguments if len(argument) > 1 and f"--{argument}" not in self._exact
-        ]
-        return exact or [each for each in begun if any(name.startswith(each) for name in names)]
+        exact = [key for key in self.draft.arguments if key in names]
+        begun = [key for key in self.draft.arguments if len(key) > 1 and f"--{key}" not in self._exact]
+        return exact or [key for key in begun if any(name.startswith(key) for name in names)]
 
     def _values(self) -> dict[str, str]:
         """The texts that options have, by their longest names without dashes: as given, as a file says, or by default;
         and those of a configuration, by dotted names."""
-        found: dict[str, Any] = {**(self._hydra.values if self._hydra else {}), **self._told}
-        known = set()
+        values: dict[str, Any] = {**(self._hydra.values if self._hydra else {}), **self._file_options}
+        known_names = set()
         for option in self._declared:
-            given = self._given(option)
-            known |= set(given)
+            names = self._argument_names(option)
+            known_names |= set(names)
             name = option.longest
-            found[name] = self.draft.arguments[given[0]] if given else found.get(name, option.default)
-        found |= {name: value for name, value in self.draft.arguments.items() if name not in known}
-        return {name: value for name, value in found.items() if isinstance(value, str) and value}
+            values[name] = self.draft.arguments[names[0]] if names else values.get(name, option.default)
+        values |= {name: value for name, value in self.draft.arguments.items() if name not in known_names}
+        return {name: value for name, value in values.items() if isinstance(value, str) and value}
 
-    def _held(self) -> dict[str, str]:
+    def _vars(self) -> dict[str, str]:
         """The same by the names that the script has them under, and the words of the command line by their numbers."""
-        names = {each.longest: each.held_by or each.longest.replace("-", "_") for each in self._declared}
+        names = {option.longest: option.held_by or option.longest.replace("-", "_") for option in self._declared}
         values = self._values().items()
         places = [place for source in self._sources for place in source.places if isinstance(place.default, str)]
-        found = self._constants | {place.names[0]: place.default for place in places if place.default}
-        found |= {names.get(name, _plain(name.rpartition(".")[2])): value for name, value in values}
-        return {**found, **{f"sys.argv[{number}]": word for number, word in enumerate(self._words, 1)}}
+        variables = self._constants | {place.names[0]: place.default for place in places if place.default}
+        variables |= {names.get(name, _plain(name.rpartition(".")[2])): value for name, value in values}
+        return {**variables, **{f"sys.argv[{number}]": word for number, word in enumerate(self._words, 1)}}
 
     def _outputs(self) -> None:
-        inside, outside = outputs_of(self._trees, self._held())
+        inside, outside = outputs_of(self._trees, self._vars())
         if self._hydra:
             folders = [output for output in self._hydra.outputs if below(output)]
             outside += [output for output in self._hydra.outputs if output not in folders]
-            own = [] if self._hydra.changes_folder and folders else [each for each in inside if each[0] != ANY]
-            inside = [*folders, *own]
+            own_paths = [] if self._hydra.changes_folder and folders else [path for path in inside if path[0] != ANY]
+            inside = [*folders, *own_paths]
         self._downloads = downloads(self._trees)
         if inside or self._downloads:  # else all that it writes is brought
             inside += self._folders_of_options(inside)
@@ -263,15 +261,15 @@ class _Drafting:
         for text in outside:
             self.draft.notes.append(f"it writes to {text}, outside of its folder, from where nothing comes back")
         folder = self._code.folder
-        above = [each for each in outside if each[:3] == "../" and _holds(project_root(folder), folder / each)]
+        above = [path for path in outside if path[:3] == "../" and _holds(project_root(folder), folder / path)]
         if above:
             self.draft.notes[-1] += f"; {start_above(self._code.script, max(above, key=lambda it: it.count('../')))}"
 
-    def _folders_of_options(self, known: Sequence[str]) -> list[str]:
+    def _folders_of_options(self, inside: Sequence[str]) -> list[str]:
         """The folders below its own that options have it write to, by their names."""
-        named = {name: below(value) for name, value in self._values().items() if OF_OUTPUT_FOLDER.search(_plain(name))}
-        found = dict.fromkeys(escape(value) for value in named.values() if value)
-        return [each for each in found if not any(other == each or other.startswith(f"{each}/") for other in known)]
+        paths = {name: below(value) for name, value in self._values().items() if OF_OUTPUT_FOLDER.search(_plain(name))}
+        folders = dict.fromkeys(escape(value) for value in paths.values() if value)
+        return [path for path in folders if not any(other == path or other.startswith(f"{path}/") for other in inside)]
 
     def _data(self) -> None:
         draft = self.draft
@@ -281,21 +279,21 @@ class _Drafting:
         if self._hydra and self._hydra.folder:
             reads = self._with_configuration(self._hydra.folder, reads)
         reads = [*self._of_words(), *reads]
-        defaults = {each.longest: each.default for each in self._declared if isinstance(each.default, str)}
-        spelled = elsewhere_by(self._code.folder, self._trees, {**self._values(), **defaults}, reads)
-        known = {each.option for each in reads}
+        defaults = {option.longest: option.default for option in self._declared if isinstance(option.default, str)}
+        spelled_paths = elsewhere_by(self._code.folder, self._trees, {**self._values(), **defaults}, reads)
+        known_options = {read.option for read in reads}
         root = torchvision_root(self._trees, self._values())
-        brought = [each for each in reads if self._is_brought(each)]
+        datasets = [read for read in reads if self._is_brought(read)]
         for name, value, what in too_wide(self._code.folder, self._values()):
             draft.notes.append(f"{value} (which --{name} names) is {what} and is not copied: {_NARROWER}")
-        for each in reads:
-            if each in brought:
-                self._bring(each)
-            elif not each.inside:
-                draft.notes.append(f"{each.path} ({self._why(each)}) stays here")
-            elif not any(other.path in each.path.parents for other in brought):
-                self._travels(each)
-        if root is not None and not any(_holds(each.path, self._code.folder / expanded(root)) for each in brought):
+        for read in reads:
+            if read in datasets:
+                self._bring(read)
+            elif not read.inside:
+                draft.notes.append(f"{read.path} ({self._why(read)}) stays here")
+            elif not any(other.path in read.path.parents for other in datasets):
+                self._travels(read)
+        if root is not None and not any(_holds(read.path, self._code.folder / expanded(root)) for read in datasets):
             mount = torchvision_folder(root)
             if mount:
                 draft.data.append(Data(KNOWN, mount_as=mount, unpack=True))
@@ -303,14 +301,14 @@ class _Drafting:
             else:
                 draft.notes.append(f"it looks for MNIST in {root}, and fetches it where it runs")
         self._of_hub()
-        self._spelled_out(spelled, root)
+        self._spelled_out(spelled_paths, root)
         values = self._values()
-        for name in data_options(list(dict.fromkeys((*(each.longest for each in self._declared), *draft.arguments)))):
-            if name not in known and not (root and values.get(name) == root):
+        for name in data_options(list(dict.fromkeys((*(opt.longest for opt in self._declared), *draft.arguments)))):
+            if name not in known_options and not (root and values.get(name) == root):
                 draft.unsaid.append(name)
-                gone = absent(self._code.script, name, values.get(name, ""), values.values())
-                draft.notes += () if self._downloads else gone
-                if gone:
+                notes = absent(self._code.script, name, values.get(name, ""), values.values())
+                draft.notes += () if self._downloads else notes
+                if notes:
                     written.append(escape(values[name]))  # which is told here already
         draft.notes += absent_words(self._code.script, draft.words, self._elsewhere, values if self._hydra else None)
         draft.notes += pointers(self._code.folder, reads)
@@ -319,15 +317,17 @@ class _Drafting:
     def _lacking(self, written: Sequence[str]) -> None:
         """Tells what a job would fetch, and what it would not find; not what lies here already, or is brought."""
         # of MNIST something was said already
-        fetched = [each for each in fetched_by(self._trees, self._held()) if each.name != "MNIST"]
-        wanted = [each for each in fetched if not any(self._is_made(it, written) for it in (each.root, each.name))]
-        if wanted:
-            listed = ", ".join(f"{each.name} ({each.place})" for each in wanted)
+        fetches = [fetch for fetch in fetched_by(self._trees, self._vars()) if fetch.name != "MNIST"]
+        missing = [
+            fetch for fetch in fetches if not any(self._is_made(path, written) for path in (fetch.root, fetch.name))
+        ]
+        if missing:
+            listed = ", ".join(f"{fetch.name} ({fetch.place})" for fetch in missing)
             words = f"it fetches {listed} where it runs, and mostly the nodes of a cluster have no network"
             self.draft.notes.append(f"{words}: fetch it beforehand, beside the script here or from the front end there")
         self.draft.notes += unset_by(self._trees)
         if not self._downloads:
-            self.draft.notes += lacking_in(self._code.script, next(iter(self._trees.values())), self._held(), written)
+            self.draft.notes += lacking_in(self._code.script, next(iter(self._trees.values())), self._vars(), written)
 
     def _is_made(self, path: str, written: Sequence[str]) -> bool:
         return bool(path) and (exists(self._code.folder / expanded(path)) or is_output(below(path), written))
@@ -336,8 +336,8 @@ class _Drafting:
         draft, pattern = self.draft, escape(read.inside)
         if not travels(read.path, is_of_blueprint=read.path.parent.resolve() == draft.folder.resolve()):
             if read.path.is_dir():
-                then = _SUBMODULES if exists(project_root(read.path) / ".gitmodules") else ""
-                draft.notes.append(f"{read.inside}, {self._why(read)}, has no files yet: a job finds none there{then}")
+                hint = _SUBMODULES if exists(project_root(read.path) / ".gitmodules") else ""
+                draft.notes.append(f"{read.inside}, {self._why(read)}, has no files yet: a job finds none there{hint}")
             return
         if not any(pattern == other or pattern.startswith(f"{other}/") for other in draft.files):
             draft.files.append(pattern)
@@ -347,12 +347,12 @@ class _Drafting:
         """What a script reads, with the folder of its configuration."""
         if not below(folder):  # which its source spells out
             return reads
-        own = Read(self._code.folder / folder, folder)
-        return [*(each for each in reads if not below(each.inside).startswith(folder)), own]
+        configuration = Read(self._code.folder / folder, folder)
+        return [*(read for read in reads if not below(read.inside).startswith(folder)), configuration]
 
     def _of_words(self) -> list[Read]:
         """The files and folders that words of its command line name, and that the script does not write."""
-        found = []
+        reads = []
         for word in self.draft.words:
             value = word.rpartition("=")[2]
             inside, outputs = below(value), self.draft.outputs
@@ -365,10 +365,10 @@ class _Drafting:
                 if what := far_more_than_data(elsewhere):
                     self.draft.notes.append(f"{value} (which {word} names) is {what} and is not copied: {_NARROWER}")
                 elif is_file(elsewhere) or holds_something(elsewhere):
-                    found.append(Read(elsewhere, "", word=word))
+                    reads.append(Read(elsewhere, "", word=word))
             elif inside and not is_written and exists(path) and path.resolve() != self._code.folder.resolve():
-                found.append(Read(path, inside, word=word))
-        return found
+                reads.append(Read(path, inside, word=word))
+        return reads
 
     def _is_brought(self, read: Read) -> bool:
         """Whether it becomes a dataset: what lies elsewhere and can be named to the script, and much below its folder,
@@ -390,9 +390,9 @@ class _Drafting:
             source: as the blueprint says it; relative to its folder without one.
             option: the script's that names it, after which it is called where another one has its name.
         """
-        draft, taken = self.draft, [KNOWN.upper(), *(_variable(each.name) for each in self.draft.data)]
+        draft, taken_names = self.draft, [KNOWN.upper(), *(_variable(dataset.name) for dataset in self.draft.data)]
         names = chain([name_of(place), name_of(Path(option or "data"))], (f"data-{number}" for number in count(2)))
-        name = next(name for name in names if _variable(name) not in taken)
+        name = next(name for name in names if _variable(name) not in taken_names)
         draft.data.append(Data(name, source or self._beside(place), mount_as))
         return "{dataset}" if len(draft.data) == 1 else f"{{dataset.{name}}}"
 
@@ -414,46 +414,46 @@ class _Drafting:
         folder = self._dataset(
             place, value if value.startswith(("/", "~")) else self._beside(read.path), option=read.option
         )
-        there = folder if read.path.is_dir() else f"{folder}/{read.path.name}"
+        target_path = folder if read.path.is_dir() else f"{folder}/{read.path.name}"
         if read.word:
-            changed = f"{read.word.removesuffix(value)}{there}"
-            draft.words = [changed if word == read.word else word for word in draft.words]
+            new_word = f"{read.word.removesuffix(value)}{target_path}"
+            draft.words = [new_word if word == read.word else word for word in draft.words]
         elif self._hydra:
-            kept = [word for word in draft.words if not word.startswith(f"{read.option}=")]
-            draft.words = [*kept, f"{read.option}={there}"]
+            other_words = [word for word in draft.words if not word.startswith(f"{read.option}=")]
+            draft.words = [*other_words, f"{read.option}={target_path}"]
         else:
             for option in self._declared:
-                for name in self._given(option) if option.longest == read.option else ():
+                for name in self._argument_names(option) if option.longest == read.option else ():
                     draft.arguments.pop(name)
-            draft.arguments[read.option] = there
+            draft.arguments[read.option] = target_path
         self._say("data", f"{draft.data[-1].source}, {self._why(read)}; it is copied to the target")
 
-    def _spelled_out(self, spelled: list[Elsewhere], root: str | None) -> None:
+    def _spelled_out(self, spelled_paths: list[Elsewhere], root: str | None) -> None:
         """What the source names elsewhere is laid where it looks for it, or told: no job has it there."""
         draft = self.draft
-        for each in spelled:
-            is_written = any(f"{other}/".startswith(f"{each.text}/") for other in self._elsewhere)
-            is_of_root = root is not None and each.text.startswith(PurePosixPath(root).as_posix())
-            if is_written or is_of_root or each.path in self._code.aside:
+        for ref in spelled_paths:
+            is_written = any(f"{other}/".startswith(f"{ref.text}/") for other in self._elsewhere)
+            is_of_root = root is not None and ref.text.startswith(PurePosixPath(root).as_posix())
+            if is_written or is_of_root or ref.path in self._code.search_path:
                 continue
-            mount = PurePosixPath(each.text).as_posix()
-            if not each.is_here:
-                words = f"it names {each.text} ({each.place}), which is not on this machine"
+            mount = PurePosixPath(ref.text).as_posix()
+            if not ref.is_here:
+                words = f"it names {ref.text} ({ref.place}), which is not on this machine"
                 draft.notes.append(f"{words}: a job {ONLY_THERE}")
             elif not mount_problem(mount):
-                source = self._beside(each.path)
-                self._dataset(each.path.resolve(), source, mount)
-                self._say("data", f"{source}, which {each.place} names; it is copied to where the script looks for it")
+                source = self._beside(ref.path)
+                self._dataset(ref.path.resolve(), source, mount)
+                self._say("data", f"{source}, which {ref.place} names; it is copied to where the script looks for it")
             else:
-                words = f"it names {each.text} ({each.place}), which stays here, and no job finds it there"
+                words = f"it names {ref.text} ({ref.place}), which stays here, and no job finds it there"
                 draft.notes.append(f"{words}: let an option name it (--data), which then names a dataset")
 
     def _of_hub(self) -> None:
         """load_dataset takes a folder of the name that it is given for the dataset, and then needs no network."""
         trees = self._trees if "datasets" in self._code.modules else {}
-        asked, notes = hub_datasets(self._code.folder, trees, self._held())
+        datasets, notes = hub_datasets(self._code.folder, trees, self._vars())
         self.draft.notes += notes
-        for name, revision in asked.items():
+        for name, revision in datasets.items():
             source = f"hf://datasets/{name}{'@' if revision else ''}{revision.replace('/', '%2F')}"
             self._dataset(Path(name.rpartition("/")[2]), source, name)
             self._say("data", f"{source}, laid where load_dataset takes it for that dataset: {name}")
@@ -480,11 +480,11 @@ def name_of(script: Path) -> str:
 
 def _declared(sources: Sequence[ScriptSource]) -> list[Option]:
     """The options of a script's files, whatever else there may be."""
-    found: dict[str, Option] = {}
-    own = (option for source in sources for option in (*source.options, *(source.command or ())))
-    for option in (*own, *library_options(sources)):
-        found.setdefault(option.longest, option)
-    return list(found.values())
+    options: dict[str, Option] = {}
+    own_options = (option for source in sources for option in (*source.options, *(source.command or ())))
+    for option in (*own_options, *library_options(sources)):
+        options.setdefault(option.longest, option)
+    return list(options.values())
 
 
 def _variable(name: str) -> str:

@@ -17,7 +17,7 @@ from modak_ansible.errors import INVALID_BLUEPRINT, Location, ModakError, UsageE
 from modak_ansible.reading.blueprint.forms.text_rules import script_problem
 from modak_ansible.reading.blueprint.script.starting import module_of, other_program
 from modak_ansible.reading.blueprint.script.syntax import last_name, nodes_of, parsed, parts_of, syntax_of
-from modak_ansible.reading.drafts.configured import Named
+from modak_ansible.reading.drafts.configured import NamedClass
 from modak_ansible.reading.drafts.texts import ANY, Texts, below
 from modak_ansible.store.project import no_script, project_root
 
@@ -59,7 +59,7 @@ class Code:
     # what else it imports, by the first part of the name and without Python's own library
     modules: dict[str, Imported] = field(default_factory=dict)
     dotted: set[str] = field(default_factory=set)  # the full names of all that is imported
-    aside: list[Path] = field(default_factory=list)  # folders outside of its own that it has Python look in
+    search_path: list[Path] = field(default_factory=list)  # folders outside of its own that it has Python look in
 
     @property
     def folder(self) -> Path:
@@ -71,11 +71,11 @@ class Code:
         return sorted(path.relative_to(self.folder).as_posix() for path in self.trees)
 
 
-def read_code(script: Path, named: Sequence[Named] = ()) -> Code:
+def read_code(script: Path, classes: Sequence[NamedClass] = ()) -> Code:
     """A script and the files beside it that it imports, directly or not.
 
     Args:
-        named: what it imports by names that stand in files of its configuration.
+        classes: what it imports by names that stand in files of its configuration.
 
     Raises:
         UsageError: it is no script of Python's.
@@ -85,33 +85,33 @@ def read_code(script: Path, named: Sequence[Named] = ()) -> Code:
     script = Path(os.path.normpath(script))
     root = project_root(script.parent.resolve())
     code, bases = Code(script), [script.parent]
-    own = {each: _own(bases, each.name, script.parent, root) for each in named}
+    by_class = {named: _imported_files(bases, named.name, script.parent, root) for named in classes}
     later: list[Path] = []
-    waiting = [*(file for files in own.values() for file in files if syntax_of(file)), script]  # which is taken first
+    waiting = [*(file for files in by_class.values() for file in files if syntax_of(file)), script]  # taken first
     while (waiting or later) and len(code.trees) < _MOST_FILES:
         is_later = not waiting  # nothing but functions import it, or what does
         path = later.pop() if is_later else waiting.pop()
         if path in code.trees:
             continue
         code.trees[path] = tree = _parsed(path, is_kept=path != script)  # which its command line may change
-        if path == script and all(isinstance(each, ast.Expr | ast.Pass) and _is_idle(each) for each in tree.body):
+        if path == script and all(isinstance(node, ast.Expr | ast.Pass) and _is_idle(node) for node in tree.body):
             raise BrokenScript(f"{script} has nothing that would run", hint="give the script that trains")
         calls = [node for node in nodes_of(tree) if isinstance(node, ast.Call) and node.args]
         texts = Texts(tree, {}, path.relative_to(script.parent).as_posix())
-        searched = list(_searched(calls, texts))
-        bases += [script.parent / own_folder for folder in searched if (own_folder := below(folder))]
-        code.aside += [Path(os.path.normpath(script.parent / folder)) for folder in searched if not below(folder)]
-        for module, level, is_optional, is_inner in [*_imports_of(tree), *_while_running(calls, texts)]:
+        paths = list(_searched_folders(calls, texts))
+        bases += [script.parent / own_folder for folder in paths if (own_folder := below(folder))]
+        code.search_path += [Path(os.path.normpath(script.parent / folder)) for folder in paths if not below(folder)]
+        for module, level, is_optional, is_inner in [*_imports_of(tree), *_dynamic_imports(calls, texts)]:
             is_late = is_later or (is_inner and path != script)
-            above = [path.parent.joinpath(*[".."] * (level - 1))] if level else bases
-            inside = _own(above, module, script.parent, root)
-            (later if is_late else waiting).extend(inside)
-            if not level and not inside and not any(_has(base, module) for base in bases):
+            folders = [path.parent.joinpath(*[".."] * (level - 1))] if level else bases
+            own_paths = _imported_files(folders, module, script.parent, root)
+            (later if is_late else waiting).extend(own_paths)
+            if not level and not own_paths and not any(_has_module(base, module) for base in bases):
                 _note(code, module, (is_optional, is_late), partial(_place, path, tree, script))
         (later if is_later else waiting).extend(_named_in(tree, bases, script.parent, root))
-    for each, files in own.items():
-        if each.is_sure and not files and not any(_has(base, each.name) for base in bases):
-            _note(code, each.name, (True, True), each.place_of)
+    for named, files in by_class.items():
+        if named.is_sure and not files and not any(_has_module(base, named.name) for base in bases):
+            _note(code, named.name, (True, True), named.place_of)
     return code
 
 
@@ -129,18 +129,18 @@ def _check(script: Path) -> None:
         raise UsageError(problem, hint="rename it")
 
 
-def _own(bases: Sequence[Path], module: str, top: Path, root: Path) -> list[Path]:
+def _imported_files(bases: Sequence[Path], module: str, top: Path, root: Path) -> list[Path]:
     """The files below the first of some folders that has them which an import runs, and that travel with a script.
 
     Args:
         top: the script's folder.
         root: the project's, of which is what a link beside the script may lead to.
     """
-    own = next(filter(None, (_files_of(base, module, top) for base in bases)), [])
-    return [each for each in own if each.is_relative_to(top) and each.resolve().is_relative_to(root)]
+    files = next(filter(None, (_files_of(base, module, top) for base in bases)), [])
+    return [path for path in files if path.is_relative_to(top) and path.resolve().is_relative_to(root)]
 
 
-def _has(base: Path, module: str) -> bool:
+def _has_module(base: Path, module: str) -> bool:
     """Whether what a module's name begins with lies in a folder: a package, or the file of which all is imported."""
     first = base / module.partition(".")[0]
     return has_code(first) or (ANY in module and first.with_suffix(".py").is_file())
@@ -161,8 +161,8 @@ def _note(code: Code, name: str, doubts: tuple[bool, bool], place_of: Callable[[
     code.dotted.add(name)
     if first in _OURS:
         return
-    known = code.modules.get(first)
-    if known is None or doubts < (known.is_optional, known.is_late):
+    earlier = code.modules.get(first)
+    if earlier is None or doubts < (earlier.is_optional, earlier.is_late):
         code.modules[first] = Imported(name, place_of(name), *doubts)
 
 
@@ -206,7 +206,7 @@ def _imports_of(tree: ast.Module) -> Iterator[tuple[str, int, bool, bool]]:
     waiting: list[tuple[ast.AST, bool, bool]] = [(tree, False, False)]
     while waiting:
         node, is_optional, is_late = waiting.pop()
-        inner = list(ast.iter_child_nodes(node))
+        children = list(ast.iter_child_nodes(node))
         if isinstance(node, ast.Import):
             yield from ((alias.name, 0, is_optional, is_late) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -217,49 +217,49 @@ def _imports_of(tree: ast.Module) -> Iterator[tuple[str, int, bool, bool]]:
                 for alias in node.names:
                     yield f"{module}.{alias.name}".lstrip("."), node.level, is_optional, is_late
         elif isinstance(node, ast.If) and ast.unparse(node.test).rpartition(".")[2] == "TYPE_CHECKING":
-            inner = list(node.orelse)
+            children = list(node.orelse)
         elif isinstance(node, ast.Try):
-            caught = {name for handler in node.handlers for name in _names(handler.type)}
-            is_optional = is_optional or bool(caught & {"ImportError", "ModuleNotFoundError", "Exception", ""})
+            caught_names = {name for handler in node.handlers for name in _names(handler.type)}
+            is_optional = is_optional or bool(caught_names & {"ImportError", "ModuleNotFoundError", "Exception", ""})
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             is_late = True
-        waiting += [(each, is_optional, is_late) for each in inner]
+        waiting += [(child, is_optional, is_late) for child in children]
 
 
-def _searched(calls: list[ast.Call], texts: Texts) -> Iterator[str]:
+def _searched_folders(calls: list[ast.Call], texts: Texts) -> Iterator[str]:
     """The folders that a file has Python look for modules in, from the script's."""
     for call in calls:
-        is_told = last_name(call.func) in ("append", "insert") and ast.unparse(call.func).startswith("sys.path.")
-        folder = texts.of(call.args[-1]) if is_told else None
+        extends_path = last_name(call.func) in ("append", "insert") and ast.unparse(call.func).startswith("sys.path.")
+        folder = texts.of(call.args[-1]) if extends_path else None
         if folder and ANY not in folder:
             yield folder
 
 
 def _named_in(tree: ast.Module, bases: Sequence[Path], top: Path, root: Path) -> Iterator[Path]:
     """The files of the classes and functions that texts of a file name in full, by which something makes or calls them;
-    see :func:`_own`."""
+    see :func:`_imported_files`."""
     texts = (node.value for node in nodes_of(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str))
     for name in filter(_DOTTED.fullmatch, texts):
-        found = [each for each in _own(bases, name, top, root) if syntax_of(each)]
-        if found and found[-1].parent not in bases and found[-1].name != "__init__.py":  # else utils.log may be a file
-            yield from found
+        files = [file for file in _imported_files(bases, name, top, root) if syntax_of(file)]
+        if files and files[-1].parent not in bases and files[-1].name != "__init__.py":  # else utils.log may be a file
+            yield from files
 
 
-def _while_running(calls: list[ast.Call], texts: Texts) -> Iterator[tuple[str, int, bool, bool]]:
+def _dynamic_imports(calls: list[ast.Call], texts: Texts) -> Iterator[tuple[str, int, bool, bool]]:
     """The modules that are imported by a text, or started by another Python, as those of _imports_of; ANY stands for
     what is not known of a name."""
     for call in calls:
-        by = last_name(call.func)
-        text = texts.of(call.args[0]) if by in ("import_module", "__import__", "run_module", "run_path") else None
-        if text and by == "run_path":
+        function = last_name(call.func)
+        text = texts.of(call.args[0]) if function in ("import_module", "__import__", "run_module", "run_path") else None
+        if text and function == "run_path":
             yield module_of(text), 0, True, False
         elif text:
-            given = {keyword.arg: keyword.value for keyword in call.keywords}
-            package = texts.of(call.args[1] if len(call.args) > 1 else given.get("package"))
+            keywords = {keyword.arg: keyword.value for keyword in call.keywords}
+            package = texts.of(call.args[1] if len(call.args) > 1 else keywords.get("package"))
             text = f"{package}{text}" if package and text.startswith(".") else text
             name = text.lstrip(".")
             yield name, len(text) - len(name), True, False
-        elif by in _STARTING:
+        elif function in _STARTING:
             nodes = (node.value for node in parts_of(call.args[0]) if isinstance(node, ast.Constant))
             words = [word.strip("'\"") for value in nodes if isinstance(value, str) for word in value.split()]
             yield from ((module_of(word), 0, True, False) for word in words if word.endswith(".py"))
@@ -277,29 +277,29 @@ def _files_of(base: Path, module: str, top: Path) -> list[Path]:
     """The files below a folder that an import may run: of a name that is known in part all of the package, which is not
     the script's own folder."""
     if ANY not in module:
-        return [Path(os.path.normpath(each)) for each in _own_files(base, module.split(".") if module else [])]
+        return [Path(os.path.normpath(path)) for path in _own_files(base, module.split(".") if module else [])]
     package = Path(os.path.normpath(base.joinpath(*module.partition(ANY)[0].split(".")[:-1])))
-    found = sorted(package.rglob("*.py")) if package != top and package.is_relative_to(top) else ()
-    return [each for each in found if syntax_of(each)]
+    paths = sorted(package.rglob("*.py")) if package != top and package.is_relative_to(top) else ()
+    return [path for path in paths if syntax_of(path)]
 
 
 def _own_files(base: Path, parts: list[str]) -> list[Path]:
     """The files below a folder that importing a name runs; none where nothing of that name lies there."""
-    found = []
+    files = []
     place = base
     for number, part in enumerate(parts, 1):
         module, package = place / f"{part}.py", place / part / "__init__.py"
         if package.is_file():
-            found.append(package)
+            files.append(package)
         elif module.is_file():
-            return [*found, module]
+            return [*files, module]
         elif not (place / part).is_dir() or number == len(parts):
             break
         place = place / part
     else:
         if not parts and (base / "__init__.py").is_file():
-            found.append(base / "__init__.py")
-    return found
+            files.append(base / "__init__.py")
+    return files
 
 
 def has_code(folder: Path) -> bool:
@@ -322,9 +322,9 @@ def patterns_of(files: list[str]) -> list[str]:
     folders: dict[str, list[str]] = {}
     for file in map(escape, files):
         folders.setdefault(PurePosixPath(file).parent.as_posix(), []).append(file)
-    found: list[str] = []
-    for folder, inner in sorted(folders.items()):
-        is_many = len(inner) > _MOST_LISTED and folder != "."
-        covered = any(folder == each or folder.startswith(f"{each.removesuffix('/*.py')}/") for each in found)
-        found += [] if covered and is_many else [f"{folder}/*.py"] if is_many else inner
-    return found
+    patterns: list[str] = []
+    for folder, inner_files in sorted(folders.items()):
+        is_many = len(inner_files) > _MOST_LISTED and folder != "."
+        covered = any(folder == other or folder.startswith(f"{other.removesuffix('/*.py')}/") for other in patterns)
+        patterns += [] if covered and is_many else [f"{folder}/*.py"] if is_many else inner_files
+    return patterns

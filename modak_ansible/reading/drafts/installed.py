@@ -20,8 +20,8 @@ def environment_folders(folders: list[Path]) -> list[str]:
     active = [os.environ.get(name, "") for name in ("VIRTUAL_ENV", "CONDA_PREFIX")]
     beside = [str(folder / name) for folder in folders for name in (".venv", "venv")]
     for home in (*active, *beside):
-        if found := [str(path) for path in Path(home).glob("lib/python3*/site-packages")] if home else []:
-            return found
+        if paths := [str(path) for path in Path(home).glob("lib/python3*/site-packages")] if home else []:
+            return paths
     return [path for path in sys.path if path]
 
 
@@ -36,27 +36,27 @@ class Installed:
         self._paths = paths
 
     @cached_property
-    def _known(self) -> dict[str, importlib.metadata.Distribution]:
-        found: dict[str, importlib.metadata.Distribution] = {}
+    def _distributions(self) -> dict[str, importlib.metadata.Distribution]:
+        distributions: dict[str, importlib.metadata.Distribution] = {}
         for distribution in importlib.metadata.distributions(path=self._paths):
             name = distribution.metadata["Name"]
             if name:
-                found.setdefault(canonicalize_name(name), distribution)
-        return found
+                distributions.setdefault(canonicalize_name(name), distribution)
+        return distributions
 
     @cached_property
-    def _imported(self) -> dict[str, str]:
-        found: dict[str, str] = {}
-        for name, distribution in self._known.items():
+    def _packages(self) -> dict[str, str]:
+        packages: dict[str, str] = {}
+        for name, distribution in self._distributions.items():
             for module in _modules_of(distribution):
                 # of several that share one, such as those of a namespace, the one that is called so
-                if module not in found or name == canonicalize_name(module):
-                    found[module] = name
-        return found
+                if module not in packages or name == canonicalize_name(module):
+                    packages[module] = name
+        return packages
 
     def version(self, package: str) -> str:
         """Its version without the label of whoever built it; empty where it is not installed, or from a folder."""
-        distribution = self._known.get(canonicalize_name(package))
+        distribution = self._distributions.get(canonicalize_name(package))
         if distribution is None or self.is_own(package):
             return ""
         try:
@@ -66,31 +66,31 @@ class Installed:
 
     def is_own(self, package: str) -> bool:
         """Whether it is installed from a folder of this machine, which no index has."""
-        distribution = self._known.get(canonicalize_name(package))
+        distribution = self._distributions.get(canonicalize_name(package))
         try:
-            told = json.loads((distribution.read_text("direct_url.json") if distribution else "") or "{}")
+            origin = json.loads((distribution.read_text("direct_url.json") if distribution else "") or "{}")
         except ValueError:
             return False
-        return isinstance(told, dict) and "dir_info" in told
+        return isinstance(origin, dict) and "dir_info" in origin
 
     def package_of(self, module: str) -> str:
         """The package that brings a module; empty where none is installed."""
         direct = canonicalize_name(module)
-        return direct if direct in self._known and module != "google" else self._imported.get(module, "")
+        return direct if direct in self._distributions and module != "google" else self._packages.get(module, "")
 
 
 def _modules_of(distribution: importlib.metadata.Distribution) -> set[str]:
-    told = distribution.read_text("top_level.txt")
-    if told is not None and told.split():
-        return set(told.split())
-    found = set()
+    top_level = distribution.read_text("top_level.txt")
+    if top_level is not None and top_level.split():
+        return set(top_level.split())
+    modules = set()
     for file in _files_of(distribution):
         first, *rest = file.split("/", 1)
         if rest and first.isidentifier():
-            found.add(first)
+            modules.add(first)
         elif not rest and first.endswith(".py"):
-            found.add(first.removesuffix(".py"))
-    return found
+            modules.add(first.removesuffix(".py"))
+    return modules
 
 
 def _files_of(distribution: importlib.metadata.Distribution) -> list[str]:

@@ -89,37 +89,37 @@ def outputs_of(trees: Mapping[str, ast.Module], options: Mapping[str, str]) -> t
     calls = _calls_of(trees, options)
     for path, tree in trees.items():
         texts = Texts(tree, options, path, calls)
-        names, parsed = _lightning_names(tree), source_of(tree).parsed
+        names, parsed_classes = _lightning_names(tree), source_of(tree).parsed
         for node in nodes_of(tree):
-            written = (
-                [*_written(node, texts), *_of_trainers(node, texts, names, parsed)]
+            paths = (
+                [*_written_paths(node, texts), *_trainer_folders(node, texts, names, parsed_classes)]
                 if isinstance(node, ast.Call)
                 else ()
             )
-            for text in written:
+            for text in paths:
                 pattern = _escaped(below(FORMATTED.sub(ANY, text)))  # of a callback, which fills it in
                 if pattern and len(pattern.replace(ANY, "").strip("./")) >= _FEWEST_LETTERS:
                     inside.append(pattern)
                 elif not pattern and text.strip(f"./{ANY}"):
                     outside.append(text.removeprefix("./"))
-    kept = [
-        each
-        for each in dict.fromkeys(inside)
-        if not any(each.startswith(f"{other}/") for other in inside if other != each)
+    patterns = [
+        pattern
+        for pattern in dict.fromkeys(inside)
+        if not any(pattern.startswith(f"{other}/") for other in inside if other != pattern)
     ]
-    return sorted(kept), sorted(set(outside))
+    return sorted(patterns), sorted(set(outside))
 
 
 def _calls_of(trees: Mapping[str, ast.Module], options: Mapping[str, str]) -> Calls:
     """What is called, by its last name; of fire's commands with the options by the names of their parameters."""
-    found: dict[str, list[tuple[str, ast.Call]]] = {}
-    told = [ast.keyword(name, ast.Constant(value)) for name, value in options.items()]
+    calls: dict[str, list[tuple[str, ast.Call]]] = {}
+    keywords = [ast.keyword(name, ast.Constant(value)) for name, value in options.items()]
     for path, call in ((path, node) for path, tree in trees.items() for node in nodes_of(tree)):
         if isinstance(call, ast.Call):
-            is_told = last_name(call.func) == "Fire" and call.args
-            made = ast.Call(call.func, [], told) if is_told else call
-            found.setdefault(last_name(call.args[0] if is_told else call.func), []).append((path, made))
-    return found
+            is_fire = last_name(call.func) == "Fire" and call.args
+            effective = ast.Call(call.func, [], keywords) if is_fire else call
+            calls.setdefault(last_name(call.args[0] if is_fire else call.func), []).append((path, effective))
+    return calls
 
 
 def _escaped(path: str) -> str:
@@ -133,27 +133,27 @@ def downloads(trees: Mapping[str, ast.Module]) -> bool:
     return any(last_name(call.func) in _FETCHES or "download" in {word.arg for word in call.keywords} for call in calls)
 
 
-def _written(call: ast.Call, texts: Texts) -> Iterator[str]:
+def _written_paths(call: ast.Call, texts: Texts) -> Iterator[str]:
     name = last_name(call.func)
-    given = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
+    keywords = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
     full = ast.unparse(call.func) if isinstance(call.func, ast.Attribute | ast.Name) else name
     node: ast.expr | None = None
     if name == "open" or full.endswith(_OPENING):
-        node = _opened(call, given)
+        node = _opened(call, keywords)
     elif name in _NAMED:
-        node = given.get(_NAMED[name])
+        node = keywords.get(_NAMED[name])
     elif name in _WRITERS and isinstance(call.func, ast.Attribute):
         node = call.func.value
     else:
-        ends = [index for end, index in _FUNCTIONS.items() if full == end or full.endswith(f".{end}")]
-        index = ends[0] if ends else _METHODS.get(name)
+        indices = [index for end, index in _FUNCTIONS.items() if full == end or full.endswith(f".{end}")]
+        index = indices[0] if indices else _METHODS.get(name)
         if index is not None:
-            named = [given[each] for each in ("f", "path", "filename", "fname", "file", "dst") if each in given]
-            node = next(iter([*named, *call.args[index : index + 1]]), None)
+            paths = [keywords[key] for key in ("f", "path", "filename", "fname", "file", "dst") if key in keywords]
+            node = next(iter([*paths, *call.args[index : index + 1]]), None)
     text = texts.of(node)
     if text is None and name.startswith("save") and len(call.args) > 1:  # behind what is saved
-        behind = texts.of(call.args[1]) or ""
-        text = behind if _ENDING.search(behind) else None
+        second = texts.of(call.args[1]) or ""
+        text = second if _ENDING.search(second) else None
     if isinstance(node, ast.Call) and last_name(node.func) == "open":
         text = None  # which is looked at by itself
     if text:
@@ -162,28 +162,28 @@ def _written(call: ast.Call, texts: Texts) -> Iterator[str]:
         yield (
             text if suffix not in ("", ".ckpt") or (is_exact and suffix) else f"{text}{ending or ANY * (not is_exact)}"
         )
-    elif name in _DEFAULTS and not call.args and not _KEYWORDS & set(given):
+    elif name in _DEFAULTS and not call.args and not _KEYWORDS & set(keywords):
         yield _DEFAULTS[name]
-    for keyword in sorted(_KEYWORDS & set(given)):
-        if found := texts.of(given[keyword]):
-            yield found
+    for keyword in sorted(_KEYWORDS & set(keywords)):
+        if path := texts.of(keywords[keyword]):
+            yield path
 
 
-def _of_trainers(call: ast.Call, texts: Texts, lightning: set[str], parsed: set[str]) -> Iterator[str]:
+def _trainer_folders(call: ast.Call, texts: Texts, lightning: set[str], parsed_classes: set[str]) -> Iterator[str]:
     """The folders that libraries' trainers write, where they are said and where they are not."""
     name = last_name(call.func)
-    given = {keyword.arg: keyword.value for keyword in call.keywords}
-    if _OF_TRAINER.fullmatch(name) and None not in given:
-        said = call.args[0] if call.args else given.get("output_dir")
-        if said is None or (isinstance(said, ast.Constant) and said.value is None):
+    keywords = {keyword.arg: keyword.value for keyword in call.keywords}
+    if _OF_TRAINER.fullmatch(name) and None not in keywords:
+        folder = call.args[0] if call.args else keywords.get("output_dir")
+        if folder is None or (isinstance(folder, ast.Constant) and folder.value is None):
             yield _TRAINER_FOLDER
-        elif "output_dir" not in given:
-            yield texts.of(said) or ""
+        elif "output_dir" not in keywords:
+            yield texts.of(folder) or ""
     elif name in PARSERS:
-        if any(_OF_TRAINER.fullmatch(each) for each in parsed):
+        if any(_OF_TRAINER.fullmatch(class_name) for class_name in parsed_classes):
             yield texts.of(ast.Name("output_dir")) or _TRAINER_FOLDER
-    elif ast.unparse(call.func) in lightning and "default_root_dir" not in given:
-        logger = given.get("logger")
+    elif ast.unparse(call.func) in lightning and "default_root_dir" not in keywords:
+        logger = keywords.get("logger")
         has_none = isinstance(logger, ast.Constant) and logger.value in (None, False)
         if logger is None or isinstance(logger, ast.Constant):
             yield _LIGHTNING_FOLDERS[has_none]
@@ -191,29 +191,29 @@ def _of_trainers(call: ast.Call, texts: Texts, lightning: set[str], parsed: set[
 
 def _lightning_names(tree: ast.Module) -> set[str]:
     """How a file calls Lightning's Trainer and its command line."""
-    found = set()
+    names = set()
     for node in nodes_of(tree):
         if isinstance(node, ast.Import):
-            found |= {
+            names |= {
                 f"{alias.asname or alias.name}.Trainer"
                 for alias in node.names
                 if alias.name.split(".")[0] in _LIGHTNING
             }
         elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in _LIGHTNING:
-            found |= {alias.asname or alias.name for alias in node.names if alias.name in ("Trainer", "LightningCLI")}
-            found |= {f"{alias.asname or alias.name}.Trainer" for alias in node.names if alias.name == "pytorch"}
-    return found
+            names |= {alias.asname or alias.name for alias in node.names if alias.name in ("Trainer", "LightningCLI")}
+            names |= {f"{alias.asname or alias.name}.Trainer" for alias in node.names if alias.name == "pytorch"}
+    return names
 
 
-def _opened(call: ast.Call, given: Mapping[str, ast.expr]) -> ast.expr | None:
+def _opened(call: ast.Call, keywords: Mapping[str, ast.expr]) -> ast.expr | None:
     """The path that open(path, "w") or path.open("w") writes; None where it reads."""
     is_method = (
         isinstance(call.func, ast.Attribute)
         and call.func.attr == "open"
         and ast.unparse(call.func.value) not in OPENERS
     )
-    places = 0 if is_method else 1
-    mode = given.get("mode") or (call.args[places] if len(call.args) > places else None)
+    mode_index = 0 if is_method else 1
+    mode = keywords.get("mode") or (call.args[mode_index] if len(call.args) > mode_index else None)
     is_written = isinstance(mode, ast.Constant) and isinstance(mode.value, str) and set(mode.value) & set("wax")
     if not is_written:
         return None
@@ -245,36 +245,36 @@ class Fetched:
 
 def fetched_by(trees: Mapping[str, ast.Module], options: Mapping[str, str]) -> list[Fetched]:
     """What libraries fetch for a script, each once, by what its source says for certain."""
-    found: dict[str, Fetched] = {}
-    held = {name.replace("-", "_"): value for name, value in options.items()}
+    fetches: dict[str, Fetched] = {}
+    variables = {name.replace("-", "_"): value for name, value in options.items()}
     for name, tree in trees.items():
-        texts = Texts(tree, held, name)
-        for full, call in source_of(tree).calls():
-            if what := _fetches(full, call, texts):
-                given = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
-                root = texts.of(call.args[0] if call.args else given.get("root")) or ""
-                found.setdefault(what, Fetched(what, f"{name}:{call.lineno}", root))
-    return list(found.values())
+        texts = Texts(tree, variables, name)
+        for full_name, call in source_of(tree).calls():
+            if what := _fetches(full_name, call, texts):
+                keywords = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
+                root = texts.of(call.args[0] if call.args else keywords.get("root")) or ""
+                fetches.setdefault(what, Fetched(what, f"{name}:{call.lineno}", root))
+    return list(fetches.values())
 
 
 def _fetches(full: str, call: ast.Call, texts: Texts) -> str:
     """What a call, of something by its full name, fetches, in a word; empty where it is not known to fetch anything."""
     name = last_name(call.func)
-    given = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
+    keywords = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
     address = texts.of(call.args[0]) or "" if call.args else ""
     if _REMOTE.match(address) and (opens(call) or full in _ASKING or name in _STREAMING):
         return address
     if _FETCHERS.search(f".{full}"):
         return full
-    if any(isinstance(value, ast.Constant) and value.value is True for value in map(given.get, _FETCHING)):
+    if any(isinstance(value, ast.Constant) and value.value is True for value in map(keywords.get, _FETCHING)):
         return name
-    said = given.get("weights", given.get("encoder_weights"))
-    text = texts.of(said) or ""  # a word, and no file
-    if said and ("_Weights." in ast.unparse(said) or (_WEIGHTED.search(full) and text and "." not in text)):
+    argument = keywords.get("weights", keywords.get("encoder_weights"))
+    text = texts.of(argument) or ""  # a word, and no file
+    if argument and ("_Weights." in ast.unparse(argument) or (_WEIGHTED.search(full) and text and "." not in text)):
         return name
     if _PRETRAINED.search(full):
         takes_any = name == "pipeline" or name.endswith("Trainer")  # a model, or its name
-        said = given.get("model" if takes_any else "pretrained_model_name_or_path")
-        text = texts.of(said) or ("" if takes_any else address)
+        argument = keywords.get("model" if takes_any else "pretrained_model_name_or_path")
+        text = texts.of(argument) or ("" if takes_any else address)
         return text if HUB_NAME.fullmatch(text) and not text.endswith(".yaml") else ""
     return ""

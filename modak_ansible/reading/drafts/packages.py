@@ -24,7 +24,7 @@ from modak_ansible.errors import ModakError
 from modak_ansible.reading.blueprint.forms.text_rules import requirement_problem
 from modak_ansible.reading.blueprint.script.source import source_of
 from modak_ansible.reading.blueprint.script.starting import start_above, start_hint
-from modak_ansible.reading.blueprint.script.syntax import nodes_of, said_of
+from modak_ansible.reading.blueprint.script.syntax import env_of, nodes_of
 from modak_ansible.reading.drafts.imports import Code, Imported, has_code
 from modak_ansible.reading.drafts.installed import Installed
 from modak_ansible.reading.drafts.pins import Pin, Pins, plain
@@ -35,7 +35,7 @@ _LISTING = (
     "pyproject.toml",
 )  # files in which people list what they need, and not all that is there
 _BACKEND = "KERAS_BACKEND"  # the variable by which Keras 3 is told what computes
-_MOST_UNSEEN = 12
+_MOST_UNUSED = 12
 _ALL_THE_SAME = "what is needed all the same goes into requirements_txt"
 
 
@@ -48,21 +48,21 @@ def _table() -> dict[str, Any]:
 def frameworks_of(code: Code) -> list[tuple[str, Imported]]:
     """The frameworks that a script imports, the likeliest first, with the module that says so; none for a program of
     another kind."""
-    found: dict[str, Imported] = {}
+    frameworks: dict[str, Imported] = {}
     for kind in ("frameworks", "implied"):
-        if found:
+        if frameworks:
             break
         for framework, modules in _table()[kind].items():
-            said = [code.modules[name] for name in modules if name in code.modules]
-            certain = [each for each in said if not each.is_optional] or said
-            if certain:
-                found[framework] = certain[0]
-    found = {name: each for name, each in found.items() if not each.is_optional} or found
-    found = {name: each for name, each in found.items() if not each.is_late} or found
-    if "tensorflow" in found:  # whose own Keras it is
-        found.pop("keras", None)
-    trains = {name for name, modules in _table()["trains"].items() for each in modules if _is_sure(code, each)}
-    return sorted(found.items(), key=lambda each: each[0] not in trains)
+            imports = [code.modules[name] for name in modules if name in code.modules]
+            certain_imports = [imported for imported in imports if not imported.is_optional] or imports
+            if certain_imports:
+                frameworks[framework] = certain_imports[0]
+    frameworks = {name: imported for name, imported in frameworks.items() if not imported.is_optional} or frameworks
+    frameworks = {name: imported for name, imported in frameworks.items() if not imported.is_late} or frameworks
+    if "tensorflow" in frameworks:  # whose own Keras it is
+        frameworks.pop("keras", None)
+    trainers = {name for name, modules in _table()["trains"].items() for module in modules if _is_sure(code, module)}
+    return sorted(frameworks.items(), key=lambda item: item[0] not in trainers)
 
 
 def _is_sure(code: Code, module: str) -> bool:
@@ -86,131 +86,152 @@ def requirements_of(
     """The packages that a script and its own files import, but for what the framework's image has; the project's own
     code may lie in the folders."""
     project = replace(project, asked=_without_screen(project.asked))
-    pins, found = project.asked, Requirements(notes=list(project.notes))
-    entry = _bringing(framework, code, found) or _entry(
-        framework, pins, installed, found, _backend_of(code) if framework == "keras" else ""
+    pins, requirements = project.asked, Requirements(notes=list(project.notes))
+    entry = _build_that_brings(framework, code, requirements) or _entry(
+        framework, pins, installed, requirements, _backend_of(code) if framework == "keras" else ""
     )
-    there = _in_image(entry) if entry else set()
-    found.notes += _gone(code, framework, entry)
-    wanted = _wanted(code, project, installed, found)
-    late = []
-    for package, imported in wanted.items():
+    in_image = _in_image(entry) if entry else set()
+    requirements.notes += _removed_uses(code, framework, entry)
+    imports = _package_imports(code, project, installed, requirements)
+    late_imports = []
+    for package, imported in imports.items():
         if _is_of_framework(package, framework) or (imported.is_optional and _is_of_framework(package)):
             continue
-        if package in there:
-            _compare(package, pins, entry, found)
+        if package in in_image:
+            _compare(package, pins, entry, requirements)
             continue
-        own = _own_code(package, imported, project, installed, folders, code)
-        if own:
-            found.notes.append(own)
+        own_note = _own_code(package, imported, project, installed, folders, code)
+        if own_note:
+            requirements.notes.append(own_note)
             continue
-        if package not in pins and (instead := _table()["unlisted"].get(package)):
+        if package not in pins and (advice := _table()["unlisted"].get(package)):
             what = f"{imported.name}, which {imported.place} imports, is in no index, which has another by that name"
-            found.notes.append(f"{what}: left out; {instead}")
+            requirements.notes.append(f"{what}: left out; {advice}")
             continue
         if requirement_problem(package):
             what = f"{imported.name}, which {imported.place} imports, is not the name of a package: left out"
-            found.notes.append(f"{what}; {_ALL_THE_SAME}")
+            requirements.notes.append(f"{what}; {_ALL_THE_SAME}")
             continue
         if imported.is_late and pins and not _is_asked(package, project) and not _version(package, installed):
-            late.append(f"{package} ({imported.place})")
+            late_imports.append(f"{package} ({imported.place})")
             continue
-        if from_there := project.elsewhere.get(package):
-            found.notes.append(f"{from_there.said}: an image is built of what an index has, and gets {package} from it")
+        if elsewhere := project.elsewhere.get(package):
+            requirements.notes.append(
+                f"{elsewhere.said}: an image is built of what an index has, and gets {package} from it"
+            )
         line, reason = _line(package, imported, pins, installed)
         if package in pins and pins[package].other:
-            found.notes.append(f"{line} ({reason}) is taken, and not {pins[package].other}")
-        _add(line, reason, entry, found)
-        found.notes += _warned(package, imported, code)
-    found.notes += (
-        _of_python(project, framework, entry) if any("==" in each or "<" in each for each in found.lines) else ()
+            requirements.notes.append(f"{line} ({reason}) is taken, and not {pins[package].other}")
+        _add(line, reason, entry, requirements)
+        requirements.notes += _warnings(package, imported, code)
+    requirements.notes += (
+        _python_notes(project, framework, entry)
+        if any("==" in line or "<" in line for line in requirements.lines)
+        else ()
     )
-    if late:
-        what = f"the project does not ask for {', '.join(late)}, which functions alone import: left out"
-        found.notes.append(f"{what}; {_ALL_THE_SAME}")
-    unseen = sorted({*map(canonicalize_name, pins)} - set(wanted) - there)
-    unseen = [name for name in unseen if not _is_of_framework(name)]
+    if late_imports:
+        what = f"the project does not ask for {', '.join(late_imports)}, which functions alone import: left out"
+        requirements.notes.append(f"{what}; {_ALL_THE_SAME}")
+    unused = sorted({*map(canonicalize_name, pins)} - set(imports) - in_image)
+    unused = [name for name in unused if not _is_of_framework(name)]
     file = next((file for file in _LISTING if any(pin.source == file for pin in pins.values())), "")
-    unseen = [name for name in unseen if pins[name].source == file]
-    if 0 < len(unseen) <= _MOST_UNSEEN:  # more are what pip freeze writes
-        what = f"{file} has {', '.join(unseen)}, too, which nothing here imports: left out"
-        found.notes.append(f"{what}; {_ALL_THE_SAME}")
-    return found
+    unused = [name for name in unused if pins[name].source == file]
+    if 0 < len(unused) <= _MOST_UNUSED:  # more are what pip freeze writes
+        what = f"{file} has {', '.join(unused)}, too, which nothing here imports: left out"
+        requirements.notes.append(f"{what}; {_ALL_THE_SAME}")
+    return requirements
 
 
-def _gone(code: Code, framework: str, entry: Entry | None) -> Iterator[str]:
+def _removed_uses(code: Code, framework: str, entry: Entry | None) -> Iterator[str]:
     """What a script uses that its framework has no more, the first of each kind, with what to do."""
-    used = {path.name: source_of(tree).used for path, tree in code.trees.items()}
-    names = {name.partition(".compat.")[1] for lines in used.values() for name in lines}
+    used_names = {path.name: source_of(tree).used for path, tree in code.trees.items()}
+    names = {name.partition(".compat.")[1] for lines in used_names.values() for name in lines}
     for kind in _table()["gone"].get(framework, ()) if ".compat." not in names else ():
-        full = {f"{framework}.{name}" for name in kind["names"]}
-        lines = [(line, path, name) for path, own in used.items() for name, line in own.items() if name in full]
+        full_names = {f"{framework}.{name}" for name in kind["names"]}
+        lines = [
+            (line, path, name)
+            for path, lines_by_name in used_names.items()
+            for name, line in lines_by_name.items()
+            if name in full_names
+        ]
         if lines and entry and Version(entry.version) >= Version(kind["before"]):
             line, path, name = min(lines)
             what = f"it uses {name} ({path}:{line}), which TensorFlow has not had since {kind['before']}"
             yield f"{what}: {kind['instead']}"
 
 
-def _warned(package: str, imported: Imported, code: Code) -> Iterator[str]:
+def _warnings(package: str, imported: Imported, code: Code) -> Iterator[str]:
     """What somebody should know of a package who trains with it on a cluster."""
-    named = f"{package} ({imported.place})"
+    described = f"{package} ({imported.place})"
     if package in _table()["compiled"]:
-        what = f"{named} is compiled with CUDA's nvcc, which no build of the catalogue has"
+        what = f"{described} is compiled with CUDA's nvcc, which no build of the catalogue has"
         yield f"{what}: take an image of your own that has it (modak.nodes.Image), or do without"
     for variable, value in _table()["online"].get(package, {}).items():
-        words = (each for tree in code.trees.values() for each in nodes_of(tree) if isinstance(each, ast.keyword))
-        said = {each.value.value for each in words if each.arg == "mode" and isinstance(each.value, ast.Constant)}
-        if not said & {"offline", "disabled"} and not any(said_of(tree, variable) for tree in code.trees.values()):
-            what = f"{named} sends what is logged to a server, and mostly the nodes of a cluster have no network"
+        keywords = (node for tree in code.trees.values() for node in nodes_of(tree) if isinstance(node, ast.keyword))
+        modes = {
+            keyword.value.value
+            for keyword in keywords
+            if keyword.arg == "mode" and isinstance(keyword.value, ast.Constant)
+        }
+        if not modes & {"offline", "disabled"} and not any(env_of(tree, variable) for tree in code.trees.values()):
+            what = f"{described} sends what is logged to a server, and mostly the nodes of a cluster have no network"
             yield f'{what}: environment: {{ {variable}: "{value}" }} of a blueprint has it write beside the script'
 
 
-def _of_python(project: Pins, framework: str, entry: Entry | None) -> Iterator[str]:
+def _python_notes(project: Pins, framework: str, entry: Entry | None) -> Iterator[str]:
     """What is to be said of a project that is for another Python than the image has, in which what it pins is made."""
     bases = load_catalogue().bases
-    having = bases[entry.base].python if entry and entry.base else ""
-    asked = [(each, source) for each, source in project.pythons if having and not each.contains(f"{having}.99")]
-    if entry and asked:
-        known = (each for each in _builds(framework) if bases[each.base].python and each.version != entry.version)
-        fits = [each for each in known if asked[0][0].contains(f"{bases[each.base].python}.99")]
-        then = f'version: "{fits[0].version}" has that' if fits else "what it pins may have no wheels for that"
-        version = str(asked[0][0]).removeprefix("==").removesuffix(".*")
-        yield f"{asked[0][1]} is for Python {version}, and {entry.name} has {having}: {then}"
+    image_python = bases[entry.base].python if entry and entry.base else ""
+    asked_versions = [
+        (specifier, source)
+        for specifier, source in project.pythons
+        if image_python and not specifier.contains(f"{image_python}.99")
+    ]
+    if entry and asked_versions:
+        builds = (build for build in _builds(framework) if bases[build.base].python and build.version != entry.version)
+        fitting = [build for build in builds if asked_versions[0][0].contains(f"{bases[build.base].python}.99")]
+        hint = f'version: "{fitting[0].version}" has that' if fitting else "what it pins may have no wheels for that"
+        version = str(asked_versions[0][0]).removeprefix("==").removesuffix(".*")
+        yield f"{asked_versions[0][1]} is for Python {version}, and {entry.name} has {image_python}: {hint}"
 
 
-def _compare(package: str, pins: dict[str, Pin], entry: Entry | None, found: Requirements) -> None:
+def _compare(package: str, pins: dict[str, Pin], entry: Entry | None, requirements: Requirements) -> None:
     """Tells a version that is asked for, and that the image has not got."""
     pin = pins.get(package)
-    against = collision(entry, plain(pin.requirement), "") if entry and pin else None
-    if pin and against:
-        found.notes.append(f"{pin.source}: {against.message}, and keeps it")
+    conflict = collision(entry, plain(pin.requirement), "") if entry and pin else None
+    if pin and conflict:
+        requirements.notes.append(f"{pin.source}: {conflict.message}, and keeps it")
 
 
 def _own_code(
     package: str, imported: Imported, project: Pins, installed: Installed, folders: Sequence[Path], code: Code
 ) -> str:
     """Why a package is code of the user's own, which no index has, and what to do; empty where it is none."""
-    said = project.elsewhere.get(package)
-    is_theirs = package in project.asked or bool(installed.version(package)) or bool(said and not said.is_here)
+    elsewhere = project.elsewhere.get(package)
+    is_theirs = (
+        package in project.asked or bool(installed.version(package)) or bool(elsewhere and not elsewhere.is_here)
+    )
     if is_theirs:
         return ""
     module = imported.name.partition(".")[0]
-    around = [*folders, *code.aside]
-    places = [folder / inner / name for folder in around for inner in ("", "src") for name in (module, f"{module}.py")]
+    all_folders = [*folders, *code.search_path]
+    places = [
+        folder / inner / name for folder in all_folders for inner in ("", "src") for name in (module, f"{module}.py")
+    ]
     place = next((place for place in places if _is_module(place, code.dotted)), None)
     if place and folders and folders[0].is_relative_to(place):
         lies = f"{module}, which {imported.place} imports, is the package that {code.script.name} lies in"
         level = len(folders[0].relative_to(place).parts) + 1
         return f"{lies}: {start_hint(code.trees[code.script], code.script, level)}"
     if place and folders:
-        way = Path(os.path.relpath(place, folders[0])).as_posix()
-        link = f"link it there (ln -s {shlex.quote(way)} {shlex.quote(str(folders[0]))}/)"
-        then = f", and only what is beside the script travels: {link}"
-        then = f"; {start_above(code.script, way)}" if folders[0].is_relative_to(place.parent) else then
-        return f"{module}, which {imported.place} imports, lies in {way}{then}"
-    if said or installed.is_own(package):
-        where = said.said if said else "installed from a folder"
-        what = f"{package}, which {imported.place} imports, is of this machine ({where})"
+        path = Path(os.path.relpath(place, folders[0])).as_posix()
+        link = f"link it there (ln -s {shlex.quote(path)} {shlex.quote(str(folders[0]))}/)"
+        hint = f", and only what is beside the script travels: {link}"
+        hint = f"; {start_above(code.script, path)}" if folders[0].is_relative_to(place.parent) else hint
+        return f"{module}, which {imported.place} imports, lies in {path}{hint}"
+    if elsewhere or installed.is_own(package):
+        origin = elsewhere.said if elsewhere else "installed from a folder"
+        what = f"{package}, which {imported.place} imports, is of this machine ({origin})"
         return f"{what}: copy or link it beside the script"
     return ""
 
@@ -224,23 +245,25 @@ def _is_module(place: Path, dotted: set[str]) -> bool:
     return any((place / f"{name}.py").is_file() or has_code(place / name) for name in inner)
 
 
-def _wanted(code: Code, project: Pins, installed: Installed, found: Requirements) -> dict[str, Imported]:
+def _package_imports(
+    code: Code, project: Pins, installed: Installed, requirements: Requirements
+) -> dict[str, Imported]:
     """The packages of all that is imported, or asked for by the script itself, with where that is."""
-    wanted: dict[str, Imported] = {}
+    imports: dict[str, Imported] = {}
     for module, imported in sorted(code.modules.items()):
-        for package in _packages_of(module, imported, code, project.asked, installed, found):
+        for package in _packages_of(module, imported, code, project.asked, installed, requirements):
             if not imported.is_optional or _is_asked(package, project) or _version(package, installed):
-                wanted.setdefault(package, imported)
-    for name, package in _needed(code):
-        by = code.modules.get(name.partition(".")[0])
-        if by and by.is_optional and _package_of(by.name.partition(".")[0], project.asked, installed) not in wanted:
+                imports.setdefault(package, imported)
+    for name, package in _needed_packages(code):
+        use = code.modules.get(name.partition(".")[0])
+        if use and use.is_optional and _package_of(use.name.partition(".")[0], project.asked, installed) not in imports:
             continue
-        needed = Requirement(package)
-        known = wanted.get(needed.name) or Imported(name, name, False, bool(by and by.is_late))
-        wanted[needed.name] = replace(known, extras=known.extras | needed.extras)
+        requirement = Requirement(package)
+        earlier = imports.get(requirement.name) or Imported(name, name, False, bool(use and use.is_late))
+        imports[requirement.name] = replace(earlier, extras=earlier.extras | requirement.extras)
     for name in map(_headless, project.inline):
-        wanted.setdefault(name, Imported(name, code.script.name, is_optional=False))
-    return wanted
+        imports.setdefault(name, Imported(name, code.script.name, is_optional=False))
+    return imports
 
 
 def _is_asked(package: str, project: Pins) -> bool:
@@ -248,48 +271,53 @@ def _is_asked(package: str, project: Pins) -> bool:
     return package in project.asked and package not in project.optional
 
 
-def _needed(code: Code) -> Iterator[tuple[str, str]]:
+def _needed_packages(code: Code) -> Iterator[tuple[str, str]]:
     """What is used of modules that ask for another package only then, and that package."""
     nodes = [node for tree in code.trees.values() for node in nodes_of(tree) if isinstance(node, ast.Attribute)]
-    used = {name for tree in code.trees.values() for name in source_of(tree).used}
-    used = code.dotted.union(code.modules, (name for name in used if name.partition(".")[0] in code.modules))
+    names = {name for tree in code.trees.values() for name in source_of(tree).used}
+    names = code.dotted.union(code.modules, (name for name in names if name.partition(".")[0] in code.modules))
     for name, packages in _table()["needed"].items():
-        yield from ((name, package) for package in packages if name in used)
-    keywords = [each for tree in code.trees.values() for each in nodes_of(tree) if isinstance(each, ast.keyword)]
+        yield from ((name, package) for package in packages if name in names)
+    keywords = [node for tree in code.trees.values() for node in nodes_of(tree) if isinstance(node, ast.keyword)]
     for keyword in keywords:
         packages = _table()["told"].get(keyword.arg, ())
-        said = {str(each.value) for each in ast.walk(keyword.value) if isinstance(each, ast.Constant)}
-        known = [packages] if isinstance(packages, str) and said - {"None"} else said.intersection(packages)
-        yield from ((str(keyword.arg), package) for package in sorted(known))
+        values = {str(node.value) for node in ast.walk(keyword.value) if isinstance(node, ast.Constant)}
+        needed = [packages] if isinstance(packages, str) and values - {"None"} else values.intersection(packages)
+        yield from ((str(keyword.arg), package) for package in sorted(needed))
     for module, calls in _table()["called"].items():
         if module in code.modules:
-            imported = {name.rpartition(".")[2] for name in code.dotted if name.startswith(f"{module}.")}
-            called = imported.union(node.attr for node in nodes) & calls.keys()
-            yield from ((f"{module}.{name}", calls[name]) for name in sorted(called))
+            imported_names = {name.rpartition(".")[2] for name in code.dotted if name.startswith(f"{module}.")}
+            called_names = imported_names.union(node.attr for node in nodes) & calls.keys()
+            yield from ((f"{module}.{name}", calls[name]) for name in sorted(called_names))
 
 
 def _packages_of(
-    module: str, imported: Imported, code: Code, pins: dict[str, Pin], installed: Installed, found: Requirements
+    module: str, imported: Imported, code: Code, pins: dict[str, Pin], installed: Installed, requirements: Requirements
 ) -> list[str]:
     """The packages that bring a module, and what of it is imported."""
     shared = {name: package for name, package in _table()["shared"].items() if name.startswith(f"{module}.")}
     if not shared:
         return [_package_of(module, pins, installed)]
-    below = {package for name, package in shared.items() for each in code.dotted if f"{each}.".startswith(f"{name}.")}
-    if not below and not imported.is_optional:
+    packages = {
+        package
+        for name, package in shared.items()
+        for dotted_name in code.dotted
+        if f"{dotted_name}.".startswith(f"{name}.")
+    }
+    if not packages and not imported.is_optional:
         what = f"{imported.name}, imported in {imported.place}: several packages bring modules of {module}"
-        found.notes.append(f"{what}, and which has this one is not known here: name it in requirements_txt")
-    return sorted(below)
+        requirements.notes.append(f"{what}, and which has this one is not known here: name it in requirements_txt")
+    return sorted(packages)
 
 
 def _package_of(module: str, pins: dict[str, Pin], installed: Installed) -> str:
-    known = _headless(installed.package_of(module) or _table()["packages"].get(module, ""))
+    package = _headless(installed.package_of(module) or _table()["packages"].get(module, ""))
     kinds = _table()["headless"].values()
-    if known in kinds and known not in pins:
-        known = next((kind for kind in kinds if kind in pins), known)
-    if not known or (known not in pins and canonicalize_name(module) in pins):
-        known = canonicalize_name(module)
-    return str(known)
+    if package in kinds and package not in pins:
+        package = next((kind for kind in kinds if kind in pins), package)
+    if not package or (package not in pins and canonicalize_name(module) in pins):
+        package = canonicalize_name(module)
+    return str(package)
 
 
 def _headless(package: str) -> str:
@@ -299,75 +327,79 @@ def _headless(package: str) -> str:
 
 def _without_screen(pins: dict[str, Pin]) -> dict[str, Pin]:
     """What is asked for, with the versions that are asked of what needs a screen."""
-    found = dict(pins)
+    headless_pins = dict(pins)
     for name, headless in _table()["headless"].items():
-        if name in found:
-            pin = found.pop(name)
-            found.setdefault(headless, Pin(Requirement(f"{headless}{pin.requirement.specifier}"), pin.source))
-    return found
+        if name in headless_pins:
+            pin = headless_pins.pop(name)
+            headless_pins.setdefault(headless, Pin(Requirement(f"{headless}{pin.requirement.specifier}"), pin.source))
+    return headless_pins
 
 
 def _version(package: str, installed: Installed) -> str:
     """The version that is installed here, be it of what needs a screen."""
-    others = (name for name, headless in _table()["headless"].items() if headless == package)
-    return next(filter(None, map(installed.version, (package, *others))), "")
+    other_names = (name for name, headless in _table()["headless"].items() if headless == package)
+    return next(filter(None, map(installed.version, (package, *other_names))), "")
 
 
 def _is_of_framework(package: str, framework: str = "") -> bool:
     """Whether it is the own package of a framework, under any of its names; of any framework where none is given."""
-    own = package.removesuffix("-cpu").removesuffix("-gpu").replace("jaxlib", "jax")
-    return own in {PACKAGES.get(name, name) for name in ([framework] if framework else _table()["frameworks"])}
+    base_name = package.removesuffix("-cpu").removesuffix("-gpu").replace("jaxlib", "jax")
+    return base_name in {PACKAGES.get(name, name) for name in ([framework] if framework else _table()["frameworks"])}
 
 
 def _backend_of(code: Code) -> str:
     """What a script has Keras compute with, where it says it itself; empty where it leaves it open."""
-    told = (said_of(tree, _BACKEND) for tree in code.trees.values())
-    return next(filter(None, told), "")
+    backends = (env_of(tree, _BACKEND) for tree in code.trees.values())
+    return next(filter(None, backends), "")
 
 
 def _line(package: str, imported: Imported, pins: dict[str, Pin], installed: Installed) -> tuple[str, str]:
     """A line of requirements.txt, and where it comes from."""
     pin, version = pins.get(package), _version(package, installed)
-    made = Requirement(package)
-    made.extras = {*imported.extras, *(pin.requirement.extras if pin else ())}
+    requirement = Requirement(package)
+    requirement.extras = {*imported.extras, *(pin.requirement.extras if pin else ())}
     if pin and (pin.requirement.specifier or not version):
-        made.name, made.specifier = pin.requirement.name, pin.requirement.specifier
-        return plain(made), pin.source
+        requirement.name, requirement.specifier = pin.requirement.name, pin.requirement.specifier
+        return plain(requirement), pin.source
     if version:
-        return f"{plain(made)}=={version}", "as installed here"
-    return plain(made), f"imported in {imported.place}; not installed here, so that its newest version is taken"
+        return f"{plain(requirement)}=={version}", "as installed here"
+    return plain(requirement), f"imported in {imported.place}; not installed here, so that its newest version is taken"
 
 
-def _add(line: str, reason: str, entry: Entry | None, found: Requirements) -> None:
+def _add(line: str, reason: str, entry: Entry | None, requirements: Requirements) -> None:
     """Notes a requirement, without its version where that does not go with the image."""
     problem = requirement_problem(line)
     if entry and not problem:
         python = load_catalogue().bases[entry.base].python if entry.base else ""
-        against, bare = collision(entry, line, python), Requirement(line).name
-        is_bare = bool(against) and collision(entry, bare, python) is None
-        if is_bare or (line == bare and any(each.startswith(f"{bare}==") for each in constraints_of(entry))):
-            line, reason = bare, f"in the release that goes with {entry.name}"
-        problem = against.message if against and not is_bare else ""
+        conflict, bare_name = collision(entry, line, python), Requirement(line).name
+        is_bare = bool(conflict) and collision(entry, bare_name, python) is None
+        if is_bare or (
+            line == bare_name and any(constraint.startswith(f"{bare_name}==") for constraint in constraints_of(entry))
+        ):
+            line, reason = bare_name, f"in the release that goes with {entry.name}"
+        problem = conflict.message if conflict and not is_bare else ""
     if problem:
-        found.notes.append(f"{line} is left out: {problem}")
+        requirements.notes.append(f"{line} is left out: {problem}")
         return
-    found.lines.append(line)
-    found.reasons.append(reason)
+    requirements.lines.append(line)
+    requirements.reasons.append(reason)
 
 
 def _builds(framework: str) -> list[Entry]:
     """Those of a framework of which one is taken, the newest first."""
-    return [each for each in load_catalogue().of_framework(framework) if each.origin == "pip" and not each.accelerator]
+    return [
+        build for build in load_catalogue().of_framework(framework) if build.origin == "pip" and not build.accelerator
+    ]
 
 
 def python_of(framework: str) -> str:
     """The version of Python in a framework's newest image; empty where that is not known."""
-    base = next((each.base for each in _builds(framework)), "")
+    base = next((build.base for build in _builds(framework)), "")
     return load_catalogue().bases[base].python if base else ""
 
 
 def _entry(
-    framework: str, pins: dict[str, Pin], installed: Installed, found: Requirements, backend: str = ""
+    framework: str, pins: dict[str, Pin], installed: Installed, requirements: Requirements, backend: str = ""
 ) -> Entry | None:
     """The build of the framework whose packages count: of the user's version where the catalogue has it, or the
     newest.
@@ -375,15 +407,15 @@ def _entry(
     Args:
         backend: what Keras computes with, as the script says it; any without it.
     """
-    known = _builds(framework)
-    having = [each for each in known if each.environment.get(_BACKEND) == backend]
-    if having:
-        found.entry = "" if having[0] is known[0] else having[0].name
-        known = having
+    builds = _builds(framework)
+    fitting = [build for build in builds if build.environment.get(_BACKEND) == backend]
+    if fitting:
+        requirements.entry = "" if fitting[0] is builds[0] else fitting[0].name
+        builds = fitting
     elif backend:
-        found.notes.append(f"no build of Keras in the catalogue computes with {backend}, as the script has it")
-    if not known or framework == PYTHON:
-        return known[0] if known else None
+        requirements.notes.append(f"no build of Keras in the catalogue computes with {backend}, as the script has it")
+    if not builds or framework == PYTHON:
+        return builds[0] if builds else None
     package = PACKAGES.get(framework, framework)
     pin = pins.get(package)
     exact = (
@@ -393,28 +425,30 @@ def _entry(
     )
     version = (exact or installed.version(package)).removesuffix(".*")
     if not version:
-        return known[0]
-    wanted = ".".join(version.split(".")[:2])
-    like = [each for each in known if satisfies(each.version, wanted)]
-    if like and like[0] is not known[0] and like[0].version.partition("+")[0].startswith(wanted):
-        found.version = wanted
-        return like[0]
-    if not like:
+        return builds[0]
+    wanted_version = ".".join(version.split(".")[:2])
+    matching = [build for build in builds if satisfies(build.version, wanted_version)]
+    if matching and matching[0] is not builds[0] and matching[0].version.partition("+")[0].startswith(wanted_version):
+        requirements.version = wanted_version
+        return matching[0]
+    if not matching:
         where = pin.source if pin and exact else "installed here"
-        newest = ".".join(known[0].version.split(".")[:2])
+        newest = ".".join(builds[0].version.split(".")[:2])
         what = f"{package} {version} ({where}) is not in the catalogue: its newest, {newest}, is taken"
-        found.notes.append(
+        requirements.notes.append(
             f"{what}; modak catalogue add {package}=={version} adds it, where an image's Python has wheels of it"
         )
-    return known[0]
+    return builds[0]
 
 
-def _bringing(framework: str, code: Code, found: Requirements) -> Entry | None:
+def _build_that_brings(framework: str, code: Code, requirements: Requirements) -> Entry | None:
     """The newest build that brings what a script imports, and that pip would compile in vain beside another one."""
-    sure = {imported.name.partition(".")[0] for imported in code.modules.values() if not imported.is_optional}
-    entry = next((each for each in load_catalogue().of_framework(framework) if sure.intersection(each.brings)), None)
+    modules = {imported.name.partition(".")[0] for imported in code.modules.values() if not imported.is_optional}
+    entry = next(
+        (build for build in load_catalogue().of_framework(framework) if modules.intersection(build.brings)), None
+    )
     if entry:
-        found.entry = entry.name
+        requirements.entry = entry.name
     return entry
 
 

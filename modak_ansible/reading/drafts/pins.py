@@ -90,7 +90,7 @@ class Pins:
             self.note(f"{source}: {shown(line)} is not a requirement, and is ignored")
             return ""
         if words[0] in ("-e", "--editable") or line.startswith("--editable="):
-            return self._from(line, re.sub(r"^(-e|--editable)[\s=]*", "", line), source, folder)
+            return self._add_elsewhere(line, re.sub(r"^(-e|--editable)[\s=]*", "", line), source, folder)
         if line.startswith("-"):
             if re.match(r"-i\b|-f\b|--(extra-)?index-url|--find-links|--no-index", line):
                 where = "the target's file says where packages come from (pip_extra_index_urls, pip_find_links)"
@@ -101,7 +101,7 @@ class Pins:
             is_met = not requirement.marker or self.is_met(requirement.marker)
         except InvalidRequirement:
             if "://" in line or line.startswith((".", "/", "~")) or _FILES.search(words[0]):
-                return self._from(line, words[0], source, folder)
+                return self._add_elsewhere(line, words[0], source, folder)
             self.note(f"{source}: {shown(line)} is not a requirement, and is ignored")
             return ""
         except (ValueError, KeyError):  # markers that need what is not there raise several
@@ -110,31 +110,31 @@ class Pins:
         if not is_met:
             return ""
         if requirement.url:
-            return self._from(line, requirement.url, source, folder, name)
+            return self._add_elsewhere(line, requirement.url, source, folder, name)
         requirement.marker = None
         if name in _STANDS_FOR:
             name = canonicalize_name(_STANDS_FOR[name])
             requirement.name = name
             requirement.specifier = SpecifierSet() if "==0.0" in str(requirement.specifier) else requirement.specifier
-        known = self.asked.get(name)
-        if known is None or (not known.requirement.specifier and requirement.specifier):
+        earlier = self.asked.get(name)
+        if earlier is None or (not earlier.requirement.specifier and requirement.specifier):
             self.asked[name] = Pin(requirement, source)
-        elif _differ(known.requirement.specifier, requirement.specifier):
-            self.asked[name] = replace(known, other=known.other or f"{plain(requirement)} ({source})")
+        elif _differ(earlier.requirement.specifier, requirement.specifier):
+            self.asked[name] = replace(earlier, other=earlier.other or f"{plain(requirement)} ({source})")
         return name
 
-    def _from(self, line: str, place: str, source: str, folder: Path, name: str = "") -> str:
+    def _add_elsewhere(self, line: str, place: str, source: str, folder: Path, name: str = "") -> str:
         is_here = "://" not in place or place.startswith("file:")
         path, _, fragment = place.partition("#")
-        last = path.rstrip("/").rpartition("/")[2]
-        if told := re.search(r"egg=([\w.-]+)", fragment):
-            name = canonicalize_name(told.group(1))
-        elif not name and _FILES.search(last):
-            name = canonicalize_name(re.split(r"-\d", last, maxsplit=1)[0])
+        last_part = path.rstrip("/").rpartition("/")[2]
+        if match := re.search(r"egg=([\w.-]+)", fragment):
+            name = canonicalize_name(match.group(1))
+        elif not name and _FILES.search(last_part):
+            name = canonicalize_name(re.split(r"-\d", last_part, maxsplit=1)[0])
         elif not name and is_here:
-            own = (folder / path.partition("[")[0].removeprefix("file:")).resolve()
-            name = _name_of(own) or canonicalize_name(own.name)
-        name = name or canonicalize_name(last.partition("@")[0].removesuffix(".git"))
+            project_folder = (folder / path.partition("[")[0].removeprefix("file:")).resolve()
+            name = _name_of(project_folder) or canonicalize_name(project_folder.name)
+        name = name or canonicalize_name(last_part.partition("@")[0].removesuffix(".git"))
         self.elsewhere.setdefault(name, Elsewhere(f"{source}: {shown(line)}", is_here))
         return name
 
@@ -153,11 +153,11 @@ def pins_of(folders: list[Path], script: Path | None = None, python: str = "") -
     Args:
         python: the version of the images' Python, for which alone something may be asked; this one's without it.
     """
-    found = Pins(python=python)
-    files = [(path, read) for names, read in _KINDS if (path := _first(folders, names))]
-    for path, read in [(script, _inline), *files] if script else files:
+    pins = Pins(python=python)
+    files = [(path, reader) for names, reader in _KINDS if (path := _first(folders, names))]
+    for path, reader in [(script, _inline), *files] if script else files:
         try:
-            lines = list(read(path, found))
+            lines = list(reader(path, pins))
         except (
             OSError,
             ValueError,
@@ -169,20 +169,20 @@ def pins_of(folders: list[Path], script: Path | None = None, python: str = "") -
             yaml.YAMLError,
         ) as error:
             reason = " ".join(str(error).split())[:100]
-            found.note(f"{path.name} cannot be read, and asks for nothing: {reason}")
+            pins.note(f"{path.name} cannot be read, and asks for nothing: {reason}")
             continue
-        known = {*found.asked}
+        earlier = {*pins.asked}
         for line in lines:
-            source = f"{path.name}, optional" if read is _optional else path.name
-            if (of_python := _PYTHON.fullmatch(line.lower())) and _is_specifier(of_python[1]):
-                found.pythons.append((SpecifierSet(_MICRO.sub(r"==\1.*", of_python[1])), source))
+            source = f"{path.name}, optional" if reader is _optional else path.name
+            if (match := _PYTHON.fullmatch(line.lower())) and _is_specifier(match[1]):
+                pins.pythons.append((SpecifierSet(_MICRO.sub(r"==\1.*", match[1])), source))
                 continue
-            name = found.add(line, source, path.parent) if line.strip() else ""
-            if read is _inline and name:
-                found.inline.append(name)
-        if read is _optional:
-            found.optional = {*found.asked} - known
-    return found
+            name = pins.add(line, source, path.parent) if line.strip() else ""
+            if reader is _inline and name:
+                pins.inline.append(name)
+        if reader is _optional:
+            pins.optional = {*pins.asked} - earlier
+    return pins
 
 
 def _first(folders: list[Path], names: tuple[str, ...]) -> Path | None:
@@ -201,9 +201,9 @@ def _name_of(folder: Path) -> str:
 
 def _inline(path: Path, _: Pins) -> Iterator[str]:
     """What stands in a script as uv and pipx read it."""
-    matched = _INLINE.search(path.read_text(encoding="utf-8", errors="replace").replace("\r\n", "\n") + "\n")
-    if matched:
-        lines = matched.group("content").splitlines()
+    match = _INLINE.search(path.read_text(encoding="utf-8", errors="replace").replace("\r\n", "\n") + "\n")
+    if match:
+        lines = match.group("content").splitlines()
         yield from _texts(tomllib.loads("\n".join(line[2:] for line in lines)).get("dependencies", []))
 
 
@@ -234,16 +234,16 @@ def _texts(value: Any) -> list[str]:
     Raises:
         TypeError: it is no list of texts.
     """
-    found = _listed(value)
-    if odd := [each for each in found if not isinstance(each, str)]:
+    items = _listed(value)
+    if odd := [item for item in items if not isinstance(item, str)]:
         raise TypeError(f"{shown(str(odd[0]))} is no text")
-    return found
+    return items
 
 
 def _is_for_images(package: Mapping[str, Any], pins: Pins) -> bool:
     """Whether one of a lock's versions of a package is that of the images; it is where nobody can tell."""
-    said = package.get("resolution-markers") or package.get("markers") or []
-    markers = said if isinstance(said, list) else [*said.values()] if isinstance(said, dict) else [said]
+    value = package.get("resolution-markers") or package.get("markers") or []
+    markers = value if isinstance(value, list) else [*value.values()] if isinstance(value, dict) else [value]
     try:
         return not markers or any(pins.is_met(Marker(marker)) for marker in markers)
     except (ValueError, KeyError):  # of an extra, or of what is no marker
@@ -258,15 +258,15 @@ def _own_place(source: Mapping[str, Any]) -> str:
     if source.get("workspace"):
         return "file:workspace"
     if "type" in source:  # as Poetry's lock says it, whose "legacy" is an index
-        before = {"git": "git+", "url": "", "file": "file:", "directory": "file:"}.get(source["type"])
-        return "" if before is None else f"{before}{source['url']}"
+        prefix = {"git": "git+", "url": "", "file": "file:", "directory": "file:"}.get(source["type"])
+        return "" if prefix is None else f"{prefix}{source['url']}"
     return f"git+{source['git']}" if source.get("git") else str(source.get("url") or "")
 
 
 def _decoded(content: bytes) -> str:
     """As pip reads it: by its byte order mark, such as PowerShell writes one; else as UTF-8."""
     marks = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
-    encoding = next((each for mark, each in marks.items() if content.startswith(mark)), "utf-8")
+    encoding = next((name for mark, name in marks.items() if content.startswith(mark)), "utf-8")
     return content.decode(encoding, errors="replace")
 
 
@@ -280,16 +280,16 @@ def _required(lines: Iterable[str], path: Path, pins: Pins, depth: int = 0) -> I
     for raw in lines:
         line = re.split(r"(?:^|\s)#|^Package\s+Version\b", raw, maxsplit=1)[0].strip()
         if include := re.match(r"(?:-r|--requirement|-c|--constraint)[\s=]*(\S+)", line):
-            other = path.parent / include[1]
-            if "://" in include[1] or not is_file(other):
+            other_file = path.parent / include[1]
+            if "://" in include[1] or not is_file(other_file):
                 why = "is an address, and not read" if "://" in include[1] else "is not there"
                 pins.note(f"{path.name} names {include[1]}, which {why}")
             elif depth < _DEPTH:
-                yield from _requirements(other, pins, depth + 1)
+                yield from _requirements(other_file, pins, depth + 1)
         elif _EXPORTED.fullmatch(line):
             yield _of_conda(line)
-        elif listed := _LISTED.fullmatch(line):
-            yield f"{listed[1]}=={listed[2]}"
+        elif listing := _LISTED.fullmatch(line):
+            yield f"{listing[1]}=={listing[2]}"
         else:
             yield line if line.startswith("-") else re.split(r"\s--\w", line, maxsplit=1)[0].strip()
 
@@ -304,8 +304,8 @@ def _conda(path: Path, pins: Pins) -> Iterator[str]:
 
 def _of_conda(dependency: str) -> str:
     """What conda's words for a package are as a line of requirements.txt."""
-    matched = _CONDA.fullmatch(dependency.strip())
-    name, words = (matched[1].lower(), matched[2].split()) if matched else ("python", [])
+    match = _CONDA.fullmatch(dependency.strip())
+    name, words = (match[1].lower(), match[2].split()) if match else ("python", [])
     version = words[0] if words else ""
     if version.startswith("=") and not version.startswith("=="):
         version = f"=={version[1:]}" + ("" if len(words) > 1 or version.count("=") > 1 else ".*")
@@ -340,7 +340,7 @@ def _optional(path: Path, _: Pins) -> Iterator[str]:
     tools = data.get("tool", {})
     groups = [*data.get("project", {}).get("optional-dependencies", {}).values()]
     groups += [*data.get("dependency-groups", {}).values(), *tools.get("pdm", {}).get("dev-dependencies", {}).values()]
-    groups += [each.get("dependencies", []) for each in tools.get("hatch", {}).get("envs", {}).values()]
+    groups += [environment.get("dependencies", []) for environment in tools.get("hatch", {}).get("envs", {}).values()]
     yield from (line for group in groups for line in _listed(group) if isinstance(line, str))  # a table names a group
     for group in tools.get("poetry", {}).get("group", {}).values():
         yield from _poetry(group)
@@ -360,38 +360,38 @@ def _pixi_toml(path: Path, _: Pins) -> Iterator[str]:
 
 
 def _pixi_lock(path: Path, _: Pins) -> Iterator[str]:
-    for found in _OF_PIXI.finditer(path.read_text(encoding="utf-8")):  # of YAML by the megabyte
-        if name := found["conda"]:
-            yield _of_conda(f"{name}=={found['of_conda']}")
+    for match in _OF_PIXI.finditer(path.read_text(encoding="utf-8")):  # of YAML by the megabyte
+        if name := match["conda"]:
+            yield _of_conda(f"{name}=={match['of_conda']}")
         else:
-            yield f"{found['pypi']}=={found['of_pypi']}"
+            yield f"{match['pypi']}=={match['of_pypi']}"
 
 
 def _pixi(data: Mapping[str, Any]) -> Iterator[str]:
     """What pixi has of conda's, and of an index."""
-    yield from _tabled(data.get("dependencies", {}), _of_conda)
-    yield from _tabled(data.get("pypi-dependencies", {}))
+    yield from _from_table(data.get("dependencies", {}), _of_conda)
+    yield from _from_table(data.get("pypi-dependencies", {}))
     for feature in data.get("feature", {}).values():
         yield from _pixi(feature)
 
 
-def _tabled(table: Mapping[str, Any], of: Callable[[str], str] = str) -> Iterator[str]:
+def _from_table(table: Mapping[str, Any], convert: Callable[[str], str] = str) -> Iterator[str]:
     """Of a table with a version, or more words, for each package."""
     for name, value in table.items():
-        said = value if isinstance(value, dict) else {"version": value}
-        version = str(said.get("version", "*"))
+        fields = value if isinstance(value, dict) else {"version": value}
+        version = str(fields.get("version", "*"))
         version = f"=={version}" if version[:1].isdigit() else version.replace("*", "", version == "*")
-        place = _own_place(said)
-        yield of(f"{name} @ {place}" if place else f"{name} {version}")
+        place = _own_place(fields)
+        yield convert(f"{name} @ {place}" if place else f"{name} {version}")
 
 
 def _pipfile(path: Path, _: Pins) -> Iterator[str]:
     data = tomllib.loads(path.read_text(encoding="utf-8"))
-    yield from _tabled({"python": data.get("requires", {}).get("python_version", "*"), **data.get("packages", {})})
+    yield from _from_table({"python": data.get("requires", {}).get("python_version", "*"), **data.get("packages", {})})
 
 
 def _pipfile_lock(path: Path, _: Pins) -> Iterator[str]:
-    return _tabled(json.loads(path.read_text(encoding="utf-8")).get("default", {}))
+    return _from_table(json.loads(path.read_text(encoding="utf-8")).get("default", {}))
 
 
 def _setup_cfg(path: Path, _: Pins) -> Iterator[str]:
@@ -407,7 +407,7 @@ def _setup_py(path: Path, _: Pins) -> Iterator[str]:
     for node in nodes:
         if isinstance(node, ast.keyword) and node.arg == "install_requires":
             value = lists.get(node.value.id) if isinstance(node.value, ast.Name) else node.value
-            texts = (literal(each) for each in (value.elts if isinstance(value, ast.List | ast.Tuple) else ()))
+            texts = (literal(element) for element in (value.elts if isinstance(value, ast.List | ast.Tuple) else ()))
             yield from (text for text in texts if isinstance(text, str))
 
 
@@ -428,10 +428,10 @@ def _of_poetry(version: str) -> str:
 
 def _differ(one: SpecifierSet, other: SpecifierSet) -> bool:
     """Whether no version is both, as far as one of them names a single one."""
-    named = [
-        each.version for both in (one, other) for each in both if each.operator == "==" and "*" not in each.version
+    versions = [
+        spec.version for specs in (one, other) for spec in specs if spec.operator == "==" and "*" not in spec.version
     ]
-    return any(not each.contains(version, prereleases=True) for each in (one, other) for version in named)
+    return any(not specs.contains(version, prereleases=True) for specs in (one, other) for version in versions)
 
 
 def _is_specifier(text: str) -> bool:

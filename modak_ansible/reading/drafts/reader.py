@@ -32,9 +32,9 @@ def read_script(path: Path, inputs: Inputs, mistakes: Mistakes) -> Blueprint | N
         hint = f"--on {', --on '.join(known_targets())}; modak discover USER@HOST --save NAME makes another known"
         raise UsageError(f"{path} does not say where it is to run", hint=hint)
     if draft.missing:
-        given = " ".join(word for name in draft.missing for word in given_as(name))
-        on = f" --on {inputs.targets.stem}" if inputs.targets else ""
-        hint = f"give it after --: {path}{on} -- {given}"
+        example = " ".join(word for name in draft.missing for word in given_as(name))
+        on_target = f" --on {inputs.targets.stem}" if inputs.targets else ""
+        hint = f"give it after --: {path}{on_target} -- {example}"
         raise UsageError(f"{path} does not start without {', '.join(draft.missing)}", hint=hint)
     place = Location(str(path))
     before = text_of(draft)

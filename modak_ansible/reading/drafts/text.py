@@ -26,13 +26,13 @@ def text_of(draft: Draft) -> str:
     ]
     nodes = ["data", *(f"data_{number}" for number in range(2, len(draft.data) + 1))][: len(draft.data)]
     for node, data in zip(nodes, draft.data, strict=True):
-        said = {
+        fields = {
             "name": data.name,
             "source": [data.source] if data.source else None,
             "unpack": data.unpack,
             "mount_as": data.mount_as,
         }
-        properties = {name: value for name, value in said.items() if value}
+        properties = {name: value for name, value in fields.items() if value}
         parts = {"type": "modak.nodes.Dataset", "properties": properties, "requirements": [host]}
         if len(nodes) == 1:
             lines += [f"    {node}:", *(f"      {name}: {flow(value)}" for name, value in parts.items())]
@@ -71,9 +71,9 @@ class _Arguments(dict[str, Any]):
 def flow(value: Any) -> str:
     """A value as YAML has it on one line."""
     if isinstance(value, _Arguments):
-        return f"{{ {', '.join(f'{flow(name)}: {_argument(each)}' for name, each in value.items())} }}"
+        return f"{{ {', '.join(f'{flow(name)}: {_argument(argument)}' for name, argument in value.items())} }}"
     if isinstance(value, dict):
-        return f"{{ {', '.join(f'{flow(name)}: {flow(each)}' for name, each in value.items())} }}"
+        return f"{{ {', '.join(f'{flow(name)}: {flow(item)}' for name, item in value.items())} }}"
     if isinstance(value, list | tuple):
         return f"[ {', '.join(map(flow, value))} ]"
     if isinstance(value, bool):

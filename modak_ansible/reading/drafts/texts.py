@@ -12,7 +12,7 @@ from pathlib import Path
 from string import Formatter
 from typing import Any, NamedTuple, TypeAlias
 
-from modak_ansible.reading.blueprint.script.syntax import children_of, forget, kept, last_name, syntax_of
+from modak_ansible.reading.blueprint.script.syntax import cached, children_of, forget, last_name, syntax_of
 
 ANY = "*"
 FORMATTED = re.compile(r"\{[^{}]*\}")
@@ -36,11 +36,11 @@ class _Variables(NamedTuple):
     """What a file says of its variables.
 
     Attributes:
-        held: the values that each gets; places: where it gets them; uses: of each.
+        values: what each is assigned; places: where that is done; uses: of each.
         functions: by what calls them.
     """
 
-    held: dict[str, list[ast.expr]]
+    values: dict[str, list[ast.expr]]
     places: dict[ast.expr, _Place]
     uses: dict[str, list[ast.Name | ast.Attribute]]
     functions: list[tuple[str, ast.FunctionDef]]
@@ -59,22 +59,22 @@ class Texts:
 
     def __init__(self, tree: ast.AST, options: Mapping[str, str], path: str = "", calls: Calls | None = None) -> None:
         self._options = options
-        self._known: dict[str, str | None] = {"__file__": path or "script.py"}  # what variables hold
+        self._texts: dict[str, str | None] = {"__file__": path or "script.py"}  # what variables hold
         self._before: dict[str, str | None] = {}  # of those that are being looked at
         self._asked: set[str] = set()  # of these those that others are made of
-        known = _variables_of(tree)
-        self._held, self._places, self._uses = known.held, known.places, known.uses
+        variables = _variables_of(tree)
+        self._assigned, self._places, self._uses = variables.values, variables.places, variables.uses
         self._parameters: set[str] = set()
         if calls is not None:
-            self._held, self._places = {**known.held}, {**known.places}
-            self._add_parameters(known, path, calls)
+            self._assigned, self._places = {**variables.values}, {**variables.places}
+            self._add_parameters(variables, path, calls)
 
-    def _add_parameters(self, known: _Variables, path: str, calls: Calls) -> None:
-        given = (each for function in known.functions for each in _given(*function, path, calls))
-        for name, value in given:
-            if name not in known.held:
+    def _add_parameters(self, variables: _Variables, path: str, calls: Calls) -> None:
+        parameters = (pair for function in variables.functions for pair in _argument_values(*function, path, calls))
+        for name, value in parameters:
+            if name not in variables.values:
                 self._parameters.add(name)
-                self._held.setdefault(name, []).append(value)
+                self._assigned.setdefault(name, []).append(value)
                 self._places.setdefault(value, _Place(is_perhaps=True))
 
     def of(self, node: ast.expr | None, depth: int = 0) -> str | None:
@@ -97,8 +97,8 @@ class Texts:
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
             return self._item(node.value, node.slice.value, depth)
         if isinstance(node, ast.IfExp | ast.BoolOp):
-            either = node.values if isinstance(node, ast.BoolOp) else [node.body, node.orelse]
-            return next((text for each in either if (text := self.of(each, depth + 1)) is not None), None)
+            operands = node.values if isinstance(node, ast.BoolOp) else [node.body, node.orelse]
+            return next((text for operand in operands if (text := self.of(operand, depth + 1)) is not None), None)
         if isinstance(node, ast.Call):
             return self._call(node, depth)
         return None
@@ -109,9 +109,9 @@ class Texts:
         if name in self._before:
             self._asked.add(name)
             return self._before[name]
-        if name in self._known or name not in self._held:
-            return self._known.get(name, self._options.get(name))
-        values = self._held[name]
+        if name in self._texts or name not in self._assigned:
+            return self._texts.get(name, self._options.get(name))
+        values = self._assigned[name]
         if len(values) > _MOST_VALUES or (len(values) > 1 and len(self._before) >= _MOST_NESTED):
             return None
         outer, self._asked = self._asked, set()
@@ -121,28 +121,28 @@ class Texts:
         option = self._options.get(name.partition(".")[2])  # that an attribute has the value of at first
         if option and any(value in goes_on or self._places[value].is_perhaps for value in values):
             texts.append(option)
-        known = _in_common(texts)
+        text = _in_common(texts)
         for value in goes_on:
-            self._before[name] = before = known
-            known = self.of(value, depth + 1)
-            known = known if self._takes_its_place(name, value) else _in_common([before, known])
+            self._before[name] = before = text
+            text = self.of(value, depth + 1)
+            text = text if self._takes_its_place(name, value) else _in_common([before, text])
         del self._before[name]
         self._asked.discard(name)
-        if known is None and name in self._parameters:
-            known = self._options.get(name)
+        if text is None and name in self._parameters:
+            text = self._options.get(name)
         if not self._asked:  # nothing that is still being looked at counts
-            self._known[name] = known
+            self._texts[name] = text
         self._asked |= outer
-        return known
+        return text
 
     def _takes_its_place(self, name: str, value: ast.expr) -> bool:
         """Whether a value, made of what a variable held before, is all that it is used with."""
-        values, place = self._held[name], self._places[value]
+        values, place = self._assigned[name], self._places[value]
         if place.is_perhaps or isinstance(value, ast.IfExp):
             return False
-        own = {inner for each in values for inner in ast.walk(each)}
-        is_used = any(use.lineno < value.lineno and use not in own for use in self._uses.get(name, ()))
-        return not is_used and all(self._places[each].function is place.function for each in values)
+        inner_nodes = {inner for assigned in values for inner in ast.walk(assigned)}
+        is_used = any(use.lineno < value.lineno and use not in inner_nodes for use in self._uses.get(name, ()))
+        return not is_used and all(self._places[assigned].function is place.function for assigned in values)
 
     def _item(self, node: ast.expr, key: object, depth: int) -> str | None:
         """One of the command line's words, of the folders of a path, or of what holds options."""
@@ -158,9 +158,9 @@ class Texts:
     def _attribute(self, node: ast.Attribute, depth: int) -> str | None:
         """What an attribute holds: what it gets here; else by its name what options do, or a variable with one of
         absl's flags."""
-        if _name_of(node) in self._held:
+        if _name_of(node) in self._assigned:
             return self._variable(_name_of(node), depth)
-        owner = self._held.get(node.value.id, []) if isinstance(node.value, ast.Name) else []
+        owner = self._assigned.get(node.value.id, []) if isinstance(node.value, ast.Name) else []
         if node.attr == "value" and len(owner) == 1 and isinstance(owner[0], ast.Call) and owner[0].args:
             return self._options.get(str(getattr(owner[0].args[0], "value", "")))
         return self._options.get(node.attr)
@@ -182,8 +182,8 @@ class Texts:
 
     def _values(self, nodes: Sequence[ast.expr], depth: int) -> list[str | None]:
         """Those of some arguments in their order, as far as it is known."""
-        plain = takewhile(lambda each: not isinstance(each, ast.Starred), nodes)
-        return [self.of(each, depth + 1) for each in plain]
+        plain = takewhile(lambda node: not isinstance(node, ast.Starred), nodes)
+        return [self.of(node, depth + 1) for node in plain]
 
     def _call(self, node: ast.Call, depth: int) -> str | None:
         name = last_name(node.func)
@@ -193,7 +193,7 @@ class Texts:
             return "~"
         words = [self.of(argument, depth + 1) for argument in node.args]
         if _VARIABLE.fullmatch(ast.unparse(node.func)) and words and not (words[0] or "").startswith("MODAK_"):
-            default = next((each.value for each in node.keywords if each.arg == "default"), None)
+            default = next((keyword.value for keyword in node.keywords if keyword.arg == "default"), None)
             return words[1] if len(words) > 1 else self.of(default, depth + 1)  # which nobody sets for a job
         if name == "files" and len(words) == 1 and words[0]:  # importlib.resources' folder of a package
             return words[0].replace(".", "/")
@@ -207,7 +207,7 @@ class Texts:
             text = self.of(node.func.value, depth + 1)
             if text is None:
                 return None
-            named = {each.arg: self.of(each.value, depth + 1) for each in node.keywords if each.arg}
+            named = {keyword.arg: self.of(keyword.value, depth + 1) for keyword in node.keywords if keyword.arg}
             return self._together((_formatted(text, self._values(node.args, depth), named),))
         if name in _SAME and isinstance(node.func, ast.Attribute) and not node.args:
             return self.of(node.func.value, depth + 1)
@@ -218,26 +218,26 @@ class Texts:
 
 def constants_of(trees: Mapping[str, ast.Module]) -> dict[str, str]:
     """The texts that files hold under names in capitals, as modules of settings do; not of a name that has several."""
-    found: dict[str, set[str | None]] = {}
+    values_by_name: dict[str, set[str | None]] = {}
     for path, tree in trees.items():
         texts = Texts(tree, {}, path)
         bodies = [tree.body, *(node.body for node in tree.body if isinstance(node, ast.ClassDef))]
-        for name, value in (each for body in bodies for node in body for each in _assigned(node)):
+        for name, value in (assignment for body in bodies for node in body for assignment in _assignments(node)):
             if name.isupper():
-                found.setdefault(name, set()).add(texts.of(value))
-    alone = {name: next(iter(values)) for name, values in found.items() if len(values) == 1}
-    return {name: value for name, value in alone.items() if value}
+                values_by_name.setdefault(name, set()).add(texts.of(value))
+    single = {name: next(iter(values)) for name, values in values_by_name.items() if len(values) == 1}
+    return {name: value for name, value in single.items() if value}
 
 
 def _percent(text: str, values: Sequence[str | None]) -> str:
     """What % makes of a text: the values where they stand as they are, and ANY for others."""
-    waiting = iter(values)
+    remaining = iter(values)
 
     def value_of(match: re.Match[str]) -> str:
         name, form = match.groups()
         if match.group() == "%%":
             return "%"
-        value = None if name else next(waiting, None)
+        value = None if name else next(remaining, None)
         return ANY if form or value is None else value
 
     return _PERCENT.sub(value_of, text)
@@ -245,20 +245,20 @@ def _percent(text: str, values: Sequence[str | None]) -> str:
 
 def _formatted(text: str, values: Sequence[str | None], named: Mapping[str, str | None]) -> str:
     """What ``format`` makes of a text, likewise."""
-    known = {**{str(number): value for number, value in enumerate(values)}, **named}
-    found, places = "", count()
+    fields = {**{str(number): value for number, value in enumerate(values)}, **named}
+    result, places = "", count()
     try:
         for before, name, form, conversion in Formatter().parse(text):
-            found += before
+            result += before
             if name is not None:
-                value = known.get(name or str(next(places)))
-                found += ANY if form or conversion or value is None else value
+                value = fields.get(name or str(next(places)))
+                result += ANY if form or conversion or value is None else value
     except ValueError:  # no form at all
         return FORMATTED.sub(ANY, text)
-    return found
+    return result
 
 
-def replaced(tree: ast.Module, folder: Path, words: Sequence[str]) -> None:
+def override_variables(tree: ast.Module, folder: Path, words: Sequence[str]) -> None:
     """Gives the variables of a script that executes settings the values that its command line says.
 
     Such a script, nanoGPT's being the best known, has its defaults as variables, and runs other files and
@@ -266,23 +266,23 @@ def replaced(tree: ast.Module, folder: Path, words: Sequence[str]) -> None:
     """
     if not any(isinstance(node, ast.Call) and last_name(node.func) == "exec" for node in ast.walk(tree)):
         return
-    said: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for word in words:
         name, is_given, value = word.removeprefix("--").partition("=")
         if word.startswith("--") and is_given:
-            said[name] = value
+            values[name] = value
         elif word.endswith(".py"):
-            said |= _constants(folder / word)
+            values |= _constants(folder / word)
     for node in tree.body:
         if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
             name = node.targets[0].id
-            node.value = ast.copy_location(ast.Constant(said[name]), node.value) if name in said else node.value
+            node.value = ast.copy_location(ast.Constant(values[name]), node.value) if name in values else node.value
     forget(tree)
 
 
 def _constants(path: Path) -> dict[str, Any]:
     body = tree.body if (tree := syntax_of(path)) else []
-    return {name: value.value for node in body for name, value in _assigned(node) if isinstance(value, ast.Constant)}
+    return {name: value.value for node in body for name, value in _assignments(node) if isinstance(value, ast.Constant)}
 
 
 def below(text: str) -> str:
@@ -294,11 +294,11 @@ def below(text: str) -> str:
 
 
 def _joined(parts: list[str | None]) -> str | None:
-    known = [ANY if part is None else part for part in parts]
-    if all(part == ANY for part in known):
+    texts = [ANY if part is None else part for part in parts]
+    if all(part == ANY for part in texts):
         return None
     text = ""
-    for part in known:
+    for part in texts:
         text = part if part.startswith("/") or text in ("", ".") else f"{text.rstrip('/')}/{part}"
     return text
 
@@ -321,30 +321,30 @@ def _functions_of(node: ast.AST) -> list[tuple[str, ast.FunctionDef]]:
     """The function that a statement defines, or that makes an object of the class, by the name of what calls it."""
     if isinstance(node, ast.ClassDef):
         return [
-            (node.name, each) for each in node.body if isinstance(each, ast.FunctionDef) and each.name == "__init__"
+            (node.name, item) for item in node.body if isinstance(item, ast.FunctionDef) and item.name == "__init__"
         ]
     return [(node.name, node)] if isinstance(node, ast.FunctionDef) and node.name != "__init__" else []
 
 
-def _given(called: str, function: ast.FunctionDef, path: str, calls: Calls) -> Iterator[tuple[str, ast.expr]]:
+def _argument_values(callee: str, function: ast.FunctionDef, path: str, calls: Calls) -> Iterator[tuple[str, ast.expr]]:
     """What the parameters of a function get: by the calls that say it, and else by default."""
-    own, elsewhere = function.args, ast.Constant(0)  # which stands for what is known in another file alone
-    places = [each.arg for each in (*own.posonlyargs, *own.args)]
-    names = [*places[places[:1] in (["self"], ["cls"]) :], *(each.arg for each in own.kwonlyargs)]
-    defaults = dict(zip(reversed(places), reversed(own.defaults), strict=False))
-    defaults |= {each.arg: value for each, value in zip(own.kwonlyargs, own.kw_defaults, strict=True) if value}
-    said = []
-    for place, call in calls.get(called, ()):
-        given: dict[str | None, ast.expr] = dict(zip(names, call.args, strict=False))
-        given |= {word.arg: word.value for word in call.keywords}
-        if None in given or any(isinstance(value, ast.Starred) for value in call.args):  # whatever these hold
-            given = dict.fromkeys(names, elsewhere)
+    args, elsewhere = function.args, ast.Constant(0)  # which stands for what is known in another file alone
+    places = [node.arg for node in (*args.posonlyargs, *args.args)]
+    names = [*places[places[:1] in (["self"], ["cls"]) :], *(node.arg for node in args.kwonlyargs)]
+    defaults = dict(zip(reversed(places), reversed(args.defaults), strict=False))
+    defaults |= {node.arg: value for node, value in zip(args.kwonlyargs, args.kw_defaults, strict=True) if value}
+    bindings = []
+    for place, call in calls.get(callee, ()):
+        binding: dict[str | None, ast.expr] = dict(zip(names, call.args, strict=False))
+        binding |= {word.arg: word.value for word in call.keywords}
+        if None in binding or any(isinstance(value, ast.Starred) for value in call.args):  # whatever these hold
+            binding = dict.fromkeys(names, elsewhere)
         is_own = place == path
-        said.append(
-            {name: value if is_own or isinstance(value, ast.Constant) else elsewhere for name, value in given.items()}
+        bindings.append(
+            {name: value if is_own or isinstance(value, ast.Constant) else elsewhere for name, value in binding.items()}
         )
     for name in names:
-        values = [value for given in said if (value := given.get(name, defaults.get(name)))]
+        values = [value for binding in bindings if (value := binding.get(name, defaults.get(name)))]
         different = {ast.dump(value): value for value in values if getattr(value, "value", value) is not None}
         # an empty text is mostly where others stand
         yield from (
@@ -354,21 +354,21 @@ def _given(called: str, function: ast.FunctionDef, path: str, calls: Calls) -> I
 
 def _in_common(texts: Sequence[str | None]) -> str | None:
     """A text that stands for some others, with ANY where they differ; None where one of them is not known."""
-    known = [text for text in texts if text is not None]
-    if not known or len(known) < len(texts):
+    known_texts = [text for text in texts if text is not None]
+    if not known_texts or len(known_texts) < len(texts):
         return None
-    first, before = known[0], _alike(known)
-    if all(text == first for text in known):
+    first, before = known_texts[0], _common_letters(known_texts)
+    if all(text == first for text in known_texts):
         return first
-    after = min(_alike([text[::-1] for text in known]), min(map(len, known)) - before)
+    after = min(_common_letters([text[::-1] for text in known_texts]), min(map(len, known_texts)) - before)
     text = re.sub(r"\*+", ANY, f"{first[:before]}{ANY}{first[len(first) - after :]}")
     return text if text.strip(ANY) else None
 
 
-def _alike(texts: Sequence[str]) -> int:
+def _common_letters(texts: Sequence[str]) -> int:
     """How many letters they begin with alike."""
-    letters = enumerate(zip(*texts, strict=False))
-    return next((number for number, each in letters if len(set(each)) > 1), min(map(len, texts)))
+    columns = enumerate(zip(*texts, strict=False))
+    return next((number for number, column in columns if len(set(column)) > 1), min(map(len, texts)))
 
 
 def _with_places(tree: ast.AST) -> Iterator[tuple[ast.AST, _Place]]:
@@ -381,25 +381,25 @@ def _with_places(tree: ast.AST) -> Iterator[tuple[ast.AST, _Place]]:
             place = _Place(node)
         elif isinstance(node, ast.For | ast.While | ast.Try) or (isinstance(node, ast.If) and not _is_of_main(node)):
             place = place._replace(is_perhaps=True)
-        waiting.extend((each, place) for each in children_of(node))
+        waiting.extend((child, place) for child in children_of(node))
 
 
-@kept
+@cached
 def _variables_of(tree: ast.AST) -> _Variables:
-    found = _Variables({}, {}, {}, [])
+    variables = _Variables({}, {}, {}, [])
     for node, place in _with_places(tree):
         if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
-            found.uses.setdefault(_name_of(node), []).append(node)
-        for target, value in _assigned(node):
+            variables.uses.setdefault(_name_of(node), []).append(node)
+        for target, value in _assignments(node):
             if getattr(value, "value", value) is not None:  # which is no path
-                found.held.setdefault(target, []).append(value)
-                found.places[value] = place
-        found.functions.extend(_functions_of(node))
-    return found
+                variables.values.setdefault(target, []).append(value)
+                variables.places[value] = place
+        variables.functions.extend(_functions_of(node))
+    return variables
 
 
 def _is_of_main(node: ast.If) -> bool:
-    return any(_name_of(each) == "__name__" for each in ast.walk(node.test))
+    return any(_name_of(inner) == "__name__" for inner in ast.walk(node.test))
 
 
 def _pairs(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
@@ -409,10 +409,10 @@ def _pairs(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]
     return [(target, value)]
 
 
-def _assigned(node: ast.AST) -> list[tuple[str, ast.expr]]:
+def _assignments(node: ast.AST) -> list[tuple[str, ast.expr]]:
     """The variables that a statement gives a value, and the values."""
     if isinstance(node, ast.Assign):
-        targets = [each for target in node.targets for each in _pairs(target, node.value)]
+        targets = [pair for target in node.targets for pair in _pairs(target, node.value)]
     elif isinstance(node, ast.AnnAssign) and node.value is not None:
         targets = [(node.target, node.value)]
     elif isinstance(node, ast.AugAssign):

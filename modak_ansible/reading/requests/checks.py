@@ -48,23 +48,23 @@ def check(job: JobForm, notes: Notes) -> None:
 
 def _check_sections(job: JobForm, kind: Kind, notes: Notes) -> None:
     optimisation, application = job.optimisation, job.application
-    said = application.app_type if application else None
-    if said in ("mpi", "hpc") and kind == "ai_training":
-        notes.contradicts((*APPLICATION, "app_type"), f"{said} is a program, and optimisation asks for a training")
-    if said == "ai_training" and kind == "hpc":
+    app_type = application.app_type if application else None
+    if app_type in ("mpi", "hpc") and kind == "ai_training":
+        notes.contradicts((*APPLICATION, "app_type"), f"{app_type} is a program, and optimisation asks for a training")
+    if app_type == "ai_training" and kind == "hpc":
         notes.contradicts((*APPLICATION, "app_type"), "it is a training, and optimisation asks for a program")
     if optimisation is None:
         return
-    wanted, other = (
+    section, other_section = (
         ("app_type-ai_training", "app_type-hpc") if kind == "ai_training" else ("app_type-hpc", "app_type-ai_training")
     )
     present = {"app_type-ai_training": optimisation.ai_training, "app_type-hpc": optimisation.hpc}
-    if present[other] is not None:
-        hint = "leave it out" if present[wanted] else f"app_type: {other.removeprefix('app_type-')}"
-        notes.contradicts((*OPTIMISATION, other), f"the application is of type {kind}", hint)
-    elif present[wanted] is None and optimisation.app_type and kind == "ai_training":
+    if present[other_section] is not None:
+        hint = "leave it out" if present[section] else f"app_type: {other_section.removeprefix('app_type-')}"
+        notes.contradicts((*OPTIMISATION, other_section), f"the application is of type {kind}", hint)
+    elif present[section] is None and optimisation.app_type and kind == "ai_training":
         notes.contradicts(
-            (*OPTIMISATION, "app_type"), f"the section {wanted} is not there", f"add {wanted}: {{ config: ... }}"
+            (*OPTIMISATION, "app_type"), f"the section {section} is not there", f"add {section}: {{ config: ... }}"
         )
 
 
@@ -87,36 +87,34 @@ def _check_options(job: JobForm, notes: Notes) -> None:
 def _check_accelerators(job: JobForm, notes: Notes) -> None:
     options, optimisation = job.job_options, job.optimisation
     build = optimisation.opt_build if optimisation else None
-    asked = options.request_gpus if options else None
+    gpus = options.request_gpus if options else None
     if build is None or job.job_options is None:
         return
-    if asked and build.acc_type == "none":
+    if gpus and build.acc_type == "none":
         notes.contradicts(
             (*OPTIONS, "request_gpus"), "opt_build.acc_type is none", "acc_type: nvidia, or request_gpus: 0"
         )
-    if build.acc_type in ("nvidia", "amd") and not asked:
-        where = (*OPTIMISATION, "opt_build", "acc_type")
-        notes.cannot_keep(
-            where, "the job asks for no accelerator", "add request_gpus to job_options, or acc_type: none"
-        )
+    if build.acc_type in ("nvidia", "amd") and not gpus:
+        path = (*OPTIMISATION, "opt_build", "acc_type")
+        notes.cannot_keep(path, "the job asks for no accelerator", "add request_gpus to job_options, or acc_type: none")
 
 
 def _check_training(training: TrainingForm, notes: Notes) -> None:
     framework = training.config.ai_framework
-    for each in FRAMEWORKS:
-        if getattr(training, each) is not None and each != framework:
-            section = f"ai_framework-{each}"
+    for other in FRAMEWORKS:
+        if getattr(training, other) is not None and other != framework:
+            section = f"ai_framework-{other}"
             notes.contradicts((*TRAINING, section), f"config.ai_framework is {framework}", "leave it out")
-    compilers = [name for name, wanted in wanted_compilers(training).items() if wanted]
+    compilers = [name for name, is_wanted in wanted_compilers(training).items() if is_wanted]
     if len(compilers) > 1:
-        where = (*TRAINING, f"ai_framework-{framework}", compilers[1])
-        notes.contradicts(where, f"{compilers[0]} is asked for, too, and one compiler compiles", "take one of them")
+        path = (*TRAINING, f"ai_framework-{framework}", compilers[1])
+        notes.contradicts(path, f"{compilers[0]} is asked for, too, and one compiler compiles", "take one of them")
 
 
 def wanted_compilers(training: TrainingForm) -> dict[str, bool]:
     """The graph compilers that a request speaks of: whether it wants them."""
     section: Form | None = getattr(training, training.config.ai_framework)
-    return {name: wanted for name, wanted in section or () if isinstance(wanted, bool)}
+    return {name: is_wanted for name, is_wanted in section or () if isinstance(is_wanted, bool)}
 
 
 def _check_program(job: JobForm, program: HpcForm, notes: Notes) -> None:
@@ -137,15 +135,15 @@ def _check_program(job: JobForm, program: HpcForm, notes: Notes) -> None:
         section = program.openacc if kind == "openacc" else program.opencl
         count = section.number_of_acc if section else None
         if not (gpus or count) and options is not None:
-            where = (*HPC, "config", "parallelisation")
-            notes.contradicts(where, f"{kind} needs an accelerator, and the job asks for none", "request_gpus: 1")
+            path = (*HPC, "config", "parallelisation")
+            notes.contradicts(path, f"{kind} needs an accelerator, and the job asks for none", "request_gpus: 1")
         if count and gpus is not None and gpus != count:
-            where = (*HPC, f"parallelisation-{kind}", "number_of_acc")
-            notes.contradicts(where, f"{count} is not request_gpus, {gpus}")
+            path = (*HPC, f"parallelisation-{kind}", "number_of_acc")
+            notes.contradicts(path, f"{count} is not request_gpus, {gpus}")
     threads = program.openmp.number_of_threads if program.openmp else None
     if application and application.threads and threads and application.threads != threads:
-        where = (*HPC, "parallelisation-openmp", "number_of_threads")
-        notes.contradicts(where, f"{threads} is not application.threads, {application.threads}")
+        path = (*HPC, "parallelisation-openmp", "number_of_threads")
+        notes.contradicts(path, f"{threads} is not application.threads, {application.threads}")
     if kind == "openmp" and application and (application.mpi_ranks or 1) > 1:
         notes.contradicts(
             (*APPLICATION, "mpi_ranks"), "a program with OpenMP alone is one process", "parallelisation: mpi"

@@ -18,7 +18,7 @@ from modak_ansible.target.core.container import IMAGE_ENDINGS, RUNTIMES
 _HUB = "docker"
 
 
-def read_container(tree: Item, mistakes: Mistakes, warnings: Mistakes, *, strict: bool) -> Read | None:
+def read_container(tree: Item, mistakes: Mistakes, warnings: Mistakes, *, strict: bool) -> ReadRequest | None:
     """The request for a container's image; None where it is none."""
     reader = FormReader(mistakes, warnings)
     notes = notes_of(tree, reader, mistakes, warnings, strict=strict)
@@ -34,11 +34,11 @@ def read_container(tree: Item, mistakes: Mistakes, warnings: Mistakes, *, strict
     hub = form.image_hub or form.image_type or _HUB
     source = form.container_file if "://" in form.container_file else f"{hub}://{form.container_file}"
     options = {"job_options": {"job_name": form.name}} if form.name else {}
-    return Read(JobForm.model_validate(options), notes, source)
+    return ReadRequest(JobForm.model_validate(options), notes, source)
 
 
 @dataclass(frozen=True)
-class Read:
+class ReadRequest:
     """A request that was read: its form, where its mistakes go, and the image where it asks for nothing else."""
 
     job: JobForm
@@ -46,19 +46,19 @@ class Read:
     image: str = ""
 
 
-def given_image(named: str | None, notes: Notes) -> GivenImage | None:
+def given_image(runtime: str | None, notes: Notes) -> GivenImage | None:
     """The image that container_runtime names; None where it names none.
 
     In the first MODAK the field held the image that was found for the request.
     """
     path = (*APPLICATION, "container_runtime")
-    if named is None or named in RUNTIMES:
+    if runtime is None or runtime in RUNTIMES:
         return None
-    source = named if "://" in named or named.endswith(IMAGE_ENDINGS) else f"docker://{named}"
+    source = runtime if "://" in runtime or runtime.endswith(IMAGE_ENDINGS) else f"docker://{runtime}"
     if rules.image_problem(source):
         hint = f"{', '.join(RUNTIMES)}, or an image such as tensorflow/tensorflow:2.21.0 or /images/mine.sif"
         notes.refuse(
-            path, FieldProblem("image-source", f"{rules.shown(named)} is neither a runtime nor an image", hint)
+            path, FieldProblem("image-source", f"{rules.shown(runtime)} is neither a runtime nor an image", hint)
         )
         return None
     return GivenImage(source=source)

@@ -28,7 +28,7 @@ from modak_ansible.reading.requests.containers import given_image
 from modak_ansible.reading.requests.form.form import JobForm
 from modak_ansible.reading.requests.form.notes import Notes
 from modak_ansible.reading.requests.form.optimisation import DataForm, DistributedForm
-from modak_ansible.reading.requests.targets import Named, with_traits
+from modak_ansible.reading.requests.targets import NamedTarget, with_traits
 from modak_ansible.reading.requests.wishes import Wishes, fitting_build, version_of
 from modak_ansible.sources import SourceProblem
 
@@ -57,10 +57,10 @@ class Mapper:
         self._training = optimisation.ai_training if optimisation and self._kind == "ai_training" else None
         self._hpc = optimisation.hpc if optimisation and self._kind == "hpc" else None
 
-    def request(self, named: Named) -> Request | None:
+    def request(self, named_target: NamedTarget) -> Request | None:
         """The request on a target, or None where something was noted."""
         before = len(self._notes.mistakes)
-        target = with_traits(named, self._job, self._notes)
+        target = with_traits(named_target, self._job, self._notes)
         image = given_image(self._image or self._job.runs.container_runtime, self._notes)
         if image and not self._takes(image, target):
             image = None
@@ -94,23 +94,23 @@ class Mapper:
             job_options=self._job_options(shape),
             beside=code.beside,
             parallelism=code.parallelism,
-            checkpoint=Checkpoint(**asked.model_dump()) if (asked := self._job.checkpoint) else None,
+            checkpoint=Checkpoint(**checkpoint.model_dump()) if (checkpoint := self._job.checkpoint) else None,
             scale=self._scale,
         )
 
     @property
     def _scale(self) -> Scale | None:
         """What is said of it in either way; scale says more."""
-        asked, least = self._job.scale, self._job.runs.minimal_efficiency
-        if asked is not None:
-            return Scale(**asked.model_dump())
+        scale, least = self._job.scale, self._job.runs.minimal_efficiency
+        if scale is not None:
+            return Scale(**scale.model_dump())
         return Scale(minimal_efficiency=least) if least is not None else None
 
     @property
     def _is_distributed(self) -> bool:
         """Whether a training says that its script is parallel: by that word, or by the number of its ranks."""
-        said = self._training.config.distributed_training if self._training else None
-        return self._kind == "ai_training" and bool(said or self._job.runs.mpi_ranks)
+        flag = self._training.config.distributed_training if self._training else None
+        return self._kind == "ai_training" and bool(flag or self._job.runs.mpi_ranks)
 
     @property
     def _distributed(self) -> DistributedForm | None:
@@ -134,52 +134,52 @@ class Mapper:
     def _data(self) -> Data:
         if self._training is None:
             return self._program_data()
-        first, more = self._training.data, self._training.more_data or {}
-        given: list[tuple[FieldPath, DataForm, str]] = [((*TRAINING, "data"), first, "")] if first else []
-        given += [((*TRAINING, "more_data", name), form, name) for name, form in more.items()]
-        found: tuple[Dataset, ...] = ()
-        for path, form, name in given:
+        first, more_data = self._training.data, self._training.more_data or {}
+        forms: list[tuple[FieldPath, DataForm, str]] = [((*TRAINING, "data"), first, "")] if first else []
+        forms += [((*TRAINING, "more_data", name), form, name) for name, form in more_data.items()]
+        datasets: tuple[Dataset, ...] = ()
+        for path, form, name in forms:
             data = training_data(form, self._file.parent, partial(self._refuse_data, path), name)
-            found += data.datasets
+            datasets += data.datasets
             if data.missing:
                 reason = f"{data.missing} is not fetched: no address of it is known"
                 hint = "location: a folder, a file or an address, or an absolute path that the target has"
                 self._notes.cannot_keep((*path, "basedata"), reason, hint)
-        return Data(found)
+        return Data(datasets)
 
     def _refuse_data(self, path: FieldPath, field: str, number: int | None, problem: SourceProblem) -> None:  # noqa: ARG002 - every list of a request stands in one place
         self._notes.refuse((*path, field), FieldProblem(problem.rule, problem.reason, problem.hint))
 
     def _program_data(self) -> Data:
-        found = Data()
+        data = Data()
         try:
             if self._hpc and self._hpc.data:
-                found = program_data(self._hpc.data, self._file.parent)
+                data = program_data(self._hpc.data, self._file.parent)
         except FieldProblem as problem:
             self._notes.refuse((*HPC, "data", "location"), problem)
-        if found.missing:
-            reason = f"there is no {found.missing} next to the request, so nothing is copied"
+        if data.missing:
+            reason = f"there is no {data.missing} next to the request, so nothing is copied"
             self._notes.cannot_keep((*HPC, "data", "location"), reason, "a path on the target is absolute")
-        return found
+        return data
 
     def _work(self, code: Code) -> Work:
         """What is known of the work: as the request says, else as the script's options or its workload.yaml say."""
         if self._training is None:
             return Work()
-        count, each = None, None
+        count, sample_bytes = None, None
         if self._training.data:
             try:
-                count, each = samples_of(self._training.data)
+                count, sample_bytes = samples_of(self._training.data)
             except FieldProblem as problem:
                 self._notes.cannot_keep((*TRAINING, "data", "size"), problem.reason, problem.hint)
                 count = self._training.data.count
         config = self._training.config
-        given = {
+        stated = {
             "type": config.type, "parameters": config.parameters, "layers": config.layers, "samples": count,
-            "sample_bytes": each,
+            "sample_bytes": sample_bytes,
         }  # fmt: skip
         names_of = partial(ScriptFolders().names_of, self._file.parent / code.folder / code.script)
-        return work_of(given, code.workload, code.arguments, code.words, names_of)
+        return work_of(stated, code.workload, code.arguments, code.words, names_of)
 
     def _application(
         self, framework: str, image: GivenImage | None, code: Code, data: Data, work: Work, shape: ProcessLayout
@@ -197,26 +197,26 @@ class Mapper:
             arguments=code.arguments,
             words=code.words,
             environment=(("MODAK_DATASET", path),) if path else (),
-            pre_execution=tuple(_with_path(each, path) for each in runs.pre_execution or ()),
-            post_execution=tuple(_with_path(each, path) for each in runs.post_execution or ()),
+            pre_execution=tuple(_with_path(line, path) for line in runs.pre_execution or ()),
+            post_execution=tuple(_with_path(line, path) for line in runs.post_execution or ()),
             build=build_of(runs.build),
             hpc=self._program(image, shape),
             work=work,
             workload=code.workload,
             distributed_training=self._is_distributed,
-            distributed=Distributed(**said.model_dump()) if (said := self._distributed) else None,
+            distributed=Distributed(**distributed.model_dump()) if (distributed := self._distributed) else None,
             prepares=code.prepares,
         )
 
     def _program(self, image: GivenImage | None, shape: ProcessLayout) -> HpcApplication | None:
         if self._kind != "hpc":
             return None
-        found = program_of_form(self._job, self._hpc)
+        program = program_of_form(self._job, self._hpc)
         if self._from_catalogue(image):
-            found = with_library(found, self._job, self._catalogue, self._notes)
-        ranks = min(found.ranks, shape.processes) if found.ranks else None
-        threads = shape.threads if found.threads else None
-        return found.model_copy(update={"ranks": ranks, "threads": threads})
+            program = with_library(program, self._job, self._catalogue, self._notes)
+        ranks = min(program.ranks, shape.processes) if program.ranks else None
+        threads = shape.threads if program.threads else None
+        return program.model_copy(update={"ranks": ranks, "threads": threads})
 
     def _from_catalogue(self, image: GivenImage | None) -> bool:
         """Whether the catalogue has to have what the program runs in."""
@@ -228,9 +228,9 @@ class Mapper:
         if self._image or not (optimisation and optimisation.enable_opt_build):
             return True
         path = (*APPLICATION, "container_runtime")
-        found = fitting_build(self._job, self._training, self._hpc, target, self._catalogue)
-        if found:
-            words = f"{image.source} is not taken, because enable_opt_build asks for a build: {found} is one"
+        build = fitting_build(self._job, self._training, self._hpc, target, self._catalogue)
+        if build:
+            words = f"{image.source} is not taken, because enable_opt_build asks for a build: {build} is one"
             self._notes.warn(path, words, "leave it out, or enable_opt_build: false")
             return False
         reason = f"the catalogue has no build that fits, and {image.source} is used as it is"
@@ -262,8 +262,8 @@ class Mapper:
                 warn=self._notes.warn,
                 cannot_keep=self._notes.cannot_keep,
             )
-        except ShapeProblem as found:
-            self._notes.refuse(found.path, found.problem)
+        except ShapeProblem as refusal:
+            self._notes.refuse(refusal.path, refusal.problem)
             return ProcessLayout()
         processes = shape.processes
         path = (*TRAINING, "config", "distributed_training")
@@ -280,9 +280,9 @@ class Mapper:
 
     def _walltime(self, target: Target) -> int:
         """Seconds; an hour where nothing is said, or what the partition permits."""
-        given = self._job.options.wall_time_limit
-        if given is not None:
-            return given
+        limit = self._job.options.wall_time_limit
+        if limit is not None:
+            return limit
         partition = target.partition(self._partition(target))
         seconds = min(_HOUR, (partition.walltime if partition else None) or _HOUR)
         if self._job.application:
@@ -293,11 +293,11 @@ class Mapper:
     def _job_options(self, shape: ProcessLayout) -> JobOptions:
         """The options with the numbers that they come to; those that are left to the planner stay open."""
         options, runs = self._job.options, self._job.runs
-        is_said = bool(options.node_count or options.process_count_per_node or options.core_count)
+        has_counts = bool(options.node_count or options.process_count_per_node or options.core_count)
         if self._counts_cores_only(shape):
             return options.model_copy(update={"job_name": self._name})
         numbers: dict[str, str | int | None] = {"job_name": self._name}
-        if is_said or (runs.mpi_ranks and self._kind == "ai_training"):
+        if has_counts or (runs.mpi_ranks and self._kind == "ai_training"):
             numbers["node_count"], numbers["process_count_per_node"] = shape.nodes, shape.processes_per_node
             numbers["core_count_per_process"] = shape.cores
         if options.combine_stdout_stderr:

@@ -18,7 +18,7 @@ from modak_ansible.reading.blueprint.forms.yaml_files import parse_yaml, read_te
 from modak_ansible.reading.blueprint.forms.yaml_tree import Item, entries_of
 from modak_ansible.reading.blueprint.reader import Blueprint, Inputs
 from modak_ansible.reading.requests.checks import APPLICATION, FRAMEWORKS, HPC, OPTIMISATION, OPTIONS, TRAINING, check
-from modak_ansible.reading.requests.containers import Read, read_container
+from modak_ansible.reading.requests.containers import ReadRequest, read_container
 from modak_ansible.reading.requests.form.form import ApplicationForm, JobForm, RequestForm
 from modak_ansible.reading.requests.form.json_tree import parse_json
 from modak_ansible.reading.requests.form.notes import Notes, notes_of
@@ -38,32 +38,32 @@ def read_request(path: Path, inputs: Inputs, mistakes: Mistakes) -> Blueprint:
         inputs: values for the inputs of the target's description, and where that is.
     """
     blueprint = Blueprint(path, inputs={})
-    read = read_form(path, mistakes, blueprint.warnings, strict=inputs.strict)
-    if read is None:
+    form = read_form(path, mistakes, blueprint.warnings, strict=inputs.strict)
+    if form is None:
         return blueprint
-    check(read.job, read.notes)
-    named = None
+    check(form.job, form.notes)
+    named_target = None
     try:
-        named = find_target(read.job, path.parent, inputs, mistakes, read.notes)
-    except TargetProblem as found:
-        read.notes.refuse(("job", "target", found.field), found.problem)
-    name = _name(read.job, path)
-    if named is None:
+        named_target = find_target(form.job, path.parent, inputs, mistakes, form.notes)
+    except TargetProblem as refusal:
+        form.notes.refuse(("job", "target", refusal.field), refusal.problem)
+    name = _request_name(form.job, path)
+    if named_target is None:
         return blueprint
-    request = Mapper(read.job, name, path, load_catalogue(), read.notes, read.image).request(named)
+    request = Mapper(form.job, name, path, load_catalogue(), form.notes, form.image).request(named_target)
     if request is None or mistakes:
         return blueprint
     blueprint.requests.append(request)
     blueprint.targets[request.target.name] = request.target
     blueprint.related[request.training] = [request.training]
-    paths = _paths(read.notes.tree)
-    blueprint.places[request.training] = {about: place_of(read.notes.tree, each) for about, each in paths.items()}
-    blueprint.paths[request.training] = {about: read.notes.reader.shown(each) for about, each in paths.items()}
-    blueprint.notes[request.training] = tuple(read.notes.unkept)
+    paths = _paths(form.notes.tree)
+    blueprint.places[request.training] = {about: place_of(form.notes.tree, field) for about, field in paths.items()}
+    blueprint.paths[request.training] = {about: form.notes.reader.shown(field) for about, field in paths.items()}
+    blueprint.notes[request.training] = tuple(form.notes.unkept)
     return blueprint
 
 
-def read_form(path: Path, mistakes: Mistakes, warnings: Mistakes, *, strict: bool = False) -> Read | None:
+def read_form(path: Path, mistakes: Mistakes, warnings: Mistakes, *, strict: bool = False) -> ReadRequest | None:
     """The form of a request, filled in; None, with mistakes, where it is not one.
 
     Args:
@@ -80,19 +80,19 @@ def read_form(path: Path, mistakes: Mistakes, warnings: Mistakes, *, strict: boo
     note_secrets(tree, mistakes)
     if "container_file" in tree.entries and "job" not in tree.entries:
         return read_container(tree, mistakes, warnings, strict=strict)
-    alone = "job" not in tree.entries and bool({"optimisation", "optimization"} & set(tree.entries))
-    whole = Item(tree.location, {"job": tree}, keys={"job": tree.location}) if alone else tree
-    reader = FormReader(mistakes, warnings, OLDER, hidden=1 if alone else 0)
+    is_optimisation_only = "job" not in tree.entries and bool({"optimisation", "optimization"} & set(tree.entries))
+    whole = Item(tree.location, {"job": tree}, keys={"job": tree.location}) if is_optimisation_only else tree
+    reader = FormReader(mistakes, warnings, OLDER, hidden=1 if is_optimisation_only else 0)
     notes = notes_of(whole, reader, mistakes, warnings, strict=strict or _is_strict(whole))
     form, notes.tree = reader.read(whole, RequestForm)
-    if alone:
+    if is_optimisation_only:
         for name in tree.entries:
             if name not in ("optimisation", "optimization", "strict"):
                 hint = f"put both below job: {{ {name}: ..., optimisation: ... }}"
                 mistakes.add(tree.key_location(name), "unknown-field", f"{name} is next to optimisation", hint)
     if form is None:
         return None
-    return Read(_with_app_name(form.job, notes), notes)
+    return ReadRequest(_with_app_name(form.job, notes), notes)
 
 
 def _with_app_name(job: JobForm, notes: Notes) -> JobForm:
@@ -106,17 +106,17 @@ def _with_app_name(job: JobForm, notes: Notes) -> JobForm:
     if optimisation.hpc or optimisation.ai_training:
         notes.cannot_keep(path, "the section of its app_type says what the application needs", "leave it out")
         return job
-    told = {"version": version} if version else {}
+    version_field = {"version": version} if version else {}
     section: dict[str, HpcForm | TrainingForm]
     if name in _LIBRARIES:
-        content = {"config": {"parallelisation": "mpi"}, "parallelisation-mpi": {"library": name, **told}}
+        content = {"config": {"parallelisation": "mpi"}, "parallelisation-mpi": {"library": name, **version_field}}
         section = {"hpc": HpcForm.model_validate(content)}
     elif name in FRAMEWORKS:
-        content = {"config": {"ai_framework": name}, f"ai_framework-{name}": told}
+        content = {"config": {"ai_framework": name}, f"ai_framework-{name}": version_field}
         section = {"ai_training": TrainingForm.model_validate(content)}
     else:
-        known = ", ".join((*_LIBRARIES, *FRAMEWORKS))
-        notes.cannot_keep(path, "nothing is known of this application", f"known: {known}")
+        names = ", ".join((*_LIBRARIES, *FRAMEWORKS))
+        notes.cannot_keep(path, "nothing is known of this application", f"known: {names}")
         return job
     return job.model_copy(update={"optimisation": optimisation.model_copy(update=section)})
 
@@ -124,8 +124,8 @@ def _with_app_name(job: JobForm, notes: Notes) -> JobForm:
 def _is_strict(tree: Item) -> bool:
     """Whether the request itself asks for strictness; it is known before the rest is read."""
     paths = (("strict",), ("job", "strict"), *(("job", name, "strict") for name in ("optimisation", "optimization")))
-    found = [tree.get(*path) for path in paths]
-    return any(each is not None and str(each.value).lower() == "true" for each in found)
+    items = [tree.get(*path) for path in paths]
+    return any(item is not None and str(item.value).lower() == "true" for item in items)
 
 
 def _tree(path: Path, mistakes: Mistakes) -> Item | None:
@@ -135,16 +135,16 @@ def _tree(path: Path, mistakes: Mistakes) -> Item | None:
     if path.suffix == ".json":
         return parse_json(text, str(path), mistakes)
     if text.lstrip().startswith("{"):
-        found = parse_json(text, str(path), Mistakes())
-        if found is not None:
+        tree = parse_json(text, str(path), Mistakes())
+        if tree is not None:
             return parse_json(text, str(path), mistakes)
     return parse_yaml(text, str(path), mistakes)
 
 
-def _name(job: JobForm, path: Path) -> str:
-    given = job.options.job_name or job.runs.app_tag
-    if given:
-        return given
+def _request_name(job: JobForm, path: Path) -> str:
+    name = job.options.job_name or job.runs.app_tag
+    if name:
+        return name
     stem = re.sub(r"[^A-Za-z0-9_.+-]", "-", path.stem).strip("-._+")[:60]
     return stem if stem and not rules.name_problem(stem) else "request"
 
@@ -160,7 +160,7 @@ def _paths(tree: Item) -> dict[str, FieldPath]:
         "resources": (*OPTIONS, "node_count"),
         "resources.nodes": (*OPTIONS, "node_count"),
         "resources.processes_per_node": (*OPTIONS, "process_count_per_node"),
-        "resources.cores_per_process": (*OPTIONS, _given(tree, "core_count_per_process", "process_count_per_node")),
+        "resources.cores_per_process": (*OPTIONS, _either(tree, "core_count_per_process", "process_count_per_node")),
         "resources.memory": (*OPTIONS, "memory_limit"),
         "resources.accelerators": (*OPTIONS, "request_gpus"),
         "framework": (*TRAINING, "config", "ai_framework"),
@@ -178,12 +178,12 @@ def _paths(tree: Item) -> dict[str, FieldPath]:
         "optimisation.workers": (*TRAINING, "data", "etl", "prefetch"),
         "optimisation.staging": (*APPLICATION, "storage_class_pref"),
         **{f"optimisation.{name}": (*APPLICATION, name) for name in ApplicationForm.wishes},
-        **_of_datasets(tree),
+        **_dataset_paths(tree),
         "image": (*APPLICATION, "container_runtime"),
         "arguments": (*APPLICATION, "arguments"),
         "script": (*APPLICATION, "executable"),
         "checkpoint.signal_before_wall": ("job", "checkpoint", "signal_before_wall"),
-        "resources.partition": (*OPTIONS, _given(tree, "partition", "queue")),
+        "resources.partition": (*OPTIONS, _either(tree, "partition", "queue")),
         "application.library": (*HPC, "parallelisation-mpi", "library"),
         "application.core_subscription": (*HPC, "parallelisation-mpi", "core_subscription"),
         "application.number_of_acc": HPC,
@@ -194,21 +194,21 @@ def _paths(tree: Item) -> dict[str, FieldPath]:
     }
 
 
-def _of_datasets(tree: Item) -> dict[str, FieldPath]:
+def _dataset_paths(tree: Item) -> dict[str, FieldPath]:
     """The fields of each dataset of a training, by what a planner calls them."""
     owners: list[FieldPath] = [(*TRAINING, "data")] if tree.get(*TRAINING, "data") else []
     owners += [(*TRAINING, "more_data", name) for name in entries_of(tree.get(*TRAINING, "more_data"))]
-    found: dict[str, FieldPath] = {}
+    paths: dict[str, FieldPath] = {}
     for number, owner in enumerate(owners):
-        given = entries_of(tree.get(*owner))
-        where = next((name for name in ("source", "location", "urls", "on_target") if name in given), "basedata")
-        found[field_of(number)] = owner
-        found |= {f"{field_of(number)}.{name}": (*owner, name) for name in ("name", "mount_as", "pack")}
-        found[f"{field_of(number)}.source"] = (*owner, where)
-    return found
+        entries = entries_of(tree.get(*owner))
+        where = next((name for name in ("source", "location", "urls", "on_target") if name in entries), "basedata")
+        paths[field_of(number)] = owner
+        paths |= {f"{field_of(number)}.{name}": (*owner, name) for name in ("name", "mount_as", "pack")}
+        paths[f"{field_of(number)}.source"] = (*owner, where)
+    return paths
 
 
-def _given(tree: Item, name: str, other: str) -> str:
+def _either(tree: Item, name: str, other: str) -> str:
     """An option that is given, else the one that says the same in another way."""
     return name if name in _options(tree) else other
 

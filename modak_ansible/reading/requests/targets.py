@@ -42,7 +42,7 @@ class TargetProblem(Exception):
 
 
 @dataclass(frozen=True)
-class Named:
+class NamedTarget:
     """A target, and whether the user has described it."""
 
     target: Target
@@ -55,7 +55,7 @@ _AMD = "AuthenticAMD"
 _TITLES = {"pbspro": "PBS Professional", "lsf": "LSF"}
 
 
-def find_target(job: JobForm, folder: Path, inputs: Inputs, mistakes: Mistakes, notes: Notes) -> Named | None:
+def find_target(job: JobForm, folder: Path, inputs: Inputs, mistakes: Mistakes, notes: Notes) -> NamedTarget | None:
     """The target that a request means; None where its description has mistakes.
 
     Args:
@@ -72,27 +72,29 @@ def find_target(job: JobForm, folder: Path, inputs: Inputs, mistakes: Mistakes, 
     form = job.target or TargetForm.model_validate({})
     beside = folder / TARGETS_FILE if (folder / TARGETS_FILE).is_file() else None
     file = inputs.targets or (_target_file(inputs.file, beside) if form.name not in (TESTBED, *_LOCAL) else None)
-    described = file or beside
+    description = file or beside
     before = len(mistakes)
     values = Inputs(None if inputs.file == file else inputs.file, inputs.values)
-    is_told = inputs.targets is not None and _is_one_target(inputs.targets)
-    name = described.stem if described and is_told else form.name or ""
+    is_one_target = inputs.targets is not None and _is_one_target(inputs.targets)
+    name = description.stem if description and is_one_target else form.name or ""
     wanted = Wanted(name, form.job_scheduler_type or "")
-    own = read_targets(described, values, mistakes, wanted) if described else {}
+    targets = read_targets(description, values, mistakes, wanted) if description else {}
     if len(mistakes) > before:
         return None
-    if name in own and is_told:  # whatever the request itself names
-        return Named(_absolute(own[name], described), is_described=True)
-    if form.name in own or (form.name is None and file and len(own) == 1):
-        target = own[form.name or next(iter(own))]
+    if name in targets and is_one_target:  # whatever the request itself names
+        return NamedTarget(_absolute(targets[name], description), is_described=True)
+    if form.name in targets or (form.name is None and file and len(targets) == 1):
+        target = targets[form.name or next(iter(targets))]
         _check_scheduler(form, target)
-        return Named(_absolute(target, described), is_described=True)
-    if file and form.name is None and own:
-        raise TargetProblem("name", "missing-field", f"{file} describes several targets", f"name: {next(iter(own))}")
-    given = Inputs() if described else inputs
+        return NamedTarget(_absolute(target, description), is_described=True)
+    if file and form.name is None and targets:
+        raise TargetProblem(
+            "name", "missing-field", f"{file} describes several targets", f"name: {next(iter(targets))}"
+        )
+    own_inputs = Inputs() if description else inputs
     if form.name in (None, TESTBED, *_LOCAL):
-        return _shipped(job, form, given, mistakes, notes)
-    return _known(job, form, own, given, mistakes, notes)
+        return _default_target(job, form, own_inputs, mistakes, notes)
+    return _shipped_target(job, form, targets, own_inputs, mistakes, notes)
 
 
 def _is_one_target(path: Path) -> bool:
@@ -108,7 +110,9 @@ def _target_file(path: Path | None, beside: Path | None) -> Path | None:
     return path if is_whole else None
 
 
-def _shipped(job: JobForm, form: TargetForm, inputs: Inputs, mistakes: Mistakes, notes: Notes) -> Named | None:
+def _default_target(
+    job: JobForm, form: TargetForm, inputs: Inputs, mistakes: Mistakes, notes: Notes
+) -> NamedTarget | None:
     """The testbed, this machine, or the cluster that inputs describe, or nobody."""
     kind = form.job_scheduler_type or ("slurm" if form.name == TESTBED else "none")
     if (form.name == TESTBED) == (kind == "none") and form.name:
@@ -119,10 +123,10 @@ def _shipped(job: JobForm, form: TargetForm, inputs: Inputs, mistakes: Mistakes,
         raise TargetProblem(
             "job_scheduler_type", "missing-field", reason, "target: { name: one that you have described }"
         )
-    wants = _for_a_scheduler(job) if form.name is None and form.job_scheduler_type is None else ""
-    if wants:
+    option = _for_a_scheduler(job) if form.name is None and form.job_scheduler_type is None else ""
+    if option:
         kind = "slurm"
-        words = f"no target is named, and {wants} does not apply to this machine: a cluster with Slurm is planned for"
+        words = f"no target is named, and {option} does not apply to this machine: a cluster with Slurm is planned for"
         notes.warn(("job",), words, "target: { job_scheduler_type: torque }, or the name of one")
     node = "local" if kind == "none" else kind
     is_given = inputs.file is not None or bool(inputs.values)
@@ -130,17 +134,17 @@ def _shipped(job: JobForm, form: TargetForm, inputs: Inputs, mistakes: Mistakes,
     if node not in targets:
         return None
     if is_given or form.name or kind == "none":
-        return Named(targets[node], is_described=is_given)
+        return NamedTarget(targets[node], is_described=is_given)
     words = (
         f"no description of the cluster with {_TITLES.get(kind, kind.capitalize())} is given: what it has is not "
         "checked"
     )
     notes.warn(("job", "target"), words, "name one, or describe it with -i site.yaml")
     unknown = {"partitions": (), "scratch": None, "image_base": "docker"}
-    return Named(_with_asked(targets[node].model_copy(update=unknown), job), is_described=False)
+    return NamedTarget(_with_requested_accelerators(targets[node].model_copy(update=unknown), job), is_described=False)
 
 
-def _with_asked(target: Target, job: JobForm) -> Target:
+def _with_requested_accelerators(target: Target, job: JobForm) -> Target:
     """A target of which nobody says what accelerators it has, with those that are asked for."""
     if target.accelerator.count:
         return target
@@ -156,9 +160,9 @@ def _for_a_scheduler(job: JobForm) -> str:
     return next((name for name in _SCHEDULERS if getattr(options, name)), "")
 
 
-def _known(
-    job: JobForm, form: TargetForm, own: dict[str, Target], inputs: Inputs, mistakes: Mistakes, notes: Notes
-) -> Named | None:
+def _shipped_target(
+    job: JobForm, form: TargetForm, targets: dict[str, Target], inputs: Inputs, mistakes: Mistakes, notes: Notes
+) -> NamedTarget | None:
     """A target whose description ships with the project: nobody has tried it there."""
     files = {path.stem: path for path in sorted((shipped("tosca") / _FOLDER).glob("*.yaml"))}
     name = (form.name or "").lower().replace("_", "-")
@@ -166,50 +170,50 @@ def _known(
         if form.name in own_targets():
             hint = f"--on {form.name} uses the one of modak targets"
         else:
-            hint = nearest(form.name or "", (*own, *files, TESTBED, "local"))
+            hint = nearest(form.name or "", (*targets, *files, TESTBED, "local"))
         hint += " or " if hint.endswith("?") else "; or "
-        about = f"describe it in {TARGETS_FILE} beside the request, or in a file for --target"
-        raise TargetProblem("name", "unknown-target", f"no target {form.name} is known", f"{hint}{about}")
-    found = read_targets(files[name], inputs, mistakes)
-    if name not in found:
+        advice = f"describe it in {TARGETS_FILE} beside the request, or in a file for --target"
+        raise TargetProblem("name", "unknown-target", f"no target {form.name} is known", f"{hint}{advice}")
+    shipped_targets = read_targets(files[name], inputs, mistakes)
+    if name not in shipped_targets:
         return None
-    target = found[name].model_copy(update={"unverified": _source(files[name])})
-    wanted = form.job_scheduler_type
-    if wanted and wanted != target.scheduler.value:
-        words = f"{wanted} is used, although the shipped description has {target.scheduler.value}"
+    target = shipped_targets[name].model_copy(update={"unverified": _source(files[name])})
+    scheduler = form.job_scheduler_type
+    if scheduler and scheduler != target.scheduler.value:
+        words = f"{scheduler} is used, although the shipped description has {target.scheduler.value}"
         notes.warn(("job", "target", "job_scheduler_type"), words, "leave it out, or describe the target yourself")
-        target = target.model_copy(update={"scheduler": Scheduler(wanted)})
-    return Named(_with_asked(target, job), is_described=True)
+        target = target.model_copy(update={"scheduler": Scheduler(scheduler)})
+    return NamedTarget(_with_requested_accelerators(target, job), is_described=True)
 
 
 def _source(path: Path) -> str:
     """Where a description that ships comes from."""
     root = read_yaml(path, Mistakes())
-    told = root.get("metadata", "unverified") if root else None
-    return str(told.value) if told else "nobody has tried it"
+    unverified = root.get("metadata", "unverified") if root else None
+    return str(unverified.value) if unverified else "nobody has tried it"
 
 
 def _check_scheduler(form: TargetForm, target: Target) -> None:
-    wanted = form.job_scheduler_type
-    if wanted and wanted != target.scheduler.value:
-        reason = f"{target.name} is described with {target.scheduler.value}, not {wanted}"
+    scheduler_type = form.job_scheduler_type
+    if scheduler_type and scheduler_type != target.scheduler.value:
+        reason = f"{target.name} is described with {target.scheduler.value}, not {scheduler_type}"
         raise TargetProblem("job_scheduler_type", "contradiction", reason, "leave it out")
 
 
-def _absolute(target: Target, described: Path | None) -> Target:
+def _absolute(target: Target, description: Path | None) -> Target:
     """The target with its key found from anywhere: elsewhere it is looked for beside the request."""
-    if not target.identity_file or described is None:
+    if not target.identity_file or description is None:
         return target
-    path = described.parent / expanded(target.identity_file)
+    path = description.parent / expanded(target.identity_file)
     return target.model_copy(update={"identity_file": str(path.absolute())})
 
 
 # --- what the request itself says of it
 
 
-def with_traits(named: Named, job: JobForm, notes: Notes) -> Target:
+def with_traits(named_target: NamedTarget, job: JobForm, notes: Notes) -> Target:
     """The target with what the request says of it; what its description says otherwise is noted."""
-    target = named.target
+    target = named_target.target
     runtime = job.runs.container_runtime
     if runtime == "docker" and target.container_runtime != "docker":
         problem = FieldProblem("not-allowed-value", f"Docker is not run on {target.name}", "leave it out")
@@ -221,23 +225,24 @@ def with_traits(named: Named, job: JobForm, notes: Notes) -> Target:
         target = target.model_copy(update={"container_runtime": runtime})
     build = job.optimisation.opt_build if job.optimisation else None
     if build and build.cpu_type and build.cpu_type != "none":
-        target = _with_processor(named, target, build.cpu_type, notes)
+        target = _with_processor(named_target, target, build.cpu_type, notes)
     if build and build.acc_type in ("nvidia", "amd") and (job.job_options is None or job.options.request_gpus):
         target = _with_accelerator(target, build.acc_type, notes)
     return target
 
 
-def _with_processor(named: Named, target: Target, wanted: str, notes: Notes) -> Target:
+def _with_processor(named_target: NamedTarget, target: Target, cpu_type: str, notes: Notes) -> Target:
     import archspec.cpu  # noqa: PLC0415 - slow to import, and seldom needed
 
-    family = _FAMILIES[wanted]
-    known = archspec.cpu.TARGETS.get(target.processor.architecture)
-    fits = known is None or (
-        known.family.name == family and not (wanted == "amd" and known.vendor not in ("generic", _AMD))
+    family = _FAMILIES[cpu_type]
+    microarchitecture = archspec.cpu.TARGETS.get(target.processor.architecture)
+    fits = microarchitecture is None or (
+        microarchitecture.family.name == family
+        and not (cpu_type == "amd" and microarchitecture.vendor not in ("generic", _AMD))
     )
     if fits:
         return target
-    if not named.is_described and not target.local:
+    if not named_target.is_described and not target.local:
         return target.model_copy(update={"processor": target.processor.model_copy(update={"architecture": family})})
     reason = f"the processor of {target.name} is {target.processor.architecture}"
     hint = "leave it out, or describe the target's processor"
@@ -246,9 +251,9 @@ def _with_processor(named: Named, target: Target, wanted: str, notes: Notes) -> 
 
 
 def _with_accelerator(target: Target, vendor: str, notes: Notes) -> Target:
-    known = target.accelerator.vendor
-    if known and known != vendor:
-        reason = f"the accelerators of {target.name} are of {known}"
-        notes.cannot_keep((*OPTIMISATION, "opt_build", "acc_type"), reason, f"acc_type: {known}")
+    own_vendor = target.accelerator.vendor
+    if own_vendor and own_vendor != vendor:
+        reason = f"the accelerators of {target.name} are of {own_vendor}"
+        notes.cannot_keep((*OPTIMISATION, "opt_build", "acc_type"), reason, f"acc_type: {own_vendor}")
         return target
     return target.model_copy(update={"accelerator": target.accelerator.model_copy(update={"vendor": vendor})})

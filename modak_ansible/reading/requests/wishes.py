@@ -31,29 +31,29 @@ class Wishes:
 
     def read(self, training: TrainingForm | None, *, has_data: bool, framework: str, has_image: bool) -> Optimisation:
         application = self._job.runs
-        given = {name: getattr(application, name) for name in application.wishes}
-        found: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        values = {name: getattr(application, name) for name in application.wishes}
+        fields: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
         if application.storage_class_pref:
-            found["staging"] = self._staging(application.storage_class_pref, has_data=has_data)
+            fields["staging"] = self._staging(application.storage_class_pref, has_data=has_data)
         optimisation = self._job.optimisation
         if optimisation and optimisation.enable_autotuning:
-            found["autotuning"] = True
+            fields["autotuning"] = True
         if training:
-            found |= self._of_training(training, has_image=has_image)
+            fields |= self._training_wishes(training, has_image=has_image)
         if has_image:
             pass  # it is taken as it is
         elif training is None and optimisation and optimisation.enable_opt_build and not application.build:
             path = (*OPTIMISATION, "enable_opt_build")
             self._notes.cannot_keep(path, "nothing is compiled for the target", "application.build says how")
         elif training and optimisation and optimisation.enable_opt_build is not None:
-            found["build"] = self._build(framework, version_of(training), wanted=optimisation.enable_opt_build)
-        return Optimisation(**found)
+            fields["build"] = self._build(framework, version_of(training), is_wanted=optimisation.enable_opt_build)
+        return Optimisation(**fields)
 
     # --- the build
 
-    def _build(self, framework: str, version: str, *, wanted: bool) -> str:
+    def _build(self, framework: str, version: str, *, is_wanted: bool) -> str:
         path = (*OPTIMISATION, "enable_opt_build")
-        if not wanted:
+        if not is_wanted:
             return "pip"
         fitting = [
             entry for entry in self._entries(framework, version) if entry.origin == "opt-build" and not entry.untried
@@ -69,30 +69,30 @@ class Wishes:
 
     # --- a training
 
-    def _of_training(self, training: TrainingForm, *, has_image: bool) -> dict[str, str | int]:
+    def _training_wishes(self, training: TrainingForm, *, has_image: bool) -> dict[str, str | int]:
         framework, version = training.config.ai_framework, version_of(training)
         section: Path = (*TRAINING, f"ai_framework-{framework}")
-        found: dict[str, str | int] = {}
+        fields: dict[str, str | int] = {}
         if has_image:
             for name, is_wanted in wanted_compilers(training).items():
                 if is_wanted:
                     self._notes.cannot_keep((*section, name), "whether the named image has it is not known")
-            return found | (self._pipeline(training.data.etl) if training.data and training.data.etl else {})
+            return fields | (self._pipeline(training.data.etl) if training.data and training.data.etl else {})
         if not self._entries(framework, version):
-            known = sorted({entry.version for entry in self._catalogue.of_framework(framework)})
+            versions = sorted({entry.version for entry in self._catalogue.of_framework(framework)})
             reason = f"the catalogue has no {framework} {version}"
-            self._notes.refuse((*section, "version"), FieldProblem("version", reason, f"it has {', '.join(known)}"))
-            return found
+            self._notes.refuse((*section, "version"), FieldProblem("version", reason, f"it has {', '.join(versions)}"))
+            return fields
         compiler = self._compiler(training, section)
         if compiler:
-            found["compiler"] = compiler
+            fields["compiler"] = compiler
         if training.keras and training.keras.backend:
-            found["entry"] = self._keras_entry(training.keras.backend, version, section)
+            fields["entry"] = self._keras_entry(training.keras.backend, version, section)
         elif self._accelerator():
-            found |= self._untried(framework, version)
+            fields |= self._untried(framework, version)
         if training.data and training.data.etl:
-            found |= self._pipeline(training.data.etl)
-        return found
+            fields |= self._pipeline(training.data.etl)
+        return fields
 
     def _accelerator(self) -> str:
         """Whose accelerator is asked for by its kind; empty where none is."""
@@ -102,7 +102,7 @@ class Wishes:
     def _untried(self, framework: str, version: str) -> dict[str, str | int]:
         """The build for the accelerator, where there is none that anybody has tried: it has to be asked for by name."""
         fitting = self._catalogue.accelerated(framework, version, self._accelerator())
-        if not fitting or not all(each.untried for each in fitting):
+        if not fitting or not all(entry.untried for entry in fitting):
             return {}
         words = f"{fitting[0].name} is used, which is untested"
         self._notes.warn((*OPTIMISATION, "opt_build", "acc_type"), words, fitting[0].untried)
@@ -110,66 +110,66 @@ class Wishes:
 
     def _compiler(self, training: TrainingForm, section: Path) -> str:
         wishes = wanted_compilers(training)
-        wanted = next((name for name, is_wanted in wishes.items() if is_wanted), None)
-        if wanted is None:
+        compiler = next((name for name, is_wanted in wishes.items() if is_wanted), None)
+        if compiler is None:
             return "none" if wishes else ""
         entries = self._entries(training.config.ai_framework, version_of(training))
-        having = [entry for entry in entries if wanted in entry.compilers]
-        if not having:
+        offering = [entry for entry in entries if compiler in entry.compilers]
+        if not offering:
             versions = ", ".join(sorted({entry.version for entry in entries}))
-            there = sorted({name for entry in entries for name in entry.compilers})
+            compilers = sorted({name for entry in entries for name in entry.compilers})
             reason = f"no build of {training.config.ai_framework} {versions} has it"
-            hint = f"compilers there: {', '.join(there)}" if there else "it has no graph compiler"
-            self._notes.cannot_keep((*section, wanted), reason, hint)
+            hint = f"compilers there: {', '.join(compilers)}" if compilers else "it has no graph compiler"
+            self._notes.cannot_keep((*section, compiler), reason, hint)
             return ""
-        return wanted
+        return compiler
 
     def _keras_entry(self, backend: str, version: str, section: Path) -> str:
         entries = self._entries("keras", version)
-        wanted = _BACKENDS.get(backend, backend)
-        having = [entry for entry in entries if entry.environment.get("KERAS_BACKEND") == wanted]
-        if having:
-            return having[0].name
+        package = _BACKENDS.get(backend, backend)
+        offering = [entry for entry in entries if entry.environment.get("KERAS_BACKEND") == package]
+        if offering:
+            return offering[0].name
         names = {value: name for name, value in _BACKENDS.items()}
         backends = {entry.environment.get("KERAS_BACKEND", "") for entry in entries}
-        known = ", ".join(sorted(names.get(backend, backend) for backend in backends))
-        reason, hint = f"no build of Keras in the catalogue computes with {backend}", f"valid: {known}"
+        backend_names = ", ".join(sorted(names.get(backend, backend) for backend in backends))
+        reason, hint = f"no build of Keras in the catalogue computes with {backend}", f"valid: {backend_names}"
         self._notes.cannot_keep((*section, "backend"), reason, hint)
         return ""
 
     def _pipeline(self, etl: EtlForm) -> dict[str, str | int]:
         """Whether samples are kept in memory, and whether somebody reads ahead."""
-        found: dict[str, str | int] = {}
+        fields: dict[str, str | int] = {}
         path = (*TRAINING, "data", "etl")
         if etl.cache is not None:
-            found["input"] = "memory" if etl.cache else "stock"
+            fields["input"] = "memory" if etl.cache else "stock"
             if etl.cache is not True and etl.cache > 1:
                 self._notes.cannot_keep((*path, "cache"), "all samples are kept, not a number of them", "write true")
         if etl.prefetch is not None:
-            found["workers"] = 1 if etl.prefetch else 0
+            fields["workers"] = 1 if etl.prefetch else 0
             if etl.prefetch is not True and etl.prefetch > 1:
                 self._notes.cannot_keep(
                     (*path, "prefetch"), "one process reads ahead, as far as the framework does", "write true"
                 )
-        return found
+        return fields
 
     # --- storage
 
-    def _staging(self, wanted: str, *, has_data: bool) -> str:
+    def _staging(self, class_name: str, *, has_data: bool) -> str:
         path = (*APPLICATION, "storage_class_pref")
         if not has_data:
             self._notes.cannot_keep(path, "there is no data to place", "leave it out")
             return "any"
         storages = {"node-local": self._target.scratch, "shared": self._target.home}
         classes = {name: storage.storage_class for name, storage in storages.items() if storage}
-        having = [name for name, storage_class in classes.items() if storage_class == wanted]
-        if wanted == _CLASSES[0] and not classes:
+        matching = [name for name, storage_class in classes.items() if storage_class == class_name]
+        if class_name == _CLASSES[0] and not classes:
             return "any"
-        if not having:
-            there = ", ".join(f"{name} {storage_class}" for name, storage_class in classes.items()) or "none"
-            hint = f"it has: {there}; the class property of its home and scratch says so"
-            self._notes.cannot_keep(path, f"{self._target.name} names no storage of class {wanted}", hint)
-        return having[0] if len(having) == 1 else "any"
+        if not matching:
+            available = ", ".join(f"{name} {storage_class}" for name, storage_class in classes.items()) or "none"
+            hint = f"it has: {available}; the class property of its home and scratch says so"
+            self._notes.cannot_keep(path, f"{self._target.name} names no storage of class {class_name}", hint)
+        return matching[0] if len(matching) == 1 else "any"
 
 
 def version_of(training: TrainingForm | None) -> str:
@@ -197,20 +197,20 @@ def fitting_build(
             entry for entry in fitting if not entry.source or (entry.origin == "hub" and target.image_base == "docker")
         ]
     else:
-        fitting = _of_program(job, program, catalogue)
+        fitting = _program_builds(job, program, catalogue)
     return next((entry.name for entry in fitting if not entry.untried), "")
 
 
-def _of_program(job: JobForm, program: HpcForm | None, catalogue: Catalogue) -> list[Entry]:
+def _program_builds(job: JobForm, program: HpcForm | None, catalogue: Catalogue) -> list[Entry]:
     kind = program.config.parallelisation if program else MPI
     if kind != MPI:
         return catalogue.of_framework(NATIVE) if kind == "openmp" else []
     mpi = program.mpi if program else None
-    found = []
+    entries = []
     for entry in catalogue.of_framework(MPI):
-        has = catalogue.bases[entry.base].provides if entry.base in catalogue.bases else {}
-        names = [mpi.library] if mpi and mpi.library else list(has)
-        fits = any(name in has and satisfies(has[name], (mpi.version if mpi else None) or "") for name in names)
+        offers = catalogue.bases[entry.base].provides if entry.base in catalogue.bases else {}
+        names = [mpi.library] if mpi and mpi.library else list(offers)
+        fits = any(name in offers and satisfies(offers[name], (mpi.version if mpi else None) or "") for name in names)
         if fits and (entry.tools or not job.runs.build):
-            found.append(entry)
-    return found
+            entries.append(entry)
+    return entries

@@ -82,8 +82,8 @@ def is_choices(value: Any, words: Iterable[str]) -> bool:
     """Whether a text is a list of choices with slashes between, of which at least one is a word of a field's."""
     if not isinstance(value, str) or "/" not in value:
         return False
-    known = {word.lower() for word in words}
-    return any(part.strip().lower() in known for part in value.split("/"))
+    choices = {word.lower() for word in words}
+    return any(part.strip().lower() in choices for part in value.split("/"))
 
 
 # --- trees and forms
@@ -93,10 +93,10 @@ def place_of(tree: Item, path: Iterable[str]) -> Location:
     """Where the value of a path stands; the nearest mapping around it where it is not given."""
     item = tree
     for name in path:
-        below = item.get(name)
-        if below is None:
+        child = item.get(name)
+        if child is None:
             break
-        item = below
+        item = child
     return item.location
 
 

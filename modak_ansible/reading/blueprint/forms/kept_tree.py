@@ -37,8 +37,8 @@ def read_kept_yaml(path: Path, mistakes: Mistakes) -> Item | None:
         except RecursionError:
             return None
 
-    kept = kept_text("yaml", f"{_FORM} {text}", parse)
-    return parsed[0] if parsed else _item(json.loads(kept or "null"), str(path))
+    cached = kept_text("yaml", f"{_FORM} {text}", parse)
+    return parsed[0] if parsed else _item(json.loads(cached or "null"), str(path))
 
 
 def _flat(item: Item) -> list[Any]:
@@ -57,14 +57,14 @@ def _flat(item: Item) -> list[Any]:
 
 
 def _item(flat: list[Any], path: str) -> Item:
-    line, column, held = flat[:3]
+    line, column, content = flat[:3]
     location = Location(path, line, column)
-    if isinstance(held, dict):
+    if isinstance(content, dict):
         return Item(
             location,
-            {name: _item(entry, path) for name, (_, _, entry) in held.items()},
-            keys={name: Location(path, line, column) for name, (line, column, _) in held.items()},
+            {name: _item(entry, path) for name, (_, _, entry) in content.items()},
+            keys={name: Location(path, line, column) for name, (line, column, _) in content.items()},
         )
-    if isinstance(held, list):
-        return Item(location, [_item(element, path) for element in held])
-    return Item(location, flat[-1], held)
+    if isinstance(content, list):
+        return Item(location, [_item(element, path) for element in content])
+    return Item(location, flat[-1], content)

@@ -14,26 +14,28 @@ class Mistakes:
     """What was found so far."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[Location, str, str], Mistake] = {}
+        self._mistakes: dict[tuple[Location, str, str], Mistake] = {}
 
     def __len__(self) -> int:
-        return len(self._found)
+        return len(self._mistakes)
 
     def __iter__(self) -> Iterator[Mistake]:
-        return iter(sorted(self._found.values(), key=lambda each: (each.location, each.rule, each.message)))
+        return iter(
+            sorted(self._mistakes.values(), key=lambda mistake: (mistake.location, mistake.rule, mistake.message))
+        )
 
     def add(self, location: Location, rule: str, message: str, hint: str = "") -> None:
         """Notes one mistake; the same one at the same place counts once."""
-        self._found.setdefault((location, rule, message), Mistake(location, rule, message, hint))
+        self._mistakes.setdefault((location, rule, message), Mistake(location, rule, message, hint))
 
     def has_rule_at(self, location: Location, start: str) -> bool:
         """Whether something is noted of a place by a rule whose name begins so."""
-        return any(place == location and rule.startswith(start) for place, rule, _ in self._found)
+        return any(place == location and rule.startswith(start) for place, rule, _ in self._mistakes)
 
     def raise_if_any(self) -> None:
         """
         Raises:
             InvalidBlueprint: with all of them, in the order of the file.
         """
-        if self._found:
-            raise InvalidBlueprint(list(self._found.values()))
+        if self._mistakes:
+            raise InvalidBlueprint(list(self._mistakes.values()))

@@ -82,11 +82,11 @@ class FormReader:
             return form.model_validate(plain), tree
         except ValidationError as error:
             errors = error.errors(include_url=False)
-        for each in _one_for_each_place(errors, form):
-            self._note(each, tree, form)
-        for each in errors:
-            if _is_surplus(each):
-                _remove(plain, _field_path(each["loc"], form))
+        for problem in _one_for_each_place(errors, form):
+            self._note(problem, tree, form)
+        for problem in errors:
+            if _is_surplus(problem):
+                _remove(plain, _field_path(problem["loc"], form))
         try:
             return form.model_validate(plain), tree
         except ValidationError:
@@ -95,35 +95,35 @@ class FormReader:
     # --- in today's spelling
 
     def _modern(self, item: Item, annotation: Any, path: Path) -> Item:
-        form, named = form_of(annotation), named_forms_of(annotation)
-        if named and item.is_map:
-            entries = {name: self._modern(entry, named, (*path, name)) for name, entry in item.entries.items()}
+        form, named_form = form_of(annotation), named_forms_of(annotation)
+        if named_form and item.is_map:
+            entries = {name: self._modern(entry, named_form, (*path, name)) for name, entry in item.entries.items()}
             return Item(item.location, entries, keys=item.keys)
         if form is None:
             return self._scalar(item, annotation, path)
         if not item.is_map:
             return item
-        found: dict[str, Item] = {}
+        members: dict[str, Item] = {}
         keys: dict[str, Location] = {}
         fields = fields_of(form)
         for key, value in item.entries.items():
             place = item.key_location(key)
             name = self._today(path, key, place)
-            if name in found or (name != key and name in item.entries):
+            if name in members or (name != key and name in item.entries):
                 self._mistakes.add(place, "duplicate-key", f"{self.shown((*path, name))} is given twice, here as {key}")
                 continue
             modern = self._modern(value, fields[name], (*path, name)) if name in fields else value
             if name in fields and is_empty(modern):
                 continue
-            found[name], keys[name] = modern, place
-        return Item(item.location, found, keys=keys)
+            members[name], keys[name] = modern, place
+        return Item(item.location, members, keys=keys)
 
     def _today(self, path: Path, key: str, place: Location) -> str:
-        for each in self._older:
-            if not each.field and each.old == key and _same_path(each.path, path):
+        for older in self._older:
+            if not older.field and older.old == key and _same_path(older.path, path):
                 message = f"{self.shown((*path, key))} is an older spelling"
-                self._warnings.add(place, "older-spelling", message, f"write {each.new}")
-                return each.new
+                self._warnings.add(place, "older-spelling", message, f"write {older.new}")
+                return older.new
         return key
 
     def _scalar(self, item: Item, annotation: Any, path: Path) -> Item:
@@ -142,11 +142,16 @@ class FormReader:
 
     def _older_value(self, item: Item, path: Path) -> Any:
         written = item.value.strip().lower() if isinstance(item.value, str) else ""
-        for each in self._older:
-            if each.field and each.old == written and _same_path(each.path, path[:-1]) and path[-1:] == (each.field,):
+        for older in self._older:
+            if (
+                older.field
+                and older.old == written
+                and _same_path(older.path, path[:-1])
+                and path[-1:] == (older.field,)
+            ):
                 message = f"{self.shown(path)}: {item.value} is an older spelling"
-                self._warnings.add(item.location, "older-spelling", message, f"write {each.new}")
-                return each.new
+                self._warnings.add(item.location, "older-spelling", message, f"write {older.new}")
+                return older.new
         return item.value
 
     def _other_letters(self, value: str, item: Item, annotation: Any, path: Path) -> str:
@@ -162,18 +167,18 @@ class FormReader:
     def _unquoted(self, value: str, item: Item, kinds: set[Any], path: Path) -> Any:
         if str in kinds or not kinds & {int, float, bool}:
             return value
-        found = _number_or_truth(value.strip(), kinds)
-        if found is None:
+        converted = _number_or_truth(value.strip(), kinds)
+        if converted is None:
             return value
-        message = f'{self.shown(path)}: "{value}" is read as {str(found).lower()}'
+        message = f'{self.shown(path)}: "{value}" is read as {str(converted).lower()}'
         self._warnings.add(item.location, "older-spelling", message, f"write {value.strip().lower()} without quotes")
-        return found
+        return converted
 
     # --- mistakes
 
     def shown(self, path: Iterable[Any]) -> str:
         """A path for people: its names joined by dots."""
-        words = ".".join([str(each) for each in path][self._hidden :])
+        words = ".".join([str(name) for name in path][self._hidden :])
         return f"{self._root}.{words}".strip(".") if self._root else words or "the request"
 
     def _note(self, error: Any, tree: Item, form: type[Form]) -> None:
@@ -192,7 +197,7 @@ class FormReader:
         elif kind == "missing":
             self._mistakes.add(place_of(tree, path), "missing-field", f"{name} is needed")
         else:
-            rule, message, hint = _told(error)
+            rule, message, hint = _explanation(error)
             if rule == CANNOT_BE_DONE and self.unkept is not None:
                 self.unkept(tree, path, message.removeprefix(REFUSED), hint)
                 return
@@ -208,15 +213,15 @@ class FormReader:
 
     def _cure_of_truth(self, tree: Item, path: Path, form: type[Form]) -> str:
         """What to do about a word such as no or on, which YAML takes for a truth value, where a text is wanted."""
-        given = tree.get(*path)
+        item = tree.get(*path)
         is_text = str in _kinds(self._annotation(form, path))
-        return f'write "{given.text}" for the word' if given and isinstance(given.value, bool) and is_text else ""
+        return f'write "{item.text}" for the word' if item and isinstance(item.value, bool) and is_text else ""
 
     def _older_words(self, path: Path) -> Iterator[str]:
         """What was written earlier in place of a field's words."""
-        for each in self._older:
-            if each.field and _same_path(each.path, path[:-1]) and path[-1:] == (each.field,):
-                yield each.old
+        for older in self._older:
+            if older.field and _same_path(older.path, path[:-1]) and path[-1:] == (older.field,):
+                yield older.old
 
 
 def _as_text(item: Item) -> Item:
@@ -229,12 +234,15 @@ def _one_for_each_place(errors: Iterable[Any], form: type[Form]) -> Iterator[Any
     places: dict[Path, list[Any]] = {}
     for error in errors:
         places.setdefault(_field_path(error["loc"], form), []).append(error)
-    for found in places.values():
-        telling = [each for each in found if not _expected(each)]
-        if telling or len(found) == 1:
-            yield (telling or found)[0]
+    for place_errors in places.values():
+        telling = [error for error in place_errors if not _expected(error)]
+        if telling or len(place_errors) == 1:
+            yield (telling or place_errors)[0]
         else:
-            yield {**found[0], "expected": " or ".join(dict.fromkeys(_expected(each) for each in found))}
+            yield {
+                **place_errors[0],
+                "expected": " or ".join(dict.fromkeys(_expected(error) for error in place_errors)),
+            }
 
 
 def _expected(error: Any) -> str:
@@ -256,7 +264,7 @@ def _remove(plain: Any, path: Path) -> None:
         plain.pop(path[-1], None)
 
 
-def _told(error: Any) -> tuple[str, str, str]:
+def _explanation(error: Any) -> tuple[str, str, str]:
     """The rule that a value breaks, what is wrong with it, and a hint, out of what pydantic says."""
     kind, context, value = error["type"], error.get("ctx") or {}, error.get("input")
     problem = context.get("error")
@@ -265,7 +273,7 @@ def _told(error: Any) -> tuple[str, str, str]:
     if isinstance(problem, ValueError):
         return "out-of-range", f"is refused: {problem}", ""
     if kind == "literal_error":
-        valid = [each for each in _quoted(context.get("expected", "")) if each]
+        valid = [word for word in _quoted(context.get("expected", "")) if word]
         return "not-allowed-value", f"cannot be {_brief(value)}", _choices_hint(value, valid)
     for name, words in (("ge", "at least"), ("gt", "more than"), ("le", "at most"), ("lt", "less than")):
         if name in context:
@@ -328,17 +336,17 @@ def _followed(loc: Iterable[Any], form: type[Form]) -> tuple[Path, type[Form] | 
     """A path as far as it leads through forms, and the form that it ends at; none behind a plain value."""
     path: list[str] = []
     inside: type[Form] | None = form
-    named: type[Form] | None = None  # of the mapping whose names come next
+    named_form: type[Form] | None = None  # of the mapping whose names come next
     for name in loc:
-        if named:
-            inside, named = named, None
+        if named_form:
+            inside, named_form = named_form, None
             path.append(name)
             continue
         if inside is None:
             break
         path.append(name)
         annotation = fields_of(inside).get(name)
-        inside, named = form_of(annotation), named_forms_of(annotation)
+        inside, named_form = form_of(annotation), named_forms_of(annotation)
     return tuple(path), inside
 
 
@@ -352,8 +360,8 @@ def _number_or_truth(value: str, kinds: set[Any]) -> Any:
     for kind in (int, float):
         if kind in kinds and value.isascii():
             try:
-                found = cast("float", kind(value))
+                number = cast("float", kind(value))
             except ValueError:
                 continue
-            return found if math.isfinite(found) and "_" not in value else None
+            return number if math.isfinite(number) and "_" not in value else None
     return None

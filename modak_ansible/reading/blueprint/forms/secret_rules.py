@@ -50,9 +50,9 @@ def text_problem(text: str) -> str:
         return "the address holds a login, and inputs and plans are stored"
     if "://" in text and re.search(_QUERY, text, re.IGNORECASE):
         return "the address holds a key or a token, and inputs and plans are stored"
-    for found in (found for pair in _PAIRS for found in pair.finditer(text)):
-        if _is_secret(found.group(1), found.group(2)):
-            return named_problem(found.group(1), found.group(2))
+    for match in (match for pair in _PAIRS for match in pair.finditer(text)):
+        if _is_secret(match.group(1), match.group(2)):
+            return named_problem(match.group(1), match.group(2))
     return ""
 
 

@@ -55,11 +55,11 @@ def shown(text: str) -> str:
 
 
 def unsafe(
-    given: Mapping[str, Item], rules: Mapping[str, Callable[[str], str]]
+    values: Mapping[str, Item], rules: Mapping[str, Callable[[str], str]]
 ) -> Iterator[tuple[Item, str, str, str]]:
     """What some values, or those in lists, may not be by rules of their names: where, the rule, in what way, a hint."""
     for name, rule in rules.items():
-        for item in (given[name].elements if given[name].is_list else [given[name]]) if name in given else ():
+        for item in (values[name].elements if values[name].is_list else [values[name]]) if name in values else ():
             if problem := rule(str(item.value)):
                 yield item, "unsafe-value", problem, ""
 
@@ -293,7 +293,7 @@ def requirement_problem(text: str) -> str:
         return f"{shown(text)} is not a Python requirement, such as pandas==2.2"
     if requirement.url:
         return f"{shown(text)}: give a package's name, not an address"
-    if not all(_is(_HASH, each) for each in hashes):
+    if not all(_is(_HASH, digest) for digest in hashes):
         return f"{shown(text)}: a hash is --hash=sha256: and 64 hexadecimal digits"
     pins = [
         specifier

@@ -41,9 +41,9 @@ def parse(text: str, name: str, mistakes: Mistakes) -> Item | None:
         place, rule, message = _syntax_mistake(error, text, name)
         mistakes.add(place, rule, message, _CURES.get(message.removeprefix("not YAML: "), ""))
     except yaml.reader.ReaderError as error:
-        found = _UNREADABLE.search(text)
-        place = _place_of(found.start(), text, name) if found else Location(name)
-        sign = repr(found[0]) if found else error.reason
+        match = _UNREADABLE.search(text)
+        place = _place_of(match.start(), text, name) if match else Location(name)
+        sign = repr(match[0]) if match else error.reason
         mistakes.add(place, "yaml-syntax", f"not YAML: {sign} is not a character of a text", "take it out")
     except yaml.YAMLError as error:
         mistakes.add(Location(name), "yaml-syntax", f"not YAML: {' '.join(str(error).split())}")
@@ -63,7 +63,7 @@ def _syntax_mistake(error: yaml.MarkedYAMLError, text: str, name: str) -> tuple[
         return Location(name), "yaml-syntax", f"not YAML: {problem}"
     end = text.find("\n", mark.index)
     tabs = list(_INDENTING_TABS.finditer(text, 0, end if end >= 0 else len(text)))
-    if tabs and not _breaks_in(_INDENTING_TABS.sub(lambda found: found[0].expandtabs(2), text), mark.line, problem):
+    if tabs and not _breaks_in(_INDENTING_TABS.sub(lambda match: match[0].expandtabs(2), text), mark.line, problem):
         place = _place_of(tabs[-1].start() + tabs[-1][0].index("\t"), text, name)
         return place, "yaml-syntax", "YAML does not allow tabs for indentation: use spaces"
     place = Location(name, mark.line + 1, mark.column + 1)
@@ -136,9 +136,9 @@ class _Converter:
             key = key_node.value
             if key_node.tag.endswith(":merge"):
                 self._mistakes.add(place, "yaml-merge", "merge keys (<<) are not TOSCA", "write the entries out")
-                given = self.convert(value_node)
-                for each in reversed(given.elements or [given]):  # of several the first goes before
-                    merged |= each.entries  # read all the same: that they are missing is no mistake of its own
+                merged_item = self.convert(value_node)
+                for mapping in reversed(merged_item.elements or [merged_item]):  # of several the first goes before
+                    merged |= mapping.entries  # read all the same: that they are missing is no mistake of its own
                 continue
             if key in entries:
                 first = keys[key].line

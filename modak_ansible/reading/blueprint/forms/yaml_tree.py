@@ -72,9 +72,9 @@ class Item(NamedTuple):
 def item_from(value: Any, location: Location) -> Item:
     """An item from plain data, such as a default in a type definition, with one place for all of it."""
     if isinstance(value, dict):
-        return Item(location, {str(name): item_from(each, location) for name, each in value.items()})
+        return Item(location, {str(name): item_from(entry, location) for name, entry in value.items()})
     if isinstance(value, list):
-        return Item(location, [item_from(each, location) for each in value])
+        return Item(location, [item_from(element, location) for element in value])
     return Item(location, value, "" if value is None else str(value))
 
 

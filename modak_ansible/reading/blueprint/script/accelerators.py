@@ -12,7 +12,7 @@ from modak_ansible.model.application import SourceFile
 from modak_ansible.reading.blueprint.script.option import literal
 from modak_ansible.reading.blueprint.script.parallelism import TRAINERS
 from modak_ansible.reading.blueprint.script.source import source_of
-from modak_ansible.reading.blueprint.script.syntax import children_of, kept, last_name, nodes_of, said_of, syntax_of
+from modak_ansible.reading.blueprint.script.syntax import cached, children_of, env_of, last_name, nodes_of, syntax_of
 
 # What a device is called in PyTorch, or what sends between several; and what it is to TensorFlow, JAX and trainers.
 _CUDA = re.compile(r"cuda(:\d*)?|nccl")
@@ -22,7 +22,7 @@ _PYTORCH = re.compile(
     r"torch\.cuda\.(set_device|current_device|device|Stream)|torch\.accelerator\.(current_accelerator|set_device_index)"
 )
 # What takes one by itself where there is one: trainers, and these frameworks.
-_TAKING = re.compile(rf"{TRAINERS}|ultralytics(\.\w+)*\.YOLO")
+_AUTOMATIC = re.compile(rf"{TRAINERS}|ultralytics(\.\w+)*\.YOLO")
 _FRAMEWORKS = ("tensorflow", "keras", "jax")
 # What keeps it to processors: keywords of trainers, variables, and options.
 _PROCESSORS = {"accelerator": ("cpu",), "use_cpu": (True,), "no_cuda": (True,), "cpu": (True,)}
@@ -51,7 +51,7 @@ def use_in(
     folder: Path, code: Iterable[SourceFile], framework: str, values: Iterable[tuple[str, object]]
 ) -> Use | None:
     """As :func:`use_of`, of a script's files."""
-    paths = [each.path for each in code if each.path.endswith(".py")]
+    paths = [file.path for file in code if file.path.endswith(".py")]
     trees = {path: tree for path in paths if (tree := syntax_of(folder / path, _WORDS))}
     try:
         return use_of(trees, framework, values)
@@ -74,23 +74,25 @@ def use_of(trees: Mapping[str, ast.Module], framework: str, values: Iterable[tup
             return Use(f"--{name} {value}" if name else str(value), "its command line", is_said=True)
     if any(_keeps_to_processors(tree) for tree in trees.values()):
         return None
-    said = ((path, *first) for path, tree in trees.items() if (first := _first_said(tree)))
-    uses = (Use(name, f"{path}:{line}", is_said=True) for path, line, name in said)
-    return next(uses, None) or next(_taken(trees, framework), None)
+    explicit = ((path, *first) for path, tree in trees.items() if (first := _first_explicit(tree)))
+    uses = (Use(name, f"{path}:{line}", is_said=True) for path, line, name in explicit)
+    return next(uses, None) or next(_implicit_uses(trees, framework), None)
 
 
-@kept
-def _first_said(tree: ast.Module) -> tuple[int, str] | None:
-    return min(_said(tree), default=None)
+@cached
+def _first_explicit(tree: ast.Module) -> tuple[int, str] | None:
+    return min(_explicit_uses(tree), default=None)
 
 
-def _said(tree: ast.Module) -> Iterator[tuple[int, str]]:
+def _explicit_uses(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """The lines that say it, and what they say it with."""
-    source, let_be = source_of(tree), _only_compared(tree)
+    source, compared = source_of(tree), _only_compared(tree)
     yield from ((line, name) for name, line in source.used.items() if _PYTORCH.fullmatch(name))
     for name, call in source.calls():
-        given = [*call.args, *(keyword.value for keyword in call.keywords)]
-        if name.startswith(("tensorflow.", "jax.")) and any(_GPU.fullmatch(str(literal(each))) for each in given):
+        arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
+        if name.startswith(("tensorflow.", "jax.")) and any(
+            _GPU.fullmatch(str(literal(argument))) for argument in arguments
+        ):
             yield call.lineno, name
         elif isinstance(call.func, ast.Attribute) and last_name(call.func) == "cuda":
             yield call.lineno, ".cuda()"
@@ -100,13 +102,13 @@ def _said(tree: ast.Module) -> Iterator[tuple[int, str]]:
             if is_gpu or (keyword.arg == "device_map" and value not in (None, "cpu")):
                 yield keyword.value.lineno, f"{keyword.arg}={value!r}"
     for node in nodes_of(tree):
-        if isinstance(node, ast.Constant) and node not in let_be and _CUDA.fullmatch(str(node.value)):
+        if isinstance(node, ast.Constant) and node not in compared and _CUDA.fullmatch(str(node.value)):
             yield node.lineno, repr(node.value)
 
 
 def _only_compared(tree: ast.Module) -> set[ast.AST]:
     """The constants with which something is compared, or which are among several that something may be."""
-    found: set[ast.AST] = set()
+    constants: set[ast.AST] = set()
     unpacked = {
         node.value for node in nodes_of(tree) if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple)
     }
@@ -114,32 +116,32 @@ def _only_compared(tree: ast.Module) -> set[ast.AST]:
         if node in unpacked:
             continue
         if isinstance(node, ast.Compare | ast.List | ast.Tuple | ast.Set | ast.MatchValue):
-            found.update(children_of(node))
+            constants.update(children_of(node))
         elif isinstance(node, ast.Dict):
-            found.update(filter(None, node.keys))
+            constants.update(filter(None, node.keys))
         elif isinstance(node, ast.Call) and last_name(node.func) == "startswith":
-            found.update(node.args)
-    return found
+            constants.update(node.args)
+    return constants
 
 
-def _taken(trees: Mapping[str, ast.Module], framework: str) -> Iterator[Use]:
+def _implicit_uses(trees: Mapping[str, ast.Module], framework: str) -> Iterator[Use]:
     """What takes one by itself, in the order of files and lines."""
     for path, tree in trees.items():
-        for name, line in sorted(source_of(tree).used.items(), key=lambda each: each[1]):
+        for name, line in sorted(source_of(tree).used.items(), key=lambda item: item[1]):
             first = name.partition(".")[0]
-            if _TAKING.fullmatch(name):
+            if _AUTOMATIC.fullmatch(name):
                 yield Use(name, f"{path}:{line}", is_said=False)
             elif first == framework and framework in _FRAMEWORKS:
                 yield Use(first, f"{path}:{line}", is_said=False)
 
 
-@kept
+@cached
 def _keeps_to_processors(tree: ast.Module) -> bool:
-    if any(said_of(tree, variable) in values for variable, values in _HIDING.items()):
+    if any(env_of(tree, variable) in values for variable, values in _HIDING.items()):
         return True
     for name, call in source_of(tree).calls():
-        words = [literal(each) for each in call.args]
-        if any(literal(each.value) in _PROCESSORS.get(each.arg or "", ()) for each in call.keywords):
+        words = [literal(argument) for argument in call.args]
+        if any(literal(keyword.value) in _PROCESSORS.get(keyword.arg or "", ()) for keyword in call.keywords):
             return True
         if name.startswith("tensorflow.config.") and name.endswith(".set_visible_devices") and words[:1] == [[]]:
             return True

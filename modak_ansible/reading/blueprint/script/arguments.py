@@ -21,21 +21,21 @@ from modak_ansible.reading.blueprint.script.starting import start_problem
 
 def check_arguments(blueprint: Blueprint, mistakes: Mistakes, warnings: Mistakes) -> None:
     """Notes the arguments that a training's script would end at; where its source leaves a doubt, as a warning."""
-    known: dict[Path, Options | None] = {}
+    options_by_script: dict[Path, Options | None] = {}
     problem_of, hydra_of = cache(start_problem), cache(hydra_of_script)  # trainings by the thousand start one alike
     for request in blueprint.requests:
         application = request.application
         if not application.script or application.framework == "any":  # a workload names the script of each framework
             continue
         script = blueprint.folder / application.folder / application.script
-        if script not in known:
-            known[script] = options_of(script, _switches(application))
-        options, places = known[script], blueprint.places.get(request.training, {})
-        if found := problem_of(script, application.words, has_more=bool(application.arguments)):
-            place = places.get("words" if found.is_of_words else "script") or blueprint.place(
+        if script not in options_by_script:
+            options_by_script[script] = options_of(script, _switches(application))
+        options, places = options_by_script[script], blueprint.places.get(request.training, {})
+        if failure := problem_of(script, application.words, has_more=bool(application.arguments)):
+            place = places.get("words" if failure.is_of_words else "script") or blueprint.place(
                 request.training, "script"
             )
-            mistakes.add(place, "script", f"{application.script} {found.problem}", found.hint)
+            mistakes.add(place, "script", f"{application.script} {failure.problem}", failure.hint)
         _check_paths(script, request, blueprint, warnings)
         if hydra := hydra_of(script, application.words):
             _check_overrides(hydra, request, blueprint, mistakes)
@@ -47,28 +47,28 @@ def check_arguments(blueprint: Blueprint, mistakes: Mistakes, warnings: Mistakes
             _check_missing(options, request, blueprint, mistakes)
 
 
-def _check_options(options: Options, request: Request, blueprint: Blueprint, into: Mistakes) -> None:
+def _check_options(options: Options, request: Request, blueprint: Blueprint, notes: Mistakes) -> None:
     """Notes what a script's options have against a training's words and arguments."""
     application, places = request.application, blueprint.places.get(request.training, {})
     certainty = "" if options.are_all else ", as far as its source shows"
-    usual = blueprint.place(request.training, "arguments")
-    given: dict[str, list[str | bool]] = {}
+    default = blueprint.place(request.training, "arguments")
+    values_by_name: dict[str, list[str | bool]] = {}
     for name in _options_in(application.words):
         problem, hint = options.unknown(name)
         if problem:
-            into.add(places.get("words") or usual, "argument", f"{application.script} {problem}{certainty}", hint)
+            notes.add(places.get("words") or default, "argument", f"{application.script} {problem}{certainty}", hint)
     for name, value in application.arguments:
         problem, hint = options.problem(name, value)
-        about = f"sweep.{name}" if f"sweep.{name}" in places and "no option" not in problem else f"arguments.{name}"
+        path = f"sweep.{name}" if f"sweep.{name}" in places and "no option" not in problem else f"arguments.{name}"
         if problem:
-            into.add(places.get(about) or usual, "argument", f"{application.script} {problem}{certainty}", hint)
+            notes.add(places.get(path) or default, "argument", f"{application.script} {problem}{certainty}", hint)
         elif value is not False:
-            given.setdefault(name, []).append(value)
-    for name, values in given.items():
+            values_by_name.setdefault(name, []).append(value)
+    for name, values in values_by_name.items():
         problem, hint = options.repeated(name, values)
         if problem:
-            place = places.get(f"arguments.{name}") or usual
-            into.add(place, "argument", f"{application.script} {problem}{certainty}", hint)
+            place = places.get(f"arguments.{name}") or default
+            notes.add(place, "argument", f"{application.script} {problem}{certainty}", hint)
 
 
 def _check_missing(options: Options, request: Request, blueprint: Blueprint, mistakes: Mistakes) -> None:
@@ -109,7 +109,7 @@ def _check_overrides(hydra: Hydra, request: Request, blueprint: Blueprint, mista
 
 def _options_in(words: Iterable[str]) -> Iterator[str]:
     """The names of the long options among the words of a command line, up to ``--``."""
-    for word in takewhile(lambda each: each != "--", words):
+    for word in takewhile(lambda word: word != "--", words):
         name = word[2:].partition("=")[0]
         if word.startswith("--") and not option_problem(name):
             yield name
@@ -118,5 +118,5 @@ def _options_in(words: Iterable[str]) -> Iterator[str]:
 def _switches(application: Application) -> set[str] | None:
     """The switches that workload.yaml names, where the script is one of its own."""
     scripts = application.workload.scripts if application.workload else ()
-    own = [script for script in scripts if script.script == application.script]
-    return {name for each in own for name in each.switches} if own else None
+    matching = [script for script in scripts if script.script == application.script]
+    return {name for script in matching for name in script.switches} if matching else None

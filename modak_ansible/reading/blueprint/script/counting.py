@@ -37,28 +37,28 @@ def counting(
     Args:
         words: arguments, variables and shell lines of the training, which may name files.
     """
-    known = {file.path: file.sha256 for file in files}
-    counted = _Counted(folder, [*known])
-    named = sorted(counted.named(words))  # the points of a sweep name the same files: what follows is found once
-    found: frozenset[str] = frozenset()
+    digests = {file.path: file.sha256 for file in files}
+    counted = _Counted(folder, [*digests])
+    named_paths = sorted(counted.named(words))  # the points of a sweep name the same files: what follows is found once
+    paths: frozenset[str] = frozenset()
 
     def find() -> str | None:
-        nonlocal found
-        found = counted.of(script, named)
-        return json.dumps(sorted(found)) if _are(folder, known) else None
+        nonlocal paths
+        paths = counted.of(script, named_paths)
+        return json.dumps(sorted(paths)) if _are_unchanged(folder, digests) else None
 
-    kept = kept_text("counting", json.dumps([_version(), script, known, named]), find)
-    found = found if kept is None else frozenset(json.loads(kept))
-    return [file for file in files if file.path in found], [file for file in files if file.path not in found]
+    cached = kept_text("counting", json.dumps([_version(), script, digests, named_paths]), find)
+    paths = paths if cached is None else frozenset(json.loads(cached))
+    return [file for file in files if file.path in paths], [file for file in files if file.path not in paths]
 
 
 @cache
 def _version() -> list[str]:
     """What decides here, besides what is asked; what a process has imported stays as it is."""
-    return [sys.version, *(Path(each).read_text("utf-8") for each in (__file__, syntax.__file__))]
+    return [sys.version, *(Path(path).read_text("utf-8") for path in (__file__, syntax.__file__))]
 
 
-def _are(folder: Path, files: Mapping[str, str]) -> bool:
+def _are_unchanged(folder: Path, files: Mapping[str, str]) -> bool:
     """Whether the files of a folder still have these digests: what was found is of these files."""
     try:
         return all(sha256_of(folder / path) == digest for path, digest in files.items() if path.endswith(".py"))
@@ -82,22 +82,22 @@ class _Counted:
         """The paths that some texts name."""
         return {path for text in words for word in _WORDS.findall(text) for path in self._named(word)}
 
-    def of(self, script: str, named: Iterable[str]) -> frozenset[str]:
+    def of(self, script: str, named_paths: Iterable[str]) -> frozenset[str]:
         """The paths that count, of a script and files that are named beside it."""
         if script not in self._paths:
             return self._paths
-        found: set[str] = set()
-        waiting = {script, *named}
+        paths: set[str] = set()
+        waiting = {script, *named_paths}
         while waiting:
             path = waiting.pop()
-            found.add(path)
+            paths.add(path)
             if not path.endswith(".py"):
                 continue
             tree = syntax_of(self._folder / path)
             if tree is None or _is_dynamic(tree):
                 return self._paths
-            waiting |= set(self._of_tree(tree, PurePosixPath(path).parent)) - found
-        return frozenset(found)
+            waiting |= set(self._of_tree(tree, PurePosixPath(path).parent)) - paths
+        return frozenset(paths)
 
     def _of_tree(self, tree: ast.AST, here: PurePosixPath) -> Iterator[str]:
         for node in nodes_of(tree):

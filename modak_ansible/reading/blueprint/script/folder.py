@@ -36,7 +36,7 @@ _TRAINERS = {"transformers", "lightning", "pytorch_lightning", "trl"}
 _TRAINS = re.compile(rb"Trainer\b|\bLightningCLI\b")
 # Options by which scripts are told what they compute, with _ for -.
 _ARGUMENTS = {"epochs": EPOCHS, "batch_size": ("batch_size",), "samples": ("images", "limit")}
-_KNOWN = {name for names in _ARGUMENTS.values() for name in names}
+_KNOWN_OPTIONS = {name for names in _ARGUMENTS.values() for name in names}
 
 
 class ScriptFolders:
@@ -67,20 +67,20 @@ class ScriptFolders:
     def names_of(self, script: Path, name: str) -> frozenset[str]:
         """All names of the option that a name of a script's command line stands for, such as its letter."""
         options = self._options(script)
-        found = [each.plain_names for each in options.meant(name)] if options else []
-        return frozenset.intersection(*found) if found else frozenset()
+        name_sets = [option.plain_names for option in options.meant(name)] if options else []
+        return frozenset.intersection(*name_sets) if name_sets else frozenset()
 
     def prepares(self, folder: Path, code: Iterable[SourceFile]) -> bool:
         """Whether one of the files imports the runtime, to call prepare, or trains with a trainer that is reached."""
-        return any(self._is_reached(folder / path) for path in _of_python(code))
+        return any(self._is_reached(folder / path) for path in _python_files(code))
 
     def parallelism(self, folder: Path, code: Iterable[SourceFile]) -> Parallelism | None:
         """What makes the script parallel by itself, by these files; see :func:`parallelism_of`."""
-        return self._parallelism(folder, tuple(_of_python(code)))
+        return self._parallelism(folder, tuple(_python_files(code)))
 
 
-def _of_python(code: Iterable[SourceFile]) -> Iterator[str]:
-    return (each.path for each in code if each.path.endswith(".py"))
+def _python_files(code: Iterable[SourceFile]) -> Iterator[str]:
+    return (file.path for file in code if file.path.endswith(".py"))
 
 
 def is_reached(path: Path) -> bool:
@@ -131,35 +131,35 @@ def _note(root: Item, error: Exception, mistakes: Mistakes) -> None:
         mistakes.add(root.location, "workload", f"its names must be texts: {error}")
         return
     for problem in error.errors():
-        place, known = root, tuple(Workload.model_fields)
+        place, names = root, tuple(Workload.model_fields)
         for step in problem["loc"]:
-            inner = place.elements[step] if isinstance(step, int) and step < len(place.elements) else None
-            inner = inner or (place.entries.get(step) if isinstance(step, str) else None)
-            known = tuple(WorkloadScript.model_fields) if isinstance(step, int) else known
-            place = inner or place
+            child = place.elements[step] if isinstance(step, int) and step < len(place.elements) else None
+            child = child or (place.entries.get(step) if isinstance(step, str) else None)
+            names = tuple(WorkloadScript.model_fields) if isinstance(step, int) else names
+            place = child or place
         name = ".".join(map(str, problem["loc"]))
         last = str(problem["loc"][-1])
-        hint = nearest(last, known) if problem["type"] == "extra_forbidden" else ""
+        hint = nearest(last, names) if problem["type"] == "extra_forbidden" else ""
         what = "there is no such name" if problem["type"] == "extra_forbidden" else problem["msg"]
         mistakes.add(place.location, "workload", f"{name}: {what}", hint)
 
 
 def _numbers_in(words: Sequence[str]) -> Iterator[tuple[str, str]]:
     """The options among the words of a command line that have whole numbers, in the same word or in the next."""
-    for word, following in zip_longest(takewhile(lambda each: each != "--", words), words[1:], fillvalue=""):
+    for word, following in zip_longest(takewhile(lambda word: word != "--", words), words[1:], fillvalue=""):
         name, equals, value = word.partition("=")
         if word.startswith("--"):
-            found = name[2:], value if equals else following
+            option = name[2:], value if equals else following
         elif word.startswith("-"):
-            found = word[1:2], word[2:] or following
+            option = word[1:2], word[2:] or following
         else:  # as hydra has them
-            found = name if equals else "", value
-        if found[0] and whole(found[1]):
-            yield found
+            option = name if equals else "", value
+        if option[0] and whole(option[1]):
+            yield option
 
 
 def work_of(
-    given: Mapping[str, Any], workload: Workload | None, arguments: Iterable[tuple[str, str | bool]],
+    stated: Mapping[str, Any], workload: Workload | None, arguments: Iterable[tuple[str, str | bool]],
     words: Sequence[str] = (), names_of: Callable[[str], Iterable[str]] = lambda name: (),  # noqa: ARG005
 ) -> Work:  # fmt: skip
     """What a training computes: as the user says, else as its arguments say, else as workload.yaml says.
@@ -175,13 +175,13 @@ def work_of(
             "parameters": workload.parameters,
             "gflop_per_sample": workload.gflop_per_image,
         }
-    said: dict[str, str | bool] = {}
+    values_by_option: dict[str, str | bool] = {}
     for name, value in (*arguments, *_numbers_in(words)):
         plain = plain_name(name)
-        said |= dict.fromkeys((plain,) if plain in _KNOWN else (plain, *names_of(name)), value)
+        values_by_option |= dict.fromkeys((plain,) if plain in _KNOWN_OPTIONS else (plain, *names_of(name)), value)
     for fact, options in _ARGUMENTS.items():
-        values = [said[option] for option in options if option in said]
+        values = [values_by_option[option] for option in options if option in values_by_option]
         if values and (number := whole(values[0])):
             facts[fact] = number
-    facts.update({name: value for name, value in given.items() if value not in (None, "")})
+    facts.update({name: value for name, value in stated.items() if value not in (None, "")})
     return Work(**facts)

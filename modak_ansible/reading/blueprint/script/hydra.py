@@ -49,12 +49,12 @@ class Hydra(NamedTuple):
         if self.names is None or override is None:
             return "", ""
         first, _, rest = override[1].partition("@")[0].partition(".")
-        known = self.names | {"hydra"}
-        if first.partition("/")[0] not in known:
-            return f"has no {first} in its configuration", nearest(first, known) or f"+{word} adds it"
-        inner, second = self.below.get(first), rest.partition(".")[0]
-        if second and inner is not None and second not in inner:
-            return f"has no {first}.{second} in its configuration", nearest(second, inner) or f"+{word} adds it"
+        names = self.names | {"hydra"}
+        if first.partition("/")[0] not in names:
+            return f"has no {first} in its configuration", nearest(first, names) or f"+{word} adds it"
+        children, second = self.below.get(first), rest.partition(".")[0]
+        if second and children is not None and second not in children:
+            return f"has no {first}.{second} in its configuration", nearest(second, children) or f"+{word} adds it"
         return "", ""
 
 
@@ -78,12 +78,12 @@ def hydra_of(script: Path, tree: ast.AST, words: Sequence[str] = (), top: Path |
     call = _main(tree)
     if call is None:
         return None
-    given = {keyword.arg: literal(keyword.value) for keyword in call.keywords if keyword.arg}
-    given |= dict(zip(("config_path", "config_name"), map(literal, call.args), strict=False))
+    keywords = {keyword.arg: literal(keyword.value) for keyword in call.keywords if keyword.arg}
+    keywords |= dict(zip(("config_path", "config_name"), map(literal, call.args), strict=False))
     # what hydra does where nobody says a version is what 1.1 did
-    is_old = "version_base" not in given or str(given["version_base"]) in ("1.0", "1.1")
+    is_old = "version_base" not in keywords or str(keywords["version_base"]) in ("1.0", "1.1")
     overrides = {match[1]: match[2] for word in words if (match := _OVERRIDE.fullmatch(word.lstrip("+")))}
-    path, name = given.get("config_path") or ("." if is_old else None), given.get("config_name")
+    path, name = keywords.get("config_path") or ("." if is_old else None), keywords.get("config_name")
     is_told_otherwise = any(word.partition("=")[0] in _OTHER_FILE for word in words)
     folder = script.parent / path if isinstance(path, str) and ":" not in path and not path.startswith("/") else None
     main = _read(folder, name) if folder and isinstance(name, str) and not is_told_otherwise else None
@@ -92,19 +92,19 @@ def hydra_of(script: Path, tree: ast.AST, words: Sequence[str] = (), top: Path |
     relative = "" if relative == "." else relative
     if folder is None or main is None:
         return Hydra(relative, overrides, outputs=_outputs(overrides, words), changes_folder=is_old)
-    makes_more = any(isinstance(node, ast.Attribute) and node.attr == "store" for node in nodes_of(tree))
-    return _configured(folder, main, overrides, words, Hydra(relative, changes_folder=is_old), is_open=makes_more)
+    stores_more = any(isinstance(node, ast.Attribute) and node.attr == "store" for node in nodes_of(tree))
+    return _with_values(folder, main, overrides, words, Hydra(relative, changes_folder=is_old), is_open=stores_more)
 
 
-def _configured(
-    folder: Path, main: dict[str, Any], overrides: dict[str, str], words: Sequence[str], known: Hydra, *, is_open: bool
+def _with_values(
+    folder: Path, main: dict[str, Any], overrides: dict[str, str], words: Sequence[str], base: Hydra, *, is_open: bool
 ) -> Hydra:
-    said = main.pop("defaults", None) or []
-    defaults = said if isinstance(said, list) else []
-    chosen = {**dict(_chosen(defaults)), **overrides}
+    default_list = main.pop("defaults", None) or []
+    defaults = default_list if isinstance(default_list, list) else []
+    choices = {**dict(_choices(defaults)), **overrides}
     places = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
-    is_open |= said != defaults or any(isinstance(default, str) and default != "_self_" for default in defaults)
-    is_open |= any(_IN_ANOTHER.search(group) for group in chosen) or any(map(_is_open, places))
+    is_open |= default_list != defaults or any(isinstance(default, str) and default != "_self_" for default in defaults)
+    is_open |= any(_IN_ANOTHER.search(group) for group in choices) or any(map(_is_open, places))
     values = dict(_flat(main))
     names, below = set(map(str, main)), {key: set(value) for key, value in main.items() if isinstance(value, dict)}
     for place in places:
@@ -114,24 +114,24 @@ def _configured(
             continue
         names.add(group)
         below.setdefault(group, set()).update(key for file in files.values() for key in file)
-        for key, value in _flat(files.get(str(chosen.get(group)), {}), f"{group}."):
+        for key, value in _flat(files.get(str(choices.get(group)), {}), f"{group}."):
             if values.get(key, MISSING) == MISSING:  # which takes no other file's value away
                 values[key] = value
     values |= overrides
     missing = sorted(key for key, value in values.items() if value == MISSING and not is_open)
     texts = _filled(values)
     return Hydra(
-        known.folder,
+        base.folder,
         texts,
         None if is_open else frozenset(names),
         {} if is_open else {key: frozenset(map(str, value)) for key, value in below.items() if value},
         _outputs(texts, words),
-        texts.get("hydra.job.chdir", str(known.changes_folder)).lower() == "true",
+        texts.get("hydra.job.chdir", str(base.changes_folder)).lower() == "true",
         tuple(missing),
     )
 
 
-def _chosen(defaults: Iterable[Any]) -> Iterator[tuple[str, Any]]:
+def _choices(defaults: Iterable[Any]) -> Iterator[tuple[str, Any]]:
     """The groups of a list of defaults, and which file of each is taken."""
     for default in defaults:
         for key, value in default.items() if isinstance(default, dict) else ():
@@ -168,11 +168,11 @@ def _read(folder: Path, name: str) -> dict[str, Any] | None:
 
     path = folder / (name if name.endswith((".yaml", ".yml")) else f"{name}.yaml")
     try:
-        read = yaml.safe_load(path.read_text(encoding="utf-8"))
-        dict(_flat(read if isinstance(read, dict) else {}))  # of which there is no end where an alias holds itself
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        dict(_flat(data if isinstance(data, dict) else {}))  # of which there is no end where an alias holds itself
     except (OSError, ValueError, yaml.YAMLError, RecursionError):
         return None
-    return {} if read is None else read if isinstance(read, dict) else None
+    return {} if data is None else data if isinstance(data, dict) else None
 
 
 def _flat(values: Mapping[Any, Any], before: str = "") -> Iterator[tuple[str, Any]]:
@@ -187,20 +187,20 @@ def _filled(values: Mapping[str, Any]) -> dict[str, str]:
     """Values with what they name in its place: another value, or what a variable is where nobody sets it; else *."""
     texts = {key: str(value) for key, value in values.items() if isinstance(value, str | int | float)}
 
-    def known(match: re.Match[str]) -> str:
-        name, is_given, usual = match[0][2:-1].partition(",")
-        return (usual if is_given and name.startswith("oc.env:") else texts.get(name)) or "*"
+    def value_of(match: re.Match[str]) -> str:
+        name, is_given, default = match[0][2:-1].partition(",")
+        return (default if is_given and name.startswith("oc.env:") else texts.get(name)) or "*"
 
     for _ in range(_DEEPEST):
-        texts = {key: _INTERPOLATED.sub(known, text)[:_LONGEST] for key, text in texts.items()}
+        texts = {key: _INTERPOLATED.sub(value_of, text)[:_LONGEST] for key, text in texts.items()}
     return {key: _INTERPOLATED.sub("*", texts[key]) for key, value in values.items() if isinstance(value, str | bool)}
 
 
 def _outputs(values: Mapping[str, str], words: Iterable[str]) -> tuple[str, ...]:
     """Where a run's files go: the part of the folder's name that is known."""
     is_many = any(word in _MULTIRUN for word in words)
-    name, usual = ("hydra.sweep.dir", "multirun") if is_many else ("hydra.run.dir", "outputs")
-    text = _INTERPOLATED.sub("*", values.get(name, usual))
+    name, default = ("hydra.sweep.dir", "multirun") if is_many else ("hydra.run.dir", "outputs")
+    text = _INTERPOLATED.sub("*", values.get(name, default))
     text = _INTERPOLATED.sub("*", text)  # of one in another
-    known = text.partition("*")[0]
-    return (known.rstrip("/") if "*" not in text or known.endswith("/") else f"{known}*",)
+    prefix = text.partition("*")[0]
+    return (prefix.rstrip("/") if "*" not in text or prefix.endswith("/") else f"{prefix}*",)

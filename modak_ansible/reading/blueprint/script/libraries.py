@@ -20,29 +20,31 @@ Namer = Callable[[ast.AST], str]
 
 def absl_options(calls: Iterable[ast.Call], name_of: Namer) -> Iterator[Option]:
     """The flags that one file defines with absl, whose modules define more."""
-    named = [(name_of(call.func).removeprefix(_FLAGS), call) for call in calls if name_of(call.func).startswith(_FLAGS)]
-    marked = [literal(call.args[0]) for name, call in named if name in _MARKS and call.args]
-    required = {word for given in marked for word in _words(given)}
-    defined = {literal(call.args[0]) for name, call in named if name.startswith("DEFINE_") and call.args}
+    flags = [(name_of(call.func).removeprefix(_FLAGS), call) for call in calls if name_of(call.func).startswith(_FLAGS)]
+    marked_flags = [literal(call.args[0]) for name, call in flags if name in _MARKS and call.args]
+    required = {word for value in marked_flags for word in _words(value)}
+    defined = {literal(call.args[0]) for name, call in flags if name.startswith("DEFINE_") and call.args}
     # of another module, such as a file of configuration of ml_collections
     yield from (Option((f"--{name}",), True, is_required=True) for name in sorted(required - defined))
-    for defining, call in named:
-        given = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
-        name = literal(call.args[0] if call.args else given.get("name"))
-        kind = defining.removeprefix("DEFINE_")
-        if kind == defining or not isinstance(name, str):
+    for function, call in flags:
+        keywords = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
+        name = literal(call.args[0] if call.args else keywords.get("name"))
+        kind = function.removeprefix("DEFINE_")
+        if kind == function or not isinstance(name, str):
             continue
-        short = literal(given.get("short_name"))
+        short = literal(keywords.get("short_name"))
         names = (f"--{name}", *([f"-{short}"] if isinstance(short, str) and short else []))
-        default = literal(call.args[1] if len(call.args) > 1 else given.get("default"))
-        values = literal(call.args[2] if len(call.args) > 2 else given.get("enum_values")) if kind == "enum" else None
+        default = literal(call.args[1] if len(call.args) > 1 else keywords.get("default"))
+        values = (
+            literal(call.args[2] if len(call.args) > 2 else keywords.get("enum_values")) if kind == "enum" else None
+        )
         is_switch = kind in ("bool", "boolean")
         yield Option(
             (*names, f"--no{name}") if is_switch else names,
             None if is_switch or kind.startswith("multi") else True,
             _KINDS.get(kind, ""),
             tuple(values) if isinstance(values, list | tuple) else None,
-            is_required=name in required or literal(given.get("required")) is True,
+            is_required=name in required or literal(keywords.get("required")) is True,
             default=default,
             held_by=name,
         )
@@ -50,8 +52,8 @@ def absl_options(calls: Iterable[ast.Call], name_of: Namer) -> Iterator[Option]:
 
 def _words(value: Any) -> list[str]:
     """The texts of a literal that is one, or a list of them."""
-    given = [value] if isinstance(value, str) else value if isinstance(value, list | tuple | set) else []
-    return [each for each in given if isinstance(each, str)]
+    values = [value] if isinstance(value, str) else value if isinstance(value, list | tuple | set) else []
+    return [text for text in values if isinstance(text, str)]
 
 
 def parsed_classes(calls: Iterable[ast.Call], name_of: Namer, lists: Mapping[str, ast.expr]) -> set[str]:
@@ -60,40 +62,40 @@ def parsed_classes(calls: Iterable[ast.Call], name_of: Namer, lists: Mapping[str
     Args:
         lists: what variables hold, by their names.
     """
-    made = [call for call in calls if name_of(call.func).rpartition(".")[2] in PARSERS]
-    given = [each for call in made for each in (*call.args, *(keyword.value for keyword in call.keywords))]
-    held = (lists[each.id] if isinstance(each, ast.Name) and each.id in lists else each for each in given)
-    return {last_name(node) for each in held for node in ast.walk(each)} - {""}
+    parser_calls = [call for call in calls if name_of(call.func).rpartition(".")[2] in PARSERS]
+    nodes = [node for call in parser_calls for node in (*call.args, *(keyword.value for keyword in call.keywords))]
+    expressions = (lists[node.id] if isinstance(node, ast.Name) and node.id in lists else node for node in nodes)
+    return {last_name(node) for expression in expressions for node in ast.walk(expression)} - {""}
 
 
 def dataclass_options(node: ast.ClassDef) -> list[Option]:
     lines = (line for line in node.body if isinstance(line, ast.AnnAssign))
-    return [_of_field(line, line.target.id) for line in lines if isinstance(line.target, ast.Name)]
+    return [_field_option(line, line.target.id) for line in lines if isinstance(line.target, ast.Name)]
 
 
-def _of_field(line: ast.AnnAssign, name: str) -> Option:
+def _field_option(line: ast.AnnAssign, name: str) -> Option:
     value = line.value
     is_field = isinstance(value, ast.Call) and ast.unparse(value.func).rpartition(".")[2] == "field"
-    given = (
+    keywords = (
         {keyword.arg: keyword.value for keyword in value.keywords} if isinstance(value, ast.Call) and is_field else {}
     )
-    has_default = not {"default", "default_factory"}.isdisjoint(given) if is_field else value is not None
+    has_default = not {"default", "default_factory"}.isdisjoint(keywords) if is_field else value is not None
     words = ast.unparse(line.annotation).strip("'\"")
-    kinds = [each for each in _PLAIN if each in words.replace("[", " ").replace("]", " ").replace("|", " ").split()]
+    kinds = [kind for kind in _PLAIN if kind in words.replace("[", " ").replace("]", " ").replace("|", " ").split()]
     is_list = any(word in words.lower() for word in ("list", "tuple", "sequence"))
     is_switch = "bool" in words
-    metadata = literal(given.get("metadata"))
-    told = metadata if isinstance(metadata, dict) else {}
-    spelt = dict.fromkeys((f"--{name}", f"--{name.replace('_', '-')}"))
-    also = _words(told.get("aliases"))
+    metadata = literal(keywords.get("metadata"))
+    settings = metadata if isinstance(metadata, dict) else {}
+    spellings = dict.fromkeys((f"--{name}", f"--{name.replace('_', '-')}"))
+    aliases = _words(settings.get("aliases"))
     switches = [f"--no_{name}", f"--no-{name.replace('_', '-')}"] if is_switch else []
-    choices = told.get("choices")
+    choices = settings.get("choices")
     return Option(
-        (*spelt, *also, *switches),
+        (*spellings, *aliases, *switches),
         True if kinds and not is_list and not is_switch else None,
         kinds[0] if kinds in (["int"], ["float"]) and not is_list else "",
         tuple(choices) if isinstance(choices, list | tuple) else None,
         is_required=not has_default and not is_switch,
-        default=literal(given.get("default") if is_field else value),
+        default=literal(keywords.get("default") if is_field else value),
         held_by=name,
     )

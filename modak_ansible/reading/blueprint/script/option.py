@@ -51,5 +51,5 @@ def plain_name(name: str) -> str:
 
 def whole(value: object) -> int | None:
     """The whole number that an option is, be it written as 3.0; None for anything else."""
-    matched = re.fullmatch(r"(\d{1,18})(\.0*)?", str(value), re.ASCII)
-    return int(matched[1]) if matched else None
+    match = re.fullmatch(r"(\d{1,18})(\.0*)?", str(value), re.ASCII)
+    return int(match[1]) if match else None

@@ -41,30 +41,30 @@ class Options(NamedTuple):
         """
         if value is False:
             return "", ""
-        written = _written(name)
-        found = self.meant(name)
-        if not found:
+        written = _flag(name)
+        options = self.meant(name)
+        if not options:
             return self.unknown(name)
-        if len(found) > 1 and self.has_commands:
+        if len(options) > 1 and self.has_commands:
             return "", ""
         # what both arms of an if declare, or two files, has one name
-        begun = [{known for known in each.names if known.startswith(written)} for each in found]
-        if not set.intersection(*begun):
-            names = sorted(set.union(*begun))
+        matching = [{full for full in option.names if full.startswith(written)} for option in options]
+        if not set.intersection(*matching):
+            names = sorted(set.union(*matching))
             return f"cannot tell whether {written} is {' or '.join(names)}", "write it in full"
-        problems = [_value_problem(each, written, value) for each in found]
-        return next((each for each in problems if not each[0]), problems[0])
+        problems = [_value_problem(option, written, value) for option in options]
+        return next((problem for problem in problems if not problem[0]), problems[0])
 
     def repeated(self, name: str, values: Sequence[str | bool]) -> tuple[str, str]:
         """What becomes of several values of one name, and a hint; empty where the script takes them all, or may."""
-        found = self.meant(name)
-        if len(values) == 1 or not found or not all(each.keeps_last for each in found):
+        options = self.meant(name)
+        if len(values) == 1 or not options or not all(option.keeps_last for option in options):
             return "", ""
-        problem = f"keeps only the last of {len(values)} values for {_written(name)}"
-        if found[0].nargs in (None, "?"):
+        problem = f"keeps only the last of {len(values)} values for {_flag(name)}"
+        if options[0].nargs in (None, "?"):
             return problem, f"give it one; sweep: {{ {name}: [ ... ] }} trains with each"
         listed = ", ".join(f'"{value}"' for value in values)
-        return problem, f"words: [ {_written(name)}, {listed} ]"
+        return problem, f"words: [ {_flag(name)}, {listed} ]"
 
     def unknown(self, name: str) -> tuple[str, str]:
         """What is to be said of a name that no option has, and a hint; empty where one has it, or may have it."""
@@ -72,35 +72,39 @@ class Options(NamedTuple):
             return "", ""
         if self.has_more and not self._is_slip(name):
             return "", ""
-        return f"has no option {_written(name)}", self._nearest(name)
+        return f"has no option {_flag(name)}", self._nearest(name)
 
     def missing(self, names: Iterable[str]) -> Iterator[str]:
         """What the script does not start without: the options that none of these names is, and, without dashes, its
         places."""
         if self.has_commands:
             return
-        given = [each for name in names for each in self.meant(name)]
-        needed = [max(each.names, key=len) for each in self.declared if each.is_required and each not in given]
-        yield from dict.fromkeys((*needed, *self.places))
+        given_options = [option for name in names for option in self.meant(name)]
+        required = [
+            max(option.names, key=len) for option in self.declared if option.is_required and option not in given_options
+        ]
+        yield from dict.fromkeys((*required, *self.places))
 
     def meant(self, name: str) -> list[Option]:
         """The options of a name without dashes, or all that it is the beginning of."""
-        written = _written(name)
-        exact = [each for each in self.declared if written in each.names]
+        written = _flag(name)
+        exact = [option for option in self.declared if written in option.names]
         if exact or not self.abbreviates or not written.startswith("--"):
             return exact
-        return [each for each in self.declared if any(known.startswith(written) for known in each.names)]
+        return [option for option in self.declared if any(full.startswith(written) for full in option.names)]
 
     def _is_slip(self, name: str) -> bool:
         """Whether a name is as good as one that is declared: others have their options in libraries."""
-        known = {one.lstrip("-") for each in self.declared for one in each.names}
-        return bool(difflib.get_close_matches(name, known, n=1, cutoff=_SLIP))
+        names = {full.lstrip("-") for option in self.declared for full in option.names}
+        return bool(difflib.get_close_matches(name, names, n=1, cutoff=_SLIP))
 
     def _nearest(self, name: str) -> str:
-        known = {one.lstrip("-"): one for each in self.declared for one in each.names if one not in ("-h", "--help")}
-        if name in known:  # argparse takes -lr and --n
-            return f'it declares {known[name]}, and is given {_written(name)}: have it declare "{_written(name)}", too'
-        return nearest(name, known)
+        names = {
+            full.lstrip("-"): full for option in self.declared for full in option.names if full not in ("-h", "--help")
+        }
+        if name in names:  # argparse takes -lr and --n
+            return f'it declares {names[name]}, and is given {_flag(name)}: have it declare "{_flag(name)}", too'
+        return nearest(name, names)
 
 
 def options_of(script: Path, switches: Iterable[str] | None = None) -> Options | None:
@@ -109,33 +113,35 @@ def options_of(script: Path, switches: Iterable[str] | None = None) -> Options |
     Args:
         switches: options that its workload.yaml names, with _ for -; None where it has none.
     """
-    found = _sources(script)
-    if not found or any(script_source.is_dynamic for script_source in found.values()):
+    sources = _sources(script)
+    if not sources or any(script_source.is_dynamic for script_source in sources.values()):
         return None
-    if any(not name or name not in found for script_source in found.values() for name in script_source.handed_to):
+    if any(not name or name not in sources for script_source in sources.values() for name in script_source.handed_to):
         return None
-    library = library_options(found.values())
+    library = library_options(sources.values())
     if library:
-        besides = _taken([*found.values()])
-        abbreviates = any(source.parsed for source in found.values())  # its parser is one of argparse's
-        return Options((*library, *besides, Option(("-h", "--help"), False)), False, abbreviates, has_more=True)
-    makes_names = any(script_source.makes_names for script_source in found.values())
+        parser_options = _combined_options([*sources.values()])
+        abbreviates = any(source.parsed for source in sources.values())  # its parser is one of argparse's
+        return Options((*library, *parser_options, Option(("-h", "--help"), False)), False, abbreviates, has_more=True)
+    makes_names = any(script_source.makes_names for script_source in sources.values())
     if makes_names and switches is None:
         return None
-    first, *others = found.values()
-    is_alone = not any(other.makes_parsers or other.options for other in others)
+    first, *imported = sources.values()
+    is_alone = not any(source.makes_parsers or source.options for source in imported)
     if first.command is not None:
         certain = is_alone and not (first.makes_parsers or first.is_doubtful or first.has_commands)
         declared = (*first.command, Option(("--help",), False))
-        return Options(declared, certain, False, places=_needed(first), has_commands=first.has_commands)
-    if not any(script_source.makes_parsers for script_source in found.values()):
+        return Options(declared, certain, False, places=_required_places(first), has_commands=first.has_commands)
+    if not any(script_source.makes_parsers for script_source in sources.values()):
         return None
-    named = [Option((f"--{switch.replace('_', '-')}",)) for switch in (switches or ())] if makes_names else []
-    declared = (*_taken([*found.values()]), *named, Option(("-h", "--help"), False))
+    workload_options = (
+        [Option((f"--{switch.replace('_', '-')}",)) for switch in (switches or ())] if makes_names else []
+    )
+    declared = (*_combined_options([*sources.values()]), *workload_options, Option(("-h", "--help"), False))
     certain = is_alone and not makes_names and first.makes_parsers == 1 and first.parses and not first.is_doubtful
-    abbreviates = all(script_source.abbreviates for script_source in found.values())
-    has_commands = any(script_source.has_commands for script_source in found.values())
-    return Options(declared, certain, abbreviates, places=_needed(first), has_commands=has_commands)
+    abbreviates = all(script_source.abbreviates for script_source in sources.values())
+    has_commands = any(script_source.has_commands for script_source in sources.values())
+    return Options(declared, certain, abbreviates, places=_required_places(first), has_commands=has_commands)
 
 
 # Epochs that are none of their own: of those that train, or of what is done in every so many.
@@ -146,37 +152,43 @@ def default_epochs(script: Path) -> int | None:
     """The default of the option of a script that says how many epochs it trains; None where it has no number, or where
     another option says how many another loop trains."""
     options = options_of(script)
-    named = {name: option for option in (options.declared if options else ()) for name in option.plain_names}
-    found = [option for name, option in named.items() if name in EPOCHS]
-    others = [name for name in named if name.endswith("epochs") and name not in EPOCHS]
-    if not found or any(not _AMONG_EPOCHS.search(name) for name in others):
+    by_name = {name: option for option in (options.declared if options else ()) for name in option.plain_names}
+    epoch_options = [option for name, option in by_name.items() if name in EPOCHS]
+    other_names = [name for name in by_name if name.endswith("epochs") and name not in EPOCHS]
+    if not epoch_options or any(not _AMONG_EPOCHS.search(name) for name in other_names):
         return None
-    return whole(found[0].default)
+    return whole(epoch_options[0].default)
 
 
-def _taken(sources: Sequence[ScriptSource]) -> Iterator[Option]:
+def _combined_options(sources: Sequence[ScriptSource]) -> Iterator[Option]:
     """The options of a script and of the files that it imports.
 
     A file that is a script, too, needs its own where it is started itself; so does any other where the script has a
     parser of its own, and hands it to nobody.
     """
-    first, *others = sources
+    first, *imported = sources
     has_own = first.makes_parsers and first.parses and not first.handed_to
     yield from first.options
-    for other in others:
-        is_needed = not (has_own or other.is_script)
-        yield from (each._replace(is_required=each.is_required and is_needed) for each in other.options)
+    for source in imported:
+        is_needed = not (has_own or source.is_script)
+        yield from (option._replace(is_required=option.is_required and is_needed) for option in source.options)
 
 
-def _needed(source: ScriptSource) -> tuple[str, ...]:
+def _required_places(source: ScriptSource) -> tuple[str, ...]:
     return tuple(place.names[0] for place in source.places if place.is_required)
 
 
 def library_options(sources: Iterable[ScriptSource]) -> list[Option]:
     """The options that some files have a library make: of flags, and of the fields of dataclasses."""
     sources = list(sources)
-    parsed = {name for source in sources for name in source.parsed}
-    fields = [each for source in sources for name, own in source.classes.items() if name in parsed for each in own]
+    class_names = {name for source in sources for name in source.parsed}
+    fields = [
+        option
+        for source in sources
+        for name, class_options in source.classes.items()
+        if name in class_names
+        for option in class_options
+    ]
     return [*(flag for source in sources for flag in source.flags), *fields]
 
 
@@ -185,22 +197,22 @@ def _sources(script: Path) -> dict[str, ScriptSource]:
 
     Files without a word of options are left out, and nothing more is read behind one that leaves them open.
     """
-    found: dict[str, ScriptSource] = {}
+    sources: dict[str, ScriptSource] = {}
     open_ones = [(script.stem, script)]
-    while open_ones and len(found) < _MOST_FILES:
+    while open_ones and len(sources) < _MOST_FILES:
         name, path = open_ones.pop()
-        first = next(iter(found.values()), None)
+        first = next(iter(sources.values()), None)
         words = (_OF_FIELDS if first.parsed else _OF_OPTIONS) if first else None
-        tree = _parsed(path, words) if name not in found else None
+        tree = _parsed(path, words) if name not in sources else None
         if tree is None:
             continue
-        found[name] = source = source_of(tree)
+        sources[name] = source = source_of(tree)
         if source.is_dynamic:
             break
         for module in sorted(source.imported):
             place = script.parent.joinpath(*module.split("."))
-            open_ones += [(module, each) for each in (place.with_suffix(".py"), place / "__init__.py")]
-    return found
+            open_ones += [(module, file) for file in (place.with_suffix(".py"), place / "__init__.py")]
+    return sources
 
 
 def _parsed(path: Path, words: re.Pattern[bytes] | None) -> ast.Module | None:
@@ -212,7 +224,7 @@ def _parsed(path: Path, words: re.Pattern[bytes] | None) -> ast.Module | None:
     return syntax_of(path, words) if is_read else None
 
 
-def _written(name: str) -> str:
+def _flag(name: str) -> str:
     return f"-{name}" if len(name) == 1 else f"--{name}"
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Literal
 
 from modak_ansible.model.distributed import Parallelism
+from modak_ansible.reading.blueprint.script.rank_discovery import WORDS, places_of, rank_discovery_of, sets_tf_config
 from modak_ansible.reading.blueprint.script.source import ScriptSource, source_of
 from modak_ansible.reading.blueprint.script.syntax import syntax_of
-from modak_ansible.reading.blueprint.script.told import WORDS, places_of, sets_tf_config, told_of
 
 # Full names of what runs the loop of a training, or places its parts, whatever machine it is on.
 TRAINERS = (
@@ -48,7 +48,7 @@ _LIGHTNING = {"num_nodes": "nodes", "devices": "processes_per_node"}
 _WORDS = re.compile(
     rb"distribut|colossalai|[aA]ccelerat|Trainer|[lL]ightning|deepspeed|mpi4py|horovod|split_\w*by_node"
 )
-_TOLD = re.compile(_WORDS.pattern + b"|" + WORDS.pattern)
+_DISCOVERY_WORDS = re.compile(_WORDS.pattern + b"|" + WORDS.pattern)
 
 
 def parallelism_of(folder: Path, paths: Sequence[str]) -> Parallelism | None:
@@ -58,34 +58,36 @@ def parallelism_of(folder: Path, paths: Sequence[str]) -> Parallelism | None:
         paths: of the files of Python, below the folder.
     """
     sources = {path: source for path in paths if (source := _read(folder / path))}
-    found = [
-        Parallelism(by=by, name=name, place=place).model_copy(update=_said(sources[place.partition(":")[0]], name))
+    parallelisms = [
+        Parallelism(by=by, name=name, place=place).model_copy(
+            update=_lightning_numbers(sources[place.partition(":")[0]], name)
+        )
         for by, pattern in _FORMS
         for name, place in _used(sources, pattern)
     ]
     shares = next((f"{name}, {place}" for name, place in _used(sources, _SHARES)), "")
-    if not found:
+    if not parallelisms:
         return None
-    is_plain = all(each.by == "ranks" and _PLAIN.fullmatch(each.name) for each in found)
-    if not (is_plain or found[0].by == "tf_config"):
-        return found[0].model_copy(update={"shares": shares})
-    told = _told(folder, paths, found[0])
-    return found[0].model_copy(update={"shares": shares, **told})
+    is_plain = all(parallelism.by == "ranks" and _PLAIN.fullmatch(parallelism.name) for parallelism in parallelisms)
+    if not (is_plain or parallelisms[0].by == "tf_config"):
+        return parallelisms[0].model_copy(update={"shares": shares})
+    discovery = _rank_discovery(folder, paths, parallelisms[0])
+    return parallelisms[0].model_copy(update={"shares": shares, **discovery})
 
 
-def _told(folder: Path, paths: Iterable[str], found: Parallelism) -> dict[str, object]:
+def _rank_discovery(folder: Path, paths: Iterable[str], parallelism: Parallelism) -> dict[str, object]:
     """How its processes learn which of them each is; nothing where that is nested too deeply to be read."""
-    trees = {path: tree for path in paths if (tree := syntax_of(folder / path, _TOLD))}
-    read = {path: (tree, source) for path, tree in trees.items() if (source := _source(tree))}
+    trees = {path: tree for path in paths if (tree := syntax_of(folder / path, _DISCOVERY_WORDS))}
+    sources = {path: (tree, source) for path, tree in trees.items() if (source := _source(tree))}
     try:
-        if found.by == "tf_config":
-            return {"option": sets_tf_config(read)}
-        told = told_of(read)
+        if parallelism.by == "tf_config":
+            return {"option": sets_tf_config(sources)}
+        discovery = rank_discovery_of(sources)
     except RecursionError:
         return {}
-    if told.spawns:
-        return {"by": "spawn", "name": told.spawns, "place": told.spawns_at}
-    return {name: value for name, value in told._asdict().items() if not name.startswith("spawns")}
+    if discovery.spawns:
+        return {"by": "spawn", "name": discovery.spawns, "place": discovery.spawns_at}
+    return {name: value for name, value in discovery._asdict().items() if not name.startswith("spawns")}
 
 
 def _read(path: Path) -> ScriptSource | None:
@@ -103,15 +105,15 @@ def _source(tree: ast.Module) -> ScriptSource | None:
 
 def _used(sources: Mapping[str, ScriptSource], pattern: re.Pattern[str]) -> Iterator[tuple[str, str]]:
     """What is used of a pattern's names, and where, in the order of files and lines."""
-    return (each for path, source in sources.items() for each in places_of(path, source, pattern))
+    return (place for path, source in sources.items() for place in places_of(path, source, pattern))
 
 
-def _said(source: ScriptSource, name: str) -> dict[str, int]:
+def _lightning_numbers(source: ScriptSource, name: str) -> dict[str, int]:
     """The processes that Lightning is told in the source, which it then believes more than the job; not those of a node
     where it is told to start them itself."""
     if "lightning" not in name:
         return {}
     numbers = source.numbers_at(name)
-    if any(each.endswith(".LightningEnvironment") for each in source.used):
+    if any(used_name.endswith(".LightningEnvironment") for used_name in source.used):
         numbers.pop("devices", None)
     return {ours: numbers[theirs] for theirs, ours in _LIGHTNING.items() if theirs in numbers}

@@ -46,9 +46,9 @@ def path_slips(
     for name, value in [*options, *named_words(words)]:
         if OF_OUTPUT.search(name.replace("-", "_")):
             continue
-        for each in value if isinstance(value, list | tuple) else (value,):
-            if isinstance(each, str) and each not in outputs and (meant := _meant(folder, each)):
-                yield PathSlip(name, each, meant)
+        for path in value if isinstance(value, list | tuple) else (value,):
+            if isinstance(path, str) and path not in outputs and (likely := _likely_path(folder, path)):
+                yield PathSlip(name, path, likely)
 
 
 def named_words(words: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -61,7 +61,7 @@ def named_words(words: Sequence[str]) -> Iterator[tuple[str, str]]:
             yield before.lstrip("-") if before.startswith("-") and "=" not in before else "", word
 
 
-def _meant(folder: Path, value: str) -> str:
+def _likely_path(folder: Path, value: str) -> str:
     """What lies in a script's folder and is called almost as a path of its options, or lies so below one above it;
     empty where that is there.
 
@@ -74,33 +74,33 @@ def _meant(folder: Path, value: str) -> str:
     is_path = len(path.parts) > 1 or re.fullmatch(r"\.\w*[A-Za-z]\w*", path.suffix)
     if not is_path or path.is_absolute() or len(value) > _MOST_LETTERS or re.search(r"[{}*?\n]|://|^~", value):
         return ""
-    here, meant = folder, PurePosixPath()
+    place, likely = folder, PurePosixPath()
     try:
-        if there := lies_above(folder, value):
-            return there
+        if path_above := lies_above(folder, value):
+            return path_above
         for part in path.parts:
-            name = part if (here / part).exists() else _near(part, here)
-            here, meant = here / name, meant / name
-            if not name or not here.exists():
+            name = part if (place / part).exists() else _similar_name(part, place)
+            place, likely = place / name, likely / name
+            if not name or not place.exists():
                 return ""
     except OSError:
         return ""
-    return str(meant) if meant != path else ""
+    return str(likely) if likely != path else ""
 
 
 def lies_above(folder: Path, value: str) -> str:
     """What a path that is not there is from a script's folder, where it lies so below one above it in the project."""
-    above = [each for each in folder.resolve().parents if each.is_relative_to(project_root(folder))]
-    for level, each in enumerate(above if not exists(folder / value) else (), 1):
-        if exists(each / value):
+    above = [parent for parent in folder.resolve().parents if parent.is_relative_to(project_root(folder))]
+    for level, parent in enumerate(above if not exists(folder / value) else (), 1):
+        if exists(parent / value):
             return PurePosixPath(*[".."] * level, value).as_posix()
     return ""
 
 
-def _near(name: str, folder: Path) -> str:
+def _similar_name(name: str, folder: Path) -> str:
     """What is called almost so in a folder that has not too much in it."""
-    beside = [path.name for path in islice(folder.iterdir(), _MOST_BESIDE)] if folder.is_dir() else []
-    close = difflib.get_close_matches(name, beside, n=1, cutoff=_ALIKE)
+    names = [path.name for path in islice(folder.iterdir(), _MOST_BESIDE)] if folder.is_dir() else []
+    close = difflib.get_close_matches(name, names, n=1, cutoff=_ALIKE)
     return close[0] if close and _without_numbers(close[0]) != _without_numbers(name) else ""
 
 

@@ -13,7 +13,7 @@ from modak_ansible.reading.blueprint.script.option import literal
 from modak_ansible.reading.blueprint.script.syntax import last_name, nodes_of, parts_of, syntax_of
 
 # What Python might even read without a mistake, and not as it is meant.
-_OTHERS = {
+_OTHER_PROGRAMS = {
     ".r": "a script of R", ".sh": "a script of the shell", ".bash": "a script of the shell", ".jl": "a script of Julia",
     ".m": "a script of MATLAB", ".pyc": "compiled Python", ".yaml": "a file of YAML", ".yml": "a file of YAML",
     ".json": "a file of JSON", ".toml": "a file of TOML", ".txt": "a text",
@@ -48,11 +48,11 @@ def start_problem(script: Path, words: Sequence[str], *, has_more: bool = False)
         return None
     return (
         _relative_import(tree, script)
-        or _of_notebook(tree)
-        or _command(tree, words)
-        or _group(tree, words)
-        or _of_lightning(tree, words)
-        or (None if has_more else _too_few(tree, words))
+        or _notebook_problem(tree)
+        or _command_problem(tree, words)
+        or _group_problem(tree, words)
+        or _lightning_problem(tree, words)
+        or (None if has_more else _missing_words(tree, words))
     )
 
 
@@ -61,7 +61,7 @@ def other_program(script: Path) -> tuple[str, str]:
     if script.suffix == ".ipynb":
         return "is a notebook", f"make a script of it first: jupyter nbconvert --to script {script.name}"
     hint = "give the Python script that it starts; a training is one of Python's"
-    if kind := _OTHERS.get(script.suffix.lower() or script.name.lower()):
+    if kind := _OTHER_PROGRAMS.get(script.suffix.lower() or script.name.lower()):
         return f"is {kind}, by its name", hint
     if is_of_shell(script):
         return "is a script of the shell, by its first line", hint
@@ -89,22 +89,22 @@ def _relative_import(tree: ast.Module, script: Path) -> StartProblem | None:
     return None
 
 
-def told_once(notes: Sequence[str]) -> list[str]:
+def with_one_start_hint(notes: Sequence[str]) -> list[str]:
     """Notes of which several may end with how a script is started above its folder, which one of them says."""
     parted = [note.partition(f"; {_WHERE}") for note in notes]
     ends = [end for _, _, end in parted]
     return [what if end in ends[:number] else what + by + end for number, (what, by, end) in enumerate(parted)]
 
 
-def _of_notebook(tree: ast.Module) -> StartProblem | None:
+def _notebook_problem(tree: ast.Module) -> StartProblem | None:
     """Of what nbconvert makes of lines with ! and %, which Python does not know; it may be imported from IPython."""
     nodes = nodes_of(tree)
-    bound = {node.asname or node.name for node in nodes if isinstance(node, ast.alias)}
-    bound |= {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
-    plain = (each for each in tree.body if isinstance(each, ast.Expr | ast.Assign))
-    calls = [node for each in plain for node in parts_of(each) if isinstance(node, ast.Call)]
+    bound_names = {node.asname or node.name for node in nodes if isinstance(node, ast.alias)}
+    bound_names |= {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
+    plain = (statement for statement in tree.body if isinstance(statement, ast.Expr | ast.Assign))
+    calls = [node for statement in plain for node in parts_of(statement) if isinstance(node, ast.Call)]
     line = next((call.lineno for call in calls if last_name(call.func) == "get_ipython"), 0)
-    if not line or "get_ipython" in bound:
+    if not line or "get_ipython" in bound_names:
         return None
     return StartProblem(False, f"calls get_ipython (line {line}), which notebooks have alone", "remove such lines")
 
@@ -141,71 +141,71 @@ def module_of(path: str) -> str:
     return path.removeprefix("./").removesuffix(".py").replace("/", ".")
 
 
-def start_above(script: Path, there: str) -> str:
+def start_above(script: Path, path_above: str) -> str:
     """How a script is started in a folder above its own, as people do by its path, so that it finds what lies there.
 
     Args:
-        there: what lies so, as it is from the script's folder.
+        path_above: what lies so, as it is from the script's folder.
     """
     path = script.resolve()
-    top = path.parents[there.count("../")]
-    way = path.relative_to(top).as_posix()
+    top = path.parents[path_above.count("../")]
+    relative = path.relative_to(top).as_posix()
     is_part = (path.parent / "__init__.py").is_file()
     folder = (package_of(path.parent).parent if is_part else path.parent).relative_to(top).as_posix()
-    start = f'sys.path.insert(0, "{folder}"); runpy.run_path("{way}", run_name="__main__")'
+    start = f'sys.path.insert(0, "{folder}"); runpy.run_path("{relative}", run_name="__main__")'
     return f"{_WHERE}: give a script that lies in {top} and starts it: import runpy, sys; {start}"
 
 
-def _command(tree: ast.Module, words: Sequence[str]) -> StartProblem | None:
+def _command_problem(tree: ast.Module, words: Sequence[str]) -> StartProblem | None:
     """Of a parser with subcommands, that none is given, or one that it does not have."""
     calls = [node for node in nodes_of(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)]
-    made = [call for call in calls if last_name(call.func) == "add_subparsers"]
+    subparsers = [call for call in calls if last_name(call.func) == "add_subparsers"]
     parsers = [call for call in calls if last_name(call.func) == "add_parser"]
     names = [literal(call.args[0]) if call.args else None for call in parsers]
-    others = [literal(word.value) for call in parsers for word in call.keywords if word.arg == "aliases"]
-    if len(made) != 1 or not names or not all(isinstance(each, list | tuple) for each in others):
+    alias_lists = [literal(word.value) for call in parsers for word in call.keywords if word.arg == "aliases"]
+    if len(subparsers) != 1 or not names or not all(isinstance(aliases, list | tuple) for aliases in alias_lists):
         return None
-    names += [name for each in others for name in each]
+    names += [name for aliases in alias_lists for name in aliases]
     if not all(isinstance(name, str) for name in names):
         return None
-    known = [str(name) for name in names]
-    is_needed = any(keyword.arg == "required" and literal(keyword.value) is True for keyword in made[0].keywords)
+    commands = [str(name) for name in names]
+    is_needed = any(keyword.arg == "required" and literal(keyword.value) is True for keyword in subparsers[0].keywords)
     if not words and is_needed:
-        listed = ", ".join(known)
-        return StartProblem(True, f"does not start without one of its commands: {listed}", f"words: [ {known[0]} ]")
+        listed = ", ".join(commands)
+        return StartProblem(True, f"does not start without one of its commands: {listed}", f"words: [ {commands[0]} ]")
     has_places = any(
         last_name(call.func) == "add_argument" and not str(literal(call.args[0]) if call.args else "").startswith("-")
         for call in calls
     )
     first = words[0] if words else ""
     # what its commands take by place, or a value of an option before it, is not told from a command
-    if first and not first.startswith("-") and first not in known and "{" not in first and not has_places:
-        return StartProblem(True, f"has no command {first}", nearest(first, known))
+    if first and not first.startswith("-") and first not in commands and "{" not in first and not has_places:
+        return StartProblem(True, f"has no command {first}", nearest(first, commands))
     return None
 
 
-def _group(tree: ast.Module, words: Sequence[str]) -> StartProblem | None:
+def _group_problem(tree: ast.Module, words: Sequence[str]) -> StartProblem | None:
     """Of several commands of click's or typer's, that none is given."""
     imported = {alias.name for node in nodes_of(tree) if isinstance(node, ast.Import) for alias in node.names}
     functions = [node for node in nodes_of(tree) if isinstance(node, ast.FunctionDef)]
     marks = [(function, mark) for function in functions for mark in function.decorator_list]
-    named = [(function, mark, _called(mark)) for function, mark in marks]
-    commands = [each for each in named if each[2] == "command"]
+    decorated = [(function, mark, _callee_name(mark)) for function, mark in marks]
+    commands = [entry for entry in decorated if entry[2] == "command"]
     does_without = any(
         isinstance(node, ast.keyword) and node.arg == "invoke_without_command" for node in nodes_of(tree)
     )
-    does_without |= any(name == "callback" for _, _, name in named)
+    does_without |= any(name == "callback" for _, _, name in decorated)
     if words or len(commands) < _SEVERAL or does_without or not imported & {"click", "typer"}:
         return None
-    known = []
+    names = []
     for function, mark, _ in commands:
-        given = literal(mark.args[0]) if isinstance(mark, ast.Call) and mark.args else None
-        known.append(str(given or function.name.replace("_", "-")))
-    listed = ", ".join(known)
-    return StartProblem(True, f"does not start without one of its commands: {listed}", f"words: [ {known[0]} ]")
+        name = literal(mark.args[0]) if isinstance(mark, ast.Call) and mark.args else None
+        names.append(str(name or function.name.replace("_", "-")))
+    listed = ", ".join(names)
+    return StartProblem(True, f"does not start without one of its commands: {listed}", f"words: [ {names[0]} ]")
 
 
-def _of_lightning(tree: ast.Module, words: Sequence[str]) -> StartProblem | None:
+def _lightning_problem(tree: ast.Module, words: Sequence[str]) -> StartProblem | None:
     """Of Lightning's own command line, that no command is given."""
     calls = [node for node in nodes_of(tree) if isinstance(node, ast.Call) and last_name(node.func) == "LightningCLI"]
     if words or not calls or any({"run", "args", None} & {word.arg for word in call.keywords} for call in calls):
@@ -215,36 +215,36 @@ def _of_lightning(tree: ast.Module, words: Sequence[str]) -> StartProblem | None
     )
 
 
-def _called(mark: ast.expr) -> str:
+def _callee_name(mark: ast.expr) -> str:
     """``command`` of ``@app.command()``."""
     node = mark.func if isinstance(mark, ast.Call) else mark
     return node.attr if isinstance(node, ast.Attribute) else ""
 
 
-def _too_few(tree: ast.Module, words: Sequence[str]) -> StartProblem | None:
+def _missing_words(tree: ast.Module, words: Sequence[str]) -> StartProblem | None:
     """Of ``sys.argv``, that a word is taken of it by its place, whatever else happens, which is not there.
 
     A script that looks at it in any other way may well know how many there are.
     """
     nodes = nodes_of(tree)
-    every = [
+    argv_nodes = [
         node
         for node in nodes
         if isinstance(node, ast.Attribute) and node.attr == "argv" and ast.unparse(node.value) == "sys"
     ]
-    taken = {id(node.value): node for node in nodes if isinstance(node, ast.Subscript)}
-    places = {id(node): literal(taken[id(node)].slice) for node in every if id(node) in taken}
-    if len(places) < len(every) or not all(type(place) is int and place >= 0 for place in places.values()):
+    subscripts = {id(node.value): node for node in nodes if isinstance(node, ast.Subscript)}
+    places = {id(node): literal(subscripts[id(node)].slice) for node in argv_nodes if id(node) in subscripts}
+    if len(places) < len(argv_nodes) or not all(type(place) is int and place >= 0 for place in places.values()):
         return None
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
-    reached = _reached(tree.body, functions)
-    certain = [node for statement in reached for node in parts_of(statement) if id(node) in places]
+    statements = _reached(tree.body, functions)
+    certain = [node for statement in statements for node in parts_of(statement) if id(node) in places]
     last = max(certain, key=lambda node: places[id(node)], default=None)
     if last is None or places[id(last)] <= len(words):
         return None
     which = f"takes sys.argv[{places[id(last)]}] (line {last.lineno})"  # type: ignore[attr-defined]
-    given = f"only {len(words)} of its words" if words else "none of its words"
-    return StartProblem(True, f"{which}, and {given} is given", "words: [ ... ] in the blueprint, or -- and the words")
+    count = f"only {len(words)} of its words" if words else "none of its words"
+    return StartProblem(True, f"{which}, and {count} is given", "words: [ ... ] in the blueprint, or -- and the words")
 
 
 def _reached(body: Sequence[ast.stmt], functions: Mapping[str, ast.FunctionDef]) -> Generator[ast.stmt, None, bool]:
@@ -259,7 +259,7 @@ def _reached(body: Sequence[ast.stmt], functions: Mapping[str, ast.FunctionDef])
     for statement in body:
         inner = _body_of(statement, functions)
         if inner is not None:
-            if not (yield from _reached(inner, {name: each for name, each in functions.items() if each.body != inner})):
+            if not (yield from _reached(inner, {name: node for name, node in functions.items() if node.body != inner})):
                 return False
         elif isinstance(statement, ast.Assign | ast.AnnAssign | ast.AugAssign | ast.Expr) and not any(
             isinstance(node, ast.IfExp | ast.BoolOp | ast.Lambda) for node in parts_of(statement)
@@ -277,5 +277,5 @@ def _body_of(statement: ast.stmt, functions: Mapping[str, ast.FunctionDef]) -> S
     if isinstance(statement, ast.With):
         return statement.body
     call = statement.value if isinstance(statement, ast.Expr) else None
-    called = functions.get(call.func.id) if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) else None
-    return called.body if called and not called.decorator_list else None
+    function = functions.get(call.func.id) if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) else None
+    return function.body if function and not function.decorator_list else None

@@ -14,8 +14,8 @@ _KEPT = 128  # files
 _HELD = "of_modak"
 _ENCODING = re.compile(rb"([ \t\f]*(#.*)?\r?\n)?[ \t\f]*#.*?coding[:=]")  # in one of the first two lines (PEP 263)
 _Syntax = TypeVar("_Syntax", bound=ast.AST)
-_Told = TypeVar("_Told")
-_ALONE = (ast.Name, ast.Constant)  # half of all nodes, with nothing below them
+_Result = TypeVar("_Result")
+_LEAVES = (ast.Name, ast.Constant)  # half of all nodes, with nothing below them
 
 
 def syntax_of(path: Path, words: re.Pattern[bytes] | None = None) -> ast.Module | None:
@@ -55,22 +55,22 @@ def _parsed(text: bytes) -> ast.Module | None:
         return None
 
 
-def kept(of: Callable[[_Syntax], _Told]) -> Callable[[_Syntax], _Told]:
+def cached(function: Callable[[_Syntax], _Result]) -> Callable[[_Syntax], _Result]:
     """Has what a function tells of a file's syntax be kept with it, for as long as anybody has that.
 
     A project may have hundreds of files, each of which is asked in turn by whoever wants to know something.
     """
-    name = f"{of.__module__}.{of.__qualname__}"
+    name = f"{function.__module__}.{function.__qualname__}"
 
-    @wraps(of)
-    def told(tree: _Syntax) -> _Told:
-        known = vars(tree).setdefault(_HELD, {})
-        if name not in known:
-            known[name] = of(tree)
-        found: _Told = known[name]
-        return found
+    @wraps(function)
+    def wrapper(tree: _Syntax) -> _Result:
+        results = vars(tree).setdefault(_HELD, {})
+        if name not in results:
+            results[name] = function(tree)
+        result: _Result = results[name]
+        return result
 
-    return told
+    return wrapper
 
 
 def forget(tree: ast.AST) -> None:
@@ -78,7 +78,7 @@ def forget(tree: ast.AST) -> None:
     vars(tree).pop(_HELD, None)
 
 
-@kept
+@cached
 def nodes_of(tree: ast.AST) -> tuple[ast.AST, ...]:
     """All that a file is made of, in the order of :func:`ast.walk`, without what says how a name is used."""
     return tuple(parts_of(tree))
@@ -87,8 +87,8 @@ def nodes_of(tree: ast.AST) -> tuple[ast.AST, ...]:
 def parts_of(node: ast.AST) -> list[ast.AST]:
     """As :func:`nodes_of`, of a part of a file, which is not kept in the place of one."""
     nodes = [node]
-    for each in nodes:
-        nodes += children_of(each)
+    for part in nodes:
+        nodes += children_of(part)
     return nodes
 
 
@@ -105,7 +105,7 @@ def last_name(node: ast.AST) -> str:
 
 def children_of(node: ast.AST) -> list[ast.AST]:
     """As :func:`ast.iter_child_nodes`, without a name's context, in a third of its time."""
-    if type(node) in _ALONE:
+    if type(node) in _LEAVES:
         return []
     children: list[ast.AST] = []
     for name in node._fields:
@@ -115,11 +115,11 @@ def children_of(node: ast.AST) -> list[ast.AST]:
         if isinstance(value, ast.AST):
             children.append(value)
         elif isinstance(value, list):
-            children += [each for each in value if isinstance(each, ast.AST)]
+            children += [child for child in value if isinstance(child, ast.AST)]
     return children
 
 
-def said_of(tree: ast.AST, variable: str) -> str | None:
+def env_of(tree: ast.AST, variable: str) -> str | None:
     """The first value that a file gives a variable, where it says both in the source; None where it does not.
 
     ``os.environ["NAME"] = "value"``, ``setdefault``, ``update`` in either form, and ``putenv``.

@@ -47,18 +47,18 @@ class Definitions:
 
     def lineage(self, kind: str, name: str) -> list[Item]:
         """The definition of a type and of those that it is derived from, nearest first; ends where one is unknown."""
-        found: list[Item] = []
+        definitions: list[Item] = []
         seen: set[str] = set()
         while name in self.types[kind] and name not in seen:
             seen.add(name)
-            found.append(self.types[kind][name])
-            parent = found[-1].get("derived_from")
+            definitions.append(self.types[kind][name])
+            parent = definitions[-1].get("derived_from")
             name = str(parent.value) if parent else ""
-        return found
+        return definitions
 
     def is_derived(self, name: str, ancestor: str) -> bool:
         """Whether a node type is another, or is derived from it."""
-        parents = (each.get("derived_from") for each in self.lineage("node_types", name))
+        parents = (definition.get("derived_from") for definition in self.lineage("node_types", name))
         return ancestor in (name, *(str(parent.value) for parent in parents if parent))
 
     def members(self, kind: str, name: str, section: str) -> dict[str, Item]:
@@ -177,8 +177,8 @@ def _load_imports(
     """Adds the types of the imported files; ``seen`` tells of each file whether it is being read still."""
     own = real_path(Path(root.location.path))
     seen[own] = True
-    for place, named in _imported_files(root, folder, top, mistakes):
-        path = named if is_file(named) else built_in(place.text) or named
+    for place, named_path in _imported_files(root, folder, top, mistakes):
+        path = named_path if is_file(named_path) else built_in(place.text) or named_path
         real = real_path(path)
         if seen.get(real):
             mistakes.add(
@@ -189,17 +189,17 @@ def _load_imports(
             continue
         seen[real] = False
         if not is_file(path):
-            others = path.parent.glob("*.yaml") if exists(path.parent) else ()
-            beside = [str(each.relative_to(folder)) for each in others if real_path(each) != own]
-            beside += [f"{TYPES}/{path.name}"] if built_in(f"{TYPES}/{path.name}") else []
-            hint = nearest(place.text, beside) or f"the types are built in: {TYPES}/modak.yaml"
+            siblings = path.parent.glob("*.yaml") if exists(path.parent) else ()
+            names = [str(sibling.relative_to(folder)) for sibling in siblings if real_path(sibling) != own]
+            names += [f"{TYPES}/{path.name}"] if built_in(f"{TYPES}/{path.name}") else []
+            hint = nearest(place.text, names) or f"the types are built in: {TYPES}/modak.yaml"
             mistakes.add(
                 place.location, "import-missing", f"the imported file {visible(place.text)} is not there", hint
             )
             continue
         tree = read_kept_yaml(path, mistakes)
         if tree and check_version(tree, mistakes):
-            _load_imports(tree, path.parent, top if path == named else path.parent, definitions, mistakes, seen)
+            _load_imports(tree, path.parent, top if path == named_path else path.parent, definitions, mistakes, seen)
             _add(definitions, tree)
     seen[own] = False
 

@@ -66,8 +66,8 @@ class Evaluator:
             return self._call(name, item.entries[name], node, depth)
         if item.is_map:
             resolved = {key: self.resolve(entry, node, depth + 1) for key, entry in item.entries.items()}
-            known = {key: each for key, each in resolved.items() if each is not None}
-            return Item(item.location, known, keys=item.keys)
+            entries = {key: value for key, value in resolved.items() if value is not None}
+            return Item(item.location, entries, keys=item.keys)
         if item.is_list:
             values = [self.resolve(element, node, depth + 1) for element in item.elements]
             return Item(item.location, [value for value in values if value is not None])
@@ -88,18 +88,18 @@ class Evaluator:
     def _get_input(self, argument: Item, depth: int) -> Item | None:
         path = [str(part.plain()) for part in (argument.elements if argument.is_list else [argument])]
         if not path or (self.declared is not None and path[0] not in self.declared):
-            wanted = path[0] if path else ""
-            hint = nearest(wanted, self.declared or ())
-            self.mistakes.add(argument.location, "unknown-input", f"there is no input {visible(wanted)}", hint)
+            name = path[0] if path else ""
+            hint = nearest(name, self.declared or ())
+            self.mistakes.add(argument.location, "unknown-input", f"there is no input {visible(name)}", hint)
             return None
-        given = self.inputs.get(path[0])  # one that lacks a value is reported where it is declared
+        value = self.inputs.get(path[0])  # one that lacks a value is reported where it is declared
         self.left_out += path[0] in self.optional
-        value = self._below(given, path[1:], None, depth)
-        if given and value is None:
-            hint = nearest(path[1], given.entries) if given.is_map else ""
+        inner = self._below(value, path[1:], None, depth)
+        if value and inner is None:
+            hint = nearest(path[1], value.entries) if value.is_map else ""
             what = f"the input {path[0]} has no {'.'.join(path[1:])}"
             self.mistakes.add(argument.location, "function", what, hint)
-        return self.resolve(value, None, depth + 1) if value else None
+        return self.resolve(inner, None, depth + 1) if inner else None
 
     def _below(self, item: Item | None, path: list[str], node: str | None, depth: int) -> Item | None:
         """What lies at a path of names, and of numbers in lists; None where nothing does."""
@@ -130,10 +130,10 @@ class Evaluator:
                 nearest(parts[0], self.templates),
             )
             return None
-        value = self._given(str(owner), parts[1:], depth)
-        other = self._required(owner, parts[1]) if value is None and len(parts) > 2 else None
-        if other in self.templates:
-            value, owner = self._given(str(other), parts[2:], depth), other
+        value = self._property_value(str(owner), parts[1:], depth)
+        target = self._required(owner, parts[1]) if value is None and len(parts) > 2 else None
+        if target in self.templates:
+            value, owner = self._property_value(str(target), parts[2:], depth), target
             parts = parts[1:]
         if value is None:
             hint = nearest(parts[1], entries_of(self.templates[owner].get("properties")))
@@ -145,21 +145,21 @@ class Evaluator:
         """The node that meets a requirement of a node; None where it has no such requirement."""
         needs = self.templates[node].get("requirements") if node in self.templates else None
         for need in needs.elements if needs else ():
-            if (given := need.get(requirement)) is not None:
-                target = given.get("node") if given.is_map else given
+            if (entry := need.get(requirement)) is not None:
+                target = entry.get("node") if entry.is_map else entry
                 return str(target.value) if target else None
         return None
 
-    def _given(self, owner: str, path: list[str], depth: int) -> Item | None:
+    def _property_value(self, owner: str, path: list[str], depth: int) -> Item | None:
         """The value of a property, or of a capability's: as a template gives it, or its type's default."""
         template = self.templates[owner]
-        kind, (name, *inner) = str(said.value) if (said := template.get("type")) else "", path
+        kind, (name, *rest) = str(kind_item.value) if (kind_item := template.get("type")) else "", path
         places = [(template.get("properties"), self.definitions.members("node_types", kind, "properties"), path)]
-        if inner:
-            given = template.get("capabilities", name, "properties")
-            places.append((given, self.definitions.of_capability(kind, name), inner))
-        for given, members, parts in places:
-            value = self._below(given, parts, owner, depth)
+        if rest:
+            section = template.get("capabilities", name, "properties")
+            places.append((section, self.definitions.of_capability(kind, name), rest))
+        for section, members, parts in places:
+            value = self._below(section, parts, owner, depth)
             schema = members.get(parts[0])
             value = value or (self._below(schema.get("default"), parts[1:], owner, depth) if schema else None)
             if value:

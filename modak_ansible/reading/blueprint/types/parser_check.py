@@ -40,33 +40,33 @@ def note_what_tosca_parser_finds(
         imported: the files of types that it imports, and those that these import, with the path as the import has it.
         used: the template with the target that is used: where tosca-parser breaks over the file, another may be why.
     """
-    judged = _judged(path, inputs, imported)
+    basis = _judgement_basis(path, inputs, imported)
 
     def check() -> str | None:
         check_with_tosca_parser(path, inputs, mistakes, used=used)
-        return None if mistakes or judged != _judged(path, inputs, imported) else ""
+        return None if mistakes or basis != _judgement_basis(path, inputs, imported) else ""
 
-    if judged is None:
+    if basis is None:
         check_with_tosca_parser(path, inputs, mistakes, used=used)
     else:
-        kept_text("tosca-parser", judged, check)
+        kept_text("tosca-parser", basis, check)
 
 
-def _judged(path: Path, inputs: dict[str, Any], imported: Sequence[tuple[str, Path]]) -> str | None:
+def _judgement_basis(path: Path, inputs: dict[str, Any], imported: Sequence[tuple[str, Path]]) -> str | None:
     """All that a judgement rests on; None where that cannot be told from these files alone."""
     try:
-        files = {_named(each, path.parent): each.read_text("utf-8") for _, each in (("", path), *imported)}
+        files = {_shown_path(file, path.parent): file.read_text("utf-8") for _, file in (("", path), *imported)}
     except (OSError, ValueError):
         return None
     if any("repositor" in text for text in files.values()):  # which say where other files are
         return None
-    if any(is_file(Path(name)) and not each.samefile(name) for name, each in imported):
+    if any(is_file(Path(name)) and not file.samefile(name) for name, file in imported):
         return None  # tosca-parser takes the one of the current folder
-    own = Path(__file__).read_text("utf-8")
-    return json.dumps([version_of("toscaparser", "tosca_parser"), own, sys.version, files, inputs], default=repr)
+    source = Path(__file__).read_text("utf-8")
+    return json.dumps([version_of("toscaparser", "tosca_parser"), source, sys.version, files, inputs], default=repr)
 
 
-def _named(path: Path, folder: Path) -> str:
+def _shown_path(path: Path, folder: Path) -> str:
     """A file's path below a folder; of the types that are built in, which lie elsewhere, the whole of it."""
     return str(path.relative_to(folder) if path.is_relative_to(folder) else path)
 
@@ -83,18 +83,18 @@ def check_with_tosca_parser(
         used: what is asked instead where it breaks over the file; it imports the same.
     """
     with _ALONE:
-        given = _with_found_imports(path, written, used)
+        template = _with_found_imports(path, written, used)
         ExceptionCollector, TOSCAException, ToscaTemplate = _import_tosca_parser()  # noqa: N806
         try:
             with _each_file_once():
-                if given is None:
+                if template is None:
                     ToscaTemplate(str(path), parsed_params=inputs or None)
                 else:
-                    ToscaTemplate(parsed_params=inputs or None, yaml_dict_tpl=given)
+                    ToscaTemplate(parsed_params=inputs or None, yaml_dict_tpl=template)
         except TOSCAException as error:
-            said = [str(getexception) for getexception in ExceptionCollector.getExceptions()] or [str(error)]
+            messages = [str(getexception) for getexception in ExceptionCollector.getExceptions()] or [str(error)]
             tree = written or _tree(path)
-            for message in filter(_is_mistake, said):
+            for message in filter(_is_mistake, messages):
                 mistakes.add(_place(message, tree), RULE, " ".join(message.split()))
         except Exception as error:  # noqa: BLE001 - it lets any error of its own out where a template is odd
             if used is not None:
@@ -112,13 +112,13 @@ def _with_found_imports(path: Path, written: Item | None, used: Item | None) -> 
     """
     folder, imports = path.parent, (written or used or _tree(path)).get("imports")
     files = [str(file_of(element).value) for element in imports.elements] if imports else []
-    found = [built_in(name) if not is_file(folder / name) else folder / name for name in files]
+    paths = [built_in(name) if not is_file(folder / name) else folder / name for name in files]
     if written is None and not any(
-        path and path.parent != (folder / name).parent for name, path in zip(files, found, strict=True)
+        path and path.parent != (folder / name).parent for name, path in zip(files, paths, strict=True)
     ):
         return None
     plain: dict[str, Any] = (written or _tree(path)).plain()
-    plain["imports"] = [str(path.absolute()) if path else name for name, path in zip(files, found, strict=True)]
+    plain["imports"] = [str(path.absolute()) if path else name for name, path in zip(files, paths, strict=True)]
     return plain
 
 
@@ -174,8 +174,8 @@ def _stand_ins() -> dict[str, ModuleType]:
     return {name: each for name, each in found.items() if name.partition(".")[0] not in sys.modules}
 
 
-def _with(module: ModuleType, **held: Any) -> ModuleType:
-    vars(module).update(held)
+def _with(module: ModuleType, **members: Any) -> ModuleType:
+    vars(module).update(members)
     return module
 
 
@@ -191,31 +191,31 @@ def _each_file_once() -> Iterator[None]:
     """tosca-parser reads a file of types again for every other that imports it; ours are kept."""
     from toscaparser import imports  # noqa: PLC0415 - slow to import
 
-    read: Callable[..., Any] = imports.YAML_LOADER
-    kept: dict[str, Any] = {}
+    load: Callable[..., Any] = imports.YAML_LOADER
+    trees: dict[str, Any] = {}
 
     def copy_of(path: str, a_file: bool = True) -> Any:
-        if path not in kept:
-            own = built_in_file(Path(path))
-            kept[path] = _built_in_types(own) if own else read(path, a_file)
-        copy = _copied(kept[path])  # tosca-parser adds to what it has read
+        if path not in trees:
+            built_in_path = built_in_file(Path(path))
+            trees[path] = _built_in_types(built_in_path) if built_in_path else load(path, a_file)
+        copy = _copied(trees[path])  # tosca-parser adds to what it has read
         if isinstance(copy, dict) and isinstance(copy.get("imports"), list):
-            copy["imports"] = _OwnImports(_led_to_built_in(each, Path(path).parent) for each in copy["imports"])
+            copy["imports"] = _OwnImports(_led_to_built_in(element, Path(path).parent) for element in copy["imports"])
         return copy
 
     imports.YAML_LOADER = copy_of
     try:
         yield
     finally:
-        imports.YAML_LOADER = read
+        imports.YAML_LOADER = load
 
 
-def _led_to_built_in(named: Any, folder: Path) -> Any:
+def _led_to_built_in(imported: Any, folder: Path) -> Any:
     """An import of types, in any of its notations, with the full path where it means some that are built in."""
-    if isinstance(named, dict):
-        return {name: _led_to_built_in(each, folder) for name, each in named.items()}
-    path = built_in(named) if isinstance(named, str) and not is_file(folder / named) else None
-    return str(path.absolute()) if path else named
+    if isinstance(imported, dict):
+        return {name: _led_to_built_in(value, folder) for name, value in imported.items()}
+    path = built_in(imported) if isinstance(imported, str) and not is_file(folder / imported) else None
+    return str(path.absolute()) if path else imported
 
 
 @cache
@@ -226,8 +226,8 @@ def _built_in_types(path: Path) -> Any:
 def _copied(value: Any) -> Any:
     """A copy of what YAML holds, in a third of the time of copy.deepcopy."""
     if isinstance(value, dict):
-        return {name: _copied(each) for name, each in value.items()}
-    return [_copied(each) for each in value] if isinstance(value, list) else value
+        return {name: _copied(item) for name, item in value.items()}
+    return [_copied(item) for item in value] if isinstance(value, list) else value
 
 
 def _create_graph(graph: Any) -> None:
@@ -258,8 +258,8 @@ def _place(message: str, tree: Item) -> Location:
 
 
 def _names(item: Item) -> Iterator[tuple[str, Location]]:
-    for each in item.walk():
-        for name in each.entries:
-            yield name, each.key_location(name)
-        if isinstance(each.value, str):
-            yield each.value, each.location
+    for inner in item.walk():
+        for name in inner.entries:
+            yield name, inner.key_location(name)
+        if isinstance(inner.value, str):
+            yield inner.value, inner.location

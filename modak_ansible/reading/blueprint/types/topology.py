@@ -77,26 +77,26 @@ def note_shapes(root: Item, mistakes: Mistakes) -> None:
     them: nothing of it would be seen. So with policies, outputs and groups, over which tosca-parser stumbles."""
     policies = root.get("topology_template", "policies")
     if policies is not None and policies.value not in (None, {}):
-        bodies = [each for policy in policies.elements for each in (policy.entries.values() or [policy])]
-        wrong = policies if not policies.is_list else next((each for each in bodies if not each.is_map), None)
+        bodies = [body for policy in policies.elements for body in (policy.entries.values() or [policy])]
+        wrong = policies if not policies.is_list else next((body for body in bodies if not body.is_map), None)
         if wrong:
             hint = "policies: [ NAME: { type: ..., targets: [ ... ] } ]"
             mistakes.add(wrong.location, "wrong-type", "policies must be a list of mappings", hint)
     for section, hint in (("outputs", "{ value: ... }"), ("groups", "{ type: tosca.groups.Root, members: [ ... ] }")):
-        given = root.get("topology_template", section)
-        if given and not _is_mapping(given):
-            mistakes.add(given.location, "wrong-type", f"{section} must be a mapping", f"{section}: {{ NAME: {hint} }}")
-        for name, each in entries_of(given).items():
-            if not each.is_map:
+        item = root.get("topology_template", section)
+        if item and not _is_mapping(item):
+            mistakes.add(item.location, "wrong-type", f"{section} must be a mapping", f"{section}: {{ NAME: {hint} }}")
+        for name, entry in entries_of(item).items():
+            if not entry.is_map:
                 message = f"{name} in {section} must be a mapping"
-                mistakes.add(each.location, "wrong-type", message, f"{name}: {hint}")
+                mistakes.add(entry.location, "wrong-type", message, f"{name}: {hint}")
     for name, node in entries_of(root.get("topology_template", "node_templates")).items():
         for section in ("properties", "attributes", "capabilities"):
-            given = node.get(section)
-            if given and not _is_mapping(given):
+            item = node.get(section)
+            if item and not _is_mapping(item):
                 hint = "site: { properties: ... }" if section == "capabilities" else "NAME: VALUE"
                 message = f"the {section} of {name} must be a mapping"
-                mistakes.add(given.location, "wrong-type", message, f"{section}: {{ {hint} }}")
+                mistakes.add(item.location, "wrong-type", message, f"{section}: {{ {hint} }}")
         for key, capability in entries_of(node.get("capabilities")).items():
             place, properties = node.entries["capabilities"].key_location(key), capability.get("properties")
             if properties is None:
@@ -122,13 +122,13 @@ class _Reader:
         self._check_keys(self._root, _SECTIONS, "a service template")
         self._check_keys(self._topology_item, _TOPOLOGY_SECTIONS, "topology_template")
         for section, kind in _TYPED.items():
-            given = self._topology_item.get(section)
-            for each in given.elements or [given] if given else ():  # policies are a list
-                self._check_types(each, section, self._definitions.types[kind])
-        given = self._topology_item.get("node_templates")
-        if given and not _is_mapping(given):
+            section_item = self._topology_item.get(section)
+            for entry in section_item.elements or [section_item] if section_item else ():  # policies are a list
+                self._check_types(entry, section, self._definitions.types[kind])
+        section_item = self._topology_item.get("node_templates")
+        if section_item and not _is_mapping(section_item):
             hint = "NAME: { type: ... }"
-            self._mistakes.add(given.location, "wrong-type", "node_templates must be a mapping", hint)
+            self._mistakes.add(section_item.location, "wrong-type", "node_templates must be a mapping", hint)
         elif not self._templates and self._topology_item.is_map and "node_templates" not in self._root.entries:
             place = self._root.key_location("topology_template")
             self._mistakes.add(
@@ -149,17 +149,17 @@ class _Reader:
         self._check_outputs()
         return Topology(self._definitions, nodes, self._root)
 
-    def _check_types(self, given: Item, section: str, known: Mapping[str, Item]) -> None:
-        for name, each in entries_of(given).items():
-            kind = each.get("type")
-            if kind is None and (each.is_map or section == "relationship_templates"):
-                place = given.key_location(name)
-                self._mistakes.add(place, "missing-property", f"{name} in {section} has no type", nearest("", known))
-            elif kind and str(kind.value) not in known and self._definitions.is_complete:
+    def _check_types(self, section_item: Item, section: str, types: Mapping[str, Item]) -> None:
+        for name, entry in entries_of(section_item).items():
+            kind = entry.get("type")
+            if kind is None and (entry.is_map or section == "relationship_templates"):
+                place = section_item.key_location(name)
+                self._mistakes.add(place, "missing-property", f"{name} in {section} has no type", nearest("", types))
+            elif kind and str(kind.value) not in types and self._definitions.is_complete:
                 message = f"there is no type {visible(str(kind.value))} of {section}"
-                self._mistakes.add(kind.location, "unknown-type", message, nearest(str(kind.value), known))
+                self._mistakes.add(kind.location, "unknown-type", message, nearest(str(kind.value), types))
             for word in ("targets", "members"):
-                if (nodes := each.get(word)) and not nodes.is_list:
+                if (nodes := entry.get(word)) and not nodes.is_list:
                     message = f"the {word} of {name} must be a list"
                     self._mistakes.add(nodes.location, "wrong-type", message, f"{word}: [ NODE ]")
 
@@ -174,24 +174,24 @@ class _Reader:
 
     # --- inputs
 
-    def _read_inputs(self, given: Item) -> dict[str, Item]:
+    def _read_inputs(self, values: Item) -> dict[str, Item]:
         section = self._topology_item.get("inputs")
         if section and not _is_mapping(section):
             form = "inputs: { NAME: { type: ... } }"
             self._mistakes.add(section.location, "wrong-type", "the inputs must be a mapping", form)
             return {}
         declared = entries_of(section)
-        values: dict[str, Item] = {}
+        valid_values: dict[str, Item] = {}
         words = "the description of targets" if self._is_of_targets else "the blueprint"
-        for name in given.entries:
+        for name in values.entries:
             if name not in declared:
                 problem = f"{words} has no input {name}"
-                self._mistakes.add(given.key_location(name), "unknown-input", problem, nearest(name, declared))
+                self._mistakes.add(values.key_location(name), "unknown-input", problem, nearest(name, declared))
         for name, schema in declared.items():
             if not schema.is_map:
                 self._mistakes.add(schema.location, "wrong-type", f"the input {name} must be a mapping with a type")
                 continue
-            value = given.get(name) or schema.get("default")
+            value = values.get(name) or schema.get("default")
             kind = schema.get("type")
             if kind is None:
                 self._mistakes.add(schema.location, "missing-property", f"the input {name} has no type")
@@ -208,8 +208,8 @@ class _Reader:
                 else:
                     self._optional.add(name)
             elif self._values.check(value, schema, name):
-                values[name] = value
-        return values
+                valid_values[name] = value
+        return valid_values
 
     # --- nodes
 
@@ -219,27 +219,27 @@ class _Reader:
             return None
         self._check_keys(item, _TEMPLATE_KEYS, f"the node {name}")
         kind = item.get("type")
-        known = self._definitions.types["node_types"]
+        node_types = self._definitions.types["node_types"]
         if kind is None:
             self._mistakes.add(item.location, "missing-property", f"the node {name} has no type")
             return None
         if not isinstance(kind.value, str):
             self._mistakes.add(kind.location, "wrong-type", f"the type of the node {name} must be a name")
             return None
-        if kind.value not in known:
+        if kind.value not in node_types:
             if self._definitions.is_complete:
-                others = [each for each in known if not each.startswith("tosca.")]
-                is_ours = kind.value.startswith("modak.") and not others
-                hint = "imports: [ types/modak.yaml ]" if is_ours else nearest(kind.value, others or known)
+                own_types = [type_name for type_name in node_types if not type_name.startswith("tosca.")]
+                is_ours = kind.value.startswith("modak.") and not own_types
+                hint = "imports: [ types/modak.yaml ]" if is_ours else nearest(kind.value, own_types or node_types)
                 self._mistakes.add(kind.location, "unknown-type", f"there is no node type {visible(kind.value)}", hint)
             return None
         if parent := self._definitions.broken_parent(kind.value):
-            if str(parent.value) in known:
+            if str(parent.value) in node_types:
                 message = f"{kind.value} is derived from itself"
                 self._mistakes.add(parent.location, "unknown-type", message, "derived_from: another one")
             elif self._definitions.is_complete:
                 message = f"there is no node type {parent.text}, of which {kind.value} is derived"
-                self._mistakes.add(parent.location, "unknown-type", message, nearest(parent.text, known))
+                self._mistakes.add(parent.location, "unknown-type", message, nearest(parent.text, node_types))
             return None
         node = Node(name, kind.value, item)
         node.properties = self._read_members(item, node, "properties", evaluator)
@@ -253,7 +253,7 @@ class _Reader:
         return self._resolve(item.get(section), members, node, evaluator, node.name, section == "properties")
 
     def _resolve(
-        self, given: Item | None, members: dict[str, Item], node: Node, evaluator: Evaluator, owner: str, required: bool
+        self, item: Item | None, members: dict[str, Item], node: Node, evaluator: Evaluator, owner: str, required: bool
     ) -> dict[str, Item]:
         """The values of a section, given or by default, checked against their definitions.
 
@@ -261,13 +261,13 @@ class _Reader:
         """
         values: dict[str, Item] = {}
         prefix = f"{owner}.".removeprefix(f"{node.name}.")
-        if given is not None and not given.is_map:
-            self._mistakes.add(given.location, "wrong-type", f"the values of {owner} must be a mapping")
-            given = None
-        given = given or Item(node.item.location, {})
-        for key, value in given.entries.items():
+        if item is not None and not item.is_map:
+            self._mistakes.add(item.location, "wrong-type", f"the values of {owner} must be a mapping")
+            item = None
+        item = item or Item(node.item.location, {})
+        for key, value in item.entries.items():
             if key not in members:
-                place = given.key_location(key)
+                place = item.key_location(key)
                 self._mistakes.add(place, "unknown-property", f"{owner} has no property {key}", nearest(key, members))
                 continue
             before, resolved = evaluator.left_out, evaluator.resolve(value, node.name)
@@ -283,7 +283,7 @@ class _Reader:
                 values[key] = self._with_defaults(default, schema)
             elif required and is_required(schema) and f"{prefix}{key}" not in node.refused:
                 problem = f"{owner} needs the property {key}"
-                self._mistakes.add(given.location, "missing-property", problem, describe(schema))
+                self._mistakes.add(item.location, "missing-property", problem, describe(schema))
         return values
 
     def _with_defaults(self, value: Item, schema: Item) -> Item:
@@ -301,14 +301,14 @@ class _Reader:
 
     def _read_capabilities(self, item: Item, node: Node, evaluator: Evaluator) -> None:
         definitions = self._definitions.members("node_types", node.type, "capabilities")
-        given = item.get("capabilities") or Item(item.location, {})
-        for key in given.entries:
+        section = item.get("capabilities") or Item(item.location, {})
+        for key in section.entries:
             if key not in definitions:
                 problem = f"{node.name} has no capability {key}"
-                self._mistakes.add(given.key_location(key), "unknown-capability", problem, nearest(key, definitions))
+                self._mistakes.add(section.key_location(key), "unknown-capability", problem, nearest(key, definitions))
         for key in definitions:
             members = self._definitions.of_capability(node.type, key)
-            if (assigned := given.get(key, "properties")) is not None:
+            if (assigned := section.get(key, "properties")) is not None:
                 node.capabilities[key] = self._resolve(assigned, members, node, evaluator, f"{node.name}.{key}", True)
 
     def _read_requirements(self, item: Item, node: Node) -> None:
@@ -319,7 +319,7 @@ class _Reader:
                 section.location, "wrong-type", "requirements must be a list", "- host: the target's name"
             )
         before = len(self._mistakes)
-        for element in _listed(section):
+        for element in _requirement_list(section):
             if not element.is_map:
                 message = f"a requirement of {node.name} must be a mapping"
                 self._mistakes.add(element.location, "wrong-type", message, f"- {element.text or 'host'}: NODE")
@@ -342,14 +342,14 @@ class _Reader:
             occurrences = definition.get("occurrences")
             least = occurrences.elements[0].value if occurrences and occurrences.elements else 1
             if least and key not in node.requirements and not self._mentions(section, key):
-                wanted = definition.get("node")
-                hint = f"- {key}: a node of type {wanted.value}" if wanted else ""
+                node_type = definition.get("node")
+                hint = f"- {key}: a node of type {node_type.value}" if node_type else ""
                 place = section.location if section else item.location
                 self._mistakes.add(place, "missing-requirement", f"{node.name} needs the requirement {key}", hint)
 
     @staticmethod
     def _mentions(section: Item | None, key: str) -> bool:
-        return any(key in element.entries or key == element.value for element in _listed(section))
+        return any(key in element.entries or key == element.value for element in _requirement_list(section))
 
     def _check_target(self, node: Node, key: str, target: Item, definition: Item) -> None:
         name = str(target.value)
@@ -357,19 +357,19 @@ class _Reader:
             hint = nearest(name, self._templates)
             self._mistakes.add(target.location, "requirement-target", f"there is no node {visible(name)}", hint)
             return
-        wanted = definition.get("node")
+        node_type = definition.get("node")
         kind = self._templates[name].get("type")
         if kind and not self._definitions.is_whole(str(kind.value)):
             return  # reported where the node is read
-        if wanted and kind and not self._definitions.is_derived(str(kind.value), str(wanted.value)):
+        if node_type and kind and not self._definitions.is_derived(str(kind.value), str(node_type.value)):
             fitting = [
-                each
-                for each, template in self._templates.items()
-                if self._definitions.is_derived(str((template.get("type") or wanted).value), str(wanted.value))
+                node_name
+                for node_name, template in self._templates.items()
+                if self._definitions.is_derived(str((template.get("type") or node_type).value), str(node_type.value))
             ]
             self._mistakes.add(
-                target.location, "requirement-target", f"{name} is a {kind.value}, and {key} must be a {wanted.value}",
-                nearest(name, fitting),
+                target.location, "requirement-target",
+                f"{name} is a {kind.value}, and {key} must be a {node_type.value}", nearest(name, fitting),
             )  # fmt: skip
             return
         if _takes_several(definition):
@@ -411,20 +411,20 @@ class _Reader:
         kind = self._templates[name].get("type") if name else None
         if name is None or kind is None or not self._definitions.is_whole(str(kind.value)):
             return  # reported here, or where the node is read
-        known = {
+        members = {
             **self._definitions.members("node_types", str(kind.value), "attributes"),
             **self._definitions.members("node_types", str(kind.value), "properties"),
         }
-        wanted, place = str(argument.elements[1].plain()), argument.elements[1].location
-        if wanted not in known:
-            self._mistakes.add(place, "function", f"{name} has no attribute {wanted}", nearest(wanted, known))
+        attribute, place = str(argument.elements[1].plain()), argument.elements[1].location
+        if attribute not in members:
+            self._mistakes.add(place, "function", f"{name} has no attribute {attribute}", nearest(attribute, members))
 
 
 def _calls(value: Item) -> Iterator[tuple[str, Item]]:
     """The functions that a value calls, one within another."""
-    for each in value.walk():
-        if name := function_name(each):
-            yield name, each.entries[name]
+    for item in value.walk():
+        if name := function_name(item):
+            yield name, item.entries[name]
 
 
 def _is_mapping(section: Item | None) -> bool:
@@ -432,7 +432,7 @@ def _is_mapping(section: Item | None) -> bool:
     return section is None or section.value is None or section.is_map
 
 
-def _listed(requirements: Item | None) -> list[Item]:
+def _requirement_list(requirements: Item | None) -> list[Item]:
     """Each of the requirements; a mapping in place of their list is noted, and read as if it were one."""
     if requirements is None:
         return []
@@ -446,5 +446,5 @@ def _takes_several(definition: Item) -> bool:
     return most == "UNBOUNDED" or (isinstance(most, int) and most > 1)
 
 
-def _is_among(target: Item | None, others: list[Item]) -> bool:
-    return target is not None and any(target.value == other.value for other in others)
+def _is_among(target: Item | None, items: list[Item]) -> bool:
+    return target is not None and any(target.value == item.value for item in items)

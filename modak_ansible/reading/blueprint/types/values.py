@@ -26,7 +26,7 @@ def _is_number(limit: Any) -> bool:
 
 def _is_range(limit: Any) -> bool:
     is_pair = isinstance(limit, list) and len(limit) == len(("low", "high"))
-    return is_pair and all(_is_number(each) or _BOUND.match(str(each)) for each in limit)
+    return is_pair and all(_is_number(bound) or _BOUND.match(str(bound)) for bound in limit)
 
 
 def _is_pattern(limit: Any) -> bool:

@@ -80,37 +80,37 @@ def code_of(job: JobForm, file: Path, data: Data, notes: Notes) -> Code:
         )
         notes.cannot_keep(executable, reason, "put it beside the request, or write its whole path on the target")
     try:
-        travelling = _travelling(program, job, folder, data)
+        travelling_files = _travelling_files(program, job, folder, data)
     except (OSError, ValueError) as error:
         hint = "put the request into a folder with the files that it needs, and name data by its path on the target"
         notes.refuse(executable, FieldProblem("script-files", f"the files beside it: {error}", hint))
         return Code()
-    own = {file.name, TARGETS_FILE}
+    own_names = {file.name, TARGETS_FILE}
     script = PurePosixPath(program.script)
-    below = script.parent.as_posix() if program.script and script.parent != PurePosixPath(".") else ""
-    kept = tuple(
+    subfolder = script.parent.as_posix() if program.script and script.parent != PurePosixPath(".") else ""
+    kept_files = tuple(
         source_file
-        for source_file in travelling
-        if below or not (source_file.path in own or _is_output(folder, source_file))
+        for source_file in travelling_files
+        if subfolder or not (source_file.path in own_names or _is_output(folder, source_file))
     )
     folders = ScriptFolders()
-    here = folder / below
+    script_folder = folder / subfolder
     beside: list[SourceFile] = []
     if program.script:
         shell = (*(runs.pre_execution or ()), *(runs.post_execution or ()))
-        counted, beside = counting(here, script.name, kept, [*_texts(program), *shell])
-        kept = tuple(counted)
+        counted_files, beside = counting(script_folder, script.name, kept_files, [*_texts(program), *shell])
+        kept_files = tuple(counted_files)
     return Code(
-        folder=below,
+        folder=subfolder,
         script=script.name if program.script else "",
         command=program.command,
         arguments=program.arguments,
         words=program.words,
-        files=kept,
+        files=kept_files,
         beside=tuple(beside),
-        workload=folders.workload(here, notes.mistakes) if program.script else None,
-        prepares=bool(program.script) and folders.prepares(here, kept),
-        parallelism=folders.parallelism(here, kept) if program.script else None,
+        workload=folders.workload(script_folder, notes.mistakes) if program.script else None,
+        prepares=bool(program.script) and folders.prepares(script_folder, kept_files),
+        parallelism=folders.parallelism(script_folder, kept_files) if program.script else None,
     )
 
 
@@ -161,19 +161,19 @@ def _starts_own(command: tuple[str, ...], folder: Path) -> bool:
     """Whether a command starts a program, a script or a module of the user's, which may use what lies beside it."""
     modules = [word.replace(".", "/") for before, word in pairwise(command) if before == "-m"]
     scripts = [word for word in command[1:] if word.endswith((".py", ".sh"))]
-    named = (command[0], *scripts, *(f"{module}{end}" for module in modules for end in (".py", "/__main__.py")))
-    return any(not each.startswith("/") and is_file(folder / each) for each in named)
+    paths = (command[0], *scripts, *(f"{module}{end}" for module in modules for end in (".py", "/__main__.py")))
+    return any(not path.startswith("/") and is_file(folder / path) for path in paths)
 
 
-def _travelling(program: Program, job: JobForm, folder: Path, data: Data) -> list[SourceFile]:
+def _travelling_files(program: Program, job: JobForm, folder: Path, data: Data) -> list[SourceFile]:
     """The files beside a script or a program of the user's; of one that is on the target, those that it names."""
     build = job.runs.build
     if program.script or (build and build.src is None) or _starts_own(program.command, folder):
-        here = folder / PurePosixPath(program.script).parent
-        theirs = brought(data.datasets, folder, here)
-        return files.code_files(here, None, top=folder, is_blueprint=here == folder, data=theirs)
-    given = (*program.command, *program.words)
-    named = [word.removeprefix("./") for word in given if word and not word.startswith(("/", "-", "~", "$"))]
-    words = [word for word in (*named, data.local) if word and ".." not in word]
+        script_folder = folder / PurePosixPath(program.script).parent
+        data_paths = brought(data.datasets, folder, script_folder)
+        return files.code_files(script_folder, None, top=folder, is_blueprint=script_folder == folder, data=data_paths)
+    command_words = (*program.command, *program.words)
+    names = [word.removeprefix("./") for word in command_words if word and not word.startswith(("/", "-", "~", "$"))]
+    words = [word for word in (*names, data.local) if word and ".." not in word]
     patterns = [word for word in words if exists(folder / word)]
     return files.code_files(folder, patterns, top=folder, is_blueprint=False) if patterns else []

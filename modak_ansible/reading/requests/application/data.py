@@ -37,34 +37,34 @@ def training_data(form: DataForm, folder: Path, refuse: Refuse, name: str = "") 
         refuse("name", None, SourceProblem(problem, rule="unsafe-value"))
         return Data()
     location = form.location or ""
-    given = {each: getattr(form, each) for each in ("source", "urls", "on_target")}
+    sources = {field: getattr(form, field) for field in ("source", "urls", "on_target")}
     name = form.name or name or _PUBLISHED.get(form.basedata or "", (form.basedata or "data").lower())
-    if not location and not any(given.values()) and form.basedata not in _PUBLISHED:
+    if not location and not any(sources.values()) and form.basedata not in _PUBLISHED:
         return Data(missing=form.basedata or "")
-    is_theirs = location.startswith(("~", "$")) or (location.startswith("/") and not exists(Path(location)))
-    if location and any(given.values()):
-        other = next(each for each, value in given.items() if value)
+    is_on_target = location.startswith(("~", "$")) or (location.startswith("/") and not exists(Path(location)))
+    if location and any(sources.values()):
+        other = next(field for field, value in sources.items() if value)
         refuse("location", None, SourceProblem(f"{other} says where the data is", "leave it out", "contradiction"))
         return Data()
-    if is_theirs and rules.path_problem(location):
+    if is_on_target and rules.path_problem(location):
         refuse("location", None, SourceProblem(rules.path_problem(location), rule="unsafe-value"))
         return Data()
-    said = Said(
+    description = Said(
         name=name,
         format=form.format or "",
-        source=(location,) if location and not is_theirs else form.source or (),
+        source=(location,) if location and not is_on_target else form.source or (),
         urls=form.urls or (),
-        on_target=location if is_theirs else form.on_target or "",
+        on_target=location if is_on_target else form.on_target or "",
         unpack=form.unpack,
         mount_as=form.mount_as or "",
         pack=form.pack or "auto",
         checksum=form.checksum or {},
     )
 
-    def told(field: str, number: int | None, problem: SourceProblem) -> None:
-        refuse("location" if location and field in given else field, number, problem)
+    def refuse_field(field: str, number: int | None, problem: SourceProblem) -> None:
+        refuse("location" if location and field in sources else field, number, problem)
 
-    dataset = read_dataset(said, folder, told)
+    dataset = read_dataset(description, folder, refuse_field)
     return Data((dataset,) if dataset else ())
 
 

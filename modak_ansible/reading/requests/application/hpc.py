@@ -18,7 +18,7 @@ from modak_ansible.reading.requests.wishes import MPI, NATIVE
 
 Library = Literal["", "mpich", "openmpi", "mvapich"]
 # Libraries whose programs another one's can stand in for.
-_KIN: dict[str, Library] = {"mvapich": "mpich"}
+_COMPATIBLE: dict[str, Library] = {"mvapich": "mpich"}
 _ARCHIVE = re.compile(r"\.(tar(\.\w+)?|t[gbx]z2?|tzst|zip)$")
 # Repositories, which may be called as a file is: llama.cpp.
 _OF_FORGE = re.compile(r"https?://(www\.)?(github\.com|gitlab\.com|bitbucket\.org|codeberg\.org)/[^/?]+/[^/?]+/?")
@@ -27,13 +27,13 @@ _PARALLELISM = "{{BUILD_PARALLELISM}}"
 
 def program_of_form(job: JobForm, form: HpcForm | None) -> HpcApplication:
     """How the program is parallel; one of which only app_type is known uses MPI."""
-    found: dict[str, Any] = {"ranks": job.runs.mpi_ranks, "threads": job.runs.threads}
+    fields: dict[str, Any] = {"ranks": job.runs.mpi_ranks, "threads": job.runs.threads}
     if form is None:
-        return HpcApplication(parallelisation="mpi", **found)
+        return HpcApplication(parallelisation="mpi", **fields)
     kind = form.config.parallelisation
     for section in (form.openacc, form.opencl, form.openmp, form.mpi):
-        found |= {_NAMES.get(name, name): value for name, value in section or () if value is not None}
-    return HpcApplication(parallelisation=kind, **found)
+        fields |= {_NAMES.get(name, name): value for name, value in section or () if value is not None}
+    return HpcApplication(parallelisation=kind, **fields)
 
 
 _NAMES = {"number_of_threads": "threads", "number_of_acc": "accelerators"}
@@ -59,21 +59,21 @@ def with_library(program: HpcApplication, job: JobForm, catalogue: Catalogue, no
     """The program with an MPI library that the catalogue has, where its own is another."""
     if program.parallelisation != MPI or not (program.library or program.version):
         return program
-    named = job.optimisation.app_name if job.optimisation else None
-    path = (*OPTIMISATION, "app_name") if named else (*HPC, "parallelisation-mpi", "library")
+    app_name = job.optimisation.app_name if job.optimisation else None
+    path = (*OPTIMISATION, "app_name") if app_name else (*HPC, "parallelisation-mpi", "library")
     entries = catalogue.of_framework(MPI)
     provided = [catalogue.bases[entry.base].provides for entry in entries if entry.base in catalogue.bases]
-    known = {name: version for each in provided for name, version in each.items()}
-    there = ", ".join(f"{name} {version}" for name, version in sorted(known.items()))
+    versions = {name: version for libraries in provided for name, version in libraries.items()}
+    available = ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
     hint = "container_runtime: an image that has it, or none to take what is installed on the nodes"
     library = program.library
-    if library and library not in known:
-        library = _KIN[library]
-        reason = f"the catalogue has {there}: {library} is used, and the program has to be built for it"
+    if library and library not in versions:
+        library = _COMPATIBLE[library]
+        reason = f"the catalogue has {available}: {library} is used, and the program has to be built for it"
         notes.cannot_keep(path, reason, hint)
-    elif program.version and not satisfies(known[library or STOCK_MPI], program.version):
-        path = (*OPTIMISATION, "app_build", "version") if named else (*path[:-1], "version")
-        reason = f"the catalogue has {there}: {library or STOCK_MPI} {known[library or STOCK_MPI]} is used"
+    elif program.version and not satisfies(versions[library or STOCK_MPI], program.version):
+        path = (*OPTIMISATION, "app_build", "version") if app_name else (*path[:-1], "version")
+        reason = f"the catalogue has {available}: {library or STOCK_MPI} {versions[library or STOCK_MPI]} is used"
         notes.cannot_keep(path, reason, hint)
     else:
         return program
@@ -93,8 +93,8 @@ def _kind(source: str) -> Literal["", "git", "archive", "file"]:
     """What an address is of: archives and single files are fetched over the web, and their names have an ending."""
     if not source:
         return ""
-    last = source.partition("?")[0].rstrip("/").rsplit("/", 1)[-1]
+    last_part = source.partition("?")[0].rstrip("/").rsplit("/", 1)[-1]
     is_web = source.startswith(("http://", "https://", "file://"))
-    if not is_web or "." not in last or last.endswith(".git") or _OF_FORGE.fullmatch(source):
+    if not is_web or "." not in last_part or last_part.endswith(".git") or _OF_FORGE.fullmatch(source):
         return "git"
-    return "archive" if _ARCHIVE.search(last) else "file"
+    return "archive" if _ARCHIVE.search(last_part) else "file"

@@ -56,14 +56,14 @@ def program_of(
         python, words = first[0], first[1:]
     path, is_script = words[0], words[0].endswith(".py")
     _check_path(path)
-    below = path.removeprefix("./")
-    if is_script and not _VARIABLE.search(path) and not path.startswith(("/", "~")) and is_file(below):
-        return _script(below, (*words[1:], *rest))
+    relative = path.removeprefix("./")
+    if is_script and not _VARIABLE.search(path) and not path.startswith(("/", "~")) and is_file(relative):
+        return _script(relative, (*words[1:], *rest))
     is_named = "/" in path or is_script  # any other word is a command on the PATH
-    is_beside = builds or path.startswith(("/", "~", "$")) or (is_file(below) and not is_script)
-    on_target = below if is_named and not is_beside else ""
-    there = f"$HOME/{on_target}" if on_target else f"$HOME{path[1:]}" if path.startswith("~/") else path
-    program = _command((*((python,) if is_script else ()), there, *words[1:], *rest))
+    is_beside = builds or path.startswith(("/", "~", "$")) or (is_file(relative) and not is_script)
+    on_target = relative if is_named and not is_beside else ""
+    target_path = f"$HOME/{on_target}" if on_target else f"$HOME{path[1:]}" if path.startswith("~/") else path
+    program = _command((*((python,) if is_script else ()), target_path, *words[1:], *rest))
     return replace(program, on_target=on_target)
 
 
@@ -85,30 +85,30 @@ def words_of(text: str) -> tuple[str, ...]:
     lexer.whitespace_split = True
     lexer.commenters = ""
     try:
-        found = _plain(tuple(lexer))
+        words = _plain(tuple(lexer))
     except ValueError as error:
         raise FieldProblem("shell", f"{rules.shown(text)}: {str(error).lower()}") from error
-    for word in found:
+    for word in words:
         if word and set(word) <= set(_OPERATORS):
             raise FieldProblem("shell", f"{word} is for a shell, but no shell reads this", _SHELL_HINT)
-    return found
+    return words
 
 
 def options_of(words: tuple[str, ...]) -> tuple[tuple[str, str | bool], ...] | None:
     """Options with their values, where the words are nothing else and mean the same when written as pairs."""
-    found: list[tuple[str, str | bool]] = []
+    options: list[tuple[str, str | bool]] = []
     for word in words:
         option = _LONG.fullmatch(word) or _SHORT.fullmatch(word)
         if option:
             value = option[2] if option.re is _LONG else None
             if value is not None and (value.startswith("-") or value.lower() in ("true", "false")):
                 return None
-            found.append((option[1], value if value is not None else True))
-        elif word.startswith("-") or not found or found[-1][1] is not True:
+            options.append((option[1], value if value is not None else True))
+        elif word.startswith("-") or not options or options[-1][1] is not True:
             return None
         else:
-            found[-1] = (found[-1][0], word)
-    return tuple(found)
+            options[-1] = (options[-1][0], word)
+    return tuple(options)
 
 
 def _plain(words: tuple[str, ...]) -> tuple[str, ...]:
@@ -121,10 +121,10 @@ def _plain(words: tuple[str, ...]) -> tuple[str, ...]:
 
 def _script(script: str, words: tuple[str, ...]) -> Program:
     for word in words:
-        found = _VARIABLE.search(word)
-        if found:
+        match = _VARIABLE.search(word)
+        if match:
             hint = "write the value itself, or read the variable in the script"
-            raise FieldProblem("shell", f"{found[0]} is not expanded in a script's arguments", hint)
+            raise FieldProblem("shell", f"{match[0]} is not expanded in a script's arguments", hint)
     options = options_of(words)
     return Program(script, arguments=options) if options is not None else Program(script, words=words)
 
@@ -137,12 +137,12 @@ def _command(words: tuple[str, ...]) -> Program:
 
 
 def _with_variables(word: str) -> str:
-    found: list[str] = []
+    parts: list[str] = []
     end = 0
-    for each in _VARIABLE.finditer(word):
-        literal = word[end : each.start()]
-        found += [shlex.quote(literal)] if literal else []
-        found.append(f'"{each[0]}"')
-        end = each.end()
+    for match in _VARIABLE.finditer(word):
+        literal = word[end : match.start()]
+        parts += [shlex.quote(literal)] if literal else []
+        parts.append(f'"{match[0]}"')
+        end = match.end()
     rest = word[end:]
-    return "".join([*found, shlex.quote(rest) if rest or not found else ""])
+    return "".join([*parts, shlex.quote(rest) if rest or not parts else ""])

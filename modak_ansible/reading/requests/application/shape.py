@@ -46,17 +46,17 @@ def shape_of(
         ShapeProblem: two numbers contradict each other.
     """
     nodes, places = _places(options, ranks, node_cores, warn)
-    wanted = ranks or (nodes * places if parallel else 1)
+    processes = ranks or (nodes * places if parallel else 1)
     cores = _cores(options, nodes, places, warn)
-    if nodes * places < wanted <= nodes * places * subscription and wanted % nodes == 0:
-        places = wanted // nodes
-    if wanted > nodes * places:
+    if nodes * places < processes <= nodes * places * subscription and processes % nodes == 0:
+        places = processes // nodes
+    if processes > nodes * places:
         # so the first MODAK's own description of the field has it: the most ranks
-        reason = f"{wanted} processes are more than {nodes} x {places}, which the job asks for: {nodes * places} run"
+        reason = f"{processes} processes are more than {nodes} x {places}, which the job asks for: {nodes * places} run"
         cannot_keep(_RANKS, reason, "ask for more with node_count and process_count_per_node")
-        wanted = nodes * places
-    if wanted < nodes * places:
-        places, cores = _shared(nodes, places, wanted, cores or 1, warn, is_rank=ranks is not None)
+        processes = nodes * places
+    if processes < nodes * places:
+        places, cores = _shared(nodes, places, processes, cores or 1, warn, is_rank=ranks is not None)
     if threads and cores and threads > cores:
         reason = f"{threads} threads are more than the {counted(cores, 'core')} of their process: {cores} run"
         cannot_keep(_THREADS, reason, "ask for more with core_count_per_process, or for fewer processes")
@@ -72,8 +72,8 @@ def _cores(options: JobOptions, nodes: int, places: int, warn: Tell) -> int | No
     path = (*OPTIONS, "core_count")
     shared = cores_by_count(total, nodes, places)
     if shared is None or cores not in (None, shared):
-        there = f"{nodes} nodes x {places} processes" + (f" x {cores} cores" if cores else "")
-        reason = f"{there} are {nodes * places * (cores or 1)}, not {total}"
+        product = f"{nodes} nodes x {places} processes" + (f" x {cores} cores" if cores else "")
+        reason = f"{product} are {nodes * places * (cores or 1)}, not {total}"
         raise ShapeProblem(path, reason, f"core_count: {nodes * places}, or leave it out")
     whose = "the job's" if shared * nodes * places == total else "those of each node"
     warn(path, f"the {total} cores are {whose}: each process has {shared}", f"core_count_per_process: {shared}")
@@ -106,19 +106,19 @@ def _quotient(count: int, divisor: int, path: Path, name: str) -> int:
     return count // divisor
 
 
-def _shared(nodes: int, places: int, wanted: int, cores: int, warn: Tell, *, is_rank: bool) -> tuple[int, int]:
+def _shared(nodes: int, places: int, processes: int, cores: int, warn: Tell, *, is_rank: bool) -> tuple[int, int]:
     """Fewer processes than places: each gets the cores of several."""
     path = _RANKS if is_rank else (*OPTIONS, "process_count_per_node" if nodes == 1 else "node_count")
-    if wanted % nodes:
-        reason = f"{wanted} process{'es' * (wanted > 1)} cannot be spread evenly over {nodes} nodes"
+    if processes % nodes:
+        reason = f"{processes} process{'es' * (processes > 1)} cannot be spread evenly over {nodes} nodes"
         hint = "" if is_rank else "distributed_training: true starts one in every place"
         raise ShapeProblem(path, reason, hint)
-    each = wanted // nodes
-    if places % each:
-        raise ShapeProblem(path, f"{each} processes of a node cannot share {places} places evenly")
-    share = cores * (places // each)
+    per_node = processes // nodes
+    if places % per_node:
+        raise ShapeProblem(path, f"{per_node} processes of a node cannot share {places} places evenly")
+    share = cores * (places // per_node)
     warn(
-        path, f"{wanted} of {nodes * places} processes run: each gets {share} cores",
-        f"process_count_per_node: {each}, core_count_per_process: {share} says the same",
+        path, f"{processes} of {nodes * places} processes run: each gets {share} cores",
+        f"process_count_per_node: {per_node}, core_count_per_process: {share} says the same",
     )  # fmt: skip
-    return each, share
+    return per_node, share

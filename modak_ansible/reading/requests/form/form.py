@@ -16,8 +16,8 @@ _Source = Annotated[str, text(rules.source_problem)]
 _Lines = Annotated[tuple[str, ...], BeforeValidator(lines, json_schema_input_type=str | list[str])]
 
 
-def _tuple(given: Any) -> Any:
-    return tuple(given) if isinstance(given, list) else given
+def _tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
 
 
 class TargetForm(Form):

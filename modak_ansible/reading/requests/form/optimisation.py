@@ -25,17 +25,17 @@ _NO_TUNER = "no external tuner is run"
 _OWN_TUNER = "leave the section out: enable_autotuning: true tunes with MODAK's own"
 
 
-def lines(given: Any) -> Any:
+def lines(value: Any) -> Any:
     """Shell lines: a list of them, or one text, of which a backslash at the end of a line joins it to the next."""
-    texts = given if isinstance(given, list | tuple) else [given]
+    texts = value if isinstance(value, list | tuple) else [value]
     if not all(isinstance(text, str) for text in texts):
-        return given
-    found = [line.rstrip() for text in texts for line in text.replace("\\\n", " ").splitlines()]
-    for line in found:
+        return value
+    shell_lines = [line.rstrip() for text in texts for line in text.replace("\\\n", " ").splitlines()]
+    for line in shell_lines:
         problem = rules.line_problem(line)
         if problem:
             raise FieldProblem("unsafe-value", problem)
-    return tuple(line for line in found if line.strip())
+    return tuple(line for line in shell_lines if line.strip())
 
 
 def _word_of(rule: str, word: str, reason: str) -> BeforeValidator:
@@ -107,7 +107,7 @@ _READ: dict[Kind, Any] = {
     "size": Annotated[int, Field(ge=1, le=10**18)] | Size,
 }
 _FIELDS: dict[str, Any] = {
-    name: (_READ[known.kind] | None, Field(None, description=known.meaning)) for name, known in PROPERTIES.items()
+    name: (_READ[spec.kind] | None, Field(None, description=spec.meaning)) for name, spec in PROPERTIES.items()
 }
 DatasetForm = create_model("DatasetForm", __base__=Form, __doc__="What a training reads.", **_FIELDS)
 

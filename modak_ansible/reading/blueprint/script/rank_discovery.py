@@ -37,7 +37,7 @@ _TF_CONFIG = "TF_CONFIG"
 Sources: TypeAlias = Mapping[str, tuple[ast.Module, ScriptSource]]  # by the paths of the files
 
 
-class Told(NamedTuple):
+class RankDiscovery(NamedTuple):
     """What the files of a script say of it."""
 
     spawns: str = ""  # what starts its processes in itself; empty where others do
@@ -50,61 +50,61 @@ class Told(NamedTuple):
     meets_at: str = ""  # where its processes meet, and its place, if that is another one on each node
 
 
-def told_of(sources: Sources) -> Told:
+def rank_discovery_of(sources: Sources) -> RankDiscovery:
     """How the processes of a script learn who they are, which makes a group of PyTorch's in one of its files."""
     trees = [tree for tree, _ in sources.values()]
-    calls = [each for _, source in sources.values() for each in source.calls()]
+    calls = [named_call for _, source in sources.values() for named_call in source.calls()]
     groups = [call for name, call in calls if _GROUP.fullmatch(name)]
     gives_numbers = bool(groups) and all(_gives_number(call) for call in groups)
-    asked = _asked_in(sources)
-    looks = _looks(sources, asked)
-    has_set = {name for tree in trees for name in _set(tree)}
+    mentioned = _all_mentioned(sources)
+    looks = _looks_at_identity(sources, mentioned)
+    set_names = {name for tree in trees for name in _variables_set(tree)}
     starts = False
-    for pattern, is_sure in ((_SPAWN, gives_numbers or "RANK" in has_set), (_PROCESS, gives_numbers)):
-        used = (each for path, (_, source) in sources.items() for each in places_of(path, source, pattern))
-        name, place = next(used, ("", ""))
+    for pattern, is_sure in ((_SPAWN, gives_numbers or "RANK" in set_names), (_PROCESS, gives_numbers)):
+        places = (place for path, (_, source) in sources.items() for place in places_of(path, source, pattern))
+        name, place = next(places, ("", ""))
         if name and is_sure and not looks:
-            return Told(name, place)
+            return RankDiscovery(name, place)
         starts = starts or bool(name)
-    option, is_first = _local_option(sources, groups, asked, looks=looks)
+    option, is_first = _local_option(sources, groups, mentioned, looks=looks)
     knows = any(map(_knows_that_it_is_alone, trees))
     needs = (
-        any(_takes(nodes_of(tree), {*_ALONE, *(_MEETING - has_set)}) for tree in trees)
-        or any(_looks_around(call, has_set) for call in groups)
-        or ("RANK" not in has_set and any(_DEEPSPEED.fullmatch(name) for name, _ in calls))
+        any(_requires_variables(nodes_of(tree), {*_ALONE, *(_MEETING - set_names)}) for tree in trees)
+        or any(_needs_environment(call, set_names) for call in groups)
+        or ("RANK" not in set_names and any(_DEEPSPEED.fullmatch(name) for name, _ in calls))
     )
-    return Told(
+    return RankDiscovery(
         option=option,
         is_first=is_first,
         needs_words=needs and not knows,
-        asks_slurm=needs and knows and bool(asked & _OF_SLURM),
-        asks_port=starts or "MASTER_PORT" in asked,
-        meets_at=next((f"{name} ({path}:{line})" for path, name, line in _met(sources, asked)), ""),
+        asks_slurm=needs and knows and bool(mentioned & _OF_SLURM),
+        asks_port=starts or "MASTER_PORT" in mentioned,
+        meets_at=next((f"{name} ({path}:{line})" for path, name, line in _loopback_meetings(sources, mentioned)), ""),
     )
 
 
-def _met(sources: Sources, asked: Set[str]) -> Iterator[tuple[str, str, int]]:
+def _loopback_meetings(sources: Sources, mentioned: Set[str]) -> Iterator[tuple[str, str, int]]:
     """The files, names and lines by which processes meet on their own node, whatever the job tells them."""
     for path, (tree, source) in sources.items():
-        found = [value for name, call in source.calls() if _GROUP.fullmatch(name) for value in _methods(call)]
+        values = [value for name, call in source.calls() if _GROUP.fullmatch(name) for value in _init_methods(call)]
         addresses = _addresses(tree)
-        if "MASTER_ADDR" not in asked and all(map(_is_loopback, addresses)):
-            found += addresses
-        loopback = [value for value in found if _is_loopback(value)]
-        perhaps = _perhaps(tree) if loopback else set()
-        yield from ((path, str(literal(value)), value.lineno) for value in loopback if value not in perhaps)
+        if "MASTER_ADDR" not in mentioned and all(map(_is_loopback, addresses)):
+            values += addresses
+        loopback = [value for value in values if _is_loopback(value)]
+        conditional = _conditional_nodes(tree) if loopback else set()
+        yield from ((path, str(literal(value)), value.lineno) for value in loopback if value not in conditional)
 
 
-def _perhaps(tree: ast.Module) -> set[ast.AST]:
+def _conditional_nodes(tree: ast.Module) -> set[ast.AST]:
     """What is done in a case only: below a condition, or in a function that is left under one."""
     conditions = (node for node in nodes_of(tree) if isinstance(node, ast.If))
     branches = [node for node in conditions if "__name__" not in ast.unparse(node.test)]
     leaving = {node for node in branches if any(isinstance(inner, ast.Return) for inner in parts_of(node))}
-    left = [node for node in nodes_of(tree) if isinstance(node, ast.FunctionDef) and leaving & set(node.body)]
-    return {inner for node in (*branches, *left) for inner in parts_of(node)}
+    left_functions = [node for node in nodes_of(tree) if isinstance(node, ast.FunctionDef) and leaving & set(node.body)]
+    return {inner for node in (*branches, *left_functions) for inner in parts_of(node)}
 
 
-def _methods(call: ast.Call) -> list[ast.expr]:
+def _init_methods(call: ast.Call) -> list[ast.expr]:
     return [*call.args[1:2], *(keyword.value for keyword in call.keywords if keyword.arg == "init_method")]
 
 
@@ -124,8 +124,8 @@ def _is_loopback(value: ast.expr) -> bool:
 
 def sets_tf_config(sources: Sources) -> str:
     """Where a script sets TF_CONFIG without a look at what would tell its processes apart; empty where it does not."""
-    asked = _asked_in(sources)
-    if _TF_CONFIG in asked or _looks(sources, asked):
+    mentioned = _all_mentioned(sources)
+    if _TF_CONFIG in mentioned or _looks_at_identity(sources, mentioned):
         return ""
     for path, (tree, _) in sources.items():
         for target in _assigned(nodes_of(tree)):
@@ -134,16 +134,16 @@ def sets_tf_config(sources: Sources) -> str:
     return ""
 
 
-def _looks(sources: Sources, asked: Set[str]) -> bool:
+def _looks_at_identity(sources: Sources, mentioned: Set[str]) -> bool:
     """Whether a script looks at what tells its processes apart: a variable of whoever starts them, or the host."""
-    if any(map(_NUMBERS.fullmatch, asked)):
+    if any(map(_NUMBERS.fullmatch, mentioned)):
         return True
     return any(_HOST.fullmatch(name) for _, source in sources.values() for name in source.used)
 
 
 def places_of(path: str, source: ScriptSource, pattern: re.Pattern[str]) -> Iterator[tuple[str, str]]:
     """What a file uses of a pattern's names, and where, in the order of lines."""
-    for name, line in sorted(source.used.items(), key=lambda each: each[1]):
+    for name, line in sorted(source.used.items(), key=lambda item: item[1]):
         if pattern.fullmatch(name):
             yield name, f"{path}:{line}"
 
@@ -153,20 +153,20 @@ def _gives_number(call: ast.Call) -> bool:
     return any(keyword.arg in ("rank", "store", None) for keyword in call.keywords)
 
 
-def _looks_around(call: ast.Call, has_set: set[str]) -> bool:
+def _needs_environment(call: ast.Call, set_names: set[str]) -> bool:
     """Whether a group finds in the environment what nothing in the script puts there."""
-    given = {keyword.arg for keyword in call.keywords}
+    names = {keyword.arg for keyword in call.keywords}
     method = literal(call.args[1]) if len(call.args) > 1 else None
-    if {"store", "init_method", None} & given or method not in (None, "env://"):
+    if {"store", "init_method", None} & names or method not in (None, "env://"):
         return not _gives_number(call)
-    return ("MASTER_ADDR" if "rank" in given else "RANK") not in has_set
+    return ("MASTER_ADDR" if "rank" in names else "RANK") not in set_names
 
 
-def _asked_in(sources: Sources) -> set[str]:
-    return {name for tree, _ in sources.values() for name in _asked(tree)}
+def _all_mentioned(sources: Sources) -> set[str]:
+    return {name for tree, _ in sources.values() for name in _mentioned_texts(tree)}
 
 
-def _asked(tree: ast.Module) -> Iterator[str]:
+def _mentioned_texts(tree: ast.Module) -> Iterator[str]:
     """The texts of a file, but for the variables that it sets."""
     nodes = nodes_of(tree)
     set_here = {target.slice for target in _assigned(nodes) if isinstance(target, ast.Subscript)}
@@ -175,35 +175,39 @@ def _asked(tree: ast.Module) -> Iterator[str]:
             yield node.value
 
 
-def _set(tree: ast.Module) -> Iterator[str]:
+def _variables_set(tree: ast.Module) -> Iterator[str]:
     """The variables that a file sets, and whatever else has a name in brackets or by default."""
     nodes = nodes_of(tree)
     calls = (node for node in nodes if isinstance(node, ast.Call) and node.args)
-    names = [node.args[0] for node in calls if last_name(node.func) in ("setdefault", "putenv")]
-    names += [target.slice for target in _assigned(nodes) if isinstance(target, ast.Subscript)]
-    yield from (name for each in names if isinstance(name := literal(each), str))
+    name_nodes = [node.args[0] for node in calls if last_name(node.func) in ("setdefault", "putenv")]
+    name_nodes += [target.slice for target in _assigned(nodes) if isinstance(target, ast.Subscript)]
+    yield from (name for node in name_nodes if isinstance(name := literal(node), str))
 
 
 def _assigned(nodes: Sequence[ast.AST]) -> Iterator[ast.expr]:
     return (target for node in nodes if isinstance(node, ast.Assign) for target in node.targets)
 
 
-def _takes(nodes: Sequence[ast.AST], names: Set[str] = frozenset(_ALONE)) -> bool:
+def _requires_variables(nodes: Sequence[ast.AST], names: Set[str] = frozenset(_ALONE)) -> bool:
     """Whether a variable of torchrun's is taken as if it were certain to be there."""
     assigned = set(_assigned(nodes))
-    found = (node for node in nodes if isinstance(node, ast.Subscript) and node not in assigned)
-    taken = any(last_name(node.value) == "environ" and str(literal(node.slice)) in names for node in found)
-    return taken or bool(_made_numbers(nodes))
+    subscripts = (node for node in nodes if isinstance(node, ast.Subscript) and node not in assigned)
+    is_taken = any(last_name(node.value) == "environ" and str(literal(node.slice)) in names for node in subscripts)
+    return is_taken or bool(_converted_at_once(nodes))
 
 
-def _made_numbers(nodes: Sequence[ast.AST]) -> set[ast.Call]:
+def _converted_at_once(nodes: Sequence[ast.AST]) -> set[ast.Call]:
     """What is asked for by ``get`` alone, and made a number at once, which fails where it is not there."""
     calls = (node for node in nodes if isinstance(node, ast.Call) and last_name(node.func) == "int")
-    asking = (call.args[0] for call in calls if call.args)
-    return {each for each in asking if isinstance(each, ast.Call) and _asks(each) in _ALONE and len(each.args) == 1}
+    arguments = (call.args[0] for call in calls if call.args)
+    return {
+        argument
+        for argument in arguments
+        if isinstance(argument, ast.Call) and _variable_asked(argument) in _ALONE and len(argument.args) == 1
+    }
 
 
-def _asks(call: ast.Call) -> str:
+def _variable_asked(call: ast.Call) -> str:
     """The variable that ``os.environ.get`` or ``os.getenv`` is called for; empty for another call."""
     return str(literal(call.args[0])) if last_name(call.func) in ("get", "getenv", "pop") and call.args else ""
 
@@ -214,15 +218,15 @@ def _knows_that_it_is_alone(tree: ast.Module) -> bool:
     One that takes what one process would be told where nothing is said looks at nothing.
     """
     nodes = nodes_of(tree)
-    certain = _made_numbers(nodes)
+    certain = _converted_at_once(nodes)
     for node in nodes:
         if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn):
             looks = str(literal(node.left)) in _ALONE
-        elif isinstance(node, ast.Call) and (name := _asks(node)) in _ALONE:
+        elif isinstance(node, ast.Call) and (name := _variable_asked(node)) in _ALONE:
             default = str(literal(node.args[1])) if len(node.args) > 1 else ""
             looks = node not in certain and default != _ALONE[name]
         elif isinstance(node, ast.Try):
-            looks = _takes([inner for each in node.body for inner in parts_of(each)])
+            looks = _requires_variables([inner for statement in node.body for inner in parts_of(statement)])
         else:
             looks = last_name(node) == "is_torchelastic_launched"
         if looks:
@@ -230,7 +234,7 @@ def _knows_that_it_is_alone(tree: ast.Module) -> bool:
     return False
 
 
-def _local_option(sources: Sources, groups: list[ast.Call], asked: Set[str], *, looks: bool) -> tuple[str, bool]:
+def _local_option(sources: Sources, groups: list[ast.Call], mentioned: Set[str], *, looks: bool) -> tuple[str, bool]:
     """The option by which alone a process learns its number, and whether it is the first of its node without it.
 
     Those of torch.distributed.launch had ``--local_rank``, and others a ``--rank`` that each was started with.
@@ -238,9 +242,9 @@ def _local_option(sources: Sources, groups: list[ast.Call], asked: Set[str], *, 
     names = {keyword.value.attr for call in groups for keyword in call.keywords
              if keyword.arg == "rank" and isinstance(keyword.value, ast.Attribute)}  # fmt: skip
     for name in sorted(names) if not looks else ():
-        if (found := _option(sources, name))[0]:
-            return found[0], False
-    return _option(sources, _LOCAL_RANK) if "LOCAL_RANK" not in asked else ("", False)
+        if (option := _option(sources, name))[0]:
+            return option[0], False
+    return _option(sources, _LOCAL_RANK) if "LOCAL_RANK" not in mentioned else ("", False)
 
 
 def _option(sources: Sources, name: str) -> tuple[str, bool]:
@@ -250,15 +254,15 @@ def _option(sources: Sources, name: str) -> tuple[str, bool]:
     """
     trees = [tree for tree, _ in sources.values()]
     choices = [node for tree in trees for node in nodes_of(tree) if isinstance(node, ast.BoolOp | ast.IfExp)]
-    chosen = {inner for node in choices for inner in parts_of(node)}
-    holders = {holder for tree in trees for holder in _parsed(tree)}
-    used = [
+    choice_parts = {inner for node in choices for inner in parts_of(node)}
+    holders = {holder for tree in trees for holder in _parsed_variables(tree)}
+    uses = [
         node
         for tree in trees
         for node in nodes_of(tree)
         if isinstance(node, ast.Attribute) and node.attr == name and last_name(node.value) in holders
     ]
-    if not used or chosen & set(used) or not all(isinstance(node.ctx, ast.Load) for node in used):
+    if not uses or choice_parts & set(uses) or not all(isinstance(node.ctx, ast.Load) for node in uses):
         return "", False
     for path, (tree, source) in sources.items():
         for option in source.options:
@@ -267,7 +271,7 @@ def _option(sources: Sources, name: str) -> tuple[str, bool]:
     return "", False
 
 
-def _parsed(tree: ast.Module) -> Iterator[str]:
+def _parsed_variables(tree: ast.Module) -> Iterator[str]:
     """The variables that hold what a parser has made of the command line."""
     for node in nodes_of(tree):
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
