@@ -245,7 +245,7 @@ def test_other_sums_that_learn_the_same(pytorch_python, choices):
 # --- what no sum of gradients passes
 
 
-@pytest.mark.parametrize("case", ["by_hand", "dropping"])
+@pytest.mark.parametrize("case", ["by_hand", "dropping", "emptied"])
 def test_gradients_count_as_the_samples_that_they_are_of(pytorch_python, case):
     """Where no backward pass leaves them, by their mean; and where a collate_fn has dropped some."""
     alone = results(pytorch_python, case, world=1)[0]
