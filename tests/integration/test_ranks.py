@@ -142,7 +142,7 @@ def test_loops_of_all_kinds_learn_what_they_do_in_one_process(pytorch_python, st
     """Three seeds of each: all losses, and the weights in the end."""
     cases = tuple(re.findall(r'^    "(\w+)": ', LOOPS.read_text(), re.MULTILINE))
     # of which the pages tell
-    unlike = {"penalised": strategy == "fsdp", "by_value": bool(choices), "pieces": world == 4}
+    unlike = {"penalised": strategy == "fsdp", "pieces": world == 4}
     cases = tuple(each for each in cases if not unlike.get(each))
     more = {"script": LOOPS, **({"MODAK_CHOICES": choices} if choices else {})}
     alone = results(pytorch_python, *cases, world=1, **more)[0]
