@@ -155,6 +155,7 @@ def test_loops_of_all_kinds_learn_what_they_do_in_one_process(pytorch_python, st
     ("strategy", "case", "words"),
     [
         ("ddp", "odd_pieces", "another number of backward passes for a step"),
+        ("ddp", "odd_pieces_later", "another number of backward passes for a step"),
         *thorough(
             ("fsdp", "odd_pieces", "another number of backward passes for a step"),
             ("fsdp", "penalised", "a gradient of a gradient is not known with fsdp"),
