@@ -142,7 +142,7 @@ def test_loops_of_all_kinds_learn_what_they_do_in_one_process(pytorch_python, st
     """Three seeds of each: all losses, and the weights in the end."""
     cases = tuple(re.findall(r'^    "(\w+)": ', LOOPS.read_text(), re.MULTILINE))
     # of which the pages tell
-    unlike = {"penalised": strategy == "fsdp", "by_value": bool(choices), "pieces": world == 4}
+    unlike = {"penalised": strategy == "fsdp", "pieces": world == 4}
     cases = tuple(each for each in cases if not unlike.get(each))
     more = {"script": LOOPS, **({"MODAK_CHOICES": choices} if choices else {})}
     alone = results(pytorch_python, *cases, world=1, **more)[0]
@@ -155,6 +155,7 @@ def test_loops_of_all_kinds_learn_what_they_do_in_one_process(pytorch_python, st
     ("strategy", "case", "words"),
     [
         ("ddp", "odd_pieces", "another number of backward passes for a step"),
+        ("ddp", "odd_pieces_later", "another number of backward passes for a step"),
         *thorough(
             ("fsdp", "odd_pieces", "another number of backward passes for a step"),
             ("fsdp", "penalised", "a gradient of a gradient is not known with fsdp"),
@@ -245,7 +246,7 @@ def test_other_sums_that_learn_the_same(pytorch_python, choices):
 # --- what no sum of gradients passes
 
 
-@pytest.mark.parametrize("case", ["by_hand", "dropping"])
+@pytest.mark.parametrize("case", ["by_hand", "dropping", "emptied"])
 def test_gradients_count_as_the_samples_that_they_are_of(pytorch_python, case):
     """Where no backward pass leaves them, by their mean; and where a collate_fn has dropped some."""
     alone = results(pytorch_python, case, world=1)[0]

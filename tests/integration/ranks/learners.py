@@ -367,16 +367,16 @@ def by_hand():
     return numbers(*used)
 
 
-def dropping():
-    """Samples that a collate_fn leaves out, by which a rank may have nothing of a batch."""
+def dropping(least=-0.5, batch=9):
+    """Samples that a collate_fn leaves out, by which a rank may have nothing of a batch, or all ranks."""
 
     def left(samples):
-        found = [(x, y) for x, y in samples if x[0] > -0.5]
+        found = [(x, y) for x, y in samples if x[0] > least]
         return torch.utils.data.default_collate(found) if found else None
 
     model = Net()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    model, optimizer, data = modak_runtime.prepare(model, optimizer, loader(many=46, batch=9, collate_fn=left))
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
+    model, optimizer, data = modak_runtime.prepare(model, optimizer, loader(many=46, batch=batch, collate_fn=left))
     for _ in range(2):
         for batch in data:
             if batch is not None:
@@ -470,7 +470,10 @@ CASES = {
     "images": images,
 }  # fmt: skip
 # by their names alone
-ASKED_FOR = {"apart": apart, "lasting": lasting, "by_hand": by_hand, "shown": shown, "dropping": dropping}
+ASKED_FOR = {
+    "apart": apart, "lasting": lasting, "by_hand": by_hand, "shown": shown,
+    "dropping": dropping, "emptied": lambda: dropping(0.4, 4),
+}  # fmt: skip
 
 
 def tell(cases, asked_for, seeds):

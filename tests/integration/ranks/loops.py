@@ -63,13 +63,14 @@ def added_up():
     return numbers(*model.parameters())
 
 
-def pieces(data):
-    """Passes of two samples each, which count as their part of the batch does."""
+def pieces(data, at_first=2):
+    """Passes of two samples each, which count as their part of the batch does; perhaps of more in the first steps."""
     model, optimizer, data = begun([data])
     for _ in range(2):
-        for x, y in data:
+        for number, (x, y) in enumerate(data):
             optimizer.zero_grad()
-            for some, theirs in zip(x.split(2), y.split(2), strict=True):
+            size = at_first if number < 2 else 2
+            for some, theirs in zip(x.split(size), y.split(size), strict=True):
                 (functional.cross_entropy(model(some), theirs) * len(some) / len(x)).backward()
             optimizer.step()
     return numbers(*model.parameters())
@@ -472,7 +473,11 @@ CASES = {
     "rates": rates,
     "endless": endless,
 }
-ASKED_FOR = {"by_quasi_newton": by_quasi_newton, "odd_pieces": lambda: pieces(loader(many=35, batch=9))}
+ASKED_FOR = {
+    "by_quasi_newton": by_quasi_newton,
+    "odd_pieces": lambda: pieces(loader(many=35, batch=9)),
+    "odd_pieces_later": lambda: pieces(loader(many=54, batch=9), at_first=5),
+}
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from modak_runtime import pytorch
 from modak_runtime.pytorch import fused
+from modak_runtime.pytorch.steps import follow_clipping
 from modak_runtime.report import Report
 from torch import nn
 from torch.utils.data import DataLoader, Dataset, IterableDataset
@@ -364,11 +365,41 @@ def case_two_passes_make_the_step_of_one_batch():
         assert torch.allclose(a, b, atol=1e-6)
 
 
+def case_passes_are_clipped_once_by_their_mean():
+    images, labels = torch.rand(8, 3, 8, 8), torch.arange(8) % 5
+    follow_clipping(torch)
+    clips = (
+        lambda model: nn.utils.clip_grad_norm_(model.parameters(), max_norm=0.3),
+        lambda model: nn.utils.clip_grad_value_(model.parameters(), 0.01),
+    )
+    for clip in clips:
+        whole = Net()
+        halves = copy.deepcopy(whole)
+        one, other = (torch.optim.Adam(model.parameters(), lr=0.01) for model in (whole, halves))
+        prepared("accumulation=2", halves, other)
+        for _ in range(3):
+            one.zero_grad()
+            nn.functional.cross_entropy(whole(images), labels).backward()
+            wanted = clip(whole)
+            one.step()
+            for part in (slice(0, 4), slice(4, 8)):
+                other.zero_grad()
+                nn.functional.cross_entropy(halves(images[part]), labels[part]).backward()
+                norm = clip(halves)
+                other.step()
+            assert norm == wanted or torch.allclose(norm, wanted, rtol=1e-4)
+        for a, b in zip(whole.parameters(), halves.parameters()):
+            assert torch.allclose(a, b, atol=1e-5)
+
+
 def case_what_would_be_added_up_wrongly_is_not():
     model, other = Net(), Net()
     first, second = (torch.optim.SGD(each.parameters(), lr=0.1) for each in (model, other))
     report = prepared("accumulation=2", model, other, first, second)
     assert "one of several optimizers" in outcome(report, "accumulation")["reason"]
+    reports = prepared("accumulation=2", model, first), prepared("accumulation=2", other, second)
+    for report in reports:
+        assert "one of several optimizers" in outcome(report, "accumulation")["reason"]
     report = prepared("accumulation=2", model, first)
     assert outcome(report, "accumulation")["applied"] == "2"
     before = next(model.parameters()).detach().clone()

@@ -431,11 +431,18 @@ def test_pieces_of_a_batch_are_as_many_in_all_ranks(rows, counts):
 
 
 class Dropping(Loader):
-    """One whose collate_fn leaves out what is no sample; nothing is left of the second rank's part of the last batch."""
+    """One whose collate_fn leaves out what is no sample.
+
+    Nothing is left of the first batch, nor of the second rank's part of the second and of the last.
+    """
 
     def __init__(self):
         super().__init__()
-        self.batch_sampler, self.collate_fn = [[0, 1, 2, 3], [4, -5, 6, 7], [8, -9]], self.left
+        self.dataset = range(-10, 10)
+        self.batch_sampler, self.collate_fn = (
+            [[4, 3, 2], [11, 3], [10, 11, 12, 13], [14, 5, 16, 17], [18, 1]],
+            self.left,
+        )
 
     @staticmethod
     def left(samples):
@@ -443,18 +450,32 @@ class Dropping(Loader):
         return (found, found) if found else None
 
     def _get_iterator(self):
-        found = Process(self)
+        found = Reading(self)
         found.begin()
         return found
 
 
+class Reading(Process):
+    def _next_data(self):
+        return self._collate([self._loader.dataset[each] for each in next(self._rows)])
+
+
 def test_what_a_collate_fn_leaves_out_does_not_count():
-    """Where nothing is left a rank computes what it was given before, lest the others wait for it."""
+    """A rank with nothing left computes what the others have; a batch of which all is left out is one process's."""
     ranks, loader = shared(Dropping)
     assert [(batch, ranks.part) for batch in loader] == [
-        (([1, 3], [1, 3]), (2, 4)), (([7], [7]), (1, 4)), (([7], [7]), (0, 2)),
+        (None, (1, 2)), (([1], [1]), (0, 2)), (([1, 3], [1, 3]), (2, 4)), (([7], [7]), (1, 4)), (([8], [8]), (0, 2)),
     ]  # fmt: skip
     assert ranks.drops
+
+
+def test_what_cannot_be_read_again_is_to_be_left_out_of_the_dataset():
+    ranks, loader = shared(Dropping)
+    loader.dataset = dict(enumerate(loader.dataset))
+    loader.dataset.pop(11)
+    loader.batch_sampler, ranks.rank.end = [[11, 3]], sys.exit
+    with pytest.raises(SystemExit, match="cannot be read outside of the loader's processes"):
+        list(loader)
 
 
 def test_what_is_left_out_is_refused_where_ranks_cannot_weigh_it():

@@ -196,6 +196,9 @@ def _alike(kind, trace):
         def largest(self, numbers, _axis):
             return numbers
 
+        def compare_steps(self, *_words):
+            pass
+
         def mean(self, value, _weight):
             return value
 

@@ -10,7 +10,7 @@ import zlib
 
 _FIRST, _LATER = 1e-5, 1e-3  # of a tensor's norm: processors of two kinds round differently, more so in many steps
 _PASSES = "another number of backward passes for a step, such as for pieces of a batch that has parts of several sizes"
-_CURE = "batches that the number of ranks divides have parts of one size"
+_CURE = "make as many in all, such as by pieces of so many samples, of batches that the number of ranks divides"
 
 
 def compare_before_steps(ranks, optimizer):
@@ -31,12 +31,16 @@ def compare_now(ranks):
     most, least = ranks.largest([mine, -mine], ranks.model if ranks.is_alike else ranks.samples)
     if most != -least:
         if not ranks.has_parts:
-            ranks.rank.end("ranks make %s: %s" % (_PASSES, _CURE))
+            end_unlike_passes(ranks)
         others = "were given other samples" if ranks.is_alike else "in another order"
         ranks.rank.end(
             "ranks compute different layers of a model, or %s: ddp can train it, not %s; or they make %s: %s"
             % (others, ranks.strategy, _PASSES, _CURE)
         )
+
+
+def end_unlike_passes(ranks):
+    ranks.rank.end("ranks make %s: %s" % (_PASSES, _CURE))
 
 
 def look(ranks, drawn):
@@ -157,10 +161,12 @@ def follow_steps(torch, ranks):
         if not ranks.is_compared:
             end_step(ranks)
         ranks.stepped.update(stepped)
-        if looked.get(optimizer) == len(stepped):
+        many, is_known = looked.get(optimizer, (0, False))
+        ranks.steps += is_known
+        if many == len(stepped):
             return
-        looked[optimizer] = len(stepped)
         known, own = ranks.known(), {id(each) for model in ranks.models for each in model.parameters()}
+        looked[optimizer] = len(stepped), not known.isdisjoint(map(id, stepped))
         if isinstance(optimizer, torch.optim.LBFGS) and not known.isdisjoint(map(id, stepped)):
             ranks.rank.end("LBFGS looks at losses, which ranks have of their parts alone: give it to prepare")
         others = [each for each in stepped if each.grad is not None and id(each) not in known]

@@ -76,7 +76,7 @@ class Gradients:
 
     def _send_next(self):
         bucket = self._buckets[self._launched]
-        bucket.fill(self._share())
+        self._fill(bucket)
         self._launched += 1
         self._send(bucket, self._plain if self._apart else self._way(bucket))
 
@@ -113,10 +113,15 @@ class Gradients:
         self._receive()
         for bucket in self._buckets:
             if bucket.is_stale:  # more of it came when it had left
-                bucket.fill(self._share())
+                self._fill(bucket)
                 self._send(bucket, self._plain)
                 self._ranks.guarded(next, bucket.sent, None)
+            self._ranks.compare_steps(bucket.flags[-1], bucket.odd)
             bucket.empty(self._ranks.drops and not self.passes)
+
+    def _fill(self, bucket):
+        bucket.fill(self._share())
+        bucket.flags[-1] = bucket.odd = self._ranks.steps % 2
 
     # --- steps that ranks make apart from each other
 
@@ -142,19 +147,20 @@ class Gradients:
 
 
 class Bucket:
-    """Gradients that travel together, and behind them for each whether there was one, and how much they all count.
+    """Gradients that travel together; behind them for each whether there was one, how much all count, of which step.
 
     Attributes:
         number: of this bucket; whole: all that is sent; views: the part of each parameter in it; flags: what follows.
-        sent: what is left to be done until it holds the sum.
+        sent: what is left to be done until it holds the sum; odd: whether the number of steps before it is.
     """
 
     def __init__(self, torch, members):
         self._torch, self.members = torch, members
         self.number, self.awaited, self.is_stale, self.sent, self._is_kept = 0, 0, False, None, False
+        self.odd = 0
         own = [local_of(each) for each in members]
         size = sum(each.numel() for each in own)
-        self.whole = torch.zeros(size + len(members) + 1, dtype=members[0].dtype, device=members[0].device)
+        self.whole = torch.zeros(size + len(members) + 2, dtype=members[0].dtype, device=members[0].device)
         self._flat, self.flags = self.whole[:size], self.whole[size:]
         parts = self._flat.split([each.numel() for each in own])
         self.views = [part.view(each.shape) for part, each in zip(parts, own)]
@@ -173,8 +179,8 @@ class Bucket:
                 else:
                     own = local_of(each.grad)
                     view.copy_(own.to_dense() if own.is_sparse else own)
-            known = [*(0.0 if each.grad is None else 1.0 for each in self.members), 1.0]
-            self.flags.copy_(self._torch.tensor(known)) if 0.0 in known else self.flags.fill_(1)
+            known = [*(0.0 if each.grad is None else 1.0 for each in self.members), 1.0, 0.0]
+            self.flags.copy_(self._torch.tensor(known)) if 0.0 in known[:-1] else self.flags.fill_(1)
             if share:
                 self.whole.mul_(share)
             else:  # of nothing, even what is not finite
@@ -211,7 +217,7 @@ class Bucket:
         """
         with self._torch.no_grad():
             if drops:
-                counted = self.flags[-1:]
+                counted = self.flags[-2:-1]
                 self.whole.div_(self._torch.where(counted == 0, self._torch.ones_like(counted), counted))
             known = all(each.grad is not None for each in self.members)
             used = None if known else self.flags.tolist()

@@ -23,6 +23,7 @@ from modak_runtime.steps import length_of
 
 _KEPT = []  # of this process, once it is one of several
 _SETTLES = 0.2  # seconds
+_COUNTED = 256  # ranks: as many as a sum in bf16 counts
 _SHARES_OUT = {"fsdp": sharded.share_out, "tensor": split.share_out, "pipeline": stages.share_out}
 
 
@@ -62,7 +63,7 @@ class Ranks:
         looks: one that does not train whose batch they were given since, and that goes on; None where there is none.
         drops: whether a collate_fn of the script's own makes batches, of which it may leave samples out.
         arrivals: gradients that backward passes have left in parameters, or that torch.autograd.grad gave of them.
-        passes: backward passes that have left some.
+        passes: backward passes that have left some; steps: of optimizers with parameters whose gradients ranks sum.
         has_parts: whether it keeps a part of each parameter only.
         is_alike: whether ranks with parts of one copy are given the same samples, and draw the same numbers.
     """
@@ -78,7 +79,7 @@ class Ranks:
         self.models, self.gradients, self.learns, self.trace = [], [], False, []
         self.optimizers, self.stepped = weakref.WeakSet(), set()
         self.turn = self.looks = None
-        self.drops, self.arrivals, self.passes, self._task = False, 0, 0, None
+        self.drops, self.arrivals, self.passes, self.steps, self._task = False, 0, 0, 0, None
         self.has_looked, self._said, self._since = False, set(), (0, 0, 0)
         self.is_compared = False  # whether ranks have once made the same step
         self.pipe = None  # of ranks with stages
@@ -128,6 +129,17 @@ class Ranks:
         found = self.torch.tensor([number], dtype=self.torch.float64)
         self.guarded(self.distributed.all_reduce, found, group=self.samples.group)
         return found.item()
+
+    def compare_steps(self, odd_ones, odd):
+        """Ends ranks one of which makes another pass of a step that is over in others.
+
+        Args:
+            odd_ones: how many of the ranks that sum a gradient have made an odd number of steps.
+            odd: whether this one has.
+        """
+        many = self.samples.size
+        if many <= _COUNTED and not odd_ones.is_cuda and abs(odd_ones.item() - many * odd) > 0.5:
+            alike.end_unlike_passes(self)
 
     def mean(self, value, weight):
         """The mean over all ranks of a number or a tensor; see modak_runtime.mean."""

@@ -73,7 +73,6 @@ def _follow(ranks, loader, way, reads_alike):
     is_new = not hasattr(loader, "_modak_way")
     loader._modak_ranks, loader._modak_way, loader._modak_reads_alike = ranks, way, reads_alike
     loader._modak_turn, loader._modak_words, loader._modak_drops = None, "", False
-    loader._modak_before = None
     if way == _OWN and not reads_alike:
         loader.worker_init_fn = _Seed(loader.worker_init_fn, ranks.samples.number)
     if is_new:
@@ -324,7 +323,7 @@ class _Next:
             part, cut = (own, len(numbers)), lambda *which: _read(loader, part_of(numbers, *which)[0])
         elif turn.shares and way == "stream":
             *part, drawn, samples, batch = batch
-            turn.drawn = drawn if turn.given == 1 else turn.drawn
+            turn.drawn = turn.drawn or drawn
             cut = samples and (lambda *which: loader.collate_fn.of(samples, *which))
         elif turn.shares and way == "slices":
             whole = batch
@@ -333,7 +332,10 @@ class _Next:
             *part, batch = _sliced(ranks, batch, ranks.samples.number, ranks.samples.size)
             cut = lambda *which: _sliced(ranks, whole, *which)[-1]  # noqa: E731
         if turn.shares and loader._modak_drops:
-            part, batch = self._left_of(part, batch)
+            part, batch = self._left_of(part, batch, cut)
+            if not part:
+                turn.given -= 1  # it has no step
+                return batch
         if way == _WHOLE and turn.trains and ranks.has_part() and not ranks.turn.is_over:
             return batch  # beside one that ranks have parts of: as much of it counts as of that
         if not turn.trains:
@@ -373,10 +375,14 @@ class _Next:
             )
         return 1 if before % many or loader._modak_drops else math.gcd(whole, many)
 
-    def _left_of(self, part, batch):
-        """What collate_fn has left of a batch: where that is nothing, one from before, which counts for nothing."""
-        loader, (own, whole) = self._loader, part
-        ranks = loader._modak_ranks
+    def _left_of(self, part, batch, cut):
+        """What collate_fn has left of a batch: a rank that has nothing of it computes all that is left, for nothing.
+
+        Returns:
+            how many samples count here, and in all ranks, and the batch; of one of which nothing is left in any rank
+            no numbers, and what collate_fn makes of that.
+        """
+        ranks, (own, whole) = self._loader._modak_ranks, part
         count = _rows(batch, max(1, own))
         is_left = count < own and count != 1  # one row may be all of them, as of sequences that are packed into one
         if is_left and ranks.has_parts and not ranks.is_alike:
@@ -384,12 +390,17 @@ class _Next:
                 "collate_fn leaves out samples of a batch, which ddp weighs and %s does not: leave them out of the "
                 "dataset" % ranks.strategy
             )
-        loader._modak_before = batch if count else loader._modak_before
-        if loader._modak_before is None:
-            ranks.rank.end(
-                "collate_fn leaves out all of a rank's part of the first batch: leave such samples out of the dataset"
-            )
-        return (min(own, count), whole), loader._modak_before
+        if not count:
+            try:
+                batch = cut(0, 1)
+            except Exception:  # of any kind: samples that only its own processes can read
+                ranks.rank.end(
+                    "collate_fn leaves out all of a rank's part of a batch, and the others' cannot be read outside of "
+                    "the loader's processes: leave such samples out of the dataset"
+                )
+            if not _rows(batch, whole):
+                return (), batch
+        return (min(own, count), whole), batch
 
 
 def _rows(batch, most):
@@ -446,8 +457,9 @@ class _Part:
         count = part_of(samples, self._number, self._world)[1]
         drawn = None if self._is_known else _content(samples, 1)
         self._is_known = True
-        kept = samples if len(samples) != self._size else None  # which may have to be cut into other parts
-        return count, len(samples), drawn, kept, self.of(samples, self._number, self._world)
+        mine = self.of(samples, self._number, self._world)
+        is_kept = len(samples) != self._size or not _rows(mine, max(1, count))  # it may have to be cut into other parts
+        return count, len(samples), drawn, samples if is_kept else None, mine
 
 
 class _Seed:

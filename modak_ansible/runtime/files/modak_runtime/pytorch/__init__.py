@@ -41,6 +41,10 @@ def imported(torch, report, steps):
         from modak_runtime.pytorch import out_of_core
 
         out_of_core.imported(torch)
+    if "accumulation" in report.planned:
+        from modak_runtime.pytorch.steps import follow_clipping
+
+        follow_clipping(torch)
 
 
 def loader_imported(module, _report, steps):

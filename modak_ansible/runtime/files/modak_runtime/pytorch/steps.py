@@ -1,6 +1,7 @@
 """What prepare does where another batch is planned: another number of samples a step, or several passes a step."""
 
 import functools
+import math
 import sys
 import types
 
@@ -33,10 +34,11 @@ class Passes:
 
     Attributes:
         more: whether others follow before the optimizer steps; begun: whether some were made, and it has not.
+        waits: whether the training has not begun.
     """
 
-    def __init__(self, many, report):
-        self.many, self._made, self._report = many, 0, report
+    def __init__(self, many, report, parameters):
+        self.many, self.parameters, self._made, self._report = many, parameters, 0, report
         _PASSES.append(self)
 
     @property
@@ -46,6 +48,10 @@ class Passes:
     @property
     def begun(self):
         return self._made % self.many != 0
+
+    @property
+    def waits(self):
+        return self.many > 1 and not self._made
 
     def made(self):
         self._made += 1
@@ -58,18 +64,22 @@ class Passes:
 
 def accumulate(torch, report, optimizer, models, is_alone=True):
     """Has the optimizer step after every N passes only, with the mean of their gradients; ranks sum them once."""
-    if not is_alone:
+    others = [each for each in _PASSES if each.waits]  # given to prepare before
+    if others or not is_alone:
         reason = "the backward pass for one of several optimizers may leave gradients in what another learns"
+        for each in others:
+            each.give_up(reason)
         report.refused("accumulation", reason, "prepare")
         return
     _follow_scalers(torch)
-    passes = Passes(int(report.planned["accumulation"]), report)
+    its = {id(each) for group in optimizer.param_groups for each in group["params"]}
+    passes = Passes(int(report.planned["accumulation"]), report, its)
     step = optimizer.step
-    _tell_ranks(optimizer, passes)
+    _tell_ranks(passes)
 
     def accumulated_step(self, closure=None):
         if closure is not None:
-            report.withdrawn("accumulation", "the optimizer calls the model itself", "prepare")
+            passes.give_up("the optimizer calls the model itself")
             return step(closure)
         passes.made()
         if passes.begun:
@@ -112,11 +122,32 @@ def _follow_scalers(torch):
     scaler.scale = scale
 
 
-def _tell_ranks(optimizer, passes):
+def follow_clipping(torch):
+    """Has gradients be clipped once a step, by the mean of its passes: a script clips the sum so far behind each.
+
+    Scripts import the functions by name, so this is to be called before they can.
+    """
+    for name, limit_name in (("clip_grad_norm_", "max_norm"), ("clip_grad_value_", "clip_value")):
+        plain = getattr(torch.nn.utils, name)
+
+        @functools.wraps(plain)
+        def clip(parameters, *arguments, _plain=plain, _limit_name=limit_name, **options):
+            parameters = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
+            limit, *rest = arguments or (options.pop(_limit_name),)
+            mine = (each for each in reversed(_PASSES) if not each.parameters.isdisjoint(map(id, parameters)))
+            passes = next(mine, None)
+            many = passes.many if passes else 1
+            norm = _plain(parameters, math.inf if passes and passes.more else limit * many, *rest, **options)
+            return norm if norm is None else norm / many
+
+        for module in (torch.nn.utils, sys.modules["torch.nn.utils.clip_grad"]):
+            setattr(module, name, clip)
+
+
+def _tell_ranks(passes):
     """Lets the gradients of an optimizer's parameters wait for its last pass, where several processes sum them."""
     ranks = sys.modules.get("modak_runtime.parallel.processes")
     here = ranks.here() if ranks else None
-    its = {id(each) for group in optimizer.param_groups for each in group["params"]}
     for gradients in here.gradients if here else ():
-        if its.issuperset(map(id, gradients.parameters)):
+        if passes.parameters.issuperset(map(id, gradients.parameters)):
             gradients.passes = passes
