@@ -57,8 +57,11 @@ def is_folder(path: Path) -> bool:
     return os.path.isdir(path)
 
 
-def write_whole(path: Path, content: str | bytes) -> None:
+def write_whole(path: Path, content: str | bytes, *, is_awaited: bool = True) -> None:
     """Writes a file so that after a crash it is the old one or the new one, never a part.
+
+    Args:
+        is_awaited: whether it is on the disk at the end; otherwise it may be a part after the machine itself crashed.
 
     Raises:
         OSError: with the file's own name; what was there before is still there.
@@ -68,8 +71,9 @@ def write_whole(path: Path, content: str | bytes) -> None:
     try:
         with open_private(part) as file:
             file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+            if is_awaited:
+                file.flush()
+                os.fsync(file.fileno())
         part.replace(path)
     except OSError as error:
         with suppress(OSError):

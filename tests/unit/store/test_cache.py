@@ -36,6 +36,13 @@ def test_it_is_made_once_of_the_same(folder):
     assert folder.stat().st_mode & 0o777 == 0o700
 
 
+def test_nobody_waits_for_the_disk(folder, monkeypatch):
+    monkeypatch.setattr(os, "fsync", None)
+    maker = Maker()
+    assert {kept_text("kind", "this", maker) for _ in range(2)} == {maker.text}
+    assert maker.count == 1
+
+
 def test_an_empty_text_is_kept_and_none_is_not(folder):
     empty, nothing = Maker(""), Maker(None)
     assert (kept_text("kind", "e", empty), kept_text("kind", "e", empty), empty.count) == ("", "", 1)

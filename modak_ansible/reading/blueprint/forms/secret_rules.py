@@ -34,6 +34,8 @@ _FORMS = re.compile(
     r"|\bhf_[A-Za-z0-9]{20,}|\bAKIA[A-Z0-9]{16}\b|\bpypi-[\w-]{40,}|\bxox[abpr]-[\w-]{10,}|\bsk-[\w-]*\w{20}",
     re.ASCII,
 )
+# One of them is in whatever has one of these forms: most texts have none, which is soon seen.
+_MARKS = re.compile(r"[-_=]|AKIA|://")
 _SHORTEST = 4
 
 
@@ -44,6 +46,8 @@ def named_problem(name: str, value: str) -> str:
 
 def text_problem(text: str) -> str:
     """Why a text must not stand there, by what it holds; empty where it may. The text itself is not repeated."""
+    if not _MARKS.search(text):
+        return ""
     if _FORMS.search(text):
         return "it has the form of a key or a token, and inputs and plans are stored"
     if "://" in text and (re.search(_LOGIN, text, re.IGNORECASE) or re.search(_USER, text, re.IGNORECASE)):

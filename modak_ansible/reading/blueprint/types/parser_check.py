@@ -142,6 +142,7 @@ def _import_tosca_parser() -> tuple[Any, Any, Any]:
     try:
         from toscaparser.utils import yamlparser  # noqa: PLC0415 - slow to import
 
+        yamlparser.urllib = SimpleNamespace(request=_WhenUsed("urllib.request"), error=_WhenUsed("urllib.error"))
         load, yamlparser.load_yaml = yamlparser.load_yaml, lambda _: normative_types()
         try:
             from toscaparser.elements import entity_type  # noqa: PLC0415, F401 - which parses the normative types
@@ -161,7 +162,7 @@ def _import_tosca_parser() -> tuple[Any, Any, Any]:
 def _stand_ins() -> dict[str, ModuleType]:
     """For what tosca-parser imports, and what is asked of it here needs seldom or never; it takes longer than the rest.
 
-    What fetches archives of the network and what reads dates is imported when it is used. stevedore looks through all
+    What fetches from the network and what reads dates is imported when it is used. stevedore looks through all
     that is installed for other versions of TOSCA, which are refused before, and pbr for tosca-parser's own.
     """
     nothing = SimpleNamespace(extensions=())
@@ -171,7 +172,8 @@ def _stand_ins() -> dict[str, ModuleType]:
     found["pbr.version"] = _with(ModuleType("pbr.version"), VersionInfo=lambda _: number)
     found["pbr"] = _with(ModuleType("pbr"), version=found["pbr.version"])
     found["stevedore"] = _with(ModuleType("stevedore"), extension=SimpleNamespace(ExtensionManager=lambda **_: nothing))
-    return {name: each for name, each in found.items() if name.partition(".")[0] not in sys.modules}
+    missing = {name: each for name, each in found.items() if name.partition(".")[0] not in sys.modules}
+    return missing if "urllib.request" in sys.modules else {**missing, "urllib.request": _WhenUsed("urllib.request")}
 
 
 def _with(module: ModuleType, **members: Any) -> ModuleType:
