@@ -160,6 +160,7 @@ def run_playbook(
             extravars=_as_they_are(variables),
             envvars={**_environment(), **handed, PASSING: private},
             settings={"pexpect_timeout": 1},
+            skip_tags="always",  # with which Ansible compares a role's arguments with their types: these are ours
             event_handler=watcher.event,
             cancel_callback=lambda: bool(watcher.ended_by) or is_late() or bool(is_ended and is_ended()),
             quiet=True,
