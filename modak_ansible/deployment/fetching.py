@@ -29,7 +29,7 @@ def fetch_results(*stores: DeploymentStore, listener: Listener | None = None) ->
     """
     problems = []
     with signals_as_interrupts():
-        for group in _by_target(stores):
+        for group in by_target(stores):
             try:
                 target = _Target(group, listener)
                 target.look()
@@ -60,7 +60,7 @@ def fetch_if_completed(
     if not all(map(_is_said_to_have_completed, stores)):
         return None
     with signals_as_interrupts():
-        targets = [_Target(group, listener) for group in _by_target(stores)]
+        targets = [_Target(group, listener) for group in by_target(stores)]
         try:
             for target in targets:
                 target.look(deadline)
@@ -141,7 +141,7 @@ class _Target:
             self._listener.finished(action, {"msg": msg, "changed": changed, "seconds": seconds})
 
 
-def _by_target(stores: Sequence[DeploymentStore]) -> list[list[DeploymentStore]]:
+def by_target(stores: Sequence[DeploymentStore]) -> list[list[DeploymentStore]]:
     """Those that are in one folder here, and on one target."""
     groups: dict[tuple[object, ...], list[DeploymentStore]] = {}
     for store in stores:

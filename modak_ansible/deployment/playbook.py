@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -25,15 +24,14 @@ if TYPE_CHECKING:
     from modak_ansible.target.core.probe import TargetFacts
     from modak_ansible.target.garbage.garbage import GarbageItem
     from modak_ansible.target.images.image import ImageFacts
-    from modak_ansible.target.jobs.operations import OperatedJob
     from modak_ansible.target.survey.survey import SurveyFacts
 
 _PROGRESS = re.compile(r"modak (\w+) \| (.*)")
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 # What makes no image needs no secrets, and asks for no password of a vault.
-_NEEDS_NO_SECRETS = ("act", "build_log", "gc", "survey", "testbed", "undeploy")
+_NEEDS_NO_SECRETS = ("gc", "survey", "testbed")
 # Of those, what may end a cloud's machine.
-_ASKS_CLOUDS = ("gc", "undeploy")
+_ASKS_CLOUDS = ("gc",)
 # What of Ansible's settings a user exports for ours, too: where files lie, how ssh is called, what is kept to look at.
 # Others are for other projects' playbooks, and may change what is done here, ask for passwords or end a long task.
 _SETTING = "ANSIBLE_"
@@ -57,7 +55,6 @@ class TaskResult(TypedDict, total=False):
     image: ImageFacts
     names: list[str]  # that an image has where it was pushed
     situation: JobNote
-    jobs: str  # a JSON list, of a task for several deployments
     workspace: str
     garbage: list[GarbageItem]
     kept: list[GarbageItem]
@@ -116,9 +113,6 @@ class PlaybookRun:
     changed: int = 0  # tasks that changed something
     # the last result of every action of ours, by the action's name in the collection
     results: dict[str, TaskResult] = field(default_factory=dict)
-    # what became of each job that was acted on, by its deployment, on whichever target
-    jobs: dict[str, OperatedJob] = field(default_factory=dict)
-    job_messages: list[str] = field(default_factory=list)  # what each target said about jobs
 
 
 def run_playbook(
@@ -166,6 +160,7 @@ def run_playbook(
             extravars=_as_they_are(variables),
             envvars={**_environment(), **handed, PASSING: private},
             settings={"pexpect_timeout": 1},
+            skip_tags="always",  # with which Ansible compares a role's arguments with their types: these are ours
             event_handler=watcher.event,
             cancel_callback=lambda: bool(watcher.ended_by) or is_late() or bool(is_ended and is_ended()),
             quiet=True,
@@ -281,9 +276,6 @@ class _Watcher:
         result = data.get("res") or TaskResult()
         if collection == COLLECTION:
             self.run.results[action] = result
-            if action == "modak_job":
-                self.run.job_messages.append(result.get("msg", ""))
-                self.run.jobs.update({job["deployment"]: job for job in json.loads(result.get("jobs", "[]"))})
             if self._listener:
                 self._listener.finished(action, result)
 

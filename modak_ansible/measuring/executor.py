@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from modak_ansible.catalogue.processor import architecture_of
+from modak_ansible.deployment.acting import undeploy
 from modak_ansible.deployment.playbook import Listener, PlaybookError, PlaybookRun, run_playbook
 from modak_ansible.deployment.run import plans_of
 from modak_ansible.errors import TARGET_UNREACHABLE, ModakError, TargetUnreachable
@@ -79,7 +80,8 @@ class PlaybookExecutor:
 
     def end(self, planned: Planned) -> None:
         """Ends a job that was interrupted, and leaves nothing of it on the target."""
-        self._play("undeploy", planned)
+        planned.save()
+        undeploy([planned.store])
         shutil.rmtree(planned.folder, ignore_errors=True)
 
     def _play(self, playbook: str, planned: Planned, listener: _Teller | None = None) -> PlaybookRun:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
@@ -91,14 +90,9 @@ class StageAction(ActionBase):  # type: ignore[misc]
         result: Answer = super().run(tmp, task_vars)
         try:
             stages = self._stages(task_vars or {})
-            if len(stages) > 1:
-                began = time.monotonic()
-                outcome = self.perform_all(stages)
-                seconds = round(time.monotonic() - began, 2)
-                result.update(changed=outcome.changed, msg=outcome.message, seconds=seconds, **outcome.data)
-            else:
-                with noted(stages[0], self.stage_name, keep=self.is_noted) as finish:
-                    result.update(finish(self._outcome(stages)))
+            several = len(stages) > 1
+            with noted(stages[0], self.stage_name, keep=self.is_noted and not several) as finish:
+                result.update(finish(self.perform_all(stages) if several else self._outcome(stages)))
         except ModakError as error:
             result.update(failed=True, msg=str(error), exit_code=error.exit_code)
         except OSError as error:

@@ -9,7 +9,7 @@ from typing import Any
 
 from modak_ansible.catalogue import Entry, load_catalogue
 from modak_ansible.catalogue.entry import is_version
-from modak_ansible.errors import ModakError
+from modak_ansible.errors import ModakError, harmless
 from modak_ansible.model.measured.refusal import Refusal
 from modak_ansible.model.measured.seen_image import LOOK, SeenImage
 from modak_ansible.model.plan import digest_of
@@ -19,6 +19,7 @@ from modak_ansible.store.lists.refusals import note_refusal
 from modak_ansible.store.lists.seen_images import forget_image, note_image
 from modak_ansible.store.project import read_origin
 from modak_ansible.target.core.background import Status
+from modak_ansible.target.core.files import without_controls
 from modak_ansible.target.core.plan import Plan
 from modak_ansible.target.core.site import package_sources
 from modak_ansible.target.images.build import MIRROR
@@ -287,7 +288,7 @@ def show_build_log(
             raise ModakError(
                 "the target has no log of a build of this image", hint="it was not built there, or gc removed its log"
             )
-        lines = [line for line in answer["output"].splitlines() if line.strip()]
+        lines = [harmless(line) for line in without_controls(answer["output"]).splitlines() if line.strip()]
         is_at_end = answer["offset"] == offset
         offset = answer["offset"]
         there += lines

@@ -13,8 +13,6 @@ from modak_ansible.model.quantities import counted, format_joules, format_second
 from modak_ansible.stages.base import Outcome, Stage
 from modak_ansible.stages.jobs.applied import OURS, Report, compare, report_of, summary_pairs, warnings_of
 from modak_ansible.stages.jobs.energy import energy_of
-from modak_ansible.stages.jobs.record import record_job
-from modak_ansible.stages.jobs.trial_records import record_trials
 from modak_ansible.stages.jobs.tuned import as_trained, read_report, trained_of
 from modak_ansible.stages.jobs.tuned import summary_pairs as summary_of_tuning
 from modak_ansible.store.forecasts import told_of
@@ -134,6 +132,9 @@ def keep_results(stage: Stage, listed: Results, bring: Bring) -> Outcome:
     for line in [*warnings_of(outcomes), *crowded.values()]:
         stage.say(str(line))
     if is_over:
+        from modak_ansible.stages.jobs.record import record_job  # noqa: PLC0415 - slow to import
+        from modak_ansible.stages.jobs.trial_records import record_trials  # noqa: PLC0415
+
         record_trials(stage)
         record_job(stage)
     return Outcome(bool(wanted), message, {"results": str(folder), "metrics": summary})

@@ -13,14 +13,14 @@ from modak_ansible.stages.image import (
     sign_image,
     verify_image,
 )
-from modak_ansible.target.images.actions import waited
+from modak_ansible.target.images.actions import acted
 
 
 class ActionModule(StageAction):
     """Runs the stage for the plan in ``plan_file``; ``state`` as the role's image_state."""
 
     stage_name = "image"
-    looks = {("modak_image", "wait"): waited}
+    looks = {("modak_image", "wait"): acted}
 
     def perform(self, stage):
         arguments = self._task.args

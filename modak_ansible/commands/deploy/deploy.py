@@ -181,13 +181,12 @@ def _undeployed(stores: list[DeploymentStore], display: StageDisplay) -> str:
     """Undeploys all after the end of the time; tells what is left."""
     import os
 
+    from modak_ansible.deployment.acting import undeploy
     from modak_ansible.deployment.fetching import fetch_results
-    from modak_ansible.deployment.playbook import run_playbook
-    from modak_ansible.deployment.run import plans_of
 
     with suppress(ModakError):  # what the jobs have written so far, where there is any
         fetch_results(*stores, listener=display)
-    ended = run_playbook("undeploy", plans_of(stores), display).job_messages
+    ended = [each["msg"] for each in undeploy(stores, display)]
     fetched = [str(store.results) for store in stores if store.results.is_dir()]
     return "; ".join([*ended, *([f"what was written is in {os.path.commonpath(fetched)}"] if fetched else [])])
 

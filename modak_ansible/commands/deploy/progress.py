@@ -28,8 +28,6 @@ STAGES = {
     "modak_job": "job",
     "modak_results": "results",
 }
-# What Ansible says while it compares a role's arguments with their types.
-_CHECKS = "Validating arguments against arg spec"
 _NOTHING = "none"  # what a stage says that has nothing to do
 _SOON, _LONG = 0.4, 4.0  # seconds
 _TITLE, _NARROWEST = 12, 30
@@ -65,7 +63,7 @@ class StageDisplay:
     def task(self, name: str) -> None:
         """Shows a task, unless it is over at once, as those are that do not apply."""
         self._forget_task()
-        if self._status and name and not name.startswith(_CHECKS):
+        if self._status and name:
             self._show_later(_SOON, self._status.update, _fitted(name, self._console))
 
     def _show_later(self, seconds: float, show: Callable[..., None], words: Text | str) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from modak_ansible.commands.jobs.log_start import Since
-from modak_ansible.deployment.playbook import Listener, run_playbook
 from modak_ansible.errors import UsageError
 from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.logs import Entry, read_stage_log, size_before
@@ -32,7 +31,9 @@ def of_job(
         ModakError: the target cannot be asked.
     """
     from modak_ansible.deployment.fetching import fetch_results
-    from modak_ansible.stages.jobs.following import follow as follow_job
+    from modak_ansible.stages.jobs.operations import follow_job
+    from modak_ansible.stages.jobs.reached import reached
+    from modak_ansible.target.jobs.actions import acted
 
     count = ranks_of(store.plan)
     if not follow:
@@ -46,7 +47,8 @@ def of_job(
     if since != Since():
         fetch_results(store)
         offset = _offset(store, log, since) + _bytes_before(store.results / log, since)
-    follow_job(store.plan_file, log, offset, show)
+    with reached([store.plan_file], acted, show) as (stage,):
+        follow_job(stage, log, offset)
     return []
 
 
@@ -83,15 +85,14 @@ def of_build(store: DeploymentStore, since: Since, *, follow: bool, show: Show) 
     Raises:
         ModakError: the target cannot be asked, or has no such log.
     """
-    from modak_ansible.deployment.run import plans_of
+    from modak_ansible.stages.image import show_build_log
+    from modak_ansible.stages.jobs.reached import reached
+    from modak_ansible.target.images.actions import acted
 
     lines: list[str] = []
-    variables: dict[str, object] = {**plans_of([store]), "image_follow": follow}
-    if since.lines is not None:
-        variables["image_last"] = since.lines
-    if since.moment is not None:
-        variables["image_within"] = max(0.0, time.time() - since.moment)
-    run_playbook("build_log", variables, _Shown(show if follow else lines.append))
+    within = None if since.moment is None else max(0.0, time.time() - since.moment)
+    with reached([store.plan_file], acted, show if follow else lines.append) as (stage,):
+        show_build_log(stage, follow=follow, last=since.lines, within=within)
     return lines
 
 
@@ -171,13 +172,3 @@ def _is_over(store: DeploymentStore) -> bool:
     record = store.record_now()
     last = record.get("stages", {}).get(record.get("stage", ""), {})
     return last.get("state") == "failed" or bool(record.get("undeployed")) or record.get("stage") == "report"
-
-
-class _Shown(Listener):
-    """A listener for playbooks that hands on what they show."""
-
-    def __init__(self, show: Show) -> None:
-        self._show = show
-
-    def progress(self, stage: str, text: str) -> None:  # noqa: ARG002 - there is only one
-        self._show(text)

@@ -336,9 +336,11 @@ def _ends() -> bool:
 
 
 def _end(store: DeploymentStore) -> None:
-    from modak_ansible.commands.jobs.operate import run_for
+    from modak_ansible.commands.jobs.operate import shown
+    from modak_ansible.deployment.acting import act
 
-    run_for([store], "act", as_json=False, job_state="cancelled")
+    with shown(as_json=False) as display:
+        act([store], "cancelled", display)
     _bring(store)
 
 

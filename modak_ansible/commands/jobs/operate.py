@@ -1,4 +1,4 @@
-"""What the commands share that act on the jobs of deployments, of one or of many: one run of Ansible."""
+"""What the commands share that act on the jobs of deployments, of one or of many."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from modak_ansible.commands import completion as completing
 from modak_ansible.commands.options import print_json
 
 if TYPE_CHECKING:
-    from modak_ansible.deployment.playbook import PlaybookRun
+    from modak_ansible.commands.deploy.progress import StageDisplay
     from modak_ansible.store.deployment import DeploymentStore
 
 
@@ -37,10 +37,12 @@ def act(deployment: str, state: str, training: str | None, *, as_json: bool) -> 
     Raises:
         ModakError: there is no such deployment, none of their jobs permits it, or the scheduler refuses.
     """
+    from modak_ansible.deployment import acting
     from modak_ansible.store.deployments import find_trainings
 
     found = find_trainings(deployment, training)
-    jobs = run_for(found, "act", as_json=as_json, job_state=state).jobs
+    with shown(as_json=as_json) as display:
+        jobs = {job["deployment"]: job for job in acting.act(found, state, display)}
     rows = [jobs[store.name] for store in found if store.name in jobs]
     if as_json:
         print_rows(rows, found)
@@ -50,16 +52,13 @@ def act(deployment: str, state: str, training: str | None, *, as_json: bool) -> 
             typer.echo(f"{row['training']:<{width}}  {row['message']}")
 
 
-def run_for(found: Sequence[DeploymentStore], playbook: str, *, as_json: bool, **variables: object) -> PlaybookRun:
-    """Runs a playbook for deployments, and shows how it gets on."""
+def shown(*, as_json: bool) -> StageDisplay:
+    """Shows how deployments get on."""
     from rich.console import Console
 
     from modak_ansible.commands.deploy.progress import StageDisplay
-    from modak_ansible.deployment.playbook import run_playbook
-    from modak_ansible.deployment.run import plans_of
 
-    with StageDisplay(Console(stderr=as_json, highlight=False)) as display:
-        return run_playbook(playbook, {**plans_of(found), **variables}, display)
+    return StageDisplay(Console(stderr=as_json, highlight=False))
 
 
 def print_rows(rows: Sequence[Mapping[str, object]], found: Sequence[DeploymentStore]) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from modak_ansible.commands.jobs.operate import Only, Which, print_rows, run_for
+from modak_ansible.commands.jobs.operate import Only, Which, print_rows, shown
 from modak_ansible.commands.options import Json
 
 EXAMPLES = "Example: modak undeploy mnist-pytorch-slurm"
@@ -32,20 +32,23 @@ def command(
     Images and data stay for other deployments, and fetched results stay here. modak gc removes what no deployment uses
     any more.
     """
+    from modak_ansible.deployment import acting
     from modak_ansible.store.deployments import find_trainings
 
     found = find_trainings(deployment, training)
     before = [store.record_now().get("undeployed") for store in found]
-    outcome = run_for(found, "undeploy", as_json=as_json, job_remove_images=not keep_images, job_leave=leave_job)
+    with shown(as_json=as_json) as display:
+        done = acting.undeploy(found, display, images=not keep_images, leave=leave_job)
     if not as_json:
         return
+    changed = len(found) == 1 and any(each["changed"] for each in done)
     rows = [
         {
             "training": store.plan["training"],
             "deployment": store.name,
             # of one, that an image was removed is a change, too: of many nobody says whose it was
-            "changed": store.record_now().get("undeployed") != gone or (len(found) == 1 and bool(outcome.changed)),
-            "message": "; ".join(outcome.job_messages),
+            "changed": store.record_now().get("undeployed") != gone or changed,
+            "message": "; ".join(each["msg"] for each in done),
         }
         for store, gone in zip(found, before, strict=True)
     ]

@@ -59,10 +59,13 @@ def command(
 
 def deployed(plan: Plan, folder: Path, *, is_quiet: bool) -> None:
     """Carries a plan out, and shows how it gets on: to standard error alone where it is to be quiet."""
-    from modak_ansible.commands.jobs.operate import run_for
+    from modak_ansible.commands.jobs.operate import shown
+    from modak_ansible.deployment.playbook import run_playbook
+    from modak_ansible.deployment.run import plans_of
 
     typer.echo(f"{plan.name} on {plan.target.name}, plan {plan.digest[:12]}", err=is_quiet)
-    run_for([DeploymentStore(folder)], "deploy", as_json=is_quiet)
+    with shown(as_json=is_quiet) as display:
+        run_playbook("deploy", plans_of([DeploymentStore(folder)]), display)
 
 
 def _show_plan(plan: Plan, *, as_json: bool) -> None:

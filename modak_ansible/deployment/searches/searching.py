@@ -6,10 +6,11 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from modak_ansible.deployment.acting import act
 from modak_ansible.deployment.comparison import run_of
 from modak_ansible.deployment.fetching import fetch_results
-from modak_ansible.deployment.playbook import Enough, Listener, run_playbook
-from modak_ansible.deployment.run import Deployed, deploy, plans_of
+from modak_ansible.deployment.playbook import Enough, Listener
+from modak_ansible.deployment.run import Deployed, deploy
 from modak_ansible.deployment.searches.kept import FOLDER as SEARCHES
 from modak_ansible.deployment.searches.kept import Best, SearchState, SearchStore
 from modak_ansible.deployment.searches.study import (
@@ -277,7 +278,7 @@ class _Searching:
         """Cancels what has fallen behind, also where whoever saw that was killed before."""
         behind = [each for each in self._running if each.pruned and each.number not in self._cancelled]
         if behind:
-            run_playbook("act", {**plans_of([self._deployment(each) for each in behind]), "job_state": "cancelled"})
+            act([self._deployment(each) for each in behind], "cancelled")
         self._cancelled |= {each.number for each in behind}
 
     def _report(self, trial: Trial, progress: Mapping[str, Any]) -> bool:

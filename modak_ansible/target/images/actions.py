@@ -62,8 +62,8 @@ def act(given: Parameters, *, check: bool = False) -> Mapping[str, object]:
     }
 
 
-def waited(given: Parameters) -> Mapping[str, object]:
-    """What the module answers to a wait, errors included, for whoever asks without it."""
+def acted(given: Parameters) -> Mapping[str, object]:
+    """What the module answers, errors included, for whoever asks without it."""
     return answered(lambda: act(given))
 
 
@@ -79,7 +79,7 @@ def _reserve(given: Parameters) -> None:
 
 
 def _read_log(store: ImageStore, offset: int, seconds: float) -> Mapping[str, object]:
-    """What the log holds behind an offset; where that is nothing yet, it is waited for while the build goes on."""
+    """What the log holds behind an offset; where that is nothing yet, it is acted for while the build goes on."""
     began = time.monotonic()
     while True:
         status = store.activity.status()

@@ -84,19 +84,6 @@ def test_a_stage_without_anything_to_do_is_not_shown():
     assert console.file.getvalue() == "* job      job 7 is queued  2.5 s\n"
 
 
-def test_what_ansible_checks_of_itself_is_no_step(monkeypatch):
-    monkeypatch.setattr("modak_ansible.commands.deploy.progress._SOON", 0.0)
-    console = on_terminal(80)
-    with StageDisplay(console) as display:
-        display.task("Validating arguments against arg spec 'main' - Makes sure that a plan's image is there")
-        time.sleep(0.3)
-        assert "starting" in console.file.getvalue()
-        display.task("Have the image on the target")
-        time.sleep(0.3)
-    assert "Validating" not in console.file.getvalue()
-    assert "Have the image" in console.file.getvalue()
-
-
 def test_what_the_job_says_at_once_does_not_leave_the_step_before_it_on_the_line(monkeypatch):
     monkeypatch.setattr("modak_ansible.commands.deploy.progress._SOON", 0.1)
     console = on_terminal(80)

@@ -11,8 +11,8 @@ import typer
 from planned_once import planned_once
 
 from modak_ansible.commands import main
-from modak_ansible.commands.jobs import notebook, operate
-from modak_ansible.deployment import fetching, looking, notebooks, playbook, status_query
+from modak_ansible.commands.jobs import notebook
+from modak_ansible.deployment import acting, fetching, looking, notebooks, playbook, status_query
 from modak_ansible.deployment.notebooks import Listening
 from modak_ansible.deployment.playbook import Enough
 from modak_ansible.errors import UsageError
@@ -82,9 +82,7 @@ def target(blueprint, monkeypatch):
     for module in (status_query, notebooks):
         monkeypatch.setattr(module, "ask_targets", made.ask)
     monkeypatch.setattr(playbook, "run_playbook", made.play)
-    monkeypatch.setattr(
-        operate, "run_for", lambda found, name, **more: made.played.append(f"{name} {more['job_state']}")
-    )
+    monkeypatch.setattr(acting, "act", lambda _stores, state, _listener: made.played.append(f"act {state}"))
     monkeypatch.setattr(
         fetching, "fetch_results", lambda *stores: made.brought.append([store.name for store in stores])
     )

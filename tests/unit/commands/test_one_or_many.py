@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import sys
+from functools import partial
 
 import pytest
 
 from modak_ansible.commands import main
 from modak_ansible.deployment import playbook
 from modak_ansible.deployment.playbook import PlaybookError, PlaybookRun
+from modak_ansible.errors import TargetUnreachable
 from modak_ansible.planning.service import plan_all
 from modak_ansible.reading.blueprint.reader import Inputs
+from modak_ansible.stages.jobs.direct import Kept
 from modak_ansible.store.record import Record
+from modak_ansible.transport.ssh import Connection
 
 ARGUMENTS = "          batch-size: 128\n"
 
@@ -52,47 +56,102 @@ def played(folders, **answer):
     return play
 
 
-@pytest.mark.parametrize("count", [1, 2])
-def test_the_jobs_of_all_are_acted_on(modak, count):
-    deployed, run = modak
-    folders = deployed(count)
-    jobs = {
-        folder.name: {
-            "training": f"one {number}",
-            "deployment": folder.name,
-            "job_id": str(number),
-            "state": "CANCELLED",
-            "changed": True,
-            "message": f"job {number} is cancelled",
-            "problem": "",
-        }
-        for number, folder in enumerate(folders)
+def unplayed(*_, **_more):
+    raise AssertionError("a playbook was started")
+
+
+@pytest.fixture
+def target(monkeypatch):
+    """Has a target answer what it is asked over ssh: by what is given, from what it is told of the deployments."""
+
+    def answering(answer):
+        def ask(_kept, parameters):
+            return {"answer": json.dumps(answer(parameters, json.loads(parameters["deployments"])))}
+
+        monkeypatch.setattr(Kept, "ask", ask)
+        monkeypatch.setattr(Connection, "check", lambda _: None)
+
+    return answering
+
+
+def operated(parameters, deployments, state="CANCELLED", **more):
+    assert parameters["action"] == "cancel"
+    ids = {each["deployment"]: each.get("job_id", str(number)) for number, each in enumerate(deployments)}
+    return {
+        "jobs": [
+            {"deployment": name, "situation": {"state": state, "job_id": job_id}, "changed": True, **more}
+            for name, job_id in ids.items()
+        ]
     }
-    code, out, _ = run(["cancel", ".", "--json"], played(folders, changed=1, jobs=jobs))
-    assert (code, json.loads(out)) == (0, list(jobs.values()) if count > 1 else jobs[folders[0].name])
-    code, out, _ = run(["cancel", "."], played(folders, changed=1, jobs=jobs))
-    assert out.splitlines() == (["one 0  job 0 is cancelled", "one 1  job 1 is cancelled"] if count > 1 else [])
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_all_are_undeployed(modak, count):
+def test_the_jobs_of_all_are_acted_on(modak, target, count):
     deployed, run = modak
     folders = deployed(count)
-    first, *others = folders
-
-    def play(name, variables, *_, **_more):
-        assert (name, variables["job_remove_images"], variables["job_leave"]) == ("undeploy", True, False)
-        Record(first).update(undeployed=1.0)
-        return PlaybookRun(1, job_messages=["on one", "on the other"][:count])
-
-    out = run(["undeploy", ".", "--json", "--remove-images"], play)[1]
+    target(operated)
+    code, out, _ = run(["cancel", ".", "--json"], unplayed)
     answer = json.loads(out)
     rows = answer if count > 1 else [answer]
     assert [row["deployment"] for row in rows] == [folder.name for folder in folders]
-    assert [row["changed"] for row in rows] == [True, *(False for _ in others)]
-    assert {row["message"] for row in rows} == {"; ".join(["on one", "on the other"][:count])}
+    assert [row["message"] for row in rows] == [f"job {number} is cancelled" for number in range(count)]
+    assert (code, {(row["state"], row["changed"]) for row in rows}) == (0, {("CANCELLED", True)})
+    assert {Record(folder).read()["job"]["state"] for folder in folders} == {"CANCELLED"}
+    out = run(["cancel", "."], unplayed)[1].splitlines()
+    assert out[0].startswith("* job      2 of 2 jobs cancelled" if count > 1 else "* job      job 0 is cancelled")
+    assert [line.split("  ")[-1] for line in out[1:]] == [row["message"] for row in rows if count > 1]
+
+
+def test_what_a_job_does_not_permit_is_told(modak, target):
+    deployed, run = modak
+    deployed(1)
+    target(
+        partial(operated, state="COMPLETED", changed=False, problem="job 0 is completed", permitted=False, hint="no")
+    )
+    assert run(["cancel", "."], unplayed) == (1, "", "error: job 0 is completed\n  no\n")
+
+
+@pytest.mark.parametrize("silent", [["frontend.example"], ["frontend.example", "other.example"]])
+def test_of_several_targets_each_is_asked_though_one_does_not_answer(modak, target, monkeypatch, silent):
+    deployed, run = modak
+    folders = deployed(2)
+    plan, origin = (json.loads((folders[1] / name).read_text()) for name in ("plan.json", "origin.json"))
+    plan["target"]["address"] = origin["queue"] = "other.example"
+    (folders[1] / "plan.json").write_text(json.dumps(plan))
+    (folders[1] / "origin.json").write_text(json.dumps(origin))
+
+    def check(connection):
+        if connection.address in silent:
+            raise TargetUnreachable(f"{connection.address} does not answer")
+
+    target(operated)
+    monkeypatch.setattr(Connection, "check", check)
+    code, _, err = run(["cancel", "."], unplayed)
+    assert (code, err) == (TargetUnreachable.exit_code, "error: frontend.example does not answer\n")
+    states = [Record(folder).read()["job"]["state"] for folder in folders]
+    assert states == ["RUNNING", "RUNNING" if len(silent) > 1 else "CANCELLED"]
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_all_are_undeployed(modak, target, count):
+    deployed, run = modak
+    folders = deployed(count)
+
+    def removed(parameters, deployments):
+        assert (parameters["action"], bool(parameters["images"]), parameters["leave"]) == ("remove", True, False)
+        names = [each["deployment"] for each in deployments]
+        return {"cancelled": dict.fromkeys(names, "7"), "removed": names, "left": {}, "images": ["pytorch"]}
+
+    target(removed)
+    answer = json.loads(run(["undeploy", ".", "--json", "--remove-images"], unplayed)[1])
+    rows = answer if count > 1 else [answer]
+    assert [row["deployment"] for row in rows] == [folder.name for folder in folders]
+    assert {row["changed"] for row in rows} == {True}
+    words = "2 jobs cancelled, 2 folders removed" if count > 1 else "job 7 cancelled, its folder removed"
+    assert {row["message"] for row in rows} == {f"{words}, removed pytorch"}
+    assert all(Record(folder).read()["undeployed"] for folder in folders)
     if count == 1:  # nothing but an image was removed
-        assert json.loads(run(["undeploy", ".", "--json", "--remove-images"], play)[1])["changed"] is True
+        assert json.loads(run(["undeploy", ".", "--json", "--remove-images"], unplayed)[1])["changed"] is True
 
 
 @pytest.mark.parametrize("count", [1, 2])
@@ -133,16 +192,6 @@ def test_what_goes_on_after_an_interrupt_is_said(modak, count):
         f"What runs on the target continues. To pick it up again: modak resume {'.' if count > 1 else folders[0].name}"
         in out
     )
-
-
-def test_of_several_targets_each_tells_its_jobs():
-    watcher = playbook._Watcher(None)
-    for name in ("a", "b"):
-        result = {"changed": True, "msg": f"on {name}", "jobs": json.dumps([{"deployment": name, "state": "HELD"}])}
-        watcher.event({"event": "runner_on_ok", "event_data": {"task_action": "modak.hpc.modak_job", "res": result}})
-    assert watcher.run.jobs == {name: {"deployment": name, "state": "HELD"} for name in ("a", "b")}
-    assert watcher.run.job_messages == ["on a", "on b"]
-    assert watcher.run.results["modak_job"]["msg"] == "on b"
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import shutil
-from pathlib import Path
 
 import pytest
 
@@ -59,7 +58,7 @@ class Cluster:
         self.jobs, self.calls, self.kill_at, self.cancelled = {}, 0, None, []
         self.forget_results, self.broken, self.by = False, set(), "step"
         monkeypatch.setattr(searching, "plan_trials", trials_once)
-        for name in ("deploy", "ask_targets", "run_playbook", "fetch_results"):
+        for name in ("deploy", "ask_targets", "act", "fetch_results"):
             monkeypatch.setattr(searching, name, self.step(getattr(self, name)))
 
     def step(self, act):
@@ -120,10 +119,9 @@ class Cluster:
             if not any(job["state"] == "RUNNING" for job in self.jobs.values()):
                 return
 
-    def run_playbook(self, playbook, variables):
-        assert (playbook, variables["job_state"]) == ("act", "cancelled")
-        for file in variables.get("modak_plans") or [variables["modak_plan"]]:
-            name = Path(file).parent.name
+    def act(self, stores, state):
+        assert state == "cancelled"
+        for name in [store.name for store in stores]:
             if self.jobs[name]["state"] == "RUNNING":
                 self.jobs[name]["state"] = "CANCELLED"
                 self.cancelled.append(name)

@@ -34,6 +34,7 @@ def played(monkeypatch, mine):
         return made.answer()
 
     monkeypatch.setattr(executor_module, "run_playbook", run_playbook)
+    monkeypatch.setattr(executor_module, "undeploy", lambda stores: made.append(f"undeploy {stores[0].folder}"))
     return made
 
 
@@ -99,7 +100,7 @@ def test_an_image_that_cannot_be_had_is_an_error_and_no_deployment(played, mine)
 def test_an_interrupted_run_is_undeployed(played, mine):
     mine.save()
     PlaybookExecutor(print).end(mine)
-    assert played == ["undeploy"]
+    assert played == [f"undeploy {mine.folder}"]
     assert not mine.folder.exists()
 
 

@@ -14,6 +14,7 @@ from ansible.plugins.loader import init_plugin_loader
 from modak_ansible.errors import LoginRefused, ModakError, TargetUnreachable
 from modak_ansible.stages import action
 from modak_ansible.stages.base import Outcome
+from modak_ansible.transport import retry
 
 
 class Connection:
@@ -64,7 +65,7 @@ def plugins():
 @pytest.fixture
 def pauses(monkeypatch):
     slept = []
-    monkeypatch.setattr(action.time, "sleep", slept.append)
+    monkeypatch.setattr(retry.time, "sleep", slept.append)
     return slept
 
 

@@ -45,6 +45,12 @@ def test_all_of_it(make_stage):
     assert shown(make_stage, Target()) == lines(0, 1, 2, 3, 4)
 
 
+def test_a_terminal_obeys_nothing_that_stands_in_it(make_stage):
+    target = Target()
+    target.text = "\x1b[mline 0\n\x9b2J\n"
+    assert shown(make_stage, target) == ["line 0", "\\x9b2J"]
+
+
 def test_a_build_that_goes_on_is_not_waited_for(make_stage):
     target = Target(running=True)
     assert shown(make_stage, target) == lines(0, 1, 2, 3, 4)

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 import pytest
 
 from modak_ansible.errors import LoginRefused, TargetUnreachable
-from modak_ansible.stages.jobs import following
+from modak_ansible.stages.jobs import reached
 from modak_ansible.stages.jobs.direct import Kept
 from modak_ansible.target.jobs.actions import acted
 from modak_ansible.transport import retry
@@ -31,7 +31,7 @@ def looks(monkeypatch):
             return answer
 
         monkeypatch.setattr(Kept, "ask", ask)
-        call = following._caller(Connection("front"), said.append, ExitStack())
+        call = reached._caller(Connection("front"), acted, said.append, ExitStack())
         return call, said, asked
 
     return look
@@ -44,11 +44,15 @@ def test_a_connection_that_breaks_is_made_again(looks):
     assert [each["seconds"] for each in asked] == [0, 15, 15]
 
 
-def test_one_that_was_never_made_is_told_at_once(looks):
-    call, said, _ = looks(TargetUnreachable("front refuses the connection", hint="look at the port"))
+def test_one_that_was_never_made_is_told_at_once(looks, monkeypatch):
+    def check(_):
+        raise TargetUnreachable("front refuses the connection", hint="look at the port")
+
+    monkeypatch.setattr(Connection, "check", check)
+    call, said, asked = looks()
     with pytest.raises(TargetUnreachable, match="front refuses the connection") as caught:
         call("modak_job", action="look")
-    assert (caught.value.hint, said) == ("look at the port", [])
+    assert (caught.value.hint, said, asked) == ("look at the port", [], [])
 
 
 def test_a_login_that_has_ended_is_not_tried_again(looks):
