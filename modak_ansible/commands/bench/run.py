@@ -18,7 +18,7 @@ from modak_ansible.measuring.load import wait_until_quiet
 from modak_ansible.measuring.plans import place_of, plan_run, waits_for_processor
 from modak_ansible.measuring.records import RecordFile
 from modak_ansible.measuring.runner import Runner
-from modak_ansible.measuring.suites.reader import find_target, known_here, read_suite
+from modak_ansible.measuring.suites.reader import find_target, load_inventory, read_suite
 from modak_ansible.measuring.suites.variants import Variant, blocks_of
 from modak_ansible.model.measured.record import Record
 from modak_ansible.model.quantities import counted
@@ -50,7 +50,7 @@ class Benching:
     """
 
     def __init__(self, path: Path, inputs: Inputs, groups: tuple[str, ...], rounds: int | None) -> None:
-        known = known_here()
+        known = load_inventory()
         self._path = path
         self._suite = read_suite(path, known)
         self._blocks = blocks_of(self._suite, known, groups, rounds)
@@ -123,7 +123,7 @@ class Benching:
         if mended:
             say(mended)
         history = History(self._suite, known)
-        if history.others:
+        if history.outdated:
             say(f"{file.path} has records of another suite, or of an earlier text of this one: they do not count")
         if len(history):
             say(f"{file.path} has records of this suite: rounds that are complete are not measured anew")
