@@ -52,10 +52,7 @@ def place_of(blueprint: Path, inputs: Inputs) -> Place:
     """
     request = request_of(blueprint, inputs)
     folder = blueprint.resolve().parent
-    update = {
-        "target": _with_absolute_identity_file(request.target, folder),
-        "dataset": _with_absolute_folders(request.dataset, folder),
-    }
+    update = {"target": _absolute_target(request.target, folder), "dataset": _absolute_dataset(request.dataset, folder)}
     return Place(blueprint, request.model_copy(update=update))
 
 
@@ -134,13 +131,8 @@ def _application(variant: Variant, run: str) -> Application:
 
 def _has_no_bf16(place: Place) -> bool:
     """Whether a step would be computed by oneDNN's reference loops, as on an EPYC of Zen 3: 58.6 s instead of 1.2 s."""
-    processor = archspec.cpu.TARGETS.get(place.architecture)
-    return (
-        processor is not None
-        and processor.family.name == "x86_64"
-        and processor.vendor != "generic"
-        and "avx512f" not in processor
-    )
+    cpu = archspec.cpu.TARGETS.get(place.architecture)
+    return cpu is not None and cpu.family.name == "x86_64" and cpu.vendor != "generic" and "avx512f" not in cpu
 
 
 def waits_for_processor(variant: Variant, place: Place) -> bool:
@@ -168,13 +160,13 @@ def _files(workload: str) -> tuple[SourceFile, ...]:
     return tuple(code_files(workloads_folder() / workload, None, top=workloads_folder(), is_blueprint=False))
 
 
-def _with_absolute_identity_file(target: Target, folder: Path) -> Target:
+def _absolute_target(target: Target, folder: Path) -> Target:
     if not target.identity_file:
         return target
     return target.model_copy(update={"identity_file": str(folder / expanded(target.identity_file))})
 
 
-def _with_absolute_folders(dataset: Dataset | None, folder: Path) -> Dataset | None:
+def _absolute_dataset(dataset: Dataset | None, folder: Path) -> Dataset | None:
     if dataset is None:
         return None
     sources = [

@@ -42,10 +42,8 @@ def read_all(files: Iterable[Path]) -> list[Record]:
 def files_of_records(state: Path | None) -> list[Path]:
     """The files of records that ship, and those of a project's state folder."""
     own = sorted((state / RECORDS).glob("*.jsonl")) if state else []
-    shipped_files = (
-        path for ending in ("jsonl", "jsonl.xz") for path in (shipped("benchmarks") / RECORDS).glob(f"*.{ending}")
-    )
-    return [*sorted(shipped_files), *own]
+    files = (path for ending in ("jsonl", "jsonl.xz") for path in (shipped("benchmarks") / RECORDS).glob(f"*.{ending}"))
+    return [*sorted(files), *own]
 
 
 def works() -> dict[str, Work]:

@@ -37,10 +37,10 @@ def of_job(
     count = ranks_of(store.plan)
     if not follow:
         bring(store)
-        wanted = range(count) if rank is None else [rank]
+        ranks = range(count) if rank is None else [rank]
         width = len(str(count - 1))
-        labels = {each: f"{each:>{width}}: " if len(wanted) > 1 else "" for each in wanted}
-        return [f"{labels[each]}{line}" for each in wanted for line in _of_rank(store, log_of(log, each), since)]
+        labels = {number: f"{number:>{width}}: " if len(ranks) > 1 else "" for number in ranks}
+        return [f"{labels[number]}{line}" for number in ranks for line in _of_rank(store, log_of(log, number), since)]
     log = log_of(log, rank or 0)
     offset = 0
     if since != Since():
@@ -91,25 +91,25 @@ def of_build(store: DeploymentStore, since: Since, *, follow: bool, show: Show) 
         variables["image_last"] = since.lines
     if since.moment is not None:
         variables["image_within"] = max(0.0, time.time() - since.moment)
-    run_playbook("build_log", variables, _Shown(show if follow else lines.append))
+    run_playbook("build_log", variables, _LineListener(show if follow else lines.append))
     return lines
 
 
 def of_stages(store: DeploymentStore, since: Since, *, follow: bool, show: Show) -> list[str]:
     """What the stages did and when; none are left where they were followed."""
 
-    def written() -> list[str]:
+    def log_lines() -> list[str]:
         entries = [entry for entry in read_stage_log(store.folder) if entry.time >= (since.moment or 0)]
         return [line for entry in entries for line in _entry_lines(entry)]
 
-    lines = written()
+    lines = log_lines()
     if not follow:
         return since.last(lines)
     shown = len(lines) - len(since.last(lines))
     is_over = False
     while not is_over:
         is_over = _is_over(store)  # before the last look, which has all that was noted until then
-        lines = written()
+        lines = log_lines()
         for line in lines[shown:]:
             show(line)
         shown = len(lines)
@@ -173,7 +173,7 @@ def _is_over(store: DeploymentStore) -> bool:
     return last.get("state") == "failed" or bool(record.get("undeployed")) or record.get("stage") == "report"
 
 
-class _Shown(Listener):
+class _LineListener(Listener):
     """A listener for playbooks that hands on what they show."""
 
     def __init__(self, show: Show) -> None:

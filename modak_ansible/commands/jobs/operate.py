@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from modak_ansible.store.deployment import DeploymentStore
 
 
-def named(about: str, metavar: str = "DEPLOYMENT") -> Any:
+def named(help_text: str, metavar: str = "DEPLOYMENT") -> Any:
     """The argument that names deployments."""
-    return typer.Argument(metavar=metavar, help=about, autocompletion=completing.deployments)
+    return typer.Argument(metavar=metavar, help=help_text, autocompletion=completing.deployments)
 
 
 EACH = "or a blueprint for the newest deployment of each of its trainings"
@@ -39,18 +39,18 @@ def act(deployment: str, state: str, training: str | None, *, as_json: bool) -> 
     """
     from modak_ansible.store.deployments import find_trainings
 
-    found = find_trainings(deployment, training)
-    jobs = run_for(found, "act", as_json=as_json, job_state=state).jobs
-    rows = [jobs[store.name] for store in found if store.name in jobs]
+    stores = find_trainings(deployment, training)
+    jobs = run_for(stores, "act", as_json=as_json, job_state=state).jobs
+    rows = [jobs[store.name] for store in stores if store.name in jobs]
     if as_json:
-        print_rows(rows, found)
-    elif len(found) > 1:
+        print_rows(rows, stores)
+    elif len(stores) > 1:
         width = max(len(row["training"]) for row in rows)
         for row in rows:
             typer.echo(f"{row['training']:<{width}}  {row['message']}")
 
 
-def run_for(found: Sequence[DeploymentStore], playbook: str, *, as_json: bool, **variables: object) -> PlaybookRun:
+def run_for(stores: Sequence[DeploymentStore], playbook: str, *, as_json: bool, **variables: object) -> PlaybookRun:
     """Runs a playbook for deployments, and shows how it gets on."""
     from rich.console import Console
 
@@ -59,9 +59,9 @@ def run_for(found: Sequence[DeploymentStore], playbook: str, *, as_json: bool, *
     from modak_ansible.deployment.run import plans_of
 
     with StageDisplay(Console(stderr=as_json, highlight=False)) as display:
-        return run_playbook(playbook, {**plans_of(found), **variables}, display)
+        return run_playbook(playbook, {**plans_of(stores), **variables}, display)
 
 
-def print_rows(rows: Sequence[Mapping[str, object]], found: Sequence[DeploymentStore]) -> None:
+def print_rows(rows: Sequence[Mapping[str, object]], stores: Sequence[DeploymentStore]) -> None:
     """As JSON: of one deployment what became of it, and of many a list of that."""
-    print_json(rows if len(found) > 1 else rows[0])
+    print_json(rows if len(stores) > 1 else rows[0])

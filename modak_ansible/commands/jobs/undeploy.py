@@ -34,9 +34,9 @@ def command(
     """
     from modak_ansible.store.deployments import find_trainings
 
-    found = find_trainings(deployment, training)
-    before = [store.record_now().get("undeployed") for store in found]
-    outcome = run_for(found, "undeploy", as_json=as_json, job_remove_images=not keep_images, job_leave=leave_job)
+    stores = find_trainings(deployment, training)
+    before = [store.record_now().get("undeployed") for store in stores]
+    outcome = run_for(stores, "undeploy", as_json=as_json, job_remove_images=not keep_images, job_leave=leave_job)
     if not as_json:
         return
     rows = [
@@ -44,9 +44,9 @@ def command(
             "training": store.plan["training"],
             "deployment": store.name,
             # of one, that an image was removed is a change, too: of many nobody says whose it was
-            "changed": store.record_now().get("undeployed") != gone or (len(found) == 1 and bool(outcome.changed)),
+            "changed": store.record_now().get("undeployed") != gone or (len(stores) == 1 and bool(outcome.changed)),
             "message": "; ".join(outcome.job_messages),
         }
-        for store, gone in zip(found, before, strict=True)
+        for store, gone in zip(stores, before, strict=True)
     ]
-    print_rows(rows, found)
+    print_rows(rows, stores)

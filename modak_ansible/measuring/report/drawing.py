@@ -178,6 +178,4 @@ def _framed(figure: Figure, title: str, below: str, plane: float, places: Places
 
 def _text(text: str) -> str:
     """As it stands: a dollar sign would begin a formula, and what moves a cursor is no part of an SVG."""
-    return "".join(character if character.isprintable() or character == "\n" else " " for character in text).replace(
-        "$", r"\$"
-    )
+    return "".join(letter if letter.isprintable() or letter == "\n" else " " for letter in text).replace("$", r"\$")
