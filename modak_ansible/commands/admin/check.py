@@ -53,10 +53,10 @@ def command(
     from modak_ansible.discovery.aim import aim_at
     from modak_ansible.discovery.costs import cost_findings
     from modak_ansible.discovery.judging import findings_of
-    from modak_ansible.discovery.surveying import Wanted, survey_target
+    from modak_ansible.discovery.surveying import SurveyRequest, survey_target
 
     aim = aim_at(target, asked.given, asked.training)
-    options = Wanted(known_scheduler(scheduler), job, patience=patience)
+    options = SurveyRequest(known_scheduler(scheduler), job, patience=patience)
     code = 0
     try:
         with look(f"looking at {aim.target.address}", quiet=as_json):

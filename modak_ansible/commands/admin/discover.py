@@ -13,7 +13,7 @@ from modak_ansible.errors import UsageError, harmless
 
 if TYPE_CHECKING:
     from modak_ansible.discovery.description import Description
-    from modak_ansible.discovery.written import Files
+    from modak_ansible.discovery.target_files import TargetFiles
 
 EXAMPLES = "Example: modak discover alice@login.cluster.example --job --save mycluster"
 
@@ -54,17 +54,17 @@ def command(
     from modak_ansible.commands.deploy.progress import look
     from modak_ansible.discovery.aim import aim_at
     from modak_ansible.discovery.description import describe
-    from modak_ansible.discovery.surveying import Wanted, survey_target
-    from modak_ansible.discovery.written import Files
+    from modak_ansible.discovery.surveying import SurveyRequest, survey_target
+    from modak_ansible.discovery.target_files import TargetFiles
     from modak_ansible.store.targets import new_target
 
     if save and output:
         raise UsageError("--save and --output both say where it is written", hint="leave one of them out")
     aim = aim_at(target, asked.given)
-    files = Files(str(new_target(save)) if save else output, force, save or "")
+    files = TargetFiles(str(new_target(save)) if save else output, force, save or "")
     files.check()
     with look(f"looking at {aim.target.address}", quiet=as_json):
-        survey = survey_target(aim, Wanted(known_scheduler(scheduler), job or measure, patience=patience))
+        survey = survey_target(aim, SurveyRequest(known_scheduler(scheduler), job or measure, patience=patience))
     description = describe(aim, survey)
     if measure:
         from modak_ansible.commands.admin.measure import measured
@@ -93,7 +93,7 @@ def _as_json(description: Description) -> dict[str, object]:
     }
 
 
-def _say(description: Description, written: list[Path], files: Files) -> None:
+def _say(description: Description, written: list[Path], files: TargetFiles) -> None:
     from rich.console import Console
     from rich.text import Text
 

@@ -10,8 +10,8 @@ from statistics import median
 from modak_ansible.commands.bench.run import Benching
 from modak_ansible.discovery.aim import Aim
 from modak_ansible.discovery.description import Description, Value
+from modak_ansible.discovery.target_files import link_types
 from modak_ansible.discovery.writing import template_text
-from modak_ansible.discovery.written import link_types
 from modak_ansible.errors import ModakError
 from modak_ansible.measuring.suites.reader import find_suite
 from modak_ansible.model.measured.record import Measure, Record

@@ -207,8 +207,8 @@ def _surveyed(host: str, *, is_quiet: bool) -> str:
     from modak_ansible.commands.deploy.progress import look
     from modak_ansible.discovery.aim import aim_at, target_of_file
     from modak_ansible.discovery.description import describe
-    from modak_ansible.discovery.surveying import Wanted, survey_target
-    from modak_ansible.discovery.written import Files
+    from modak_ansible.discovery.surveying import SurveyRequest, survey_target
+    from modak_ansible.discovery.target_files import TargetFiles
     from modak_ansible.store.targets import known_targets, new_target, own_targets
 
     address = host.rpartition("@")[2]
@@ -221,11 +221,11 @@ def _surveyed(host: str, *, is_quiet: bool) -> str:
             raise UsageError(f"the target {name} is {known_address}, not {address}", hint=hint)
         typer.echo(f"{name} is a target already: {targets[name]}", err=True)
         return name
-    files = Files(str(new_target(name)), name=name)
+    files = TargetFiles(str(new_target(name)), name=name)
     files.check()
     aim = aim_at(host, Inputs())
     with look(f"looking at {aim.target.address}", quiet=is_quiet):
-        survey = survey_target(aim, Wanted())
+        survey = survey_target(aim, SurveyRequest())
     (path,) = files.write(describe(aim, survey))
     typer.echo(f"wrote {path}, which --on {name} takes", err=True)
     return name
