@@ -38,15 +38,13 @@ def inputs_text(description: Description, date: str) -> str:
             "\n".join([*lines, *_properties(description), *_capabilities(description, ""), *_unknown(description)])
             + "\n"
         )
-    lines.append(_value_line(description, "account"))
+    lines.append(_line(description, "account"))
     lines += _partitions(description)
     is_measured = any(f"scratch_{name}" in description.values for name in RATES)
-    lines += [] if is_measured else [_value_line(description, "scratch", none='""')]
-    lines += [
-        _value_line(description, name) for name in ("container_runtime", "image_base") if name in description.values
-    ]
+    lines += [] if is_measured else [_line(description, "scratch", fallback='""')]
+    lines += [_line(description, name) for name in ("container_runtime", "image_base") if name in description.values]
     names = ("architecture", "processor", "peak_gflops", "peak_gflops_bf16", "memory_bandwidth")
-    lines += [_value_line(description, name) for name in names if name in description.values]
+    lines += [_line(description, name) for name in names if name in description.values]
     lines += _capabilities(description, "", ("accelerator", "network", "home", *(("scratch",) if is_measured else ())))
     return "\n".join([*lines, *_unknown(description)]) + "\n"
 
@@ -80,9 +78,7 @@ def template_text(description: Description, date: str) -> str:
 
 
 def _properties(description: Description) -> list[str]:
-    lines = [
-        _value_line(description, name) for name in ("container_runtime", "image_base") if name in description.values
-    ]
+    lines = [_line(description, name) for name in ("container_runtime", "image_base") if name in description.values]
     return lines + _partitions(description) if description.partitions else lines
 
 
@@ -111,15 +107,13 @@ def _capabilities(description: Description, below: str, capabilities: tuple[str,
     for capability, names in groups.items():
         if capabilities and capability not in capabilities:
             continue
-        inner = [_value_line(description, name, title) for name, title in names if name in description.values]
+        inner = [_line(description, name, title) for name, title in names if name in description.values]
         if any(not line.startswith("#") for line in inner):
             heading, indent = ([below], "    ") if below else ([], "  ")
             lines += [f"{capability}:", *heading, *(f"{indent}{line}" for line in inner)]
         else:
             lines += [
-                _value_line(description, name, f"{capability} {title}")
-                for name, title in names
-                if name in description.values
+                _line(description, name, f"{capability} {title}") for name, title in names if name in description.values
             ]
     return lines
 
@@ -158,12 +152,12 @@ def _mebibytes(count: int | None) -> str | None:
     return f"{count // 2**20} MiB" if count and count >= 2**20 else None
 
 
-def _value_line(description: Description, name: str, title: str = "", none: str = "") -> str:
+def _line(description: Description, name: str, title: str = "", fallback: str = "") -> str:
     """A line for a value, or for that it is not known."""
     item, title = description.values[name], title or name
     value = _mebibytes(item.value) if title == "memory" else item.value
-    if value is None and none:
-        return _commented(f"{title}: {none}", item.source)
+    if value is None and fallback:
+        return _commented(f"{title}: {fallback}", item.source)
     return f"# {title}: {_one_line(item.source)}" if value is None else _entry(title, value, item.source)
 
 

@@ -120,8 +120,8 @@ def requirements_definition(
     stage.add("shell", commands=[f"mkdir -p {KEPT}"], chdir=False)
     if entry:
         stage.add("shell", commands=kept_commands(entry, python, KEPT))
-    kept, index = (keeping(KEPT), entry.index) if entry else ((), "")
-    _add(stage, own_pip_install(requirements, python, _OWN, "--no-cache-dir", locked, kept, index))
+    constraints, index = (keeping(KEPT), entry.index) if entry else ((), "")
+    _add(stage, own_pip_install(requirements, python, _OWN, "--no-cache-dir", locked, constraints, index))
     commands, _ = try_commands(entry, requirements, python, KEPT)
     stage.add("shell", commands=[f"{python} -m pip check", *commands, f"rm -f {_OWN}", site.LEAVE])
     names = " ".join(requirement.partition(" --hash=")[0] for requirement in (*locked, *requirements))

@@ -42,7 +42,7 @@ def environment_script(entry: Entry, requirements: Sequence[str], python: str, l
     pythons = pythons_of(entry)
     names = dict.fromkeys([f"python{python}", "python3", *(f"python{python}" for python in pythons)])
     alternatives = " | ".join(pythons)
-    none = f"error: {entry.name} needs Python {' or '.join(pythons)} in PATH, and there is none that starts"
+    message = f"error: {entry.name} needs Python {' or '.join(pythons)} in PATH, and there is none that starts"
     return f"""#!/bin/sh
 # {entry.name}: {entry.provenance}
 set -eu
@@ -58,7 +58,7 @@ for each in {" ".join(names)}; do
     esac
 done
 if [ -z "$interpreter" ]; then
-    echo {shlex.quote(none)} >&2
+    echo {shlex.quote(message)} >&2
     exit 1
 fi
 "$interpreter" -m venv "$1"

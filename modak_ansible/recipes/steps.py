@@ -149,7 +149,7 @@ def own_pip_install(
     file: str,
     options: str,
     locked: Sequence[str] = (),
-    kept: Sequence[str] = (),
+    constraints: Sequence[str] = (),
     index: str = "",
 ) -> list[str]:
     """Installs a user's packages; of those whose hashes are given, pip takes nothing else, nor puts it in their place.
@@ -159,11 +159,11 @@ def own_pip_install(
         python: the interpreter, as a word of the shell.
         file: where those with hashes are written to, as a word of the shell.
         locked: lines of a lock of ours, which come first.
-        kept: files of constraints, as words of the shell without quotes.
+        constraints: files, as words of the shell without quotes.
         index: the framework's own, which is asked for its companions when pip's configured ones have not got them.
     """
     install = f"{python} -m pip install {options}"
-    keep = "".join(f'-c "{path}" ' for path in kept)
+    keep = "".join(f'-c "{path}" ' for path in constraints)
 
     def attempts(words: str) -> str:
         return _attempts(install, keep + words, index, " --retries 1")

@@ -40,7 +40,7 @@ class SourceWarning(UserWarning):
     """What was found of a source before counts in place of its answer."""
 
 
-class SourceRequest(NamedTuple):
+class SourceSpec(NamedTuple):
     text: str  # the source, as it is written
     name: str  # the dataset's
     format: str = ""  # of its files; empty where nobody says it
@@ -107,7 +107,7 @@ class Source:
         """Whether a text names a source of this kind."""
         raise NotImplementedError
 
-    def read(self, request: SourceRequest) -> DataSource:
+    def read(self, spec: SourceSpec) -> DataSource:
         """What is known of a source where the plan is made.
 
         Nothing is asked of any network but by :class:`modak_ansible.sources.listed.Listed`.
@@ -207,12 +207,12 @@ def kind_of(source: DataSource) -> Source:
     raise ModakError(f"the kind of source {source.kind} is not known here", hint="plan again")
 
 
-def read_source(request: SourceRequest) -> DataSource:
+def read_source(spec: SourceSpec) -> DataSource:
     """What a text names.
 
     Raises:
         SourceProblem: it names nothing that is there.
     """
-    if not request.text.strip():
+    if not spec.text.strip():
         raise SourceProblem("nothing is named", "a file, folder, glob, archive or address")
-    return next(kind for kind in _all() if kind.knows(request.text)).read(request)
+    return next(kind for kind in _all() if kind.knows(spec.text)).read(spec)

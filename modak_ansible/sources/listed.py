@@ -22,7 +22,7 @@ from modak_ansible.sources.base import (
     Carrier,
     Source,
     SourceProblem,
-    SourceRequest,
+    SourceSpec,
     SourceWarning,
     Unreached,
     fetch_here,
@@ -85,19 +85,19 @@ class Listed(Source):
             addressed, access = answer
             fetch_here(source, addressed, carrier, access)
 
-    def read(self, request: SourceRequest) -> DataSource:
-        if is_unsafe(request.text):
-            raise SourceProblem(f"{request.text!r} contains a character that an address cannot have", "write it as %20")
-        listing = self._listing(request.text)
-        files = _with_checksums(listing.files, request)
+    def read(self, spec: SourceSpec) -> DataSource:
+        if is_unsafe(spec.text):
+            raise SourceProblem(f"{spec.text!r} contains a character that an address cannot have", "write it as %20")
+        listing = self._listing(spec.text)
+        files = _with_checksums(listing.files, spec)
         kind = next(iter(self.kinds))
         return DataSource(
             kind=kind,
-            label=f"{request.name} from {listing.location}",
+            label=f"{spec.name} from {listing.location}",
             location=listing.location,
             files=tuple(files) if len(files) <= LISTED else (),
             contents=contents_of(files),
-            unpack=request.unpacks(is_archive=len(files) == 1 and is_archive(files[0].name)),
+            unpack=spec.unpacks(is_archive=len(files) == 1 and is_archive(files[0].name)),
         )
 
     def _listing(self, text: str) -> Listing:
@@ -192,10 +192,10 @@ def _verified(file: DataFile, folder: Path) -> DataFile:
     return file.model_copy(update={"sha256": file.sha256 or sha256_of(path)})
 
 
-def _with_checksums(files: Sequence[DataFile], request: SourceRequest) -> list[DataFile]:
+def _with_checksums(files: Sequence[DataFile], spec: SourceSpec) -> list[DataFile]:
     checked = []
     for file in files:
-        expected = request.checksums.get(file.name)
+        expected = spec.checksums.get(file.name)
         if expected and file.sha256 and expected != file.sha256:
             reason = f"{file.name} has the SHA-256 {file.sha256}, not {expected}"
             raise SourceProblem(reason, "it is not the file that checksum describes", "checksum")

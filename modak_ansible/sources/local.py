@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from modak_ansible.errors import NEAR, ModakError, nearest
 from modak_ansible.model.dataset import IDX, DataFile, Dataset, DataSource
 from modak_ansible.sources import samples
-from modak_ansible.sources.base import Carrier, Source, SourceProblem, SourceRequest
+from modak_ansible.sources.base import Carrier, Source, SourceProblem, SourceSpec
 from modak_ansible.sources.manifest import LISTED, below, change_of, contents_of, files_of, is_glob, matching, single
 from modak_ansible.sources.published import WORDS
 from modak_ansible.store.cache import cache_folder, keep_json
@@ -35,37 +35,35 @@ class Local(Source):
     def knows(self, text: str) -> bool:  # noqa: ARG002
         return True
 
-    def read(self, request: SourceRequest) -> DataSource:
-        pattern = _IDX_FILES if request.format == IDX else ""
-        kind, root, names = _resolved(request.folder, request.text, pattern)
+    def read(self, spec: SourceSpec) -> DataSource:
+        pattern = _IDX_FILES if spec.format == IDX else ""
+        kind, root, names = _resolved(spec.folder, spec.text, pattern)
         if not names:
             hint = "it must hold files such as train-images-idx3-ubyte.gz, or format: says what it is"
-            raise SourceProblem(f"the folder {request.text} holds no IDX files", hint)
+            raise SourceProblem(f"the folder {spec.text} holds no IDX files", hint)
         try:
             files = files_of(root, names)
         except OSError as error:
-            raise SourceProblem(f"{request.text} cannot be read: {error.strerror}", rule="file-unreadable") from error
+            raise SourceProblem(f"{spec.text} cannot be read: {error.strerror}", rule="file-unreadable") from error
         if not any(file.size for file in files):
-            what = f"{request.text} is empty" if kind == "file" else f"all files of {request.text} are empty"
+            what = f"{spec.text} is empty" if kind == "file" else f"all files of {spec.text} are empty"
             raise SourceProblem(what, "0 bytes are not data: check what wrote it")
         if pointer := pointer_in(root, (file.name for file in files)):
             raise SourceProblem(f"{pointer} {POINTER}", FETCH_IT)
-        _check_sums(request, files)
+        _check_sums(spec, files)
         packs = kind == "file" and is_archive(names[0])
-        unpack = request.unpacks(is_archive=packs)
+        unpack = spec.unpacks(is_archive=packs)
         source = DataSource(
             kind="archive" if packs and unpack else kind,
-            label=f"{request.name} from {request.text}",
-            location=request.text,
+            label=f"{spec.name} from {spec.text}",
+            location=spec.text,
             files=tuple(files) if len(files) <= LISTED else (),
             contents=contents_of(files),
             unpack=unpack,
             pattern=pattern if kind == "folder" else "",
         )
         if source.kind == "archive":
-            source = source.model_copy(
-                update={"unpacked": contents_of(_listed(root / names[0], files[0], request.size))}
-            )
+            source = source.model_copy(update={"unpacked": contents_of(_listed(root / names[0], files[0], spec.size))})
         return source
 
     def names(self, source: DataSource, folder: Path) -> list[str]:
@@ -190,9 +188,9 @@ def pointer_in(root: Path, names: Iterable[str]) -> str:
     return ""
 
 
-def _check_sums(request: SourceRequest, files: list[DataFile]) -> None:
+def _check_sums(spec: SourceSpec, files: list[DataFile]) -> None:
     files_by_name = {file.name: file for file in files}
-    for name, expected in request.checksums.items():
+    for name, expected in spec.checksums.items():
         file = files_by_name.get(name)
         if file is not None and file.sha256 != expected:
             reason = f"{name} has the SHA-256 {file.sha256}, not {expected}"

@@ -137,17 +137,17 @@ def files_of(root: Path, names: Sequence[str]) -> list[DataFile]:
     """
     place = cache_folder() / "digests" / f"{hashlib.sha256(os.fsencode(root.resolve())).hexdigest()[:32]}.json"
     cached = read_json(place) or {}
-    kept: dict[str, list[str]] = {}
+    entries: dict[str, list[str]] = {}
     files = []
     for name in names:
         path = root / name
         stamp = stamp_of(path)
         before = cached.get(name)
         digest = before[1] if isinstance(before, list) and before[0] == stamp else sha256_of(path)
-        kept[name] = [stamp, digest]
+        entries[name] = [stamp, digest]
         files.append(DataFile(name=name, size=int(stamp.partition(" ")[0]), sha256=digest))
-    if any(cached.get(name) != entry for name, entry in kept.items()):
-        keep_json(place, {**{name: entry for name, entry in cached.items() if (root / name).exists()}, **kept})
+    if any(cached.get(name) != entry for name, entry in entries.items()):
+        keep_json(place, {**{name: entry for name, entry in cached.items() if (root / name).exists()}, **entries})
     return files
 
 

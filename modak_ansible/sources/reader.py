@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 from modak_ansible.catalogue import load_catalogue
 from modak_ansible.model.dataset import Dataset, DataSource
 from modak_ansible.sources.address import several
-from modak_ansible.sources.base import SourceProblem, SourceRequest, kind_of, read_source
+from modak_ansible.sources.base import SourceProblem, SourceSpec, kind_of, read_source
 from modak_ansible.sources.on_target import OnTarget
 from modak_ansible.sources.samples import format_of
 from modak_ansible.target.datasets.archive import name_problem
@@ -88,21 +88,21 @@ def read_dataset(said: Said, folder: Path, refuse: Refuse) -> Dataset | None:
 
 
 def _sources(said: Said, form: str, folder: Path, reject: Refuse) -> list[DataSource]:
-    def request_for(text: str) -> SourceRequest:
-        return SourceRequest(text, said.name, form, folder, said.checksum, said.unpack, said.size)
+    def spec_of(text: str) -> SourceSpec:
+        return SourceSpec(text, said.name, form, folder, said.checksum, said.unpack, said.size)
 
     try:
         if said.on_target:
-            return [OnTarget().read(request_for(said.on_target))]
+            return [OnTarget().read(spec_of(said.on_target))]
         if said.urls:
-            return [several(said.urls, request_for(""))]
+            return [several(said.urls, spec_of(""))]
     except SourceProblem as problem:
         reject("on_target" if said.on_target else "urls", problem.number, problem)
         return []
     sources = []
     for number, text in enumerate(said.source or ("published", "digits")):
         try:
-            sources.append(read_source(request_for(text)))
+            sources.append(read_source(spec_of(text)))
         except SourceProblem as problem:
             reject("source", number, problem)
     return sources

@@ -100,7 +100,7 @@ class Sftp(Listed):
         place = _place(source.location)
         carrier.say(f"fetching {source.location} to this machine")
 
-        def some(number: int) -> None:
+        def fetch_share(number: int) -> None:
             with _session(place) as session:
                 for file in files[number::STREAMS]:
                     _fetch(session, place, file, carrier)
@@ -108,7 +108,7 @@ class Sftp(Listed):
         from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - slow to import, and plans fetch nothing
 
         with ThreadPoolExecutor(STREAMS) as pool:
-            for task in [pool.submit(some, number) for number in range(min(STREAMS, len(files)))]:
+            for task in [pool.submit(fetch_share, number) for number in range(min(STREAMS, len(files)))]:
                 task.result()
 
 

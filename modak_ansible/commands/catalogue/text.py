@@ -56,9 +56,9 @@ def print_rows(rows: list[Row]) -> None:
         return ", ".join(value) if isinstance(value, list) else str(value)
 
     cells = [list(map(cell, row.values())) for row in rows]
-    kept = ("name", "framework", "version", "origin")
+    unwrapped = ("name", "framework", "version", "origin")
     titles = tuple(Row.__annotations__)
-    print_table(titles, cells, wraps=[index for index, title in enumerate(titles) if title not in kept])
+    print_table(titles, cells, wraps=[index for index, title in enumerate(titles) if title not in unwrapped])
 
 
 def _needs(entry: Entry) -> list[str]:

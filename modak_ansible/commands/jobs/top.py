@@ -183,8 +183,8 @@ def table(nodes: list[NodeUsage]) -> list[str]:
         if "cpu_percent" in node:
             parts = [(str(rank["rank"]), rank) for rank in node["ranks"]] or [("", node)]
             rows += [_cells(node, rank, part, is_first=place == 0) for place, (rank, part) in enumerate(parts)]
-    kept = [column for column in range(len(_TITLES)) if any(row[column] for row in rows)]
-    lines = [[_TITLES[column] for column in kept], *([row[column] for column in kept] for row in rows)]
+    columns = [column for column in range(len(_TITLES)) if any(row[column] for row in rows)]
+    lines = [[_TITLES[column] for column in columns], *([row[column] for column in columns] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     shown = [
         "  ".join(f"{cell:<{width}}" if not place else f"{cell:>{width}}" for place, (cell, width) in enumerate(cells))

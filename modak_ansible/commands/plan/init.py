@@ -115,8 +115,8 @@ def command(
     answers.check()
     if extra_words:
         redrafted = draft_of(path, [*(words or ()), *extra_words], folder=folder, framework=draft.framework)
-        kept = ("target", "target_type", "target_properties", "walltime", "nodes", "processes_per_node")
-        draft = replace(redrafted, **{name: getattr(draft, name) for name in kept})
+        fields = ("target", "target_type", "target_properties", "walltime", "nodes", "processes_per_node")
+        draft = replace(redrafted, **{name: getattr(draft, name) for name in fields})
     accelerating.ask_for(draft, chosen_target, accelerators)
     outcome = _write(text_of(draft), folder, force=force)
     _report(draft, folder, outcome, as_json=as_json)

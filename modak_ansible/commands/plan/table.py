@@ -70,16 +70,14 @@ def trainings_table(plans: list[Plan], width: int) -> str:
 def _together(plans: list[Plan]) -> str:
     """What all trainings take together, as far as it is known."""
     chosen = [candidate for plan in plans for candidate in plan.candidates if candidate.chosen and candidate.prediction]
-    hours = [
+    all_hours = [
         candidate.prediction.core_hours for candidate in chosen if candidate.prediction and candidate.prediction.known
     ]
-    known_hours = [hour for hour in hours if hour is not None]
-    if not known_hours:
+    hours = [hour for hour in all_hours if hour is not None]
+    if not hours:
         return "how long they take is not known"
-    some = (
-        "" if len(known_hours) == len(plans) else f", as far as they are known: of {len(known_hours)} of {len(plans)}"
-    )
-    return f"{sum(known_hours):.2g} core-hours are predicted{some}"
+    some = "" if len(hours) == len(plans) else f", as far as they are known: of {len(hours)} of {len(plans)}"
+    return f"{sum(hours):.2g} core-hours are predicted{some}"
 
 
 def _times(candidate: Candidate | None) -> str:

@@ -79,8 +79,8 @@ def rounded(points: Sequence[str]) -> list[str]:
 
 def shortened(names: Sequence[str]) -> list[str]:
     """Names with so few digits of their digests that they still differ; modak takes the beginning of a name for it."""
-    for kept in range(_SHORTEST, _DIGEST):
-        short = [name[: kept - _DIGEST] if _has_digest(name) else name for name in names]
+    for digits in range(_SHORTEST, _DIGEST):
+        short = [name[: digits - _DIGEST] if _has_digest(name) else name for name in names]
         if len(set(short)) == len(set(names)):
             return short
     return list(names)

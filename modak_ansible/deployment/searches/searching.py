@@ -55,8 +55,8 @@ def deploy_all(
         raise UsageError(
             f"{searches[0].node} is a search: its trials are chosen one after another while the command runs", hint=hint
         )
-    done = deploy(trainings, deadline=deadline, listener=listener, wait=wait) if trainings else Deployed(0, ())
-    changed, stores = done.changed, done.stores
+    deployed = deploy(trainings, deadline=deadline, listener=listener, wait=wait) if trainings else Deployed(0, ())
+    changed, stores = deployed.changed, deployed.stores
     for search in searches:
         trials, is_changed = carry_out_search(search, deadline=deadline, listener=listener)
         changed, stores = changed + is_changed, (*stores, *trials)

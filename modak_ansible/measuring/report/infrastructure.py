@@ -119,16 +119,16 @@ def _ends(bar: Bar) -> str:
 def _facts(sample: Sample) -> dict[str, str]:
     record = sample.record
     # a number with a fraction was measured on the way, such as an error, and names nothing
-    about = {name: str(value) for name, value in sample.measure.about.items() if not isinstance(value, float)}
-    if "image" in about:  # a digest tells a reader nothing: what it was built from, where known, and how large it is
+    details = {name: str(value) for name, value in sample.measure.about.items() if not isinstance(value, float)}
+    if "image" in details:  # a digest tells a reader nothing: what it was built from, where known, and how large it is
         size = sample.measure.about.get("megabytes")
-        about["image"] = " of ".join(filter(None, (sample.built, f"{size:.0f} MB" if size else "")))
+        details["image"] = " of ".join(filter(None, (sample.built, f"{size:.0f} MB" if size else "")))
     place = {"target": record.target.name, "processor": record.target.processor}
     if record.training:  # how a job was launched has nothing to do with what it trained
         container = NATIVE[0] if record.image and not record.image.container else "any"
-        return {**about, **place, "container": container}
+        return {**details, **place, "container": container}
     return {
-        **about,
+        **details,
         "entry": record.entry,
         **place,
         "accelerator": record.target.accelerator,

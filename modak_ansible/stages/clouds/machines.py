@@ -277,8 +277,8 @@ def remove_machines(machines: Sequence[Machine], stages: Sequence[Stage]) -> Out
     other_deployments = [name for name in first.store.deployments if name not in leaving]
     if other_deployments:
         instance = first.look_up()
-        kept = f"the machine stays for {some_of(other_deployments, 1)}"
-        return Outcome(False, kept if instance else "its machine is gone", {"there": instance is not None})
+        message = f"the machine stays for {some_of(other_deployments, 1)}"
+        return Outcome(False, message if instance else "its machine is gone", {"there": instance is not None})
     if first.stage.check:
         ids = [instance.id for instance in (machine.look_up() for machine in machines) if instance]
         words = f"would end {', '.join(ids)}" if ids else "no machine is there"
