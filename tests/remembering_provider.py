@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from modak_ansible.errors import ModakError
 from modak_ansible.stages.clouds import machines
-from modak_ansible.stages.clouds.base import Found
+from modak_ansible.stages.clouds.base import Instance
 
 
 class Killed(BaseException):
@@ -42,7 +42,9 @@ class Provider:
         def answer():
             seen = [each for each in self.living if each["seen"] <= self.asked]
             return [
-                Found(each["id"], each["tag"], each["key"], "192.0.2.7", "large", each["since"], "running", runs=True)
+                Instance(
+                    each["id"], each["tag"], each["key"], "192.0.2.7", "large", each["since"], "running", runs=True
+                )
                 for each in seen
                 if each["tag"] == tag or (tag.endswith("*") and each["tag"].startswith(tag[:-1]))
             ]

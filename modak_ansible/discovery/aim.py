@@ -80,21 +80,21 @@ def aim_at(text: str | None, inputs: Inputs, training: str | None = None) -> Aim
     if inputs.file or inputs.values or training:
         raise UsageError("only a blueprint has inputs and trainings", hint="name a blueprint, which -i needs")
     here = Path.cwd()
-    named = own_targets().get(text) if text else inputs.targets
+    file = own_targets().get(text) if text else inputs.targets
     if text and inputs.targets:
         raise UsageError(f"{rules.shown(text)} is a target by itself", hint="leave out one of it and --on")
-    target = target_of_file(named) if named else _host(text or TESTBED)
+    target = target_of_file(file) if file else _host(text or TESTBED)
     state = state_folder(here)
-    return Aim(target, None, here, known_testbed(state), is_described=named is not None, state=state)
+    return Aim(target, None, here, known_testbed(state), is_described=file is not None, state=state)
 
 
 def _plan(path: Path, inputs: Inputs, request: Request) -> Plan | None:
     """What would be submitted; why it cannot be planned, modak plan says."""
     try:
-        found = plan_trainings(path, inputs, request.training)
+        trainings = plan_trainings(path, inputs, request.training)
     except ModakError:
         return None
-    return cast(Plan, found[0].plan.model_dump(mode="json")) if found else None
+    return cast(Plan, trainings[0].plan.model_dump(mode="json")) if trainings else None
 
 
 def likely_blueprint(text: str) -> str:
@@ -120,9 +120,9 @@ def targets_of_file(path: Path) -> list[Target]:
         InvalidBlueprint: with every mistake and its place.
     """
     mistakes = Mistakes()
-    found = read_targets(path, Inputs(), mistakes, Wanted(path.stem))
+    targets = read_targets(path, Inputs(), mistakes, Wanted(path.stem))
     mistakes.raise_if_any()
-    return list(found.values())
+    return list(targets.values())
 
 
 def target_of_file(path: Path) -> Target:
@@ -132,11 +132,11 @@ def target_of_file(path: Path) -> Target:
         InvalidBlueprint: with every mistake and its place.
         UsageError: it describes several.
     """
-    found = targets_of_file(path)
-    if len(found) != 1:
-        names = ", ".join(target.name for target in found)
+    targets = targets_of_file(path)
+    if len(targets) != 1:
+        names = ", ".join(target.name for target in targets)
         raise UsageError(f"{path} describes several targets: {names}", hint="give a blueprint with it")
-    return found[0]
+    return targets[0]
 
 
 def _host(text: str) -> Target:

@@ -22,27 +22,27 @@ _PACKAGES = {
 
 def container_findings(aim: Aim, facts: SurveyFacts) -> Iterator[Finding]:
     """What stands in the way of building and running images on the target."""
-    found = facts["containers"]
+    containers = facts["containers"]
     if aim.target.container_runtime == "none":
         yield ok("containers", "not used: the target runs in a virtual environment")
         return
     if aim.target.pods:
         yield ok("containers", "the cluster's own: its nodes pull the image")
         return
-    if not found["runtime"]:
+    if not containers["runtime"]:
         yield _no_runtime(aim, facts)
         return
-    suid = " (with setuid)" if found["suid"] else ""
-    yield ok("containers", f"{found['version'] or 'version not known'}{suid} ({found['runtime']})")
+    suid = " (with setuid)" if containers["suid"] else ""
+    yield ok("containers", f"{containers['version'] or 'version not known'}{suid} ({containers['runtime']})")
     yield from _build_findings(aim, facts)
 
 
 def _no_runtime(aim: Aim, facts: SurveyFacts) -> Finding:
-    wanted = aim.target.container_runtime
-    programs = CONTAINER_RUNTIMES[wanted].programs
+    runtime = aim.target.container_runtime
+    programs = CONTAINER_RUNTIMES[runtime].programs
     name = f"neither {' nor '.join(programs)}" if len(programs) > 1 else f"no {programs[0]}"
     offers = facts["shell"]["offers"]
-    todo = f"have {'Apptainer' if wanted == 'any' else wanted} installed, or set container_runtime to none"
+    todo = f"have {'Apptainer' if runtime == 'any' else runtime} installed, or set container_runtime to none"
     if offers:
         todo = f"module load {offers[0]} in the user's profile: builds on the front end need it, too"
     seen = f"{name} is in PATH on {facts['machine']['hostname']}"
@@ -52,26 +52,26 @@ def _no_runtime(aim: Aim, facts: SurveyFacts) -> Finding:
 
 
 def _build_findings(aim: Aim, facts: SurveyFacts) -> Iterator[Finding]:
-    found = facts["containers"]
+    containers = facts["containers"]
     has_image = aim.request is not None and aim.request.image is not None
     stops_builds = warning if has_image else missing
     runtime = CONTAINER_RUNTIMES[aim.target.container_runtime]
-    if found["namespaces"]:
-        seen = f"user namespaces cannot be used: {found['namespaces']}"
+    if containers["namespaces"]:
+        seen = f"user namespaces cannot be used: {containers['namespaces']}"
         todo = "ask the administrators to allow them (sysctl user.max_user_namespaces), or build images elsewhere"
-        yield (stops_builds if found["suid"] else missing)("namespaces", seen, todo)
+        yield (stops_builds if containers["suid"] else missing)("namespaces", seen, todo)
     else:
         yield ok("namespaces", "a user may make them")
-    if found["range"] and _takes_ranges(aim):
-        yield stops_builds("fakeroot", found["range"], found["range_hint"])
+    if containers["range"] and _takes_ranges(aim):
+        yield stops_builds("fakeroot", containers["range"], containers["range_hint"])
     elif _takes_ranges(aim):
         yield ok("fakeroot", "the user has a range in /etc/subuid and /etc/subgid")
-    absent = [name for name in runtime.tools if name in found["missing"]]
+    absent = [name for name in runtime.tools if name in containers["missing"]]
     if absent:
         packages = ", ".join(dict.fromkeys(_PACKAGES[name] for name in absent))
         yield warning("build tools", f"{', '.join(absent)} not found", f"builds may need them: install {packages}")
-    if aim.target.site.signing_key and found["signing"]:
-        yield missing("signing key", found["signing"], found["signing_hint"])
+    if aim.target.site.signing_key and containers["signing"]:
+        yield missing("signing key", containers["signing"], containers["signing_hint"])
     elif aim.target.site.signing_key:
         yield ok("signing key", f"{aim.target.site.signing_key}, in both halves")
     if runtime.builds:

@@ -88,15 +88,17 @@ def describe(aim: Aim, survey: Survey, peaks: dict[str, Value] | None = None) ->
         )
     partitions = cluster.partitions if cluster else ()
     named = [partition for partition in partitions if not rules.name_problem(partition.name)]
-    is_open = sorted((each for each in named if not each.closed), key=lambda each: not each.default)
+    open_partitions = sorted(
+        (partition for partition in named if not partition.closed), key=lambda partition: not partition.default
+    )
     node = facts["node"] if facts["node"] and not facts["node"]["problem"] else None
     values = {
         "account": _account(aim, cluster),
         "scratch": _scratch(node, cluster),
         "image_base": _image_base(facts),
         **_runtime(facts),
-        **_processor(facts, node, is_open),
-        **_accelerators(facts, node, is_open),
+        **_processor(facts, node, open_partitions),
+        **_accelerators(facts, node, open_partitions),
         **(peaks or {}),
     }
     return Description(
@@ -105,7 +107,7 @@ def describe(aim: Aim, survey: Survey, peaks: dict[str, Value] | None = None) ->
         address=aim.target.address,
         username=aim.target.username or "",
         local=aim.target.local and cluster is None,
-        partitions=tuple(_with_words(is_open)),
+        partitions=tuple(_with_words(open_partitions)),
         closed=tuple(_closed(partitions)),
         values=values,
         unknown=tuple(_unknown(facts, cluster, values)),
@@ -133,25 +135,25 @@ def _closed(partitions: Sequence[PartitionFacts]) -> Iterator[str]:
 
 def _with_words(partitions: Sequence[PartitionFacts]) -> Iterator[tuple[Partition, str]]:
     """Accelerators are of interest only where some partition has any."""
-    found = [(partition_from(partition), partition_words(partition)) for partition in partitions]
-    has_any = any(partition.accelerators for partition, _ in found)
-    for partition, words in found:
+    described = [(partition_from(partition), partition_words(partition)) for partition in partitions]
+    has_any = any(partition.accelerators for partition, _ in described)
+    for partition, words in described:
         yield partition if has_any else partition.model_copy(update={"accelerators": None}), words
 
 
-def partition_words(found: PartitionFacts) -> str:
+def partition_words(partition: PartitionFacts) -> str:
     """The kinds of node of a partition, and its limits where they are not in its line."""
-    parts = [kind_words(kind) for kind in found.kinds[:4]]
-    if len(found.kinds) > 4:
-        parts.append(f"and {len(found.kinds) - 4} more kinds of node")
-    if len(found.kinds) > 1:
+    parts = [kind_words(kind) for kind in partition.kinds[:4]]
+    if len(partition.kinds) > 4:
+        parts.append(f"and {len(partition.kinds) - 4} more kinds of node")
+    if len(partition.kinds) > 1:
         parts.append("cores and memory are those that every one has")
-    if not found.kinds:
+    if not partition.kinds:
         parts.append("its nodes are not shown")
-    if found.walltime is None:
-        said = found.walltime_said
-        parts.append(f"wall time {said}" if said else "no wall time limit is reported")
-    return "; ".join(part for part in (*parts, found.note) if part)
+    if partition.walltime is None:
+        reported = partition.walltime_said
+        parts.append(f"wall time {reported}" if reported else "no wall time limit is reported")
+    return "; ".join(part for part in (*parts, partition.note) if part)
 
 
 def kind_words(kind: NodeKind) -> str:
@@ -174,12 +176,12 @@ def kind_words(kind: NodeKind) -> str:
 
 
 def _account(aim: Aim, cluster: ClusterFacts | None) -> Value:
-    wanted = aim.target.site.account
+    account = aim.target.site.account
     if cluster is None or cluster.accounts is None:
-        return Value(wanted, "as the blueprint has it" if wanted else "the scheduler reports no accounts")
+        return Value(account, "as the blueprint has it" if account else "the scheduler reports no accounts")
     names = ", ".join(cluster.accounts) or "none"
-    if wanted:
-        return Value(wanted, f"as the blueprint has it; the user's accounts: {names}")
+    if account:
+        return Value(account, f"as the blueprint has it; the user's accounts: {names}")
     if not cluster.accounts:
         return Value(None, "the scheduler reports none for the user")
     if cluster.default_account:
@@ -192,15 +194,15 @@ def _scratch(node: NodeView | None, cluster: ClusterFacts | None) -> Value:
     if cluster is None:
         return Value(None, "the machine's own disk needs none")
     if node is None:
-        said = f"; Slurm's TmpFS is {cluster.temporary}" if cluster.temporary else ""
-        return Value(None, f"not known: no node was asked, which --job does{said}")
+        note = f"; Slurm's TmpFS is {cluster.temporary}" if cluster.temporary else ""
+        return Value(None, f"not known: no node was asked, which --job does{note}")
     order = [*PLACES, cluster.temporary]
-    found = [place for place in node["places"] if place["name"] in order and is_disk(place)]
-    if not found:
+    disks = [place for place in node["places"] if place["name"] in order and is_disk(place)]
+    if not disks:
         seen = ", ".join(f"{place['name']} ({place_words(place)})" for place in node["places"]) or "no known folder"
         return Value(None, f"no disk of its own with room: {node['host']} has {seen}")
     # a $TMPDIR that is everybody's /tmp is no folder of the job's own
-    best = min(found, key=lambda each: (each["path"].rstrip("/") in _EVERYBODYS, order.index(each["name"])))
+    best = min(disks, key=lambda place: (place["path"].rstrip("/") in _EVERYBODYS, order.index(place["name"])))
     return Value(best["name"], f"{best['path']} on {node['host']}: {place_words(best)}")
 
 
@@ -231,9 +233,9 @@ def _processor(facts: SurveyFacts, node: NodeView | None, partitions: Sequence[P
     )
     front_end = architecture_of(machine["machine"], machine["cpuinfo"])
     if facts["scheduler"] == "none":
-        found = _known_processor(machine["machine"], machine["cpuinfo"], "its own /proc/cpuinfo")
+        values = _known_processor(machine["machine"], machine["cpuinfo"], "its own /proc/cpuinfo")
         return {
-            **found,
+            **values,
             "cores": Value(machine["cores"], "as the kernel counts them"),
             "memory": Value(machine["memory"], "as the kernel counts it"),
         }
@@ -244,12 +246,12 @@ def _processor(facts: SurveyFacts, node: NodeView | None, partitions: Sequence[P
             return {"architecture": Value(machines.pop(), source)}
         source = f"not known: no node was asked, which --job does; the front end is {front_end}"
         return {"architecture": Value(None, source)}
-    found = _known_processor(node["machine"], node["cpuinfo"], f"/proc/cpuinfo of {node['host']}")
+    values = _known_processor(node["machine"], node["cpuinfo"], f"/proc/cpuinfo of {node['host']}")
     if len(kinds) > 1:
-        seen = found["architecture"].value
+        seen = values["architecture"].value
         source = f"{node['host']} is {seen}, and there are {len(kinds)} kinds of node, which may differ"
         return {"architecture": Value(None, source)}
-    return found
+    return values
 
 
 def _known_processor(machine: str, cpuinfo: dict[str, str], source: str) -> dict[str, Value]:
@@ -264,24 +266,26 @@ def _known_processor(machine: str, cpuinfo: dict[str, str], source: str) -> dict
 
 def _accelerators(facts: SurveyFacts, node: NodeView | None, partitions: Sequence[PartitionFacts]) -> dict[str, Value]:
     kinds = [kind for partition in partitions for kind in partition.kinds if kind.accelerators]
-    seen = [_gpu(text) for text in (node["gpus"] if node else facts["gpus"])]
-    if not kinds and not seen:
+    models = [_gpu(text) for text in (node["gpus"] if node else facts["gpus"])]
+    if not kinds and not models:
         return {}
     named = sorted({name for kind in kinds for name, _ in kind.accelerators if name})
-    model, memory = seen[0] if seen else (named[0] if len(named) == 1 else None, None)
+    model, memory = models[0] if models else (named[0] if len(named) == 1 else None, None)
     source = f"nvidia-smi on {node['host']}" if node else "nvidia-smi"
-    source = source if seen else "the scheduler's own names for them"
+    source = source if models else "the scheduler's own names for them"
     if len(named) > 1:
         source += f"; there are several: {', '.join(named)}"
-    vendor = Value("nvidia" if seen else vendor_of(" ".join(named)), source)
-    if node and not seen and len(node["makers"]) == 1 and not any(map(vendor_of, named)):
+    vendor = Value("nvidia" if models else vendor_of(" ".join(named)), source)
+    if node and not models and len(node["makers"]) == 1 and not any(map(vendor_of, named)):
         vendor = Value(node["makers"][0], f"{node['host']} has its driver")
-    found = {
-        "accelerators": Value(max((kind.accelerator_count for kind in kinds), default=len(seen)), "the most of a node"),
+    values = {
+        "accelerators": Value(
+            max((kind.accelerator_count for kind in kinds), default=len(models)), "the most of a node"
+        ),
         "accelerator": Value(model, source),
         "vendor": vendor,
     }
-    return {**found, **({"accelerator_memory": Value(memory, source)} if memory else {})}
+    return {**values, **({"accelerator_memory": Value(memory, source)} if memory else {})}
 
 
 def _gpu(text: str) -> tuple[str, int | None]:
@@ -293,8 +297,8 @@ def _gpu(text: str) -> tuple[str, int | None]:
 
 def vendor_of(text: str) -> str | None:
     """Who makes an accelerator, by the name that a site has for it; None where the name does not say."""
-    found = [vendor for vendor, pattern in _VENDORS.items() if re.search(pattern, text, re.IGNORECASE)]
-    return found[0] if len(found) == 1 else None
+    vendors = [vendor for vendor, pattern in _VENDORS.items() if re.search(pattern, text, re.IGNORECASE)]
+    return vendors[0] if len(vendors) == 1 else None
 
 
 def _unknown(facts: SurveyFacts, cluster: ClusterFacts | None, values: dict[str, Value]) -> Iterator[str]:

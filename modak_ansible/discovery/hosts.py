@@ -29,49 +29,49 @@ _CURES = (
 def host_findings(aim: Aim, facts: SurveyFacts) -> Iterator[Finding]:
     """What is amiss with each host, by its name; of a good one what it has."""
     first = facts["machine"]["hostname"]
-    for each in facts["hosts"]:
-        about, place = f"host {each['host']}", each["place"]
-        if each["problem"]:
-            todo = next(todo for said, todo in _CURES if said in each["problem"])
-            seen = f"{place} cannot be entered from {first}: {each['problem']}"
-            yield missing(about, seen, todo.format(first=first, host=each["host"]))
+    for host in facts["hosts"]:
+        about, place = f"host {host['host']}", host["place"]
+        if host["problem"]:
+            todo = next(todo for complaint, todo in _CURES if complaint in host["problem"])
+            seen = f"{place} cannot be entered from {first}: {host['problem']}"
+            yield missing(about, seen, todo.format(first=first, host=host["host"]))
             continue
-        faults = [*_faults(aim, facts, each)]
+        faults = [*_faults(aim, facts, host)]
         yield from (kind(about, f"{place}: {seen}", todo) for kind, seen, todo in faults)
         if not faults:
-            files = "shares the workspace" if each["shared"] else f"{format_size(each['free_bytes'] or 0)} free"
+            files = "shares the workspace" if host["shared"] else f"{format_size(host['free_bytes'] or 0)} free"
             yield ok(about, f"{place} is entered from {first}; {files}")
 
 
 def _faults(
-    aim: Aim, facts: SurveyFacts, found: HostFacts
+    aim: Aim, facts: SurveyFacts, host: HostFacts
 ) -> Iterator[tuple[Callable[[str, str, str], Finding], str, str]]:
     first, runtime = facts["machine"]["hostname"], facts["containers"]["runtime"]
-    if not found["rsync"]:
+    if not host["rsync"]:
         yield missing, "rsync is not there: nothing can be copied to it", "have rsync installed there"
-    if runtime and aim.target.container_runtime != "none" and not found["runtime"]:
+    if runtime and aim.target.container_runtime != "none" and not host["runtime"]:
         yield missing, f"{runtime} is not there, which {first} has", "have it installed there, at the same path"
-    if found["machine"] and found["machine"] != facts["machine"]["machine"]:
-        seen = f"{found['machine']}, and {first} is {facts['machine']['machine']}: its images do not run there"
+    if host["machine"] and host["machine"] != facts["machine"]["machine"]:
+        seen = f"{host['machine']}, and {first} is {facts['machine']['machine']}: its images do not run there"
         yield missing, seen, "name hosts of one kind"
     workspace = facts["folders"]["workspace"]["path"]
-    if not found["writable"] and not found["shared"]:
+    if not host["writable"] and not host["shared"]:
         yield (
             missing,
             f"{workspace} cannot be written there",
             f"make it there, or give {aim.target.name} another workspace",
         )
-    elif not found["shared"] and found["free_bytes"] is not None and found["free_bytes"] < NEEDED_BYTES:
-        seen = f"{format_size(found['free_bytes'])} are free for {workspace}"
+    elif not host["shared"] and host["free_bytes"] is not None and host["free_bytes"] < NEEDED_BYTES:
+        seen = f"{format_size(host['free_bytes'])} are free for {workspace}"
         yield warning, seen, "make room there: the image and the data are copied to it"
-    ahead = found["ahead"]
+    ahead = host["ahead"]
     if ahead is not None and abs(ahead) > _CLOCK_SECONDS:
         where = "ahead of" if ahead > 0 else "behind"
         yield warning, f"its clock is {format_seconds(abs(ahead))} {where} {first}'s", "set both by NTP"
-    if version_numbers(found["python"]) < OLDEST_PYTHON:
+    if version_numbers(host["python"]) < OLDEST_PYTHON:
         oldest = ".".join(map(str, OLDEST_PYTHON))
         yield (
             warning,
-            f"python3 is {found['python'] or 'not there'}",
+            f"python3 is {host['python'] or 'not there'}",
             f"modak top, shell and gc need {oldest} or later there",
         )

@@ -28,17 +28,17 @@ _CLOCK_SECONDS = 60
 
 def findings_of(aim: Aim, survey: Survey) -> list[Finding]:
     """Everything that was looked at, in the order in which a deployment needs it."""
-    found = [*_entrance_findings(aim, survey.entrance)]
+    findings = [*_entrance_findings(aim, survey.entrance)]
     facts = survey.facts
     if facts is None:
-        return found
-    found += [_rsync(aim, facts), *_scheduler_findings(aim, facts, survey.cluster)]
-    found += limit_findings(aim, survey.cluster) if survey.cluster and survey.cluster.partitions else []
-    found += _start(aim, facts)
-    found += [*container_findings(aim, facts), *environment_findings(aim, survey.entrance)]
-    found += storage_findings(aim, facts)
-    found += _module_findings(aim, facts)
-    return [*found, *node_findings(aim, facts), *host_findings(aim, facts)]
+        return findings
+    findings += [_rsync(aim, facts), *_scheduler_findings(aim, facts, survey.cluster)]
+    findings += limit_findings(aim, survey.cluster) if survey.cluster and survey.cluster.partitions else []
+    findings += _start(aim, facts)
+    findings += [*container_findings(aim, facts), *environment_findings(aim, survey.entrance)]
+    findings += storage_findings(aim, facts)
+    findings += _module_findings(aim, facts)
+    return [*findings, *node_findings(aim, facts), *host_findings(aim, facts)]
 
 
 def _entrance_findings(aim: Aim, entrance: Entrance) -> Iterator[Finding]:
@@ -55,9 +55,9 @@ def _entrance_findings(aim: Aim, entrance: Entrance) -> Iterator[Finding]:
         yield ok("python", f"{python[1]} ({python[0]})")
         return
     oldest = ".".join(map(str, OLDEST_PYTHON))
-    there = ", ".join(f"{version} ({path})" for path, version in entrance.pythons) or "none"
+    installed = ", ".join(f"{version} ({path})" for path, version in entrance.pythons) or "none"
     todo = f"have Python {oldest} or later on {aim.target.address}, in PATH"
-    yield missing("python", f"{there}; {oldest} or later is needed", todo)
+    yield missing("python", f"{installed}; {oldest} or later is needed", todo)
 
 
 def _clock(entrance: Entrance) -> Iterator[Finding]:
@@ -113,11 +113,13 @@ def _scheduler_findings(aim: Aim, facts: SurveyFacts, cluster: ClusterFacts | No
             "scheduler", " ".join(part for part in (title, cluster.version, f"({cluster.name})") if part.strip("()"))
         )
     else:
-        said = "; ".join(cluster.unknown) or "it names no partition"
-        yield missing("scheduler", f"{title} does not tell its partitions: {said}", "is it up? ask the administrators")
+        reason = "; ".join(cluster.unknown) or "it names no partition"
+        yield missing(
+            "scheduler", f"{title} does not tell its partitions: {reason}", "is it up? ask the administrators"
+        )
         return
-    for each in cluster.unknown:
-        yield warning("scheduler", f"not told: {each}", "what this would show is not checked")
+    for unknown in cluster.unknown:
+        yield warning("scheduler", f"not told: {unknown}", "what this would show is not checked")
     yield from _accounts(aim, cluster)
 
 
@@ -125,41 +127,41 @@ def _start(aim: Aim, facts: SurveyFacts) -> Iterator[Finding]:
     """When a job would begin, and how far the last forecasts of that held."""
     expected = facts["forecast"]
     if expected and aim.plan:
-        told = [each for store in glance(aim.state) for each in told_of(store.record)]
-        words = accuracy_of(told, machine_of(aim.plan), aim.target.name)
+        forecasts = [forecast for store in glance(aim.state) for forecast in told_of(store.record)]
+        words = accuracy_of(forecasts, machine_of(aim.plan), aim.target.name)
         yield ok(
             "start", f"{aim.plan['training']} would begin {words_of_start(expected)}{f' ({words})' if words else ''}"
         )
 
 
 def _accounts(aim: Aim, cluster: ClusterFacts) -> Iterator[Finding]:
-    wanted, known = aim.target.site.account, cluster.accounts
-    if known is None:
+    account, accounts = aim.target.site.account, cluster.accounts
+    if accounts is None:
         return
-    names = ", ".join(known) or "none"
-    if wanted and wanted not in known:
-        seen = f"{wanted} is not one of the user's accounts: {names}"
+    names = ", ".join(accounts) or "none"
+    if account and account not in accounts:
+        seen = f"{account} is not one of the user's accounts: {names}"
         finding = missing if cluster.needs_account else warning
         yield finding("account", seen, "give the target's site one of them as its account")
-    elif cluster.needs_account and not known:
+    elif cluster.needs_account and not accounts:
         yield missing("account", "the user has no account, and Slurm requires one", "ask the administrators for one")
-    elif known:
+    elif accounts:
         default = f" ({cluster.default_account} is the default)" if cluster.default_account else ""
-        yield ok("account", f"{wanted or names}{'' if wanted else default}")
+        yield ok("account", f"{account or names}{'' if account else default}")
 
 
 def _module_findings(aim: Aim, facts: SurveyFacts) -> Iterator[Finding]:
-    shell, wanted = facts["shell"], aim.target.site.modules
+    shell, modules = facts["shell"], aim.target.site.modules
     if shell["problem"]:
         todo = "look at what the login shell's profile does"
         yield warning("login shell", f"it does not come to its end: {shell['problem']}", todo)
         return
-    absent = [name for name in wanted if name not in shell["loads"]]
+    absent = [name for name in modules if name not in shell["loads"]]
     if absent:
         seen = f"{', '.join(absent)} cannot be loaded" if shell["modules"] else "there are no environment modules"
         yield missing("modules", seen, "module avail lists those that are there; the site's modules must be among them")
     elif shell["modules"]:
-        yield ok("modules", f"{shell['modules']}{': ' + ', '.join(wanted) + ' can be loaded' if wanted else ''}")
+        yield ok("modules", f"{shell['modules']}{': ' + ', '.join(modules) + ' can be loaded' if modules else ''}")
     else:
         yield ok("modules", "no environment modules, and none are asked for")
 
@@ -171,14 +173,16 @@ def environment_findings(aim: Aim, entrance: Entrance) -> Iterator[Finding]:
         return
     entries = [entry for entry in load_catalogue().of_framework(framework) if not entry.source]
     pythons = {version_numbers(python) for entry in entries for python in pythons_of(entry)}
-    known = sorted(python for python in pythons if python >= (3,))
-    if not known:
+    supported = sorted(python for python in pythons if python >= (3,))
+    if not supported:
         return
     for path, version in entrance.pythons:
-        if version_numbers(version) in known:
+        if version_numbers(version) in supported:
             yield ok("environment", f"{framework} can be installed for Python {version} ({path})")
             return
-    wanted = " or ".join(".".join(map(str, each)) for each in known)
-    there = ", ".join(version for _, version in entrance.pythons) or "none"
+    versions = " or ".join(".".join(map(str, numbers)) for numbers in supported)
+    installed = ", ".join(version for _, version in entrance.pythons) or "none"
     todo = f"have one of them in PATH on {aim.target.address}, or use a container runtime"
-    yield missing("environment", f"{framework} needs Python {wanted} without a container, and there is {there}", todo)
+    yield missing(
+        "environment", f"{framework} needs Python {versions} without a container, and there is {installed}", todo
+    )

@@ -59,24 +59,24 @@ def _memory(node: NodeView) -> str:
 
 
 def _runtime(aim: Aim, node: NodeView) -> Iterator[Finding]:
-    wanted = CONTAINER_RUNTIMES[aim.target.container_runtime].programs
-    fitting = [runtime for runtime in node["runtimes"] if any(f"/{name} " in runtime for name in wanted)]
+    programs = CONTAINER_RUNTIMES[aim.target.container_runtime].programs
+    fitting = [runtime for runtime in node["runtimes"] if any(f"/{name} " in runtime for name in programs)]
     if fitting:
         yield ok("node's containers", fitting[0])
     else:
-        todo = f"have {wanted[0]} installed on the nodes, or name its module in the site's modules"
-        yield missing("node's containers", f"no {wanted[0]} is in PATH on {node['host']}", todo)
+        todo = f"have {programs[0]} installed on the nodes, or name its module in the site's modules"
+        yield missing("node's containers", f"no {programs[0]} is in PATH on {node['host']}", todo)
 
 
 def _scratch(path: str, node: NodeView) -> Iterator[Finding]:
-    found = next((place for place in node["places"] if path in (place["name"], place["path"])), None)
-    if found and found["writable"]:
-        yield ok("node's scratch", f"{found['path']} ({place_words(found)})")
-    elif found:
-        yield missing("node's scratch", f"{found['path']} cannot be written", "give the target another scratch")
+    place = next((place for place in node["places"] if path in (place["name"], place["path"])), None)
+    if place and place["writable"]:
+        yield ok("node's scratch", f"{place['path']} ({place_words(place)})")
+    elif place:
+        yield missing("node's scratch", f"{place['path']} cannot be written", "give the target another scratch")
     else:
-        others = ", ".join(place["name"] for place in node["places"] if place["writable"]) or "none"
-        todo = f"those that can be written there: {others}"
+        writable = ", ".join(place["name"] for place in node["places"] if place["writable"]) or "none"
+        todo = f"those that can be written there: {writable}"
         yield warning("node's scratch", f"whether {path} is on {node['host']} was not seen", todo)
 
 

@@ -26,71 +26,73 @@ def storage_findings(aim: Aim, facts: SurveyFacts) -> Iterator[Finding]:
         yield from _scratch(aim.target.scratch.path, folders)
 
 
-def _workspace(aim: Aim, found: FolderFacts) -> Iterator[Finding]:
-    where, free = found["path"], found["free_bytes"]
+def _workspace(aim: Aim, folder: FolderFacts) -> Iterator[Finding]:
+    where, free = folder["path"], folder["free_bytes"]
     elsewhere = "make room there, or give the target another workspace"
-    if found["problem"] or not found["writable"]:
-        yield missing("workspace", f"{where}: {found['problem'] or 'not writable'}", elsewhere)
+    if folder["problem"] or not folder["writable"]:
+        yield missing("workspace", f"{where}: {folder['problem'] or 'not writable'}", elsewhere)
         return
-    kind = f"{found['type']}, {format_size(free)} free"
+    kind = f"{folder['type']}, {format_size(free)} free"
     if free < NEEDED_BYTES:
         seen = f"{where} ({kind}): building an image needs {format_size(NEEDED_BYTES)}"
         yield missing("workspace", seen, elsewhere)
     else:
         yield ok("workspace", f"{where} ({kind})")
-    if found["free_inodes"] is None:
+    if folder["free_inodes"] is None:
         yield ok("inodes", f"{where}: the file system does not count them")
-    elif found["free_inodes"] < _FEW_INODES:
-        yield warning("inodes", f"{found['free_inodes']} are left in {where}", "remove files there; a build makes many")
+    elif folder["free_inodes"] < _FEW_INODES:
+        yield warning(
+            "inodes", f"{folder['free_inodes']} are left in {where}", "remove files there; a build makes many"
+        )
     else:
-        yield ok("inodes", f"{found['free_inodes']} free")
-    if found["noexec"] and aim.target.container_runtime == "none":
+        yield ok("inodes", f"{folder['free_inodes']} free")
+    if folder["noexec"] and aim.target.container_runtime == "none":
         seen = f"{where} is mounted noexec: the environment there cannot run"
         yield missing("workspace", seen, "give the target another workspace")
 
 
-def _quota(found: QuotaFacts) -> Iterator[Finding]:
-    limited = [limit for limit in found["limits"] if limit["limit"] or limit["most_files"]]
+def _quota(quota: QuotaFacts) -> Iterator[Finding]:
+    limited = [limit for limit in quota["limits"] if limit["limit"] or limit["most_files"]]
     if not limited:
-        seen = f"{found['asked']} reports none" if found["asked"] else "not known: there is no quota command"
+        seen = f"{quota['asked']} reports none" if quota["asked"] else "not known: there is no quota command"
         yield ok("quota", seen)
-    for each in limited:
+    for limit in limited:
         shares, words = [], []
-        if each["limit"]:
-            shares.append(each["used"] / each["limit"])
-            words.append(f"{format_size(each['used'])} of {format_size(each['limit'])}")
-        if each["most_files"]:
-            shares.append(each["files"] / each["most_files"])
-            words.append(f"{each['files']} of {each['most_files']} files")
-        seen, share = f"{each['place']}: {', '.join(words)}", max(shares)
+        if limit["limit"]:
+            shares.append(limit["used"] / limit["limit"])
+            words.append(f"{format_size(limit['used'])} of {format_size(limit['limit'])}")
+        if limit["most_files"]:
+            shares.append(limit["files"] / limit["most_files"])
+            words.append(f"{limit['files']} of {limit['most_files']} files")
+        seen, share = f"{limit['place']}: {', '.join(words)}", max(shares)
         if share >= 1:
             yield missing("quota", seen, "make room: nothing more can be written")
-        elif share >= _FULL_SHARE or (each["limit"] and each["limit"] - each["used"] < NEEDED_BYTES):
+        elif share >= _FULL_SHARE or (limit["limit"] and limit["limit"] - limit["used"] < NEEDED_BYTES):
             yield warning("quota", seen, f"building an image needs {format_size(NEEDED_BYTES)}")
         else:
             yield ok("quota", seen)
 
 
-def _build(found: FolderFacts) -> Iterator[Finding]:
-    seen = f"{found['path']} ({found['type']}, {format_size(found['free_bytes'])} free)"
+def _build(folder: FolderFacts) -> Iterator[Finding]:
+    seen = f"{folder['path']} ({folder['type']}, {format_size(folder['free_bytes'])} free)"
     todo = "set APPTAINER_TMPDIR in the user's environment there to a folder on a local disk"
-    if found["noexec"]:
+    if folder["noexec"]:
         yield missing("build folder", f"{seen} is mounted noexec", todo)
-    elif not found["writable"]:
+    elif not folder["writable"]:
         yield missing("build folder", f"{seen} cannot be written", todo)
-    elif found["free_bytes"] < NEEDED_BYTES:  # the user's own choice: another one is only taken with room
+    elif folder["free_bytes"] < NEEDED_BYTES:  # the user's own choice: another one is only taken with room
         yield missing("build folder", f"{seen}: a build needs {format_size(NEEDED_BYTES)}", todo)
-    elif found["network"]:
+    elif folder["network"]:
         yield warning("build folder", f"{seen} is a network file system, where --fakeroot may fail", todo)
     else:
         yield ok("build folder", seen)
 
 
 def _scratch(path: str, folders: dict[str, FolderFacts]) -> Iterator[Finding]:
-    found = folders.get(path)
-    if found is None:
+    folder = folders.get(path)
+    if folder is None:
         yield ok("scratch", f"{path} is known in jobs only; --job asks a node")
-    elif found["there"]:
-        yield ok("scratch", f"{found['path']} ({found['type']}, {format_size(found['free_bytes'])} free here)")
+    elif folder["there"]:
+        yield ok("scratch", f"{folder['path']} ({folder['type']}, {format_size(folder['free_bytes'])} free here)")
     else:
         yield warning("scratch", f"{path} is not on the front end; the nodes may have it", "--job asks a node")

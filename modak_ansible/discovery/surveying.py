@@ -41,7 +41,7 @@ class Entrance:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class SurveyRequest:
     scheduler: str = ""  # slurm, torque, pbspro, lsf, kubernetes or none; empty for whichever is there
     node: bool = False  # whether a compute node is asked by a job
     patience: int = 120  # seconds to wait for it
@@ -54,11 +54,11 @@ class Survey:
 
     @property
     def cluster(self) -> ClusterFacts | None:
-        found = self.facts["cluster"] if self.facts else None
-        return cluster_from_json(found) if found else None
+        cluster = self.facts["cluster"] if self.facts else None
+        return cluster_from_json(cluster) if cluster else None
 
 
-def survey_target(aim: Aim, wanted: Wanted) -> Survey:
+def survey_target(aim: Aim, request: SurveyRequest) -> Survey:
     """Looks at a target and changes nothing; a job, if one is asked for, is gone afterwards.
 
     Raises:
@@ -69,7 +69,7 @@ def survey_target(aim: Aim, wanted: Wanted) -> Survey:
         entrance = enter(connection)
         if entrance.python is None:
             return Survey(entrance)
-        variables = {"survey_connection": connection.ansible_variables(), "survey_wanted": _wanted(aim, wanted)}
+        variables = {"survey_connection": connection.ansible_variables(), "survey_wanted": _options(aim, request)}
         try:
             facts: SurveyFacts = run_playbook("survey", variables).results["modak_survey"]["survey"]
         except PlaybookError as error:
@@ -106,7 +106,7 @@ def read_pythons(text: str) -> tuple[tuple[str, str], ...]:
 
 def version_numbers(text: str) -> tuple[int, ...]:
     """``(3, 11)`` of 3.11.2 and the like."""
-    return tuple(int(each) for each in re.findall(r"\d{1,9}", text)[:2])
+    return tuple(int(number) for number in re.findall(r"\d{1,9}", text)[:2])
 
 
 def _ahead(connection: Connection) -> float | None:
@@ -121,7 +121,7 @@ def _ssh(connection: Connection, command: str, options: list[str] | None = None)
     """What a command prints on the target; nothing where it cannot be run."""
     words = [*connection.ssh_command(), *(options or []), connection.address, f"sh -c {shlex.quote(command)}"]
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
             errors="replace", timeout=_SECONDS, check=False,
         )  # fmt: skip
@@ -130,10 +130,10 @@ def _ssh(connection: Connection, command: str, options: list[str] | None = None)
             f"{connection.address} accepts the login, but does not answer within {_SECONDS} s",
             hint="its file systems may hang: look at it by hand",
         ) from None
-    return done.stdout
+    return process.stdout
 
 
-def _wanted(aim: Aim, wanted: Wanted) -> SurveyOptions:
+def _options(aim: Aim, request: SurveyRequest) -> SurveyOptions:
     target = aim.target
     described = target.partition(aim.request.resources.partition if aim.request else None)
     partition, account = described.name if described else None, target.site.account
@@ -141,16 +141,16 @@ def _wanted(aim: Aim, wanted: Wanted) -> SurveyOptions:
         partition, account = aim.plan["job"]["partition"], aim.plan["job"]["account"]
     return {
         "workspace": target.workspace,
-        "scheduler": wanted.scheduler or (target.scheduler.value if aim.is_described else ""),
+        "scheduler": request.scheduler or (target.scheduler.value if aim.is_described else ""),
         "container_runtime": target.container_runtime,
         "modules": list(target.site.modules),
         "folders": [target.scratch.path] if target.scratch else [],
         "hosts": list(target.hosts),
         "site": target.site.model_dump(mode="json"),
-        "node": wanted.node,
+        "node": request.node,
         "partition": partition or "",
         "account": account or "",
         "qos": (aim.plan["job"]["options"].get("qos") if aim.plan else "") or "",
-        "patience": wanted.patience,
+        "patience": request.patience,
         "directives": directives_of(aim.plan["job"]["script"]) if aim.plan else "",
     }

@@ -20,37 +20,43 @@ _LONGEST = 9999 * 86400
 BLUEPRINTS = {"slurm": "mnist-pytorch-slurm", **dict.fromkeys(("torque", "pbspro", "lsf"), "mnist-pytorch-torque")}
 
 
-def inputs_text(found: Description, date: str) -> str:
+def inputs_text(description: Description, date: str) -> str:
     """A target file, for any blueprint or request; of a cluster its values are inputs of the shipped blueprints, too,
     but for those that few have: accelerators, measured peaks, and no containers.
     """
-    lines = [*_head(found, date), f"# modak deploy {BLUEPRINTS.get(found.scheduler, 'BLUEPRINT')} -i THIS FILE"]
-    lines.append(_entry(SCHEDULER, _kind(found), "what starts jobs there"))
-    if not found.local:
-        lines.append(_entry("frontend", found.address, "as it was given"))
-    if found.username:
-        lines.append(_entry("username", found.username, "as it was given"))
-    if found.scheduler not in BLUEPRINTS:
-        return "\n".join([*lines, *_properties(found), *_capabilities(found, ""), *_unknown(found)]) + "\n"
-    lines.append(_known(found, "account"))
-    lines += _partitions(found)
-    is_measured = any(f"scratch_{name}" in found.values for name in RATES)
-    lines += [] if is_measured else [_known(found, "scratch", none='""')]
-    lines += [_known(found, name) for name in ("container_runtime", "image_base") if name in found.values]
-    known = ("architecture", "processor", "peak_gflops", "peak_gflops_bf16", "memory_bandwidth")
-    lines += [_known(found, name) for name in known if name in found.values]
-    lines += _capabilities(found, "", ("accelerator", "network", "home", *(("scratch",) if is_measured else ())))
-    return "\n".join([*lines, *_unknown(found)]) + "\n"
+    lines = [
+        *_head(description, date),
+        f"# modak deploy {BLUEPRINTS.get(description.scheduler, 'BLUEPRINT')} -i THIS FILE",
+    ]
+    lines.append(_entry(SCHEDULER, _kind(description), "what starts jobs there"))
+    if not description.local:
+        lines.append(_entry("frontend", description.address, "as it was given"))
+    if description.username:
+        lines.append(_entry("username", description.username, "as it was given"))
+    if description.scheduler not in BLUEPRINTS:
+        return (
+            "\n".join([*lines, *_properties(description), *_capabilities(description, ""), *_unknown(description)])
+            + "\n"
+        )
+    lines.append(_line(description, "account"))
+    lines += _partitions(description)
+    is_measured = any(f"scratch_{name}" in description.values for name in RATES)
+    lines += [] if is_measured else [_line(description, "scratch", fallback='""')]
+    lines += [_line(description, name) for name in ("container_runtime", "image_base") if name in description.values]
+    names = ("architecture", "processor", "peak_gflops", "peak_gflops_bf16", "memory_bandwidth")
+    lines += [_line(description, name) for name in names if name in description.values]
+    lines += _capabilities(description, "", ("accelerator", "network", "home", *(("scratch",) if is_measured else ())))
+    return "\n".join([*lines, *_unknown(description)]) + "\n"
 
 
-def _kind(found: Description) -> str:
-    return "local" if found.local else found.scheduler
+def _kind(description: Description) -> str:
+    return "local" if description.local else description.scheduler
 
 
-def template_text(found: Description, date: str) -> str:
+def template_text(description: Description, date: str) -> str:
     """A service template with the target alone, for a request's --target or to be copied into a blueprint."""
     lines = [
-        *_head(found, date),
+        *_head(description, date),
         "tosca_definitions_version: tosca_simple_yaml_1_3",
         "",
         "imports:",
@@ -59,29 +65,29 @@ def template_text(found: Description, date: str) -> str:
         "topology_template:",
         "  node_templates:",
         "    cluster:",
-        f"      type: {TYPES[_kind(found)]}",
+        f"      type: {TYPES[_kind(description)]}",
     ]
-    if not found.local:
-        lines += ["      attributes:", f"        {_entry('public_address', found.address, 'as it was given')}"]
-    properties = [_entry("username", found.username, "as it was given")] if found.username else []
-    properties += _properties(found)
+    if not description.local:
+        lines += ["      attributes:", f"        {_entry('public_address', description.address, 'as it was given')}"]
+    properties = [_entry("username", description.username, "as it was given")] if description.username else []
+    properties += _properties(description)
     lines += ["      properties:", *(f"        {line}" for line in properties)] if properties else []
-    capabilities = _capabilities(found, "  properties:")
+    capabilities = _capabilities(description, "  properties:")
     lines += ["      capabilities:", *(f"        {line}" for line in capabilities)] if capabilities else []
-    return "\n".join([*lines, *_unknown(found)]) + "\n"
+    return "\n".join([*lines, *_unknown(description)]) + "\n"
 
 
-def _properties(found: Description) -> list[str]:
-    lines = [_known(found, name) for name in ("container_runtime", "image_base") if name in found.values]
-    return lines + _partitions(found) if found.partitions else lines
+def _properties(description: Description) -> list[str]:
+    lines = [_line(description, name) for name in ("container_runtime", "image_base") if name in description.values]
+    return lines + _partitions(description) if description.partitions else lines
 
 
-def _capabilities(found: Description, below: str, wanted: tuple[str, ...] = ()) -> list[str]:
-    """The lines of all capabilities, or of those that are wanted.
+def _capabilities(description: Description, below: str, capabilities: tuple[str, ...] = ()) -> list[str]:
+    """The lines of all capabilities, or of those that are named.
 
     Args:
         below: what stands between a capability and its properties: their own heading in TOSCA.
-        wanted: names of capabilities; none for all.
+        capabilities: their names; none for all.
     """
     groups = {
         "processor": [
@@ -99,27 +105,29 @@ def _capabilities(found: Description, below: str, wanted: tuple[str, ...] = ()) 
     }  # fmt: skip
     lines: list[str] = []
     for capability, names in groups.items():
-        if wanted and capability not in wanted:
+        if capabilities and capability not in capabilities:
             continue
-        inner = [_known(found, name, title) for name, title in names if name in found.values]
+        inner = [_line(description, name, title) for name, title in names if name in description.values]
         if any(not line.startswith("#") for line in inner):
             heading, indent = ([below], "    ") if below else ([], "  ")
             lines += [f"{capability}:", *heading, *(f"{indent}{line}" for line in inner)]
         else:
-            lines += [_known(found, name, f"{capability} {title}") for name, title in names if name in found.values]
+            lines += [
+                _line(description, name, f"{capability} {title}") for name, title in names if name in description.values
+            ]
     return lines
 
 
-def _head(found: Description, date: str) -> list[str]:
-    return [f"# Written by modak discover on {date}: {_one_line(found.title)}."]
+def _head(description: Description, date: str) -> list[str]:
+    return [f"# Written by modak discover on {date}: {_one_line(description.title)}."]
 
 
-def _partitions(found: Description) -> list[str]:
-    lines = ["partitions:" if found.partitions else "# partitions: none is known that is open"]
-    for partition, words in found.partitions:
-        said = textwrap.wrap(_printable(words), _COMMENT, max_lines=5, placeholder=" ...")
-        lines += [*(f"  # {line}" for line in said), f"  - {partition_line(partition)}"]
-    return lines + [f"  # left out: {_one_line(words)}" for words in found.closed]
+def _partitions(description: Description) -> list[str]:
+    lines = ["partitions:" if description.partitions else "# partitions: none is known that is open"]
+    for partition, words in description.partitions:
+        comments = textwrap.wrap(_printable(words), _COMMENT, max_lines=5, placeholder=" ...")
+        lines += [*(f"  # {line}" for line in comments), f"  - {partition_line(partition)}"]
+    return lines + [f"  # left out: {_one_line(words)}" for words in description.closed]
 
 
 def partition_line(partition: Partition) -> str:
@@ -144,13 +152,13 @@ def _mebibytes(count: int | None) -> str | None:
     return f"{count // 2**20} MiB" if count and count >= 2**20 else None
 
 
-def _known(found: Description, name: str, title: str = "", none: str = "") -> str:
+def _line(description: Description, name: str, title: str = "", fallback: str = "") -> str:
     """A line for a value, or for that it is not known."""
-    known, title = found.values[name], title or name
-    value = _mebibytes(known.value) if title == "memory" else known.value
-    if value is None and none:
-        return _commented(f"{title}: {none}", known.source)
-    return f"# {title}: {_one_line(known.source)}" if value is None else _entry(title, value, known.source)
+    item, title = description.values[name], title or name
+    value = _mebibytes(item.value) if title == "memory" else item.value
+    if value is None and fallback:
+        return _commented(f"{title}: {fallback}", item.source)
+    return f"# {title}: {_one_line(item.source)}" if value is None else _entry(title, value, item.source)
 
 
 def _entry(name: str, value: Any, source: str) -> str:
@@ -161,9 +169,13 @@ def _commented(text: str, source: str) -> str:
     return f"{text:<{_WIDTH - 1}} # {_one_line(source)}"  # YAML wants a space before it
 
 
-def _unknown(found: Description) -> Iterable[str]:
+def _unknown(description: Description) -> Iterable[str]:
     """What has no line of its own above."""
-    return (f"# not known: {_one_line(what)}" for what in found.unknown if what.partition(":")[0] not in found.values)
+    return (
+        f"# not known: {_one_line(what)}"
+        for what in description.unknown
+        if what.partition(":")[0] not in description.values
+    )
 
 
 def _scalar(value: Any) -> str:
@@ -187,7 +199,7 @@ def _quoted(letter: str) -> str:
 
 
 def _printable(text: str) -> str:
-    return " ".join("".join(each if each.isprintable() else " " for each in text).split())
+    return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
 
 
 def _one_line(text: str) -> str:

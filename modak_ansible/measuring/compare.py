@@ -62,13 +62,13 @@ class Table:
 def compare(*files: Iterable[Record]) -> list[Table]:
     """A table for every group and machine, in the order of the records of some files."""
     runs = [Run(record, str(number)) for number, records in enumerate(files) for record in records]
-    found: dict[tuple[str, str, str, str], list[Run]] = {}
+    groups: dict[tuple[str, str, str, str], list[Run]] = {}
     for run in _newest(runs):
         record = run.record
-        found.setdefault((record.suite, record.group, record.target.name, record.workload), []).append(run)
+        groups.setdefault((record.suite, record.group, record.target.name, record.workload), []).append(run)
     tables = []
-    for (suite, group, target, workload), every in found.items():
-        machines = by_machine(every)
+    for (suite, group, target, workload), group_runs in groups.items():
+        machines = by_machine(group_runs)
         for (processor, accelerator), members in machines.items():
             name = f"{target} ({accelerator or processor})" if len(machines) > 1 else target
             tables.append(Table(suite, group, name, workload, _lines(members), tuple(_quantities(members))))
@@ -107,10 +107,10 @@ def _by_variant(runs: list[Run]) -> dict[str, list[Run]]:
         is_reversed = record.round % 2 == 0
         return is_reversed, record.round, not record.plan, -record.position if is_reversed else record.position
 
-    found: dict[str, list[Run]] = {}
+    variants: dict[str, list[Run]] = {}
     for run in sorted(runs, key=place):
-        found.setdefault(run.record.variant, []).append(run)
-    return found
+        variants.setdefault(run.record.variant, []).append(run)
+    return variants
 
 
 def _line(name: str, runs: list[Run], baseline: list[Run]) -> Line:
@@ -118,14 +118,17 @@ def _line(name: str, runs: list[Run], baseline: list[Run]) -> Line:
     counted = [run.record for run in runs if run.record.outcome == "measured" and run.record.joules is not None]
     ignored = [run.record for run in runs if run.record.outcome != "measured"]
     outcomes = [record.outcome for record in ignored]
-    own = by_block(runs, steady_seconds)
-    parts = {title: [value for each in trainings if (value := part(each)) is not None] for title, part in PARTS.items()}
-    rates = [rate for each in trainings if (rate := speed(each)) is not None]
+    seconds = by_block(runs, steady_seconds)
+    parts = {
+        title: [value for training in trainings if (value := part(training)) is not None]
+        for title, part in PARTS.items()
+    }
+    rates = [rate for training in trainings if (rate := speed(training)) is not None]
     return Line(
         variant=name,
-        steady=summary(own.values()) if own else None,
+        steady=summary(seconds.values()) if seconds else None,
         images_per_second=summary(rates) if rates else None,
-        ratio=None if runs is baseline else paired_ratio(by_block(baseline, steady_seconds), own),
+        ratio=None if runs is baseline else paired_ratio(by_block(baseline, steady_seconds), seconds),
         parts={title: summary(values) for title, values in parts.items() if values},
         tick=None if runs is baseline else tick_of([*baseline, *runs]),
         joules=summary(record.joules for record in counted if record.joules is not None) if counted else None,

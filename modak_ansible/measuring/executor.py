@@ -46,10 +46,10 @@ class PlaybookExecutor:
 
     def look(self, planned: Planned) -> NodeFacts:
         """What the target says of itself; brings the data there, too."""
-        with _forgotten(planned):
+        with _temporary(planned):
             facts = self._play("probe", planned).results["modak_probe"]["facts"]
             if planned.plan.dataset:
-                self._play("dataset", planned, _Teller(self._say))
+                self._play("dataset", planned, _ProgressListener(self._say))
         return {**facts, "architecture": architecture_of(facts["machine"], facts["cpuinfo"])}
 
     def prepare(self, planned: Planned) -> None:
@@ -58,8 +58,8 @@ class PlaybookExecutor:
         Raises:
             ModakError: it cannot be made, or is refused.
         """
-        with _forgotten(planned):
-            self._play("image", planned, _Teller(self._say))
+        with _temporary(planned):
+            self._play("image", planned, _ProgressListener(self._say))
 
     def run(self, planned: Planned) -> Outcome:
         """Runs a job to its end, and leaves nothing of it on the target."""
@@ -84,7 +84,7 @@ class PlaybookExecutor:
         undeploy([planned.store])
         shutil.rmtree(planned.folder, ignore_errors=True)
 
-    def _play(self, playbook: str, planned: Planned, listener: _Teller | None = None) -> PlaybookRun:
+    def _play(self, playbook: str, planned: Planned, listener: _ProgressListener | None = None) -> PlaybookRun:
         planned.save()
         try:
             return run_playbook(playbook, plans_of([planned.store]), listener)
@@ -94,7 +94,7 @@ class PlaybookExecutor:
             raise
 
 
-class _Teller(Listener):
+class _ProgressListener(Listener):
     """Passes on what a build says of itself."""
 
     def __init__(self, say: Say) -> None:
@@ -105,7 +105,7 @@ class _Teller(Listener):
 
 
 @contextmanager
-def _forgotten(planned: Planned) -> Iterator[None]:
+def _temporary(planned: Planned) -> Iterator[None]:
     """A plan that only prepares is no deployment to be listed, however it ends."""
     try:
         yield

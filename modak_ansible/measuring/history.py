@@ -18,9 +18,9 @@ class History:
     """
 
     def __init__(self, suite: Suite, records: Iterable[Record]) -> None:
-        known = list(records)
-        self._records = [each for each in known if each.suite_digest == suite.digest]
-        self.others = len(known) - len(self._records)
+        all_records = list(records)
+        self._records = [record for record in all_records if record.suite_digest == suite.digest]
+        self.outdated = len(all_records) - len(self._records)
 
     def __len__(self) -> int:
         return len(self._records)
@@ -35,17 +35,17 @@ class History:
         """Whether the target was found unfit for a variant, which asking again would not change."""
         return any(record.outcome == "refused" for record in self._of(variant))
 
-    def is_said(self, variant: Variant, reason: str) -> bool:
+    def is_recorded(self, variant: Variant, reason: str) -> bool:
         """Whether it is on record already why a variant is not run."""
         return any(record.reason == reason for record in self._of(variant) if not record.plan)
 
     def attempt(self, block: Block, number: int) -> int:
         """How often a round was begun."""
-        return max((each.attempt for each in self._round(block, number)), default=0)
+        return max((record.attempt for record in self._round(block, number)), default=0)
 
     def disturbed(self, block: Block, number: int) -> int:
         """How many beginnings of a round were disturbed."""
-        return len({each.attempt for each in self._round(block, number) if each.outcome == "disturbed"})
+        return len({record.attempt for record in self._round(block, number) if record.outcome == "disturbed"})
 
     def is_complete(self, block: Block, number: int, attempts: int, left_out: Collection[str]) -> bool:
         """Whether a round needs no more runs: all of its last beginning, undisturbed or disturbed often enough.
@@ -57,19 +57,19 @@ class History:
             left_out: names of variants that cannot run.
         """
         last = self.attempt(block, number)
-        ended = [each for each in self._round(block, number) if each.attempt == last]
-        names = {each.variant for each in ended}
+        ended = [record for record in self._round(block, number) if record.attempt == last]
+        names = {record.variant for record in ended}
         if not all(variant.name in names or variant.name in left_out for variant in block.variants):
             return False
-        return all(each.outcome != "disturbed" for each in ended) or self.disturbed(block, number) >= attempts
+        return all(record.outcome != "disturbed" for record in ended) or self.disturbed(block, number) >= attempts
 
     def _of(self, variant: Variant) -> list[Record]:
         return [record for record in self._records if (record.group, record.variant) == (variant.group, variant.name)]
 
     def _round(self, block: Block, number: int) -> list[Record]:
         """The records of a round; a variant that never became a job belongs to none."""
-        mine = [record for record in self._records if (record.group, record.round) == (block.group, number)]
-        return [each for each in mine if each.plan or each.reason.startswith(LEFT_OUT)]
+        round_records = [record for record in self._records if (record.group, record.round) == (block.group, number)]
+        return [record for record in round_records if record.plan or record.reason.startswith(LEFT_OUT)]
 
 
 # Begins the reason of a record for a variant that is not run any more in this session.

@@ -34,14 +34,14 @@ def busy_cores(seconds: float = _LOOK_SECONDS) -> float | None:
 def wait_until_quiet(patience: float, say: Say, look: Callable[[], float | None] = busy_cores) -> None:
     """Waits, for some seconds at most, until this machine has nothing else to do; says so when it waits."""
     deadline = time.monotonic() + patience
-    said = False
+    announced = False
     while patience > 0 and (busy := look()) is not None and busy > THRESHOLD:
         if time.monotonic() >= deadline:
             say(f"the machine is still busy ({busy:.1f} cores); continuing; disturbed runs will be marked")
             return
-        if not said:
+        if not announced:
             say(f"the machine is busy ({busy:.1f} cores): waiting until it is quiet, {patience:.0f} s at most")
-            said = True
+            announced = True
         time.sleep(min(_PAUSE_SECONDS, max(0.0, deadline - time.monotonic())))
 
 

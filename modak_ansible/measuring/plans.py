@@ -52,7 +52,7 @@ def place_of(blueprint: Path, inputs: Inputs) -> Place:
     """
     request = request_of(blueprint, inputs)
     folder = blueprint.resolve().parent
-    update = {"target": _settled(request.target, folder), "dataset": _found(request.dataset, folder)}
+    update = {"target": _absolute_target(request.target, folder), "dataset": _absolute_dataset(request.dataset, folder)}
     return Place(blueprint, request.model_copy(update=update))
 
 
@@ -63,10 +63,10 @@ def plan_look(place: Place, *, with_data: bool) -> Planned:
         CannotPlan: the target or the catalogue cannot give what the blueprint's own training asks for.
     """
     request = place.request
-    own = (*request.application.environment, (RUN_VARIABLE, uuid.uuid4().hex))
+    environment = (*request.application.environment, (RUN_VARIABLE, uuid.uuid4().hex))
     update = {
         "blueprint": "bench-look",  # never the deployment that the user may have of the blueprint itself
-        "application": request.application.model_copy(update={"environment": own, "arguments": ()}),
+        "application": request.application.model_copy(update={"environment": environment, "arguments": ()}),
         "dataset": request.dataset if with_data else None,
     }
     plan = make_plan(request.model_copy(update=update))
@@ -83,8 +83,8 @@ def plan_run(suite: Suite, variant: Variant, place: Place, run: str = "") -> Pla
         CannotPlan: the target or the catalogue cannot give what the variant asks for.
     """
     if variant.settings.get("precision") == "bf16" and not variant.entry.accelerator and _has_no_bf16(place):
-        words = f"{place.architecture} has neither bf16 nor AVX-512, and would emulate it fifty times more slowly"
-        raise CannotPlan("optimisation.precision", words)
+        message = f"{place.architecture} has neither bf16 nor AVX-512, and would emulate it fifty times more slowly"
+        raise CannotPlan("optimisation.precision", message)
     request = _request(suite, variant, place, run or uuid.uuid4().hex)
     plan = make_plan(request, refusals=known_refusals(place.state))
     # stages look for the user's files beside the blueprint, and here these are the workload's
@@ -131,8 +131,8 @@ def _application(variant: Variant, run: str) -> Application:
 
 def _has_no_bf16(place: Place) -> bool:
     """Whether a step would be computed by oneDNN's reference loops, as on an EPYC of Zen 3: 58.6 s instead of 1.2 s."""
-    known = archspec.cpu.TARGETS.get(place.architecture)
-    return known is not None and known.family.name == "x86_64" and known.vendor != "generic" and "avx512f" not in known
+    cpu = archspec.cpu.TARGETS.get(place.architecture)
+    return cpu is not None and cpu.family.name == "x86_64" and cpu.vendor != "generic" and "avx512f" not in cpu
 
 
 def waits_for_processor(variant: Variant, place: Place) -> bool:
@@ -160,13 +160,13 @@ def _files(workload: str) -> tuple[SourceFile, ...]:
     return tuple(code_files(workloads_folder() / workload, None, top=workloads_folder(), is_blueprint=False))
 
 
-def _settled(target: Target, folder: Path) -> Target:
+def _absolute_target(target: Target, folder: Path) -> Target:
     if not target.identity_file:
         return target
     return target.model_copy(update={"identity_file": str(folder / expanded(target.identity_file))})
 
 
-def _found(dataset: Dataset | None, folder: Path) -> Dataset | None:
+def _absolute_dataset(dataset: Dataset | None, folder: Path) -> Dataset | None:
     if dataset is None:
         return None
     sources = [

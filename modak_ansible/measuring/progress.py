@@ -22,14 +22,14 @@ class Progress:
         self._runs = runs
         self._say = say
         self._ended = 0
-        self._took: list[float] = []
+        self._durations: list[float] = []
         self._began = time.monotonic()
 
     def begins(self) -> None:
         """A job is about to run."""
         self._began = time.monotonic()
 
-    def again(self, runs: int) -> None:
+    def repeats(self, runs: int) -> None:
         """So many runs that have ended are to be run once more."""
         self._ended -= runs
 
@@ -37,9 +37,9 @@ class Progress:
         """Shows what a run amounts to."""
         self._ended += 1
         if record.plan:
-            self._took.append(time.monotonic() - self._began)
+            self._durations.append(time.monotonic() - self._began)
         left = max(0, self._runs - self._ended)
-        estimate = format_seconds(left * summary(self._took).median) if self._took and left else ""
+        estimate = format_seconds(left * summary(self._durations).median) if self._durations and left else ""
         self._say(
             f"{record.group}  {record.variant}  round {record.round}/{rounds}  {result(record)}"
             + (f"  (about {estimate} left)" if estimate else "")
@@ -59,5 +59,5 @@ def result(record: Record) -> str:
 
 
 def _measures(record: Record) -> list[str]:
-    found = [f"{measure.name} {summary(measure.samples).median:.4g} {measure.unit}" for measure in record.measures]
-    return [*found[:3], *(["..."] if len(found) > 3 else [])]
+    texts = [f"{measure.name} {summary(measure.samples).median:.4g} {measure.unit}" for measure in record.measures]
+    return [*texts[:3], *(["..."] if len(texts) > 3 else [])]

@@ -29,7 +29,7 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def _begun(outcome: Outcome) -> str:
+def _start_date(outcome: Outcome) -> str:
     """When the job began by its own word, which it gives before it waits for anything."""
     started = outcome.job.get("started")
     return datetime.fromtimestamp(started, UTC).isoformat(timespec="seconds") if started else ""
@@ -45,7 +45,7 @@ def record_of(
     """
     metrics = outcome.metrics or {}
     record = Record(
-        **_identity(suite, variant, turn, _begun(outcome) or date),
+        **_identity(suite, variant, turn, _start_date(outcome) or date),
         outcome="measured",
         plan=plan.digest,
         image=image(plan),
@@ -105,17 +105,17 @@ def _identity(suite: Suite, variant: Variant, turn: Turn, date: str) -> dict[str
 
 def _target(variant: Variant, target: Target, facts: NodeFacts | None, metrics: dict[str, Any]) -> RecordedTarget:
     """The node as the job saw it; what the front end says of itself holds for nodes with the same processor only."""
-    seen = metrics.get("processor") or {}
-    model = seen.get("model") or (facts["processor"] if facts else "")
-    known = facts if facts and model == facts["processor"] else None
+    processor = metrics.get("processor") or {}
+    model = processor.get("model") or (facts["processor"] if facts else "")
+    node_facts = facts if facts and model == facts["processor"] else None
     return RecordedTarget(
         name=variant.target,
         scheduler=target.scheduler.value,
         hostname=metrics.get("hostname") or (facts["hostname"] if facts else ""),
         processor=model,
-        architecture=(known["architecture"] if known else seen.get("architecture", ""))
+        architecture=(node_facts["architecture"] if node_facts else processor.get("architecture", ""))
         or target.processor.architecture,
-        cores=known["cores"] if known else None,
-        memory=known["memory"] if known else None,
+        cores=node_facts["cores"] if node_facts else None,
+        memory=node_facts["memory"] if node_facts else None,
         accelerator=accelerator(target, metrics),
     )

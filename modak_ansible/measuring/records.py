@@ -33,9 +33,9 @@ def mark(path: Path) -> None:
     for place, line in enumerate(lines):
         record = _parsed(path, place + 1, line) if line.strip() else None
         if record and record.quantised_s != (tick := quantised_s(record)):
-            known = json.loads(line)
-            known.pop("quantised_s", None)
-            marked = json.dumps({**known, "quantised_s": tick}, separators=(",", ":"), ensure_ascii=False)
+            fields = json.loads(line)
+            fields.pop("quantised_s", None)
+            marked = json.dumps({**fields, "quantised_s": tick}, separators=(",", ":"), ensure_ascii=False)
             lines[place] = marked.encode()
     write_whole(path, b"\n".join(lines))
 
@@ -120,15 +120,15 @@ def _parsed(path: Path, number: int, line: bytes) -> Record:
         return Record.model_validate_json(line)
     except ValidationError as error:
         raise ModakError(
-            f"not a record: {_words(error)}",
+            f"not a record: {_message(error)}",
             location=Location(str(path), number, 1),
             hint="take that line out: a record is one line of JSON, as benchmarks/records/record.schema.json says",
         ) from error
 
 
-def _words(error: ValidationError) -> str:
-    more = f", and {error.error_count() - 1} more" if error.error_count() > 1 else ""
-    return first_mistake(error) + more
+def _message(error: ValidationError) -> str:
+    suffix = f", and {error.error_count() - 1} more" if error.error_count() > 1 else ""
+    return first_mistake(error) + suffix
 
 
 def _free(path: Path) -> Path:

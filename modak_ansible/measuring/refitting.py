@@ -30,11 +30,11 @@ def read_all(files: Iterable[Path]) -> list[Record]:
     Raises:
         ModakError: a file cannot be read, or a line of it is no record.
     """
-    found = {path.resolve(): path for path in files}
-    if not found:
+    unique_paths = {path.resolve(): path for path in files}
+    if not unique_paths:
         raise ModakError("there are no records", hint="modak bench run today-cpu measures some")
     records = {
-        record.model_dump_json(by_alias=True): record for path in found.values() for record in read_records(path)
+        record.model_dump_json(by_alias=True): record for path in unique_paths.values() for record in read_records(path)
     }
     return [records[line] for line in sorted(records)]
 
@@ -42,13 +42,13 @@ def read_all(files: Iterable[Path]) -> list[Record]:
 def files_of_records(state: Path | None) -> list[Path]:
     """The files of records that ship, and those of a project's state folder."""
     own = sorted((state / RECORDS).glob("*.jsonl")) if state else []
-    ours = (path for ending in ("jsonl", "jsonl.xz") for path in (shipped("benchmarks") / RECORDS).glob(f"*.{ending}"))
-    return [*sorted(ours), *own]
+    files = (path for ending in ("jsonl", "jsonl.xz") for path in (shipped("benchmarks") / RECORDS).glob(f"*.{ending}"))
+    return [*sorted(files), *own]
 
 
 def works() -> dict[str, Work]:
     """What the trainings of benchmarks/ compute, by workload."""
-    trainings = {name: each for name, each in load_workloads().items() if each.kind == "training"}
+    trainings = {name: workload for name, workload in load_workloads().items() if workload.kind == "training"}
     networks = {
         f"{name}/{network}": traced.model_copy(update={"workload": f"{name}/{network}"})
         for name, workload in trainings.items()

@@ -99,9 +99,9 @@ class Runner:
             if key not in problems:
                 problems[key] = self._image_problem(planned)
             if problems[key]:
-                self._drop(variant, *self._judged(variant, problems[key]))
+                self._drop(variant, *self._classified(variant, problems[key]))
 
-    def _judged(self, variant: Variant, problem: str) -> tuple[Outcome, str]:
+    def _classified(self, variant: Variant, problem: str) -> tuple[Outcome, str]:
         """Whether an image that cannot be had is refused by its own probe: plans do not take it any more then."""
         try:
             self._planned(variant)
@@ -138,7 +138,7 @@ class Runner:
     def _drop(self, variant: Variant, outcome: Outcome, reason: str) -> None:
         self.say(f"{variant} is {outcome}: {reason.splitlines()[0]}")
         self._leave_out(variant)
-        if not self.history.is_said(variant, reason):
+        if not self.history.is_recorded(variant, reason):
             target = self.places[variant.target].request.target
             facts = self._facts.get(variant.target)
             self._note(not_run(self.suite, variant, Turn(), target, facts, outcome, reason))
@@ -170,7 +170,7 @@ class Runner:
             record = self._run(variant, Turn(turn.round, position, turn.attempt), progress, block.rounds)
             disturbed = disturbed or record.outcome == "disturbed"
             if disturbed and not is_last:
-                progress.again(position)
+                progress.repeats(position)
                 return True
         return disturbed
 

@@ -62,10 +62,10 @@ def paired_ratio(baseline: Mapping[Block, float], other: Mapping[Block, float]) 
     Returns:
         None where no round has both, above nothing.
     """
-    rounds = [each for each, value in baseline.items() if each in other and value > 0]
+    rounds = [block for block, value in baseline.items() if block in other and value > 0]
     if not rounds:
         return None
-    ratios = np.array([other[each] / baseline[each] for each in rounds])
+    ratios = np.array([other[block] / baseline[block] for block in rounds])
     median = float(np.median(ratios))
     if len(rounds) == 1:
         return Ratio(median, None, None, 1)

@@ -54,11 +54,11 @@ def base_definition(base: Base, bootstrap: str, architecture: str, form: Form = 
     if bootstrap == "debootstrap":
         header = f"Bootstrap: debootstrap\nOSVersion: {base.suite}\nMirrorURL: {{{{ apt_mirror }}}}\n"
         # whoever builds it makes the file system by that command beside it
-        made = f"{ROOTFS} --include={','.join(base.packages)} {base.suite} rootfs.tar {{{{ apt_mirror }}}}"
+        command = f"{ROOTFS} --include={','.join(base.packages)} {base.suite} rootfs.tar {{{{ apt_mirror }}}}"
         stage.add(
             "raw",
             singularity=header + f"Include: {' '.join(base.packages)}",
-            docker=f"{made}\nFROM scratch\nADD rootfs.tar /",
+            docker=f"{command}\nFROM scratch\nADD rootfs.tar /",
         )
     else:
         stage.add("baseimage", image=base.docker, _bootstrap="docker", _distro="ubuntu22", _arch="x86_64")
@@ -120,10 +120,10 @@ def requirements_definition(
     stage.add("shell", commands=[f"mkdir -p {KEPT}"], chdir=False)
     if entry:
         stage.add("shell", commands=kept_commands(entry, python, KEPT))
-    kept, index = (keeping(KEPT), entry.index) if entry else ((), "")
-    _add(stage, own_pip_install(requirements, python, _OWN, "--no-cache-dir", locked, kept, index))
-    written, _ = try_commands(entry, requirements, python, KEPT)
-    stage.add("shell", commands=[f"{python} -m pip check", *written, f"rm -f {_OWN}", site.LEAVE])
+    constraints, index = (keeping(KEPT), entry.index) if entry else ((), "")
+    _add(stage, own_pip_install(requirements, python, _OWN, "--no-cache-dir", locked, constraints, index))
+    commands, _ = try_commands(entry, requirements, python, KEPT)
+    stage.add("shell", commands=[f"{python} -m pip check", *commands, f"rm -f {_OWN}", site.LEAVE])
     names = " ".join(requirement.partition(" --hash=")[0] for requirement in (*locked, *requirements))
     stage.add("label", metadata=_labels(requirements=names, base_digest=base_digest))
     stage.add("shell", commands=requirements_test(requirements, python, entry), _test=True, chdir=False)
@@ -191,7 +191,7 @@ class _Stage:
         """Adds a primitive or a building block of hpccm."""
         if self._form == "docker" and part == "shell":
             # each has the site's settings by the SHELL, which are mounted, and no test of its own
-            commands = [each for each in settings["commands"] if each not in (site.ENTER, site.LEAVE)]
+            commands = [command for command in settings["commands"] if command not in (site.ENTER, site.LEAVE)]
             if settings.pop("_test", False) or not commands:
                 return
             settings["commands"] = commands
@@ -201,9 +201,9 @@ class _Stage:
 
     def text(self) -> str:
         made_from = json.dumps([version_of("hpccm"), self._form, _FORMAT, self._parts])
-        return kept_text("definitions", made_from, self._written) or ""
+        return kept_text("definitions", made_from, self._generate) or ""
 
-    def _written(self) -> str:
+    def _generate(self) -> str:
         import hpccm.config  # noqa: PLC0415
         from hpccm import building_blocks, primitives  # noqa: PLC0415
 

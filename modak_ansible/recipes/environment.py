@@ -27,22 +27,22 @@ def environment_script(entry: Entry, requirements: Sequence[str], python: str, l
             maintained.
         locked: what the plan itself needs besides, as lines of a lock.
     """
-    options, made = "--disable-pip-version-check --no-cache-dir", '"$1/bin/python"'
-    commands = pip_install(entry, made, '"$1/locked.txt"', options) if entry.requirements else []
+    options, interpreter = "--disable-pip-version-check --no-cache-dir", '"$1/bin/python"'
+    commands = pip_install(entry, interpreter, '"$1/locked.txt"', options) if entry.requirements else []
     tries = ""
     if requirements or locked:
-        commands += kept_commands(entry, made, "$1")
+        commands += kept_commands(entry, interpreter, "$1")
         commands += own_pip_install(
-            requirements, made, '"$1/requirements.txt"', options, locked, keeping("$1"), entry.index
+            requirements, interpreter, '"$1/requirements.txt"', options, locked, keeping("$1"), entry.index
         )
-        written, tries = try_commands(entry, requirements, made, "$1")
-        commands += written
+        writing, tries = try_commands(entry, requirements, interpreter, "$1")
+        commands += writing
         tries += f" || exit {PROBE_FAILED}\n"
-    install = "".join(f"{each}\n" for each in (*commands, stub_command(made)))
+    install = "".join(f"{command}\n" for command in (*commands, stub_command(interpreter)))
     pythons = pythons_of(entry)
     names = dict.fromkeys([f"python{python}", "python3", *(f"python{python}" for python in pythons)])
-    known = " | ".join(pythons)
-    none = f"error: {entry.name} needs Python {' or '.join(pythons)} in PATH, and there is none that starts"
+    alternatives = " | ".join(pythons)
+    message = f"error: {entry.name} needs Python {' or '.join(pythons)} in PATH, and there is none that starts"
     return f"""#!/bin/sh
 # {entry.name}: {entry.provenance}
 set -eu
@@ -51,14 +51,14 @@ for each in {" ".join(names)}; do
     # one that starts: pyenv has commands for versions that it does not run
     version=$("$each" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2> /dev/null) || continue
     case "$version" in
-    {known})
+    {alternatives})
         interpreter=$each
         break
         ;;
     esac
 done
 if [ -z "$interpreter" ]; then
-    echo {shlex.quote(none)} >&2
+    echo {shlex.quote(message)} >&2
     exit 1
 fi
 "$interpreter" -m venv "$1"

@@ -42,7 +42,7 @@ def framework_commands(entry: Entry, architecture: str) -> list[list[str]]:
         steps.append(pip_install(entry, PYTHON, LOCK))
     steps += [library_commands(name, architecture) for name in entry.libraries]
     if entry.links:
-        links = [f"ln -s {shlex.quote(there)} {FOLDER}/{shlex.quote(name)}" for name, there in entry.links.items()]
+        links = [f"ln -s {shlex.quote(target)} {FOLDER}/{shlex.quote(name)}" for name, target in entry.links.items()]
         steps.append([f"mkdir -p {FOLDER}", *links])
     return [*steps, [f"{PYTHON} -m pip freeze > {INSTALLED}"], [stub_command(PYTHON)]]
 
@@ -96,9 +96,9 @@ def kept_commands(entry: Entry, python: str, folder: str) -> list[str]:
 
     commands = []
     for name, version in aliases_of(entry).items():
-        known = f'"{_packages_folder(python)}/{name.replace("-", "_")}-{version}.dist-info"'
+        info_folder = f'"{_packages_folder(python)}/{name.replace("-", "_")}-{version}.dist-info"'
         lines = f"'Metadata-Version: 2.1' {shlex.quote(f'Name: {name}')} {shlex.quote(f'Version: {version}')}"
-        commands.append(f"mkdir -p {known} && printf '%s\\n' {lines} > {known}/METADATA")
+        commands.append(f"mkdir -p {info_folder} && printf '%s\\n' {lines} > {info_folder}/METADATA")
     companions = " ".join(map(shlex.quote, constraints_of(entry))) or "''"
     return [
         *commands,
@@ -123,7 +123,7 @@ def try_commands(entry: Entry | None, requirements: Sequence[str], python: str, 
     """
     from modak_ansible.catalogue.companions import tries_of  # noqa: PLC0415 - packaging is slow to import, and few ask for packages
 
-    asked = {
+    options = {
         "asked": sorted({package_of(requirement) for requirement in requirements}),
         "modules": _imported(entry.probe) if entry else [],
         "tries": tries_of(entry) if entry else {},
@@ -134,13 +134,13 @@ def try_commands(entry: Entry | None, requirements: Sequence[str], python: str, 
     installed = f'"{folder}/{_INSTALLED}"' if entry else "''"
     return (
         [printing(lines, f"> {script}")],
-        f"{python} {script} {installed} {shlex.quote(json.dumps(asked, sort_keys=True))}",
+        f"{python} {script} {installed} {shlex.quote(json.dumps(options, sort_keys=True))}",
     )
 
 
 def _imported(probe: str) -> list[str]:
-    found = [statement for statement in ast.parse(probe).body if isinstance(statement, ast.Import)]
-    return [alias.name for each in found for alias in each.names]
+    imports = [statement for statement in ast.parse(probe).body if isinstance(statement, ast.Import)]
+    return [alias.name for statement in imports for alias in statement.names]
 
 
 def own_pip_install(
@@ -149,7 +149,7 @@ def own_pip_install(
     file: str,
     options: str,
     locked: Sequence[str] = (),
-    kept: Sequence[str] = (),
+    constraints: Sequence[str] = (),
     index: str = "",
 ) -> list[str]:
     """Installs a user's packages; of those whose hashes are given, pip takes nothing else, nor puts it in their place.
@@ -159,11 +159,11 @@ def own_pip_install(
         python: the interpreter, as a word of the shell.
         file: where those with hashes are written to, as a word of the shell.
         locked: lines of a lock of ours, which come first.
-        kept: files of constraints, as words of the shell without quotes.
+        constraints: files, as words of the shell without quotes.
         index: the framework's own, which is asked for its companions when pip's configured ones have not got them.
     """
     install = f"{python} -m pip install {options}"
-    keep = "".join(f'-c "{each}" ' for each in kept)
+    keep = "".join(f'-c "{path}" ' for path in constraints)
 
     def attempts(words: str) -> str:
         return _attempts(install, keep + words, index, " --retries 1")
@@ -173,9 +173,9 @@ def own_pip_install(
         commands += [*_write(locked, file), f"{install} {_BY_LOCK} -r {file}"]
     if hashed := [requirement for requirement in requirements if " --hash=" in requirement]:
         commands += [*_write(hashed, file), attempts(f"--require-hashes -r {file}")]
-    if others := [requirement for requirement in requirements if requirement not in hashed]:
+    if unhashed := [requirement for requirement in requirements if requirement not in hashed]:
         pinned = list(map(pin_of, [*_not_named(locked, requirements), *hashed]))
-        words = " ".join(map(shlex.quote, others))
+        words = " ".join(map(shlex.quote, unhashed))
         commands += [*_write(pinned, file), attempts(f"-c {file} {words}" if pinned else words)]
     return commands
 
@@ -183,7 +183,7 @@ def own_pip_install(
 def _not_named(locked: Sequence[str], requirements: Sequence[str]) -> list[str]:
     """The lines of a lock for what the user asks for no release of."""
     named = {package_of(requirement) for requirement in requirements}
-    return [each for each in locked if package_of(each) not in named]
+    return [line for line in locked if package_of(line) not in named]
 
 
 def _write(lines: Sequence[str], file: str) -> list[str]:

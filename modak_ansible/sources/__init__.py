@@ -1,5 +1,5 @@
 """Where a dataset may come from: one module per kind of source, discovered automatically."""
 
-from modak_ansible.sources.base import Asked, Carrier, Source, SourceProblem, kind_of, read_source
+from modak_ansible.sources.base import Carrier, Source, SourceProblem, SourceSpec, kind_of, read_source
 
-__all__ = ["Asked", "Carrier", "Source", "SourceProblem", "kind_of", "read_source"]
+__all__ = ["Carrier", "Source", "SourceProblem", "SourceSpec", "kind_of", "read_source"]

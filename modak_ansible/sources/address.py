@@ -9,10 +9,10 @@ from urllib.parse import unquote, urlsplit
 from modak_ansible.model.dataset import DataFile, DataSource
 from modak_ansible.model.quantities import some_of
 from modak_ansible.sources.base import (
-    Asked,
     Carrier,
     Source,
     SourceProblem,
+    SourceSpec,
     fetch_here,
     is_split,
     is_unsafe,
@@ -32,19 +32,19 @@ class Address(Source):
     def knows(self, text: str) -> bool:
         return "://" in text
 
-    def read(self, asked: Asked) -> DataSource:
-        text, checksums = asked.text, asked.checksums
+    def read(self, spec: SourceSpec) -> DataSource:
+        text, checksums = spec.text, spec.checksums
         _check(text)
         name = _name_in(text)
         is_folder = text.endswith("/") or not name or (checksums and name not in checksums)
         if not is_folder:
             listed: tuple[DataFile, ...] = (DataFile(name=name, sha256=checksums.get(name), address=text),)
-            return _source(asked, [text], listed)
+            return _source(spec, [text], listed)
         if not checksums:
             hint = "checksum: { file name: its SHA-256 }; or name the files themselves, under urls"
             raise SourceProblem(f"{text} is the address of a folder, and has no checksums", hint, "checksum")
-        listed = tuple(DataFile(name=each, sha256=digest) for each, digest in sorted(checksums.items()))
-        return _source(asked, [text], listed)
+        listed = tuple(DataFile(name=name, sha256=digest) for name, digest in sorted(checksums.items()))
+        return _source(spec, [text], listed)
 
     def bring(self, source: DataSource, carrier: Carrier) -> None:
         if target_fetches(source, carrier):
@@ -55,7 +55,7 @@ class Address(Source):
                 carrier.send(source, carrier.downloads, source.files)
 
 
-def several(addresses: Sequence[str], asked: Asked) -> DataSource:
+def several(addresses: Sequence[str], spec: SourceSpec) -> DataSource:
     """The source of several files that are a dataset together.
 
     Raises:
@@ -73,14 +73,14 @@ def several(addresses: Sequence[str], asked: Asked) -> DataSource:
         except SourceProblem as problem:
             problem.number = number
             raise
-        listed[name] = DataFile(name=name, sha256=asked.checksums.get(name), address=text)
+        listed[name] = DataFile(name=name, sha256=spec.checksums.get(name), address=text)
     files = tuple(listed[name] for name in sorted(listed))
-    return _source(asked, addresses, files)
+    return _source(spec, addresses, files)
 
 
-def _source(asked: Asked, addresses: Sequence[str], listed: tuple[DataFile, ...]) -> DataSource:
-    unpack = asked.unpacks(is_archive=len(listed) == 1 and is_archive(listed[0].name))
-    label = f"{asked.name} from {some_of(addresses, 1)}"
+def _source(spec: SourceSpec, addresses: Sequence[str], listed: tuple[DataFile, ...]) -> DataSource:
+    unpack = spec.unpacks(is_archive=len(listed) == 1 and is_archive(listed[0].name))
+    label = f"{spec.name} from {some_of(addresses, 1)}"
     return DataSource(kind="url", label=label, location=addresses[0], files=listed, unpack=unpack)
 
 

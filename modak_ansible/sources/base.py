@@ -40,7 +40,7 @@ class SourceWarning(UserWarning):
     """What was found of a source before counts in place of its answer."""
 
 
-class Asked(NamedTuple):
+class SourceSpec(NamedTuple):
     text: str  # the source, as it is written
     name: str  # the dataset's
     format: str = ""  # of its files; empty where nobody says it
@@ -107,7 +107,7 @@ class Source:
         """Whether a text names a source of this kind."""
         raise NotImplementedError
 
-    def read(self, asked: Asked) -> DataSource:
+    def read(self, spec: SourceSpec) -> DataSource:
         """What is known of a source where the plan is made.
 
         Nothing is asked of any network but by :class:`modak_ansible.sources.listed.Listed`.
@@ -181,18 +181,18 @@ def target_fetches(source: DataSource, carrier: Carrier, access: Access | None =
 @cache
 def _all() -> tuple[Source, ...]:
     package = importlib.import_module("modak_ansible.sources")
-    found: list[Source] = []
+    sources: list[Source] = []
     for module in pkgutil.iter_modules(package.__path__):
-        made = importlib.import_module(f"{package.__name__}.{module.name}")
-        found += [
-            each()
-            for each in vars(made).values()
-            if isinstance(each, type)
-            and issubclass(each, Source)
-            and each.__module__ == made.__name__
-            and hasattr(each, "kinds")
+        imported = importlib.import_module(f"{package.__name__}.{module.name}")
+        sources += [
+            cls()
+            for cls in vars(imported).values()
+            if isinstance(cls, type)
+            and issubclass(cls, Source)
+            and cls.__module__ == imported.__name__
+            and hasattr(cls, "kinds")
         ]
-    return tuple(sorted(found, key=lambda source: source.order))
+    return tuple(sorted(sources, key=lambda source: source.order))
 
 
 def kind_of(source: DataSource) -> Source:
@@ -201,18 +201,18 @@ def kind_of(source: DataSource) -> Source:
     Raises:
         ModakError: the plan is of a version that knows more kinds.
     """
-    for each in _all():
-        if source.kind in each.kinds:
-            return each
+    for kind in _all():
+        if source.kind in kind.kinds:
+            return kind
     raise ModakError(f"the kind of source {source.kind} is not known here", hint="plan again")
 
 
-def read_source(asked: Asked) -> DataSource:
+def read_source(spec: SourceSpec) -> DataSource:
     """What a text names.
 
     Raises:
         SourceProblem: it names nothing that is there.
     """
-    if not asked.text.strip():
+    if not spec.text.strip():
         raise SourceProblem("nothing is named", "a file, folder, glob, archive or address")
-    return next(each for each in _all() if each.knows(asked.text)).read(asked)
+    return next(kind for kind in _all() if kind.knows(spec.text)).read(spec)

@@ -60,44 +60,44 @@ class HuggingFace(Listed):
     def listing(self, text: str) -> Listing:
         place = _place(text)
         commit, files, samples = _tree(place)
-        meant = chosen(files, place.path, f"{place.name}@{commit[:12]}")
-        listed = tuple(_file(name, files[own]) for name, own in sorted(meant.items()))
+        chosen_names = chosen(files, place.path, f"{place.name}@{commit[:12]}")
+        listed = tuple(_file(name, files[hub_name]) for name, hub_name in sorted(chosen_names.items()))
         return Listing(place.at(commit), listed, samples if not place.path else None)
 
     def fetched(self, source: DataSource, files: Sequence[DataFile]) -> tuple[list[DataFile], Access] | None:
         hub = needed("huggingface_hub", "hf")
-        place, own = _place(source.location), self._own_names(source)
+        place, hub_names = _place(source.location), self._own_names(source)
         of_place = {"repo_type": "dataset", "revision": place.revision, "endpoint": _endpoint()}
-        urls = {file.name: hub.hf_hub_url(place.name, own[file.name], **of_place) for file in files}
-        named = [file.model_copy(update={"address": urls[file.name]}) for file in files]
+        urls = {file.name: hub.hf_hub_url(place.name, hub_names[file.name], **of_place) for file in files}
+        addressed = [file.model_copy(update={"address": urls[file.name]}) for file in files]
         token = hub.get_token()
-        return named, {"headers": {"Authorization": f"Bearer {token}"}} if token else {}
+        return addressed, {"headers": {"Authorization": f"Bearer {token}"}} if token else {}
 
     def download(self, source: DataSource, files: Sequence[DataFile], carrier: Carrier) -> None:
         hub = needed("huggingface_hub", "hf")
-        place, own = _place(source.location), self._own_names(source)
+        place, hub_names = _place(source.location), self._own_names(source)
         started = time.monotonic()
 
         def one(file: DataFile) -> None:
-            wanted = carrier.downloads / file.name
-            if wanted.is_file() and wanted.stat().st_size == file.size:
+            destination = carrier.downloads / file.name
+            if destination.is_file() and destination.stat().st_size == file.size:
                 return
             path = hub.hf_hub_download(
                 place.name,
-                own[file.name],
+                hub_names[file.name],
                 repo_type="dataset",
                 revision=place.revision,
                 endpoint=_endpoint(),
                 local_dir=carrier.downloads / ".hub",
             )
-            wanted.parent.mkdir(parents=True, exist_ok=True)
-            Path(path).replace(wanted)
+            destination.parent.mkdir(parents=True, exist_ok=True)
+            Path(path).replace(destination)
 
         hub.utils.disable_progress_bars()
         from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - slow to import, and plans fetch nothing
 
         with ThreadPoolExecutor(STREAMS) as pool:
-            tasks = [pool.submit(_asked, place, lambda file=file: one(file)) for file in files]
+            tasks = [pool.submit(_answer, place, lambda file=file: one(file)) for file in files]
             try:
                 for number, task in enumerate(tasks, 1):
                     task.result()
@@ -117,10 +117,10 @@ class HuggingFace(Listed):
 
 def _page(text: str) -> str:
     """What a page of the Hub's shows, as a source; empty for the address of a file, or of anything else."""
-    found = _PAGE.match(text)
-    if not found or "/resolve/" in text:
+    match = _PAGE.match(text)
+    if not match or "/resolve/" in text:
         return ""
-    name, _, rest = found.group(1).strip("/").partition("/tree/")
+    name, _, rest = match.group(1).strip("/").partition("/tree/")
     name, _, rest = (name, "", rest) if rest else name.partition("/blob/")
     name = "/".join(name.split("/")[:2])
     revision, _, path = rest.partition("/")
@@ -131,20 +131,20 @@ def _place(text: str) -> _Place:
     if page := _page(text):
         raise SourceProblem(f"{text} is a page for browsers", f"write {page}")
     rest = text.removeprefix(_SCHEME)
-    found = _PLACE.fullmatch(rest)
-    if not found:
+    match = _PLACE.fullmatch(rest)
+    if not match:
         is_model = re.fullmatch(rf"(?:models/)?{_PART}/{_PART}", rest) and not rest.startswith(("datasets/", "spaces/"))
         hint = f"write {_SCHEME}datasets/{rest}" if is_model else _FORM
         raise SourceProblem(f"{text} names no dataset of the Hub", hint)
-    return _Place(found["name"], unquote(found["revision"] or ""), found["path"] or "")
+    return _Place(match["name"], unquote(match["revision"] or ""), match["path"] or "")
 
 
 def _endpoint() -> str | None:
     return (os.environ.get("HF_ENDPOINT") or "").rstrip("/") or None
 
 
-def _file(name: str, known: Sequence[Any]) -> DataFile:
-    size, sha256, git = known
+def _file(name: str, record: Sequence[Any]) -> DataFile:
+    size, sha256, git = record
     return DataFile(name=name, size=size, sha256=sha256, version="" if sha256 else f"git:{git}")
 
 
@@ -153,15 +153,15 @@ def _tree(place: _Place) -> tuple[str, dict[str, list[Any]], int | None]:
 
     A commit never changes: it is asked for once.
     """
-    if _COMMIT.fullmatch(place.revision) and (known := read_json(_kept(place.name, place.revision))):
-        return place.revision, known["files"], known["samples"]
+    if _COMMIT.fullmatch(place.revision) and (listing := read_json(_listing_path(place.name, place.revision))):
+        return place.revision, listing["files"], listing["samples"]
     hub = needed("huggingface_hub", "hf")
     api = hub.HfApi(endpoint=_endpoint())
-    info = _asked(place, lambda: api.dataset_info(place.name, revision=place.revision or None))
+    info = _answer(place, lambda: api.dataset_info(place.name, revision=place.revision or None))
     commit = info.sha
-    if known := read_json(_kept(place.name, commit)):
-        return commit, known["files"], known["samples"]
-    entries = _asked(
+    if listing := read_json(_listing_path(place.name, commit)):
+        return commit, listing["files"], listing["samples"]
+    entries = _answer(
         place, lambda: list(api.list_repo_tree(place.name, recursive=True, revision=commit, repo_type="dataset"))
     )
     files = {
@@ -170,20 +170,20 @@ def _tree(place: _Place) -> tuple[str, dict[str, list[Any]], int | None]:
         if isinstance(entry, hub.hf_api.RepoFile) and entry.path != ".gitattributes"
     }
     samples = _samples(info.card_data)
-    keep_json(_kept(place.name, commit), {"files": files, "samples": samples})
+    keep_json(_listing_path(place.name, commit), {"files": files, "samples": samples})
     return commit, files, samples
 
 
-def _kept(name: str, commit: str) -> Path:
+def _listing_path(name: str, commit: str) -> Path:
     key = hashlib.sha256(f"{_endpoint() or ''} {name} {commit}".encode()).hexdigest()
     return cache_folder() / "listings" / f"{key}.json"
 
 
 def _samples(card: Any) -> int | None:
     """What the dataset's card says of the part ``train``, where there is one such part."""
-    known = (card.to_dict() if card else {}).get("dataset_info")
-    known = known[0] if isinstance(known, list) and len(known) == 1 else known
-    splits = known.get("splits") if isinstance(known, dict) else None
+    info = (card.to_dict() if card else {}).get("dataset_info")
+    info = info[0] if isinstance(info, list) and len(info) == 1 else info
+    splits = info.get("splits") if isinstance(info, dict) else None
     if not isinstance(splits, list):
         return None
     counts = [
@@ -194,7 +194,7 @@ def _samples(card: Any) -> int | None:
     return counts[0] if len(counts) == 1 and isinstance(counts[0], int) and counts[0] > 0 else None
 
 
-def _asked(place: _Place, ask: Callable[[], _Answer]) -> _Answer:
+def _answer(place: _Place, ask: Callable[[], _Answer]) -> _Answer:
     """What the Hub answers.
 
     Raises:
@@ -211,8 +211,8 @@ def _asked(place: _Place, ask: Callable[[], _Answer]) -> _Answer:
             code = getattr(answer, "status_code", 0)
             if attempt == _ATTEMPTS or (code and code < 500 and code not in (408, 429)):
                 raise _problem(place, error, code, errors) from error
-            said = str(answer.headers.get("Retry-After") or "") if answer is not None else ""
-            time.sleep(min(float(said), _LONGEST_WAIT) if said.isdigit() else attempt)
+            retry_after = str(answer.headers.get("Retry-After") or "") if answer is not None else ""
+            time.sleep(min(float(retry_after), _LONGEST_WAIT) if retry_after.isdigit() else attempt)
     raise AssertionError
 
 
@@ -229,7 +229,7 @@ def _problem(place: _Place, error: Exception, code: int, errors: Any) -> SourceP
         return SourceProblem(reason, nearest(place.revision, _revisions(place)))
     if is_missing or isinstance(error, errors.RepositoryNotFoundError):
         reason = f"{where} has no dataset {place.name}, or it is private"
-        near = _alike(place)
+        near = _similar_name(place)
         return SourceProblem(reason, f"did you mean {near}?" if near else f"a private one: {login}")
     if code in (401, 403):
         return SourceProblem(f"{where} refuses the login for {place.name}", f"the token may have expired: {login}")
@@ -242,15 +242,17 @@ def _problem(place: _Place, error: Exception, code: int, errors: Any) -> SourceP
     return Unreached(f"{where} cannot be asked for {place.name}: {why}", hint)
 
 
-def _alike(place: _Place) -> str:
+def _similar_name(place: _Place) -> str:
     """The dataset's name that another was mistyped from, as the Hub finds it."""
     hub = needed("huggingface_hub", "hf")
     api = hub.HfApi(endpoint=_endpoint())
     with suppress(hub.errors.HTTPError, OSError, ValueError):
         owner, _, name = place.name.rpartition("/")
-        found = [dataset.id for word in (name, owner) if word for dataset in api.list_datasets(search=word, limit=20)]
-        last = close_to(name, [each.rpartition("/")[2] for each in found])
-        return close_to(place.name, found) or next((each for each in found if last and each.endswith(last)), "")
+        ids = [dataset.id for word in (name, owner) if word for dataset in api.list_datasets(search=word, limit=20)]
+        last = close_to(name, [identifier.rpartition("/")[2] for identifier in ids])
+        return close_to(place.name, ids) or next(
+            (identifier for identifier in ids if last and identifier.endswith(last)), ""
+        )
     return ""
 
 
@@ -258,5 +260,5 @@ def _revisions(place: _Place) -> list[str]:
     hub = needed("huggingface_hub", "hf")
     with suppress(hub.errors.HTTPError, OSError, ValueError):
         refs = hub.HfApi(endpoint=_endpoint()).list_repo_refs(place.name, repo_type="dataset")
-        return [each.name for each in (*refs.branches, *refs.tags, *refs.converts)]
+        return [ref.name for ref in (*refs.branches, *refs.tags, *refs.converts)]
     return []

@@ -19,10 +19,10 @@ from modak_ansible.errors import ModakError, nearest
 from modak_ansible.model.dataset import DataFile, DataSource
 from modak_ansible.sources import samples
 from modak_ansible.sources.base import (
-    Asked,
     Carrier,
     Source,
     SourceProblem,
+    SourceSpec,
     SourceWarning,
     Unreached,
     fetch_here,
@@ -80,31 +80,31 @@ class Listed(Source):
             ModakError: a file cannot be had, or is another than was listed.
             SourceProblem: likewise.
         """
-        found = self.fetched(source, files)
-        if found:
-            named, access = found
-            fetch_here(source, named, carrier, access)
+        answer = self.fetched(source, files)
+        if answer:
+            addressed, access = answer
+            fetch_here(source, addressed, carrier, access)
 
-    def read(self, asked: Asked) -> DataSource:
-        if is_unsafe(asked.text):
-            raise SourceProblem(f"{asked.text!r} contains a character that an address cannot have", "write it as %20")
-        listing = self._listing(asked.text)
-        files = _with_checksums(listing.files, asked)
+    def read(self, spec: SourceSpec) -> DataSource:
+        if is_unsafe(spec.text):
+            raise SourceProblem(f"{spec.text!r} contains a character that an address cannot have", "write it as %20")
+        listing = self._listing(spec.text)
+        files = _with_checksums(listing.files, spec)
         kind = next(iter(self.kinds))
         return DataSource(
             kind=kind,
-            label=f"{asked.name} from {listing.location}",
+            label=f"{spec.name} from {listing.location}",
             location=listing.location,
             files=tuple(files) if len(files) <= LISTED else (),
             contents=contents_of(files),
-            unpack=asked.unpacks(is_archive=len(files) == 1 and is_archive(files[0].name)),
+            unpack=spec.unpacks(is_archive=len(files) == 1 and is_archive(files[0].name)),
         )
 
     def _listing(self, text: str) -> Listing:
         server = self.server()
-        kept = self._kept.get((server, text))
-        if kept and time.monotonic() - kept[0] < _KEPT:
-            return kept[1]
+        cached = self._kept.get((server, text))
+        if cached and time.monotonic() - cached[0] < _KEPT:
+            return cached[1]
         listing = self._now_or_before(text)
         self._kept[server, text] = self._kept[server, listing.location] = (time.monotonic(), listing)
         return listing
@@ -120,26 +120,26 @@ class Listed(Source):
         try:
             listing = self.listing(text)
         except Unreached as problem:
-            before = read_json(place)
-            if not before:
+            earlier = read_json(place)
+            if not earlier:
                 hint = (
                     f"{problem.hint}; it has not been asked from here before, so its files and their sizes are not "
                     "known"
                 )
                 raise Unreached(problem.reason, hint, problem.rule) from problem
             listing = Listing(
-                before["location"], tuple(DataFile(**file) for file in before["files"]), before["samples"]
+                earlier["location"], tuple(DataFile(**file) for file in earlier["files"]), earlier["samples"]
             )
-            words = (
-                f"{problem.reason}; planned with what it held on {before['asked']}, and asked again when the data is "
+            message = (
+                f"{problem.reason}; planned with what it held on {earlier['asked']}, and asked again when the data is "
                 "fetched"
             )
-            warnings.warn(words, SourceWarning, stacklevel=1)
+            warnings.warn(message, SourceWarning, stacklevel=1)
             return listing
         _check_names(listing)
         files = [file.model_dump(mode="json") for file in listing.files]
-        asked = time.strftime("%Y-%m-%d", time.gmtime())
-        keep_json(place, {"location": listing.location, "files": files, "samples": listing.samples, "asked": asked})
+        today = time.strftime("%Y-%m-%d", time.gmtime())
+        keep_json(place, {"location": listing.location, "files": files, "samples": listing.samples, "asked": today})
         return listing
 
     def names(self, source: DataSource, folder: Path) -> list[str]:  # noqa: ARG002
@@ -162,9 +162,9 @@ class Listed(Source):
 
     def _bring(self, source: DataSource, carrier: Carrier) -> None:
         take_logins()
-        said = {file.name: file.sha256 for file in source.files}
-        there = self.listing(source.location).files
-        files = [file.model_copy(update={"sha256": file.sha256 or said.get(file.name)}) for file in there]
+        digests = {file.name: file.sha256 for file in source.files}
+        current_files = self.listing(source.location).files
+        files = [file.model_copy(update={"sha256": file.sha256 or digests.get(file.name)}) for file in current_files]
         if contents_of(files) != source.contents:
             raise ModakError(change_of(source, files), hint="deploy again: it is planned again")
         if self._has_fetched(source, files, carrier):
@@ -175,11 +175,11 @@ class Listed(Source):
                 carrier.send(source, carrier.downloads, [_verified(file, carrier.downloads) for file in files])
 
     def _has_fetched(self, source: DataSource, files: Sequence[DataFile], carrier: Carrier) -> bool:
-        found = self.fetched(source, files)
-        if found is None:
+        answer = self.fetched(source, files)
+        if answer is None:
             return False
-        named, access = found
-        return target_fetches(source.model_copy(update={"files": tuple(named)}), carrier, access)
+        addressed, access = answer
+        return target_fetches(source.model_copy(update={"files": tuple(addressed)}), carrier, access)
 
 
 def _verified(file: DataFile, folder: Path) -> DataFile:
@@ -192,15 +192,15 @@ def _verified(file: DataFile, folder: Path) -> DataFile:
     return file.model_copy(update={"sha256": file.sha256 or sha256_of(path)})
 
 
-def _with_checksums(files: Sequence[DataFile], asked: Asked) -> list[DataFile]:
-    found = []
+def _with_checksums(files: Sequence[DataFile], spec: SourceSpec) -> list[DataFile]:
+    checked = []
     for file in files:
-        expected = asked.checksums.get(file.name)
+        expected = spec.checksums.get(file.name)
         if expected and file.sha256 and expected != file.sha256:
             reason = f"{file.name} has the SHA-256 {file.sha256}, not {expected}"
             raise SourceProblem(reason, "it is not the file that checksum describes", "checksum")
-        found.append(file.model_copy(update={"sha256": file.sha256 or expected}))
-    return found
+        checked.append(file.model_copy(update={"sha256": file.sha256 or expected}))
+    return checked
 
 
 def _check_names(listing: Listing) -> None:
@@ -236,18 +236,18 @@ def chosen(names: Iterable[str], path: str, place: str) -> dict[str, str]:
     Raises:
         SourceProblem: nothing is meant.
     """
-    there = list(names)
+    all_names = list(names)
     path = path.strip("/")
     if not path:
-        return {name: name for name in there}
-    if path in there:
+        return {name: name for name in all_names}
+    if path in all_names:
         return {PurePosixPath(path).name: path}
-    below = [name for name in there if name.startswith(f"{path}/")]
+    below = [name for name in all_names if name.startswith(f"{path}/")]
     root = path
     if not below and is_glob(path):
         root = root_of(path)
         pattern = _pattern(path)
-        below = [name for name in there if pattern.fullmatch(name)]
+        below = [name for name in all_names if pattern.fullmatch(name)]
     if not below:
         if is_glob(path):
             raise SourceProblem(
@@ -255,7 +255,9 @@ def chosen(names: Iterable[str], path: str, place: str) -> dict[str, str]:
                 "* matches within one folder, **/ across folders",
                 "file-not-found",
             )
-        near = {str(each) for name in there for each in (PurePosixPath(name), *PurePosixPath(name).parents)} - {"."}
+        near = {
+            str(candidate) for name in all_names for candidate in (PurePosixPath(name), *PurePosixPath(name).parents)
+        } - {"."}
         raise SourceProblem(f"there is no file or folder {path} in {place}", nearest(path, near), "file-not-found")
     start = len(root) + 1 if root else 0
     return {name[start:]: name for name in below}
@@ -286,17 +288,17 @@ def root_of(path: str) -> str:
 def _pattern(path: str) -> re.Pattern[str]:
     """What a pattern matches, and all below it; a ``*`` stays within a folder, ``**`` does not."""
     signs = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
-    found = ""
+    expression = ""
     for part in re.split(r"(\*\*/|\*\*|\*|\?|\[!?\]?[^\]/]*\])", path):
         if part in signs:
-            found += signs[part]
+            expression += signs[part]
         elif part.startswith("[") and part.endswith("]") and len(part) > 2:
             inner = part[1:-1].replace("\\", r"\\").replace("[", r"\[").replace("^", r"\^")
-            found += f"[{'^' + inner[1:] if inner.startswith('!') else inner}]"
+            expression += f"[{'^' + inner[1:] if inner.startswith('!') else inner}]"
         else:
-            found += re.escape(part)
+            expression += re.escape(part)
     try:
-        return re.compile(f"{found}(?:/.*)?", re.DOTALL)
+        return re.compile(f"{expression}(?:/.*)?", re.DOTALL)
     except re.error as error:
         raise SourceProblem(f"{path!r} is not a valid pattern: {error.msg}", "such as **/*.parquet") from error
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from modak_ansible.errors import NEAR, ModakError, nearest
 from modak_ansible.model.dataset import IDX, DataFile, Dataset, DataSource
 from modak_ansible.sources import samples
-from modak_ansible.sources.base import Asked, Carrier, Source, SourceProblem
+from modak_ansible.sources.base import Carrier, Source, SourceProblem, SourceSpec
 from modak_ansible.sources.manifest import LISTED, below, change_of, contents_of, files_of, is_glob, matching, single
 from modak_ansible.sources.published import WORDS
 from modak_ansible.store.cache import cache_folder, keep_json
@@ -35,68 +35,68 @@ class Local(Source):
     def knows(self, text: str) -> bool:  # noqa: ARG002
         return True
 
-    def read(self, asked: Asked) -> DataSource:
-        pattern = _IDX_FILES if asked.format == IDX else ""
-        kind, root, names = _found(asked.folder, asked.text, pattern)
+    def read(self, spec: SourceSpec) -> DataSource:
+        pattern = _IDX_FILES if spec.format == IDX else ""
+        kind, root, names = _resolved(spec.folder, spec.text, pattern)
         if not names:
             hint = "it must hold files such as train-images-idx3-ubyte.gz, or format: says what it is"
-            raise SourceProblem(f"the folder {asked.text} holds no IDX files", hint)
+            raise SourceProblem(f"the folder {spec.text} holds no IDX files", hint)
         try:
             files = files_of(root, names)
         except OSError as error:
-            raise SourceProblem(f"{asked.text} cannot be read: {error.strerror}", rule="file-unreadable") from error
+            raise SourceProblem(f"{spec.text} cannot be read: {error.strerror}", rule="file-unreadable") from error
         if not any(file.size for file in files):
-            what = f"{asked.text} is empty" if kind == "file" else f"all files of {asked.text} are empty"
+            what = f"{spec.text} is empty" if kind == "file" else f"all files of {spec.text} are empty"
             raise SourceProblem(what, "0 bytes are not data: check what wrote it")
         if pointer := pointer_in(root, (file.name for file in files)):
             raise SourceProblem(f"{pointer} {POINTER}", FETCH_IT)
-        _check_sums(asked, files)
+        _check_sums(spec, files)
         packs = kind == "file" and is_archive(names[0])
-        unpack = asked.unpacks(is_archive=packs)
+        unpack = spec.unpacks(is_archive=packs)
         source = DataSource(
             kind="archive" if packs and unpack else kind,
-            label=f"{asked.name} from {asked.text}",
-            location=asked.text,
+            label=f"{spec.name} from {spec.text}",
+            location=spec.text,
             files=tuple(files) if len(files) <= LISTED else (),
             contents=contents_of(files),
             unpack=unpack,
             pattern=pattern if kind == "folder" else "",
         )
         if source.kind == "archive":
-            source = source.model_copy(update={"unpacked": contents_of(_listed(root / names[0], files[0], asked.size))})
+            source = source.model_copy(update={"unpacked": contents_of(_listed(root / names[0], files[0], spec.size))})
         return source
 
     def names(self, source: DataSource, folder: Path) -> list[str]:
         if source.kind == "archive":
             return list(read_json(_listing(source.files[0])) or ())  # as it was looked through when it was planned
-        return _found(folder, source.location, source.pattern)[2]
+        return _resolved(folder, source.location, source.pattern)[2]
 
     def samples(self, source: DataSource, folder: Path, form: str) -> tuple[int | None, str]:
         if source.unpack or source.contents is None:
             return samples.of_names(self.names(source, folder), form) if source.kind == "archive" else None, ""
-        found = self._counted(source, source.contents.digest, folder, form)
-        return found["samples"], str(found.get("damaged") or "")
+        counts = self._counted(source, source.contents.digest, folder, form)
+        return counts["samples"], str(counts.get("damaged") or "")
 
     def _counted(self, source: DataSource, digest: str, folder: Path, form: str) -> dict[str, Any]:
         """What was found in the files, which are read once."""
         place = cache_folder() / "samples" / f"{digest}-{form}-4.json"
-        known = read_json(place)
-        if known is None:
-            _, root, names = _found(folder, source.location, source.pattern)
+        counts = read_json(place)
+        if counts is None:
+            _, root, names = _resolved(folder, source.location, source.pattern)
             number = samples.count(root, names, form)
-            known = {"samples": number, "damaged": samples.damaged(root, names, form) if number is None else ""}
+            counts = {"samples": number, "damaged": samples.damaged(root, names, form) if number is None else ""}
             if samples.lacking(form):  # until it is installed
-                return known
-            keep_json(place, known)
-        return dict(known)
+                return counts
+            keep_json(place, counts)
+        return dict(counts)
 
     def bring(self, source: DataSource, carrier: Carrier) -> None:
         root, files = local_files(source, carrier.folder)
         if source.contents and contents_of(files) != source.contents:
             raise ModakError(change_of(source, files), hint="deploy again: it is planned again")
         carrier.send(source, root, files)
-        now = local_files(source, carrier.folder)[1]
-        if contents_of(now) != contents_of(files):
+        current = local_files(source, carrier.folder)[1]
+        if contents_of(current) != contents_of(files):
             carrier.say(f"{source.location} changed while it was sent: what it held before is on the target")
 
 
@@ -107,7 +107,7 @@ def local_files(source: DataSource, folder: Path) -> tuple[Path, list[DataFile]]
         ModakError: they are not there any more.
     """
     try:
-        _, root, names = _found(folder, source.location, source.pattern)
+        _, root, names = _resolved(folder, source.location, source.pattern)
         return root, files_of(root, names)
     except SourceProblem as problem:
         raise ModakError(problem.reason, hint=problem.hint or "plan again") from problem
@@ -123,7 +123,7 @@ def brought(datasets: Sequence[Dataset], folder: Path, here: Path) -> dict[Path,
         folder: what their paths are relative to.
         here: the script's folder.
     """
-    found = {}
+    brought_paths = {}
     for dataset in datasets:
         mount = real_path(here / dataset.mount_as) if dataset.mount_as else None
         for source in dataset.sources:
@@ -131,15 +131,15 @@ def brought(datasets: Sequence[Dataset], folder: Path, here: Path) -> dict[Path,
                 continue
             places = [folder / expanded(source.location)]
             if source.kind == "glob":
-                _, root, names = _found(folder, source.location, source.pattern)
+                _, root, names = _resolved(folder, source.location, source.pattern)
                 places = [root / name for name in names]
-            for each in map(real_path, places):
-                if not real_path(here).is_relative_to(each):
-                    found[each] = mount is not None and each.is_relative_to(mount)
-    return found
+            for place in map(real_path, places):
+                if not real_path(here).is_relative_to(place):
+                    brought_paths[place] = mount is not None and place.is_relative_to(mount)
+    return brought_paths
 
 
-def _found(folder: Path, text: str, pattern: str) -> tuple[str, Path, list[str]]:
+def _resolved(folder: Path, text: str, pattern: str) -> tuple[str, Path, list[str]]:
     """What a path, relative to a folder, is; the folder that names are relative to, and the names of its files."""
     here = expanded(text)
     path = folder / here
@@ -156,16 +156,16 @@ def _found(folder: Path, text: str, pattern: str) -> tuple[str, Path, list[str]]
     hint = f"paths are relative to the file that names them; write {here.resolve()}" if here.exists() else ""
     beside: list[str] = []
     with suppress(OSError, ValueError):  # the folder above need not be there, nor be one that may be looked into
-        beside = [each.name for each in path.parent.iterdir()]
+        beside = [entry.name for entry in path.parent.iterdir()]
     hint = (
         hint
-        or _meant(text, nearest(text, (*WORDS, *beside)))
+        or _path_hint(text, nearest(text, (*WORDS, *beside)))
         or "a path is relative to the folder of the file that names it"
     )
     raise SourceProblem(f"there is no file or folder {text}", hint, "file-not-found")
 
 
-def _meant(text: str, near: str) -> str:
+def _path_hint(text: str, near: str) -> str:
     """What to say of a path that is not on this machine.
 
     Args:
@@ -188,39 +188,39 @@ def pointer_in(root: Path, names: Iterable[str]) -> str:
     return ""
 
 
-def _check_sums(asked: Asked, files: list[DataFile]) -> None:
-    known = {file.name: file for file in files}
-    for name, expected in asked.checksums.items():
-        file = known.get(name)
+def _check_sums(spec: SourceSpec, files: list[DataFile]) -> None:
+    files_by_name = {file.name: file for file in files}
+    for name, expected in spec.checksums.items():
+        file = files_by_name.get(name)
         if file is not None and file.sha256 != expected:
             reason = f"{name} has the SHA-256 {file.sha256}, not {expected}"
             raise SourceProblem(reason, "fetch the file again", "checksum")
 
 
-def _listed(path: Path, archive: DataFile, said: int | None) -> list[DataFile]:
+def _listed(path: Path, archive: DataFile, stated_size: int | None) -> list[DataFile]:
     """The files that an archive holds, without digests; an archive is looked through once.
 
     Raises:
         SourceProblem: it is damaged, or holds what may not be unpacked.
     """
     place = _listing(archive)
-    known = read_json(place)
+    sizes = read_json(place)
     try:
-        if known is None:
-            members = members_of(path, limit_of(archive.size or 0, said))
-            known = {member.name: member.size for member in members}
-            keep_json(place, known)
+        if sizes is None:
+            members = members_of(path, limit_of(archive.size or 0, stated_size))
+            sizes = {member.name: member.size for member in members}
+            keep_json(place, sizes)
     except ModakError as error:
         raise SourceProblem(error.message, error.hint, "archive") from error
     except OSError as error:
         raise SourceProblem(f"{path} cannot be read: {error.strerror}", rule="file-unreadable") from error
-    if not known:
+    if not sizes:
         raise SourceProblem(f"{path.name} holds no files", "pack the data into it", "archive")
-    if not any(known.values()):
+    if not any(sizes.values()):
         raise SourceProblem(
             f"all files of {path.name} are empty", "0 bytes are not data: check what made it", "archive"
         )
-    return [DataFile(name=name, size=size) for name, size in known.items()]
+    return [DataFile(name=name, size=size) for name, size in sizes.items()]
 
 
 def _listing(archive: DataFile) -> Path:

@@ -36,10 +36,10 @@ def below(root: Path, text: str) -> list[str]:
         SourceProblem: the folder holds nothing, what is no file, a link that leads nowhere or round, a name that cannot
             be told, or what cannot be read.
     """
-    found = sorted(_walk(root, "", (), text))
-    if not found:
+    names = sorted(_walk(root, "", (), text))
+    if not names:
         raise SourceProblem(f"there are no files in the folder {text}", "put the data into it")
-    return found
+    return names
 
 
 def matching(folder: Path, text: str) -> tuple[Path, list[str]]:
@@ -80,12 +80,12 @@ def single(path: Path, text: str) -> list[str]:
 
 def _walk(folder: Path, prefix: str, above: tuple[tuple[int, int], ...], text: str) -> Iterator[str]:
     try:
-        known = folder.stat()
-        with os.scandir(folder) as found:
-            entries = list(found)
+        status = folder.stat()
+        with os.scandir(folder) as scan:
+            entries = list(scan)
     except OSError as error:
         raise _unreadable(error, prefix or text) from error
-    here = (known.st_dev, known.st_ino)
+    here = (status.st_dev, status.st_ino)
     if here in above:
         raise SourceProblem(f"{text}: {prefix} is a link that leads back to a folder it lies in", "remove that link")
     for entry in entries:
@@ -136,19 +136,19 @@ def files_of(root: Path, names: Sequence[str]) -> list[DataFile]:
         OSError: one cannot be read.
     """
     place = cache_folder() / "digests" / f"{hashlib.sha256(os.fsencode(root.resolve())).hexdigest()[:32]}.json"
-    known = read_json(place) or {}
-    kept: dict[str, list[str]] = {}
-    found = []
+    cached = read_json(place) or {}
+    entries: dict[str, list[str]] = {}
+    files = []
     for name in names:
         path = root / name
         stamp = stamp_of(path)
-        before = known.get(name)
+        before = cached.get(name)
         digest = before[1] if isinstance(before, list) and before[0] == stamp else sha256_of(path)
-        kept[name] = [stamp, digest]
-        found.append(DataFile(name=name, size=int(stamp.partition(" ")[0]), sha256=digest))
-    if any(known.get(name) != entry for name, entry in kept.items()):
-        keep_json(place, {**{name: entry for name, entry in known.items() if (root / name).exists()}, **kept})
-    return found
+        entries[name] = [stamp, digest]
+        files.append(DataFile(name=name, size=int(stamp.partition(" ")[0]), sha256=digest))
+    if any(cached.get(name) != entry for name, entry in entries.items()):
+        keep_json(place, {**{name: entry for name, entry in cached.items() if (root / name).exists()}, **entries})
+    return files
 
 
 def contents_of(files: Sequence[DataFile]) -> Contents:
@@ -165,10 +165,10 @@ def _identity(file: DataFile) -> str:
 
 def change_of(source: DataSource, files: Sequence[DataFile]) -> str:
     """What of a source is no longer as it was planned."""
-    before, now = ({file.name: _identity(file) for file in each} for each in (source.files, files))
+    before, now = ({file.name: _identity(file) for file in side} for side in (source.files, files))
     changed = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
     if not before or not changed:
         return f"{source.location} has changed since the plan was made"
-    words = "is not there any more" if changed[0] not in now else "has changed since the plan was made"
-    more = f", and {len(changed) - 1} more" if len(changed) > 1 else ""
-    return f"{source.location}: {changed[0]} {words}{more}"
+    change = "is not there any more" if changed[0] not in now else "has changed since the plan was made"
+    suffix = f", and {len(changed) - 1} more" if len(changed) > 1 else ""
+    return f"{source.location}: {changed[0]} {change}{suffix}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from modak_ansible.model.dataset import DataSource
-from modak_ansible.sources.base import Asked, Carrier, Source, SourceProblem
+from modak_ansible.sources.base import Carrier, Source, SourceProblem, SourceSpec
 
 KIND = "on_target"
 
@@ -18,11 +18,11 @@ class OnTarget(Source):
     def knows(self, text: str) -> bool:  # noqa: ARG002
         return False
 
-    def read(self, asked: Asked) -> DataSource:
-        if not asked.text.startswith(("/", "~", "$")):
+    def read(self, spec: SourceSpec) -> DataSource:
+        if not spec.text.startswith(("/", "~", "$")):
             hint = "it begins with /, ~ or $NAME; a path of this machine is given as source"
-            raise SourceProblem(f"{asked.text} is not a path on the target", hint, "unsafe-value")
-        return DataSource(kind=KIND, label=f"{asked.name} at {asked.text}", location=asked.text)
+            raise SourceProblem(f"{spec.text} is not a path on the target", hint, "unsafe-value")
+        return DataSource(kind=KIND, label=f"{spec.name} at {spec.text}", location=spec.text)
 
     def bring(self, source: DataSource, carrier: Carrier) -> None:
         """Nothing is brought."""

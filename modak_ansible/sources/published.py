@@ -9,7 +9,7 @@ from typing import ClassVar
 from modak_ansible.catalogue import load_catalogue
 from modak_ansible.errors import nearest
 from modak_ansible.model.dataset import DataFile, DataSource
-from modak_ansible.sources.base import Asked, Carrier, Source, SourceProblem
+from modak_ansible.sources.base import Carrier, Source, SourceProblem, SourceSpec
 
 WORDS = ("published", "digits")
 
@@ -23,8 +23,8 @@ class Published(Source):
     def knows(self, text: str) -> bool:
         return text == "published"
 
-    def read(self, asked: Asked) -> DataSource:
-        return DataSource(kind="published", unpack=asked.unpacks(is_archive=False))
+    def read(self, spec: SourceSpec) -> DataSource:
+        return DataSource(kind="published", unpack=spec.unpacks(is_archive=False))
 
 
 class Digits(Source):
@@ -36,12 +36,12 @@ class Digits(Source):
     def knows(self, text: str) -> bool:
         return text == "digits"
 
-    def read(self, asked: Asked) -> DataSource:
-        known = [dataset.name for dataset in load_catalogue().datasets.values() if dataset.is_drawn]
-        if asked.name not in known:
-            hint = nearest(asked.name, known) or f"name: {known[0]}, or give the data's own source"
-            raise SourceProblem(f"digits can be drawn in place of {known[0]}, not of {asked.name}", hint)
-        return DataSource(kind="digits", unpack=asked.unpacks(is_archive=False))
+    def read(self, spec: SourceSpec) -> DataSource:
+        drawn_names = [dataset.name for dataset in load_catalogue().datasets.values() if dataset.is_drawn]
+        if spec.name not in drawn_names:
+            hint = nearest(spec.name, drawn_names) or f"name: {drawn_names[0]}, or give the data's own source"
+            raise SourceProblem(f"digits can be drawn in place of {drawn_names[0]}, not of {spec.name}", hint)
+        return DataSource(kind="digits", unpack=spec.unpacks(is_archive=False))
 
     def bring(self, source: DataSource, carrier: Carrier) -> None:
         from modak_ansible.catalogue import digits  # noqa: PLC0415 - numpy is slow to import, and plans need no digits

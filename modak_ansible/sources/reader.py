@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 from modak_ansible.catalogue import load_catalogue
 from modak_ansible.model.dataset import Dataset, DataSource
 from modak_ansible.sources.address import several
-from modak_ansible.sources.base import Asked, SourceProblem, kind_of, read_source
+from modak_ansible.sources.base import SourceProblem, SourceSpec, kind_of, read_source
 from modak_ansible.sources.on_target import OnTarget
 from modak_ansible.sources.samples import format_of
 from modak_ansible.target.datasets.archive import name_problem
@@ -46,25 +46,25 @@ def read_dataset(said: Said, folder: Path, refuse: Refuse) -> Dataset | None:
     """
     refused: list[str] = []
 
-    def no(name: str, number: int | None, problem: SourceProblem) -> None:
+    def reject(name: str, number: int | None, problem: SourceProblem) -> None:
         refused.append(name)
         refuse(name, number, problem)
 
-    known = load_catalogue().datasets.get(said.name)
-    form = said.format or (known.format if known else "")
-    given = [name for name in _WHERE if getattr(said, name)]
-    if len(given) > 1:
-        reason = f"{given[1]} and {given[0]} both say where the data is"
-        no(given[1], None, SourceProblem(reason, "leave one of them out", "contradiction"))
-    if not given and known is None:
+    catalogued = load_catalogue().datasets.get(said.name)
+    form = said.format or (catalogued.format if catalogued else "")
+    given_fields = [name for name in _WHERE if getattr(said, name)]
+    if len(given_fields) > 1:
+        reason = f"{given_fields[1]} and {given_fields[0]} both say where the data is"
+        reject(given_fields[1], None, SourceProblem(reason, "leave one of them out", "contradiction"))
+    if not given_fields and catalogued is None:
         hint = "source: [ a file, folder, glob, archive or address ], urls or on_target"
-        no("source", None, SourceProblem("nothing says where the data is", hint))
+        reject("source", None, SourceProblem("nothing says where the data is", hint))
     if problem := mount_problem(said.mount_as):
         hint = "a path such as data/MNIST/raw, relative to the script's folder"
-        no("mount_as", None, SourceProblem(problem, hint, "unsafe-value"))
+        reject("mount_as", None, SourceProblem(problem, hint, "unsafe-value"))
     if refused:
         return None
-    sources = _sources(said, form, folder, no)
+    sources = _sources(said, form, folder, reject)
     if refused:
         return None
     first = sources[0]
@@ -87,25 +87,25 @@ def read_dataset(said: Said, folder: Path, refuse: Refuse) -> Dataset | None:
     )
 
 
-def _sources(said: Said, form: str, folder: Path, no: Refuse) -> list[DataSource]:
-    def asked(text: str) -> Asked:
-        return Asked(text, said.name, form, folder, said.checksum, said.unpack, said.size)
+def _sources(said: Said, form: str, folder: Path, reject: Refuse) -> list[DataSource]:
+    def spec_of(text: str) -> SourceSpec:
+        return SourceSpec(text, said.name, form, folder, said.checksum, said.unpack, said.size)
 
     try:
         if said.on_target:
-            return [OnTarget().read(asked(said.on_target))]
+            return [OnTarget().read(spec_of(said.on_target))]
         if said.urls:
-            return [several(said.urls, asked(""))]
+            return [several(said.urls, spec_of(""))]
     except SourceProblem as problem:
-        no("on_target" if said.on_target else "urls", problem.number, problem)
+        reject("on_target" if said.on_target else "urls", problem.number, problem)
         return []
-    found = []
+    sources = []
     for number, text in enumerate(said.source or ("published", "digits")):
         try:
-            found.append(read_source(asked(text)))
+            sources.append(read_source(spec_of(text)))
         except SourceProblem as problem:
-            no("source", number, problem)
-    return found
+            reject("source", number, problem)
+    return sources
 
 
 def _why_no_shards(source: DataSource, form: str, names: list[str]) -> SourceProblem | None:

@@ -49,16 +49,16 @@ class S3(Listed):
 
     def listing(self, text: str) -> Listing:
         place = _place(text)
-        client, objects = _asked(place, lambda: _objects(place))
-        own = {name: known for name, known in objects.items() if not name.endswith("/")}
+        client, objects = _answer(place, lambda: _objects(place))
+        file_objects = {name: facts for name, facts in objects.items() if not name.endswith("/")}
         where = f"{_SCHEME}{place.bucket}"
-        if not own and (root := root_of(place.path)):
-            raise missing(root, where, _asked(place, lambda: _beside(client, place.bucket, root)))
-        meant = chosen(own, place.path, where)
+        if not file_objects and (root := root_of(place.path)):
+            raise missing(root, where, _answer(place, lambda: _beside(client, place.bucket, root)))
+        chosen_keys = chosen(file_objects, place.path, where)
         base = _address(client, place.bucket)
         files = []
-        for name, key in sorted(meant.items()):
-            size, etag, kind = own[key]
+        for name, key in sorted(chosen_keys.items()):
+            size, etag, kind = file_objects[key]
             if kind in _FROZEN:
                 reason = f"{where}/{key} lies in the archive {kind}"
                 raise SourceProblem(reason, "have it restored, or name the files that are meant")
@@ -67,19 +67,19 @@ class S3(Listed):
 
     def fetched(self, source: DataSource, files: Sequence[DataFile]) -> tuple[list[DataFile], Access] | None:
         place = _place(source.location)
-        client = _asked(place, lambda: _client(place))
+        client = _answer(place, lambda: _client(place))
         base = len(_address(client, place.bucket))
         keys = {file.name: unquote(file.address[base:]) for file in files}
-        urls = _asked(place, lambda: {name: _signed(client, place.bucket, key) for name, key in keys.items()})
-        named = [file.model_copy(update={"address": urls[file.name].partition("?")[0]}) for file in files]
+        urls = _answer(place, lambda: {name: _signed(client, place.bucket, key) for name, key in keys.items()})
+        addressed = [file.model_copy(update={"address": urls[file.name].partition("?")[0]}) for file in files]
         queries = {name: url.partition("?")[2] for name, url in urls.items()}
-        return named, {"queries": queries} if any(queries.values()) else {}
+        return addressed, {"queries": queries} if any(queries.values()) else {}
 
 
 def _place(text: str) -> _Place:
-    found = _PLACE.fullmatch(text.removeprefix(_SCHEME))
-    settings = dict(parse_qsl(found["query"] or "", keep_blank_values=True)) if found else {}
-    if not found:
+    match = _PLACE.fullmatch(text.removeprefix(_SCHEME))
+    settings = dict(parse_qsl(match["query"] or "", keep_blank_values=True)) if match else {}
+    if not match:
         raise SourceProblem(f"{text} names no bucket", _FORM)
     for name, value in settings.items():
         if name not in _SETTINGS:
@@ -90,7 +90,7 @@ def _place(text: str) -> _Place:
             not is_split(value) or urlsplit(value).scheme not in ("http", "https") or not urlsplit(value).netloc
         ):
             raise SourceProblem(f"{text}: {value} is not the address of a server", "https://HOST:PORT")
-    return _Place(found["bucket"], found["path"] or "", settings)
+    return _Place(match["bucket"], match["path"] or "", settings)
 
 
 def _client(place: _Place, region: str = "") -> Any:
@@ -100,8 +100,8 @@ def _client(place: _Place, region: str = "") -> Any:
 
 
 @lru_cache(maxsize=8)
-def _client_of(given: tuple[tuple[str, str], ...], region: str, login: object) -> Any:  # noqa: ARG001 - it is the key's
-    settings = dict(given)
+def _client_of(items: tuple[tuple[str, str], ...], region: str, login: object) -> Any:  # noqa: ARG001 - it is the key's
+    settings = dict(items)
     boto3, unsigned = needed("boto3", "s3"), needed("botocore", "s3").UNSIGNED
     config = needed("botocore.config", "s3").Config
     session = boto3.Session(profile_name=settings.get("profile") or None)
@@ -118,29 +118,29 @@ def _client_of(given: tuple[tuple[str, str], ...], region: str, login: object) -
 def _objects(place: _Place) -> tuple[Any, dict[str, tuple[int, str, str]]]:
     """A client for the bucket's own region, and of the objects that may be meant size, ETag and class by key."""
     client = _client(place)
-    found: dict[str, tuple[int, str, str]] = {}
+    objects: dict[str, tuple[int, str, str]] = {}
     region = ""
     for page in client.get_paginator("list_objects_v2").paginate(Bucket=place.bucket, Prefix=root_of(place.path)):
         region = page["ResponseMetadata"].get("HTTPHeaders", {}).get("x-amz-bucket-region") or region
-        for each in page.get("Contents", ()):
-            found[each["Key"]] = (each["Size"], each["ETag"], each.get("StorageClass", ""))
+        for entry in page.get("Contents", ()):
+            objects[entry["Key"]] = (entry["Size"], entry["ETag"], entry.get("StorageClass", ""))
     is_elsewhere = region and region != client.meta.region_name
-    return (_client(place, region) if is_elsewhere else client), found
+    return (_client(place, region) if is_elsewhere else client), objects
 
 
 def _beside(client: Any, bucket: str, path: str) -> list[str]:
     """The first names in the folder above a path."""
     above = f"{path.rpartition('/')[0]}/".lstrip("/")
     page = client.list_objects_v2(Bucket=bucket, Prefix=above, Delimiter="/")
-    there = [prefix["Prefix"] for prefix in page.get("CommonPrefixes", ())] + [
-        each["Key"] for each in page.get("Contents", ())
+    names = [prefix["Prefix"] for prefix in page.get("CommonPrefixes", ())] + [
+        entry["Key"] for entry in page.get("Contents", ())
     ]
-    return [name[len(above) :].strip("/") for name in there]
+    return [name[len(above) :].strip("/") for name in names]
 
 
 def _signed(client: Any, bucket: str, key: str) -> str:
-    asked = {"Bucket": bucket, "Key": key}
-    return str(client.generate_presigned_url("get_object", Params=asked, ExpiresIn=_GOOD_FOR))
+    parameters = {"Bucket": bucket, "Key": key}
+    return str(client.generate_presigned_url("get_object", Params=parameters, ExpiresIn=_GOOD_FOR))
 
 
 def _address(client: Any, bucket: str) -> str:
@@ -148,7 +148,7 @@ def _address(client: Any, bucket: str) -> str:
     return _signed(client, bucket, "x").partition("?")[0].removesuffix("x")
 
 
-def _asked(place: _Place, ask: Callable[[], _Answer]) -> _Answer:
+def _answer(place: _Place, ask: Callable[[], _Answer]) -> _Answer:
     """What the client answers.
 
     Raises:
@@ -158,8 +158,8 @@ def _asked(place: _Place, ask: Callable[[], _Answer]) -> _Answer:
     try:
         return ask()
     except errors.ClientError as error:
-        said = error.response.get("Error", {})
-        code, status = str(said.get("Code", "")), error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+        details = error.response.get("Error", {})
+        code, status = str(details.get("Code", "")), error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
         raise _refused(place, code, status) from error
     except (errors.BotoCoreError, ValueError) as error:
         why = " ".join(str(error).split())[:300]

@@ -49,7 +49,7 @@ def format_of(names: Sequence[str]) -> str:
         return "idx"
     counts = {form: sum(name.lower().endswith(endings) for name in names) for form, endings in _ENDINGS.items()}
     counts["image-folder"] = sum("/" in name and name.lower().endswith(_IMAGES) for name in names)
-    form = max(counts, key=lambda each: counts[each])
+    form = max(counts, key=lambda form: counts[form])
     return form if counts[form] * 2 > len(names) else ""
 
 
@@ -73,12 +73,12 @@ def count(root: Path, names: Sequence[str], form: str) -> int | None:
     counting = _COUNTING.get(form)
     if counting is None:
         return None
-    meant = _of_training(names)
+    training_names = _of_training(names)
     try:
-        found = counting(root, meant)
+        number = counting(root, training_names)
     except _DAMAGE:
         return None
-    return found if found and found > 0 else None
+    return number if number and number > 0 else None
 
 
 def damaged(root: Path, names: Sequence[str], form: str) -> str:
@@ -153,22 +153,22 @@ def _rows_of_csv(root: Path, names: Sequence[str]) -> int | None:
 
 def _lines(path: Path) -> int:
     """Lines of a table; a line break between quotes is part of a value, but in TSV, which has no quotes."""
-    found, last, quoted = 0, b"\n", 0
+    breaks, last, quoted = 0, b"\n", 0
     has_quotes = path.suffix.lower() != ".tsv"
     with path.open("rb") as file:
         for block in iter(lambda: file.read(1 << 20), b""):
             parts = block.split(b'"') if has_quotes else [block]
-            found += sum(part.count(b"\n") for part in parts[quoted::2])
+            breaks += sum(part.count(b"\n") for part in parts[quoted::2])
             quoted = (quoted + len(parts) - 1) % 2
             last = block[-1:]
     if quoted:
         raise ValueError("a quote is left open, so that its lines cannot be told apart")
-    return found + (last != b"\n")
+    return breaks + (last != b"\n")
 
 
 def _rows_of_npy(root: Path, names: Sequence[str]) -> int:
     """The first length of the largest array; of parts, whose names differ by numbers alone, all together."""
-    found: dict[tuple[str, object], list[tuple[int, int]]] = {}
+    arrays: dict[tuple[str, object], list[tuple[int, int]]] = {}
     for name, size, file in _arrays(root, names):
         if file.read(6) != b"\x93NUMPY":
             raise ValueError("no array of NumPy")
@@ -176,8 +176,8 @@ def _rows_of_npy(root: Path, names: Sequence[str]) -> int:
         length = struct.unpack("<I" if wide else "<H", file.read(4 if wide else 2))[0]
         shape = ast.literal_eval(file.read(min(length, _LONGEST_HEADER)).decode("latin-1"))["shape"]
         if shape:
-            found.setdefault((re.sub(r"\d+", "0", name), shape[1:]), []).append((size, int(shape[0])))
-    largest = max(found.values(), key=lambda parts: sum(size for size, _ in parts))
+            arrays.setdefault((re.sub(r"\d+", "0", name), shape[1:]), []).append((size, int(shape[0])))
+    largest = max(arrays.values(), key=lambda parts: sum(size for size, _ in parts))
     return sum(rows for _, rows in largest)
 
 
@@ -206,14 +206,14 @@ def _rows_of_hdf5(root: Path, names: Sequence[str]) -> int | None:
             continue
         with h5py.File(root / name, "r") as file:
             shapes: list[tuple[int, ...]] = []
-            file.visititems(lambda _, each, shapes=shapes: shapes.append(getattr(each, "shape", ())))
+            file.visititems(lambda _, item, shapes=shapes: shapes.append(getattr(item, "shape", ())))
         total += max((shape for shape in shapes if shape), key=prod)[0]
     return total
 
 
 def _records(root: Path, names: Sequence[str]) -> int | None:
     """Of tfrecord files: each record is its length in 8 bytes, 4 of a checksum, the data, and 4 more."""
-    found = 0
+    records = 0
     for name in names:
         if _is_about(name):
             continue
@@ -223,10 +223,10 @@ def _records(root: Path, names: Sequence[str]) -> int | None:
             while place < size:
                 file.seek(place)
                 place += struct.unpack("<Q", file.read(8))[0] + 16
-                found += 1
+                records += 1
         if place != size:
             raise EOFError(f"{name} ends within a record")
-    return found
+    return records
 
 
 def _keys_of_shards(root: Path, names: Sequence[str]) -> int | None:
@@ -236,11 +236,11 @@ def _keys_of_shards(root: Path, names: Sequence[str]) -> int | None:
         return len({key_of(name) for name in names} - {""})
     if sum(shard.stat().st_size for shard in shards) > _MOST_READ:
         return None
-    found = 0
+    total = 0
     for shard in shards:
         with tarfile.open(shard, "r:") as tar:
-            found += len({key_of(member.name) for member in tar if member.isfile()} - {""})
-    return found
+            total += len({key_of(member.name) for member in tar if member.isfile()} - {""})
+    return total
 
 
 def _rows_of_parquet(root: Path, names: Sequence[str]) -> int:

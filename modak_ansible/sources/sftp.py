@@ -46,7 +46,7 @@ class _Place(NamedTuple):
         return f"{_SCHEME}{self.destination}{':' if self.port else ''}{self.port}"
 
 
-class _Known(NamedTuple):
+class _Attributes(NamedTuple):
     """What a server says of a path."""
 
     mode: int
@@ -72,22 +72,24 @@ class Sftp(Listed):
         with _session(place) as session:
             home, path = _home(session, place.path)
             root = root_of(path)
-            found = {name[len(home) :].lstrip("/"): known for name, known in _below(session, f"{home}/{root}", place)}
-            if not found and session.about(f"{home}/{root}"):
+            attributes = {
+                name[len(home) :].lstrip("/"): entry for name, entry in _below(session, f"{home}/{root}", place)
+            }
+            if not attributes and session.attributes_of(f"{home}/{root}"):
                 raise nothing_in(text)
-            if not found:
+            if not attributes:
                 above = f"{home}/{root.rpartition('/')[0]}"
-                beside = [name for name, _ in session.entries(above)] if session.about(above) else []
+                beside = [name for name, _ in session.entries(above)] if session.attributes_of(above) else []
                 raise missing(root, f"{place.server}{home}", beside)
-        meant = chosen(found, path, f"{place.server}{home}")
+        chosen_names = chosen(attributes, path, f"{place.server}{home}")
         files = [
             DataFile(
                 name=name,
-                size=found[own].size,
-                version=found[own].version,
-                address=f"{place.server}{home}/{own}",
+                size=attributes[remote_name].size,
+                version=attributes[remote_name].version,
+                address=f"{place.server}{home}/{remote_name}",
             )
-            for name, own in sorted(meant.items())
+            for name, remote_name in sorted(chosen_names.items())
         ]
         return Listing(text, tuple(files))
 
@@ -98,7 +100,7 @@ class Sftp(Listed):
         place = _place(source.location)
         carrier.say(f"fetching {source.location} to this machine")
 
-        def some(number: int) -> None:
+        def fetch_share(number: int) -> None:
             with _session(place) as session:
                 for file in files[number::STREAMS]:
                     _fetch(session, place, file, carrier)
@@ -106,22 +108,22 @@ class Sftp(Listed):
         from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - slow to import, and plans fetch nothing
 
         with ThreadPoolExecutor(STREAMS) as pool:
-            for task in [pool.submit(some, number) for number in range(min(STREAMS, len(files)))]:
+            for task in [pool.submit(fetch_share, number) for number in range(min(STREAMS, len(files)))]:
                 task.result()
 
 
 def _place(text: str) -> _Place:
     place_text = text.removeprefix(_SCHEME)
-    found = _PLACE.fullmatch(place_text)
-    if not found:
+    match = _PLACE.fullmatch(place_text)
+    if not match:
         # what may be a password is not repeated
         reason = "the address holds a password" if re.search(":.*@", place_text) else f"{text} names no host"
         raise SourceProblem(reason, _FORM)
-    path = unquote(found["path"] or "/")
+    path = unquote(match["path"] or "/")
     if ".." in path.split("/") or "\0" in path:
         raise SourceProblem(f"{text} leads out of its folder", _FORM)
-    user = f"{found['user']}@" if found["user"] else ""
-    return _Place(user + found["host"].strip("[]"), found["port"] or "", path)
+    user = f"{match['user']}@" if match["user"] else ""
+    return _Place(user + match["host"].strip("[]"), match["port"] or "", path)
 
 
 def _home(session: Session, path: str) -> tuple[str, str]:
@@ -131,14 +133,14 @@ def _home(session: Session, path: str) -> tuple[str, str]:
     return "", path.strip("/")
 
 
-def _below(session: Session, path: str, place: _Place, depth: int = 0) -> Iterator[tuple[str, _Known]]:
+def _below(session: Session, path: str, place: _Place, depth: int = 0) -> Iterator[tuple[str, _Attributes]]:
     """The files below a folder, links followed; of a file, itself."""
-    known = session.about(path)
-    if known is None:
+    attributes = session.attributes_of(path)
+    if attributes is None:
         return
-    if stat.S_ISREG(known.mode):
-        yield path, known
-    if not stat.S_ISDIR(known.mode):
+    if stat.S_ISREG(attributes.mode):
+        yield path, attributes
+    if not stat.S_ISDIR(attributes.mode):
         return
     if depth > _DEEPEST:
         raise SourceProblem(f"{place.server}{path} is a link that leads back to itself", "remove that link")
@@ -151,17 +153,17 @@ def _below(session: Session, path: str, place: _Place, depth: int = 0) -> Iterat
 
 
 def _fetch(session: Session, place: _Place, file: DataFile, carrier: Carrier) -> None:
-    path, there = carrier.downloads / file.name, file.address.removeprefix(place.server)
+    path, remote_path = carrier.downloads / file.name, file.address.removeprefix(place.server)
     begin = path.stat().st_size if path.exists() else 0
     if begin == file.size:
         return
-    known = session.about(there)
-    if known is None or (known.size, known.version) != (file.size, file.version):
+    attributes = session.attributes_of(remote_path)
+    if attributes is None or (attributes.size, attributes.version) != (file.size, file.version):
         reason = f"{file.address} has changed since the plan was made"
         raise SourceProblem(reason, "deploy again: it is planned again")
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with open_private(path, os.O_APPEND if begin else os.O_TRUNC) as out:
-        session.read(there, begin, known.size, out.write)
+        session.read(remote_path, begin, attributes.size, out.write)
 
 
 # --- the protocol
@@ -176,8 +178,8 @@ def _session(place: _Place) -> Iterator[Session]:
     """
     command = ["ssh", "-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes", "-o", "ConnectTimeout=20"]
     command += [*(["-p", place.port] if place.port else []), "-s", "--", place.destination, "sftp"]
-    with tempfile.TemporaryFile() as said:
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said)
+    with tempfile.TemporaryFile() as errors:
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors)
         if process.stdin is None or process.stdout is None:
             raise AssertionError
         try:
@@ -185,8 +187,8 @@ def _session(place: _Place) -> Iterator[Session]:
         except (EOFError, BrokenPipeError, struct.error) as error:
             process.kill()
             process.wait()
-            said.seek(0)
-            raise _ended(place, said.read().decode(errors="replace")) from error
+            errors.seek(0)
+            raise _ended(place, errors.read().decode(errors="replace")) from error
         finally:
             with suppress(BrokenPipeError):
                 process.stdin.close()
@@ -195,28 +197,28 @@ def _session(place: _Place) -> Iterator[Session]:
             process.wait()
 
 
-def _ended(place: _Place, said: str) -> SourceProblem:
+def _ended(place: _Place, error_text: str) -> SourceProblem:
     """Why a session ended, by what ssh wrote: a login or a key that is refused, or else a server out of reach."""
     port = f"-P {place.port} " if place.port else ""
     by_hand = f"sftp {port}{place.destination}"
-    if "HAS CHANGED" in said:
-        known = re.search(r"Offending .*? in (\S+)", said)
-        forget = re.search(r"ssh-keygen .*-R .*", said)
-        reason = f"a different host key from the one in {known[1] if known else 'known_hosts'}"
+    if "HAS CHANGED" in error_text:
+        offending = re.search(r"Offending .*? in (\S+)", error_text)
+        forget = re.search(r"ssh-keygen .*-R .*", error_text)
+        reason = f"a different host key from the one in {offending[1] if offending else 'known_hosts'}"
         hint = f"if the change is expected: {forget[0].strip() if forget else 'remove that line'}; then {by_hand}"
         return SourceProblem(f"{place.server} has {reason}: it may be another machine", hint)
-    if "host key" in said.lower():
+    if "host key" in error_text.lower():
         hint = f"log in once by hand, and compare the key: {by_hand}"
         return SourceProblem(f"{place.server} has a host key that is not known here", hint)
-    if denied := re.search(r"(\S+): Permission denied \(([\w,.@-]+)\)|Too many authentication failures", said):
+    if denied := re.search(r"(\S+): Permission denied \(([\w,.@-]+)\)|Too many authentication failures", error_text):
         reason, hint = _denied(place, denied[1] or place.destination, denied[2] or "publickey")
-        unread = [f"{found[0]}; " for found in _UNREAD.finditer(said)]
+        unread = [f"{match[0]}; " for match in _UNREAD.finditer(error_text)]
         return SourceProblem(reason, f"{''.join(unread)}{hint}: {by_hand}")
-    if "kex_exchange_identification" in said:
+    if "kex_exchange_identification" in error_text:
         hint = f"after logins that failed, an sshd does so for a while: try again in a minute, by hand: {by_hand}"
         return Unreached(f"{place.server} closes connections before the login", hint)
     hint = f"the address, and the network of this machine; try it by hand: {by_hand}"
-    return Unreached(f"{place.server}: {last_line(said, 'the connection ended')}", hint)
+    return Unreached(f"{place.server}: {last_line(error_text, 'the connection ended')}", hint)
 
 
 # Of a key that ssh was to offer, why it could not.
@@ -252,7 +254,7 @@ class Session:
         if self._receive()[0] != _VERSION:
             raise EOFError
 
-    def about(self, path: str) -> _Known | None:
+    def attributes_of(self, path: str) -> _Attributes | None:
         """What a path is, links followed; None where nothing is, or a link leads nowhere."""
         kind, body = self._ask(_STAT, _text(path))
         if kind == _ATTRS:
@@ -269,10 +271,10 @@ class Session:
         reader.number()
         return reader.text()
 
-    def entries(self, path: str) -> list[tuple[str, _Known]]:
+    def entries(self, path: str) -> list[tuple[str, _Attributes]]:
         """What lies in a folder, in order; links as what they are."""
         handle = self._handle(_OPENDIR, _text(path), path)
-        found = []
+        entries = []
         while True:
             kind, body = self._ask(_READDIR, handle)
             if kind != _NAME:
@@ -282,11 +284,11 @@ class Session:
             for _ in range(reader.number()):
                 name = reader.text()
                 reader.text()  # a line for people
-                known = _attributes(reader)
+                attributes = _attributes(reader)
                 if name not in (".", "..") and "/" not in name:
-                    found.append((name, known))
+                    entries.append((name, attributes))
         self._ask(_CLOSE, handle)
-        return sorted(found)
+        return sorted(entries)
 
     def read(self, path: str, begin: int, end: int, write: Callable[[bytes], object]) -> None:
         """Reads a file from a place on, several blocks under way at a time."""
@@ -307,8 +309,8 @@ class Session:
             write(data)
             if len(data) < length:
                 start, length = start + len(data), length - len(data)
-                again = self._request(_READ, handle + struct.pack(">QI", start, length))
-                waiting.appendleft((again, start, length))
+                retry = self._request(_READ, handle + struct.pack(">QI", start, length))
+                waiting.appendleft((retry, start, length))
         self._ask(_CLOSE, handle)
 
     def _handle(self, kind: int, body: bytes, path: str) -> bytes:
@@ -352,10 +354,10 @@ class Session:
         return kind, self._exactly(length - 1)
 
     def _exactly(self, length: int) -> bytes:
-        found = self._back.read(length)
-        if len(found) < length:
+        content = self._back.read(length)
+        if len(content) < length:
             raise EOFError
-        return found
+        return content
 
 
 class _Reader:
@@ -365,9 +367,9 @@ class _Reader:
         self._body, self._place = body, 0
 
     def number(self, form: str = ">I") -> int:
-        found: int = struct.unpack_from(form, self._body, self._place)[0]
+        value: int = struct.unpack_from(form, self._body, self._place)[0]
         self._place += struct.calcsize(form)
-        return found
+        return value
 
     def bytes(self) -> bytes:
         length = self.number()
@@ -379,17 +381,17 @@ class _Reader:
 
 
 def _text(path: str) -> bytes:
-    found = (path or "/").encode(errors="surrogateescape")
-    return struct.pack(">I", len(found)) + found
+    encoded = (path or "/").encode(errors="surrogateescape")
+    return struct.pack(">I", len(encoded)) + encoded
 
 
-def _attributes(reader: _Reader) -> _Known:
-    said = reader.number()
-    size = reader.number(">Q") if said & 1 else 0
-    if said & 2:
+def _attributes(reader: _Reader) -> _Attributes:
+    flags = reader.number()
+    size = reader.number(">Q") if flags & 1 else 0
+    if flags & 2:
         reader.number(">Q")
-    mode = reader.number() if said & 4 else 0
-    changed = reader.number(">Q") & 0xFFFFFFFF if said & 8 else 0
-    for _ in range(2 * reader.number() if said & 0x80000000 else 0):
+    mode = reader.number() if flags & 4 else 0
+    changed = reader.number(">Q") & 0xFFFFFFFF if flags & 8 else 0
+    for _ in range(2 * reader.number() if flags & 0x80000000 else 0):
         reader.bytes()
-    return _Known(mode, size, changed)
+    return _Attributes(mode, size, changed)

@@ -56,7 +56,7 @@ class WebDav(Listed):
         server, path = _place(text)
         # the last part of what is no pattern may be a file, which is listed with the folder that it lies in
         root = root_of(path)
-        found: dict[str, DataFile] = {}
+        files: dict[str, DataFile] = {}
         waiting, seen = [f"/{root}"], set()
         while waiting:
             folder = waiting.pop()
@@ -65,16 +65,22 @@ class WebDav(Listed):
                 name = entry.path.strip("/")
                 if entry.size is not None:
                     address = server + quote(entry.path, safe="/~")
-                    found[name] = DataFile(name=name, size=entry.size, version=entry.version, address=address)
+                    files[name] = DataFile(name=name, size=entry.size, version=entry.version, address=address)
                 elif f"/{name}" not in seen:
                     waiting.append(f"/{name}")
-        if not found and _entries(server, f"/{root}", text):
+        if not files and _entries(server, f"/{root}", text):
             raise nothing_in(text)
-        if not found:
+        if not files:
             above = _entries(server, f"/{root.rpartition('/')[0]}", text)
             raise missing(root, server, [PurePosixPath(entry.path).name for entry in above])
-        meant = chosen(found, path, server)
-        return Listing(text, tuple(found[own].model_copy(update={"name": name}) for name, own in sorted(meant.items())))
+        chosen_names = chosen(files, path, server)
+        return Listing(
+            text,
+            tuple(
+                files[remote_name].model_copy(update={"name": name})
+                for name, remote_name in sorted(chosen_names.items())
+            ),
+        )
 
     def fetched(self, source: DataSource, files: Sequence[DataFile]) -> tuple[list[DataFile], Access] | None:
         headers = _login(_place(source.location)[0])
@@ -83,15 +89,15 @@ class WebDav(Listed):
 
 def _place(text: str) -> tuple[str, str]:
     """The server's address, and the path there without its first stroke, both as they are meant."""
-    found = _PLACE.fullmatch(text)
-    if not found:
+    match = _PLACE.fullmatch(text)
+    if not match:
         if re.search("://[^/]*@", text):  # what may be a password is not repeated
             raise SourceProblem("the address holds a login", "machine HOST login NAME password WORD, in ~/.netrc")
         raise SourceProblem(f"{text} names no server", _FORM)
-    path = unquote((found["path"] or "").strip("/"))
+    path = unquote((match["path"] or "").strip("/"))
     if ".." in path.split("/"):
         raise SourceProblem(f"{text} leads out of its folder", _FORM)
-    return f"{_SCHEMES[found['scheme']]}://{found['host']}", path
+    return f"{_SCHEMES[match['scheme']]}://{match['host']}", path
 
 
 def _login(server: str) -> dict[str, str]:
@@ -104,7 +110,7 @@ def _login(server: str) -> dict[str, str]:
     if not path.is_file():
         return {}
     try:
-        known = netrc.netrc(str(path)).authenticators(host)
+        credentials = netrc.netrc(str(path)).authenticators(host)
     except (OSError, UnicodeDecodeError, netrc.NetrcParseError) as error:
         # the parser's own words may hold what stands there
         line = getattr(error, "lineno", None)
@@ -112,12 +118,12 @@ def _login(server: str) -> dict[str, str]:
         raise SourceProblem(
             f"the logins in {where} cannot be read", f"machine {host} login NAME password WORD"
         ) from None
-    if not known:
+    if not credentials:
         return {}
     if server.startswith("http:") and host not in _HERE:
         reason = f"the login for {host} is not sent to webdav://, where anybody on the way could read it"
         raise SourceProblem(reason, "webdavs://")
-    word = base64.b64encode(f"{known[0]}:{known[2]}".encode()).decode()
+    word = base64.b64encode(f"{credentials[0]}:{credentials[2]}".encode()).decode()
     return {"Authorization": f"Basic {word}"}
 
 
@@ -140,24 +146,24 @@ def _entries(server: str, folder: str, text: str) -> list[_Entry]:
         root = Xml.fromstring(answer)  # noqa: S314 - expat bounds what entities grow to
     except Xml.ParseError as error:
         raise SourceProblem(f"{url} does not answer as a WebDAV server", _FORM) from error
-    found = []
+    entries = []
     for response in root.iter("{DAV:}response"):
         href = urlsplit(urljoin(url, response.findtext("{DAV:}href") or ""))
         path = unquote(href.path)
         is_within = path.rstrip("/").startswith(folder.rstrip("/")) and ".." not in path.split("/")
-        props = [each for each in response.iter("{DAV:}prop") if len(each)]
+        props = [prop for prop in response.iter("{DAV:}prop") if len(prop)]
         if not is_within or not props:
             continue
         if any(prop.find("{DAV:}resourcetype/{DAV:}collection") is not None for prop in props):
-            found.append(_Entry(path, None, ""))
+            entries.append(_Entry(path, None, ""))
             continue
         properties = {child.tag: child.text or "" for prop in props for child in prop if child.text}
         size = properties.get("{DAV:}getcontentlength", "")
         if not size.isdigit():
             raise SourceProblem(f"{server} does not say how large {path} is", "fetch it yourself")
         version = etag_of(properties.get("{DAV:}getetag", "")) or properties.get("{DAV:}getlastmodified", "")
-        found.append(_Entry(path, int(size), version))
-    return found
+        entries.append(_Entry(path, int(size), version))
+    return entries
 
 
 def _propfind(server: str, url: str, text: str) -> bytes | None:

@@ -53,22 +53,22 @@ def command(
     from modak_ansible.discovery.aim import aim_at
     from modak_ansible.discovery.costs import cost_findings
     from modak_ansible.discovery.judging import findings_of
-    from modak_ansible.discovery.surveying import Wanted, survey_target
+    from modak_ansible.discovery.surveying import SurveyRequest, survey_target
 
     aim = aim_at(target, asked.given, asked.training)
-    wanted = Wanted(known_scheduler(scheduler), job, patience=patience)
+    options = SurveyRequest(known_scheduler(scheduler), job, patience=patience)
     code = 0
     try:
         with look(f"looking at {aim.target.address}", quiet=as_json):
-            findings = findings_of(aim, survey_target(aim, wanted))
+            findings = findings_of(aim, survey_target(aim, options))
     except TargetUnreachable as error:
         findings, code = [_unreachable(target, error)], TARGET_UNREACHABLE
     findings += cost_findings(aim)
     if code == 0 and any(finding.state == "missing" for finding in findings):
         code = FAILED
     if as_json:
-        found = {"target": aim.target.name, "address": aim.target.address, "exit_code": code}
-        print_json({**found, "findings": [finding.as_json() for finding in findings]})
+        report = {"target": aim.target.name, "address": aim.target.address, "exit_code": code}
+        print_json({**report, "findings": [finding.as_json() for finding in findings]})
     else:
         _print(aim.target.address, findings, code)
     if code:

@@ -13,7 +13,7 @@ from modak_ansible.errors import UsageError, harmless
 
 if TYPE_CHECKING:
     from modak_ansible.discovery.description import Description
-    from modak_ansible.discovery.written import Files
+    from modak_ansible.discovery.target_files import TargetFiles
 
 EXAMPLES = "Example: modak discover alice@login.cluster.example --job --save mycluster"
 
@@ -54,44 +54,46 @@ def command(
     from modak_ansible.commands.deploy.progress import look
     from modak_ansible.discovery.aim import aim_at
     from modak_ansible.discovery.description import describe
-    from modak_ansible.discovery.surveying import Wanted, survey_target
-    from modak_ansible.discovery.written import Files
+    from modak_ansible.discovery.surveying import SurveyRequest, survey_target
+    from modak_ansible.discovery.target_files import TargetFiles
     from modak_ansible.store.targets import new_target
 
     if save and output:
         raise UsageError("--save and --output both say where it is written", hint="leave one of them out")
     aim = aim_at(target, asked.given)
-    files = Files(str(new_target(save)) if save else output, force, save or "")
+    files = TargetFiles(str(new_target(save)) if save else output, force, save or "")
     files.check()
     with look(f"looking at {aim.target.address}", quiet=as_json):
-        survey = survey_target(aim, Wanted(known_scheduler(scheduler), job or measure, patience=patience))
-    found = describe(aim, survey)
+        survey = survey_target(aim, SurveyRequest(known_scheduler(scheduler), job or measure, patience=patience))
+    description = describe(aim, survey)
     if measure:
         from modak_ansible.commands.admin.measure import measured
 
-        found = describe(aim, survey, measured(found, aim, is_quiet=as_json))
-    written = files.write(found)
+        description = describe(aim, survey, measured(description, aim, is_quiet=as_json))
+    written = files.write(description)
     if as_json:
-        print_json({**_as_json(found), "files": [str(each) for each in written]})
+        print_json({**_as_json(description), "files": [str(path) for path in written]})
     elif written:
-        _say(found, written, files)
+        _say(description, written, files)
     else:
-        typer.echo(files.text(found), nl=False)
+        typer.echo(files.text(description), nl=False)
 
 
-def _as_json(found: Description) -> dict[str, object]:
+def _as_json(description: Description) -> dict[str, object]:
     return {
-        "title": found.title,
-        "scheduler": found.scheduler,
-        "address": found.address,
-        "partitions": [{**partition.model_dump(mode="json"), "about": words} for partition, words in found.partitions],
-        "closed": list(found.closed),
-        "values": {name: {"value": value.value, "source": value.source} for name, value in found.values.items()},
-        "unknown": list(found.unknown),
+        "title": description.title,
+        "scheduler": description.scheduler,
+        "address": description.address,
+        "partitions": [
+            {**partition.model_dump(mode="json"), "about": words} for partition, words in description.partitions
+        ],
+        "closed": list(description.closed),
+        "values": {name: {"value": value.value, "source": value.source} for name, value in description.values.items()},
+        "unknown": list(description.unknown),
     }
 
 
-def _say(found: Description, written: list[Path], files: Files) -> None:
+def _say(description: Description, written: list[Path], files: TargetFiles) -> None:
     from rich.console import Console
     from rich.text import Text
 
@@ -100,14 +102,14 @@ def _say(found: Description, written: list[Path], files: Files) -> None:
     def say(text: str, style: str = "") -> None:
         console.print(Text(harmless(text), style=style), soft_wrap=True)
 
-    say(found.title, "bold")
-    for partition, words in found.partitions:
+    say(description.title, "bold")
+    for partition, words in description.partitions:
         say(f"  {partition.name}{' (default)' if partition.default else ''}: {words}")
-    for words in found.closed:
+    for words in description.closed:
         say(f"  left out: {words}", "dim")
-    for words in found.unknown:
+    for words in description.unknown:
         say(f"  not known: {words}", "yellow")
     for path in written:
         say(f"written: {path}")
-    for line in files.next_steps(found):
+    for line in files.next_steps(description):
         say(line)

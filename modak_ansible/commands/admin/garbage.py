@@ -55,10 +55,10 @@ class KnownTarget:
         # of a cloud's machine that is not there nothing is asked
         answers = [results[name] for name in ("modak_machine", "modak_gc") if name in results]
         self.workspace = answers[-1].get("workspace", self.workspace)
-        self.garbage = [each for answer in answers for each in answer["garbage"]]
-        self.kept = [each for answer in answers for each in answer["kept"]]
-        self.removed = [each for answer in answers for each in answer["removed"]]
-        problems = [each for answer in answers for each in answer.get("problems", [])]
+        self.garbage = [item for answer in answers for item in answer["garbage"]]
+        self.kept = [item for answer in answers for item in answer["kept"]]
+        self.removed = [item for answer in answers for item in answer["removed"]]
+        problems = [problem for answer in answers for problem in answer.get("problems", [])]
         if problems:
             hint = f"modak check {self.name} shows which hosts {self.address} cannot log in to; each needs python3"
             raise ModakError("; ".join(problems), hint=hint)
@@ -90,19 +90,19 @@ class Collection:
             UsageError: a name is neither a target of the project nor a blueprint, or inputs are given without one.
         """
         state = state_folder(folder)
-        known = known_targets(state)
+        project_targets = known_targets(state)
         if names:
-            found = [each for name in names for each in _meant(name, known, inputs)]
+            targets = [target for name in names for target in _targets_named(name, project_targets, inputs)]
         elif inputs.file or inputs.values:
             raise UsageError("-i applies only to a blueprint", hint="name the blueprint, too")
         else:
-            found = _of_file(inputs.targets, known) if inputs.targets else known
-        unique = {each.entered: each for each in found}
+            targets = _targets_of_file(inputs.targets, project_targets) if inputs.targets else project_targets
+        unique = {target.entered: target for target in targets}
         return cls(state, list(unique.values()), older_than, here)
 
     @property
     def garbage(self) -> list[GarbageItem]:
-        return [*self.local, *(each for target in self.targets for each in target.garbage)]
+        return [*self.local, *(item for target in self.targets for item in target.garbage)]
 
     def survey(self) -> None:
         """Looks everywhere; a target that cannot be asked becomes one of the problems."""
@@ -114,9 +114,9 @@ class Collection:
         """Removes what the survey found, as far as nobody has taken it into use since."""
         for target in self.targets:
             if target.garbage:
-                self._run(target, gc_state="removed", gc_only=[each["path"] for each in target.garbage])
-        self.removed_here = [each for each in self.local if _remove_here(Path(each["path"]))]
-        self.local = [each for each in self.local if each not in self.removed_here]
+                self._run(target, gc_state="removed", gc_only=[item["path"] for item in target.garbage])
+        self.removed_here = [item for item in self.local if _remove_here(Path(item["path"]))]
+        self.local = [item for item in self.local if item not in self.removed_here]
 
     def as_json(self) -> dict[str, object]:
         here = {"folder": str(self.state), "garbage": self.local, "removed": self.removed_here}
@@ -135,52 +135,54 @@ def known_targets(state: Path) -> list[KnownTarget]:
     """The targets that a project has deployed to or built on, each with the newest plan that still can be read."""
     files = [deployment.plan_file for deployment in reversed(known_deployments(state))]
     files += sorted((state / BUILDS).glob("*/plan.json"), key=lambda path: changed_at(path) or 0.0, reverse=True)
-    found: dict[tuple[str, ...], KnownTarget] = {}
+    unique: dict[tuple[str, ...], KnownTarget] = {}
     for file in files:
         try:
             target = planned_from_file(file).plan.target
         except ModakError:
             continue  # of an earlier version, or damaged: another one leads there
-        known = _known(target, file)
-        found.setdefault(known.entered, known)
-    return list(found.values())
+        known_target = _known_target(target, file)
+        unique.setdefault(known_target.entered, known_target)
+    return list(unique.values())
 
 
-def _known(target: Target, plan_file: Path) -> KnownTarget:
+def _known_target(target: Target, plan_file: Path) -> KnownTarget:
     username, port = target.username or "", str(target.port or "")
     return KnownTarget(target.name, target.address, target.workspace, plan_file, username, port)
 
 
-def _meant(name: str, known: list[KnownTarget], inputs: Inputs) -> list[KnownTarget]:
-    fitting = [known_target for known_target in known if name in (known_target.name, known_target.address)]
+def _targets_named(name: str, project_targets: list[KnownTarget], inputs: Inputs) -> list[KnownTarget]:
+    fitting = [known_target for known_target in project_targets if name in (known_target.name, known_target.address)]
     if fitting:
         return fitting
     try:
         blueprint = find_blueprint(name)
     except UsageError as error:
-        names = [part for known_target in known for part in (known_target.name, known_target.address)]
+        names = [part for known_target in project_targets for part in (known_target.name, known_target.address)]
         hint = nearest(name, names) or "give a target that this project deployed to, or a blueprint"
         raise UsageError(f"there is no target {name}", hint=hint) from error
-    found = []
+    targets = []
     for planned in plan_trainings(blueprint, inputs):
         target = planned.plan.target
         file = DeploymentStore(planned.save(planned.state / BUILDS)).plan_file
-        found.append(_known(target, file))
-    return found
+        targets.append(_known_target(target, file))
+    return targets
 
 
-def _of_file(path: Path, known: list[KnownTarget]) -> list[KnownTarget]:
+def _targets_of_file(path: Path, project_targets: list[KnownTarget]) -> list[KnownTarget]:
     """Those of the project that a target file is of, in whichever workspace."""
-    meant = _known(target_of_file(path), path)
-    found = [
-        each
-        for each in known
-        if each.address == meant.address and meant.username in ("", each.username) and meant.port in ("", each.port)
+    file_target = _known_target(target_of_file(path), path)
+    targets = [
+        target
+        for target in project_targets
+        if target.address == file_target.address
+        and file_target.username in ("", target.username)
+        and file_target.port in ("", target.port)
     ]
-    if not found:
+    if not targets:
         hint = f"modak gc BLUEPRINT --on {path} looks there anyway"
-        raise UsageError(f"this project has not deployed to {meant.address}", hint=hint)
-    return found
+        raise UsageError(f"this project has not deployed to {file_target.address}", hint=hint)
+    return targets
 
 
 # --- here
@@ -188,15 +190,15 @@ def _of_file(path: Path, known: list[KnownTarget]) -> list[KnownTarget]:
 
 def _unused_here(state: Path, older_than: float, *, deployments: bool) -> list[GarbageItem]:
     """What the project keeps and nobody needs: downloads that were sent on, and deployments that were undone."""
-    found = [("download", path) for path in sorted((state / "downloads").glob("*")) if path.is_dir()]
+    unused = [("download", path) for path in sorted((state / "downloads").glob("*")) if path.is_dir()]
     if deployments:
-        found += [
+        unused += [
             ("deployment", deployment.folder)
             for deployment in known_deployments(state)
             if deployment.record.get("undeployed")
         ]
-    described = [_described(kind, path) for kind, path in found]
-    return [each for each in described if each["idle"] >= older_than]
+    described = [_described(kind, path) for kind, path in unused]
+    return [item for item in described if item["idle"] >= older_than]
 
 
 def _remove_here(path: Path) -> bool:
@@ -214,9 +216,9 @@ def _described(kind: str, path: Path) -> GarbageItem:
     for folder, _, names in os.walk(path):
         for name in names:
             with suppress(FileNotFoundError):  # somebody sends it just now
-                known = os.lstat(Path(folder, name))
-                if stat.S_ISREG(known.st_mode):
-                    newest, size = max(newest, known.st_mtime), size + known.st_size
+                status = os.lstat(Path(folder, name))
+                if stat.S_ISREG(status.st_mode):
+                    newest, size = max(newest, status.st_mtime), size + status.st_size
     return {
         "kind": kind,
         "name": path.name,

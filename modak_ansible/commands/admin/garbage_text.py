@@ -23,25 +23,25 @@ _SMALL = {
 }
 
 
-def print_found(console: Console, collection: Collection) -> None:
+def print_garbage(console: Console, collection: Collection) -> None:
     """What would be removed, place by place, and why the rest stays."""
     for target in collection.targets:
         console.print(Text(f"{target.name} ({target.address}): {target.workspace}", style="bold"), soft_wrap=True)
         _print_table(console, target.garbage)
-        for reason, count in Counter(each["keep"] for each in target.kept).most_common():
+        for reason, count in Counter(item["keep"] for item in target.kept).most_common():
             console.print(Text(f"  {count} stay: {reason}", style="dim"), soft_wrap=True)
     if collection.local:
         console.print(Text(f"here: {collection.state}", style="bold"), soft_wrap=True)
         _print_table(console, collection.local)
     if not collection.targets and not collection.problems:
-        words = "this project has no deployments, and so no targets; name a blueprint to look at its target"
-        console.print(words, soft_wrap=True)
+        message = "this project has no deployments, and so no targets; name a blueprint to look at its target"
+        console.print(message, soft_wrap=True)
     if collection.garbage:
         console.print(f"{format_size(_size(collection.garbage))} would be removed")
 
 
 def print_removed(console: Console, collection: Collection) -> None:
-    removed = [*collection.removed_here, *(each for target in collection.targets for each in target.removed)]
+    removed = [*collection.removed_here, *(item for target in collection.targets for item in target.removed)]
     console.print(f"{len(removed)} removed, {format_size(_size(removed))}")
 
 
@@ -52,22 +52,22 @@ def age(seconds: float) -> str:
     return f"{seconds / 3600:.0f} h" if seconds >= 3600 else f"{seconds / 60:.0f} min"
 
 
-def _print_table(console: Console, found: list[GarbageItem]) -> None:
-    if not found:
+def _print_table(console: Console, garbage: list[GarbageItem]) -> None:
+    if not garbage:
         console.print("  nothing unused")
         return
     rows = [
-        ("", each["kind"], each["name"], format_size(each["size"]), age(each["idle"]))
-        for each in sorted(found, key=lambda each: -each["size"])
-        if each["kind"] not in _SMALL
+        ("", item["kind"], item["name"], format_size(item["size"]), age(item["idle"]))
+        for item in sorted(garbage, key=lambda item: -item["size"])
+        if item["kind"] not in _SMALL
     ]
     for kind, plural in _SMALL.items():
-        some = [each for each in found if each["kind"] == kind]
-        if some:
-            idle = age(min(each["idle"] for each in some))
-            rows.append(("", kind, f"{len(some)} {plural}", format_size(_size(some)), idle))
+        items = [item for item in garbage if item["kind"] == kind]
+        if items:
+            idle = age(min(item["idle"] for item in items))
+            rows.append(("", kind, f"{len(items)} {plural}", format_size(_size(items)), idle))
     print_table([""] * 5, rows, right=(3, 4), console=console)
 
 
-def _size(found: list[GarbageItem]) -> int:
-    return sum(each["size"] for each in found)
+def _size(items: list[GarbageItem]) -> int:
+    return sum(item["size"] for item in items)

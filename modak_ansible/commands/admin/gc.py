@@ -49,7 +49,7 @@ def command(
     from rich.console import Console
 
     from modak_ansible.commands.admin.garbage import Collection
-    from modak_ansible.commands.admin.garbage_text import print_found, print_removed
+    from modak_ansible.commands.admin.garbage_text import print_garbage, print_removed
 
     age = seconds_in("--older-than", older_than)
     collection = Collection.of_project(Path.cwd(), targets or [], asked.given, age, here=deployments)
@@ -57,7 +57,7 @@ def command(
     console = Console(stderr=as_json, highlight=False)
     with console.status("looking"):
         collection.survey()
-    print_found(console, collection)
+    print_garbage(console, collection)
     if not dry_run and collection.garbage and (yes or typer.confirm("Remove it?")):
         collection.remove()
         print_removed(console, collection)

@@ -54,8 +54,8 @@ def command(
     if as_json:
         print_json({"address": aim.target.address, "state": "open", "changed": is_new})
     else:
-        was = "is open" if is_new else "was open already"
-        typer.echo(f"the connection to {aim.target.address} {was}: all commands go through it")
+        state = "is open" if is_new else "was open already"
+        typer.echo(f"the connection to {aim.target.address} {state}: all commands go through it")
 
 
 def aimed(target: str | None, asked: PlanOptions) -> Aim:

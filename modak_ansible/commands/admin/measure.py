@@ -10,8 +10,8 @@ from statistics import median
 from modak_ansible.commands.bench.run import Benching
 from modak_ansible.discovery.aim import Aim
 from modak_ansible.discovery.description import Description, Value
+from modak_ansible.discovery.target_files import link_types
 from modak_ansible.discovery.writing import template_text
-from modak_ansible.discovery.written import link_types
 from modak_ansible.errors import ModakError
 from modak_ansible.measuring.suites.reader import find_suite
 from modak_ansible.model.measured.record import Measure, Record
@@ -35,7 +35,7 @@ _TRAINING = """\
 """
 
 
-def measured(found: Description, aim: Aim, *, is_quiet: bool) -> dict[str, Value]:
+def measured(description: Description, aim: Aim, *, is_quiet: bool) -> dict[str, Value]:
     """Measures a target's peaks by jobs; records of it go where those of modak bench go.
 
     Returns:
@@ -45,27 +45,27 @@ def measured(found: Description, aim: Aim, *, is_quiet: bool) -> dict[str, Value
     Raises:
         ModakError: nothing could be measured.
     """
-    name = re.sub(r"[^A-Za-z0-9_.-]", "-", found.address)
+    name = re.sub(r"[^A-Za-z0-9_.-]", "-", description.address)
     state = state_folder(Path.cwd())
     folder = state / "discovered" / name
-    suite = _prepare(folder, found, aim)
+    suite = _prepare(folder, description, aim)
     records = state / RECORDS / f"{_SUITE}-{name}.jsonl"
-    nodes = max((partition.nodes or 1 for partition, _ in found.partitions), default=1)
+    nodes = max((partition.nodes or 1 for partition, _ in description.partitions), default=1)
     groups = ("peak", "memory", "storage", *(("network", "gloo") if nodes > 1 else ()))
     benching = Benching(suite, Inputs(), groups, None)
     benching.run(records, again=False, patience=_PATIENCE, attempts=_ATTEMPTS, is_quiet=is_quiet)
     shutil.rmtree(folder)
     return {
         **_peaks(benching.measured, records),
-        **_storage(benching.measured, str(found.value("scratch") or ""), records),
+        **_storage(benching.measured, str(description.value("scratch") or ""), records),
     }
 
 
-def _prepare(folder: Path, found: Description, aim: Aim) -> Path:
+def _prepare(folder: Path, description: Description, aim: Aim) -> Path:
     """A blueprint with the target that was found, and the suite beside it."""
     make_private(folder)
     link_types(folder)
-    text = template_text(found, "this day")
+    text = template_text(description, "this day")
     if aim.target.identity_file:
         key = aim.folder / expanded(aim.target.identity_file)
         text = text.replace("      properties:\n", f'      properties:\n        identity_file: "{key}"\n', 1)
@@ -82,7 +82,7 @@ def _peaks(records: list[Record], path: Path) -> dict[str, Value]:
     good, how = machines(records), "measured"
     if not good:  # what was measured beside others is a lower bound
         disturbed = [record for record in records if record.outcome == "disturbed"]
-        good = machines(each.model_copy(update={"outcome": "measured"}) for each in disturbed)
+        good = machines(record.model_copy(update={"outcome": "measured"}) for record in disturbed)
         how = "at least, because others kept the machine busy; measured"
     if not good:
         reasons = "; ".join(dict.fromkeys(record.reason.splitlines()[0] for record in records if record.reason))
@@ -94,8 +94,8 @@ def _peaks(records: list[Record], path: Path) -> dict[str, Value]:
         "peak_gflops_bf16": machine.rates.get("bf16 products"),
         "memory_bandwidth": machine.bandwidths,
     }
-    found = {name: Value(max(value.values()), source) for name, value in values.items() if value}
-    return {**found, **_network(records, path)}
+    peaks = {name: Value(max(value.values()), source) for name, value in values.items() if value}
+    return {**peaks, **_network(records, path)}
 
 
 def _storage(records: list[Record], scratch: str, path: Path) -> dict[str, Value]:
@@ -111,11 +111,11 @@ def _storage(records: list[Record], scratch: str, path: Path) -> dict[str, Value
             if rate:
                 samples.setdefault((place, rate), []).extend(measure.samples)
                 kinds[place] = str(measure.about.get("file_system", ""))
-    wanted = ["home"] if any(place == "home" for place, _ in samples) else []
+    places = ["home"] if any(place == "home" for place, _ in samples) else []
     if scratch.rstrip("/") in _MEASURED_SCRATCH:
-        wanted.append("scratch")
+        places.append("scratch")
     values = {}
-    for place in wanted:
+    for place in places:
         source = f"measured on {kinds.get(place) or 'an unknown file system'}, {path.name}"
         for rate in RATES:
             if numbers := samples.get((place, rate)):

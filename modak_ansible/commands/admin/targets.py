@@ -59,7 +59,7 @@ def listed(as_json: Json = False) -> None:
     for name, path in known_targets().items():
         row: Named = {"name": name, "own": name in own, "file": str(path), "targets": [], "problem": ""}
         try:
-            row["targets"] = [_facts(each, path) for each in targets_of_file(path)]
+            row["targets"] = [_facts(target, path) for target in targets_of_file(path)]
         except ModakError as error:
             row["problem"] = str(error)
         rows.append(row)
@@ -125,10 +125,15 @@ def _facts(target: Target, path: Path) -> Described:
 def _cells(row: Named) -> tuple[str, str, str, str]:
     if row["problem"]:
         return row["name"], f"broken: {row['problem']}", "", ""
-    found = row["targets"]
-    words = [_place(each) if len(found) == 1 else f"{each['name']}: {_place(each)}" for each in found]
-    login = ", ".join(each["login"] for each in found if each["login"])
-    return row["name"], "; ".join(words), login, ", ".join(part for each in found for part in each["partitions"])
+    targets = row["targets"]
+    words = [_place(target) if len(targets) == 1 else f"{target['name']}: {_place(target)}" for target in targets]
+    login = ", ".join(target["login"] for target in targets if target["login"])
+    return (
+        row["name"],
+        "; ".join(words),
+        login,
+        ", ".join(partition for target in targets for partition in target["partitions"]),
+    )
 
 
 def _place(facts: Described) -> str:

@@ -103,8 +103,8 @@ def down(
         typer.echo(f"the testbed belongs to another project, and is no longer used here; {hint}")
         return
     if not folder.exists() and not purge:
-        if others := running():
-            hint = " or ".join(f"modak testbed down --of {owner_of(other)}" for other in others)
+        if other_testbeds := running():
+            hint = " or ".join(f"modak testbed down --of {owner_of(other)}" for other in other_testbeds)
             raise ModakError("the running testbed belongs to another project", hint=hint)
         typer.echo("the testbed is not up")
         return
@@ -151,11 +151,15 @@ def _show(as_json: bool) -> None:
     state = state_of(used)
     if state.get("name") == name_of(used):
         note(used)  # one that was started before notes were taken, or whose note is gone
-    others = [path for path in running() if path.resolve() != used.resolve()]
+    other_testbeds = [path for path in running() if path.resolve() != used.resolve()]
     if as_json:
         facts = {"owner": str(owner_of(used)), **state} if state else {}
-        known = {"others": [{"owner": str(owner_of(other)), **state_of(other)} for other in others]} if others else {}
-        print_json({"up": bool(state), **facts, **known})
+        other_facts = (
+            {"others": [{"owner": str(owner_of(other)), **state_of(other)} for other in other_testbeds]}
+            if other_testbeds
+            else {}
+        )
+        print_json({"up": bool(state), **facts, **other_facts})
         return
     if state:
         whose = "the testbed" if owner_of(used) == own.parent.parent else f"the testbed of {owner_of(used)}"
@@ -163,9 +167,9 @@ def _show(as_json: bool) -> None:
         typer.echo("log in with: modak testbed ssh")
     else:
         typer.echo("the testbed is down; start it with: modak testbed up")
-    for other in others:
+    for other in other_testbeds:
         typer.echo(f"the testbed of {owner_of(other)} is up, too: {_way(state_of(other))}")
-    if others:
+    if other_testbeds:
         typer.echo(
             "to use another one from here: modak testbed use FOLDER; to log in to it: modak testbed ssh --of FOLDER"
         )

@@ -76,12 +76,15 @@ def compare(
     """
     from modak_ansible.measuring.records import read_records
 
-    found = [read_records(file) for file in {file.resolve(): file for file in files}.values()]
-    names = {record.group for records in found for record in records}
+    record_lists = [read_records(file) for file in {file.resolve(): file for file in files}.values()]
+    names = {record.group for records in record_lists for record in records}
     for name in group or ():
         if name not in names:
             raise UsageError(f"there are no records of a group {name}", hint=nearest(name, names))
-    _show(*([each for each in records if not group or each.group in group] for records in found), as_json=as_json)
+    _show(
+        *([record for record in records if not group or record.group in group] for records in record_lists),
+        as_json=as_json,
+    )
 
 
 def _show(*files: Iterable[Record], as_json: bool) -> None:
@@ -91,13 +94,13 @@ def _show(*files: Iterable[Record], as_json: bool) -> None:
     if not as_json:
         print_tables(*files)
         return
-    found = []
+    tables = []
     for table in compared(*files):
         values = asdict(table)
-        for line, known in zip(values["lines"], table.lines, strict=True):
-            line["within_noise"] = known.is_noise
-        found.append(values)
-    print_json(found)
+        for line, compared_line in zip(values["lines"], table.lines, strict=True):
+            line["within_noise"] = compared_line.is_noise
+        tables.append(values)
+    print_json(tables)
 
 
 app.command("report", epilog=bench_report.EXAMPLES)(bench_report.command)

@@ -56,10 +56,10 @@ def fit(
     stored = fit_files(files)
     path = output or state / MODEL
     write_stored(stored, path)
-    about = {"model": str(path), "records": stored.records, "records_digest": stored.records_digest}
+    facts = {"model": str(path), "records": stored.records, "records_digest": stored.records_digest}
     workloads = some_of(list(stored.workloads), _SHOWN)
     if as_json:
-        print_json(about)
+        print_json(facts)
     else:
         typer.echo(
             f"{path}: fitted to {stored.records} measured trainings ({workloads}) of {counted(len(files), 'file')}"
@@ -81,15 +81,15 @@ def show(
     from modak_ansible.commands.bench.model_text import print_coefficients
     from modak_ansible.performance.explaining import coefficients, switch_effects
 
-    known = _model(model)
-    valid = {"switches", *known.regressions}
+    loaded_model = _model(model)
+    valid = {"switches", *loaded_model.regressions}
     if part not in valid:
         raise UsageError(f"the model has no part {part}", hint=nearest(part, valid))
-    rows = switch_effects(known) if part == "switches" else coefficients(known, part)
+    rows = switch_effects(loaded_model) if part == "switches" else coefficients(loaded_model, part)
     if as_json:
         print_json([{**asdict(row), "factor": row.factor.model_dump()} for row in rows])
         return
-    print_coefficients(rows, f"{known.stored.records} trainings: {part}")
+    print_coefficients(rows, f"{loaded_model.stored.records} trainings: {part}")
 
 
 @app.command(epilog="Example: modak model explain mnist-pytorch-slurm")
@@ -110,16 +110,16 @@ def explain(
     from modak_ansible.commands.bench.prediction_request import is_question, planned_question, read_question
     from modak_ansible.performance.explaining import explain as explained
 
-    known = _model(model)
+    loaded_model = _model(model)
     if is_question(path := Path(subject)):
         question, need = read_question(path), None
     else:
-        question, need = planned_question(subject, asked.given, asked.training, known)
-    found = explained(known, question, need)
+        question, need = planned_question(subject, asked.given, asked.training, loaded_model)
+    explanation = explained(loaded_model, question, need)
     if not as_json:
-        print_explanation(found)
+        print_explanation(explanation)
         return
-    about = {name: getattr(found, name) for name in ("step", "ideal", "peak")}
+    numbers = {name: getattr(explanation, name) for name in ("step", "ideal", "peak")}
     parts = [
         {
             "part": contribution.part,
@@ -127,11 +127,11 @@ def explain(
             "factor": contribution.factor.model_dump(),
             "records": contribution.records,
         }
-        for contribution in found.contributions
+        for contribution in explanation.contributions
     ]
-    prediction = found.prediction.model_dump()
-    whole = {"question": question.model_dump(), "prediction": prediction, **about, "contributions": parts}
-    print_json({**whole, "operators": [asdict(operator) for operator in found.operators]})
+    prediction = explanation.prediction.model_dump()
+    whole = {"question": question.model_dump(), "prediction": prediction, **numbers, "contributions": parts}
+    print_json({**whole, "operators": [asdict(operator) for operator in explanation.operators]})
 
 
 @app.command(epilog="Example: modak model validate --plots figures")
@@ -152,18 +152,18 @@ def validate(
     from modak_ansible.performance.fit.validation import TITLES
     from modak_ansible.performance.fit.validation import validate as validated
 
-    every = read_all(records or files_of_records(state_folder(Path.cwd())))
-    found = validated(every, works(), lambda text: typer.echo(text, err=True))
-    drawn = write_plots(found, plots) if plots else []
+    all_records = read_all(records or files_of_records(state_folder(Path.cwd())))
+    validation = validated(all_records, works(), lambda text: typer.echo(text, err=True))
+    drawn = write_plots(validation, plots) if plots else []
     if as_json:
-        errors = {kind: found.error(kind) for kind in TITLES}
-        coverage = {kind: found.coverage(kind) for kind in TITLES}
-        short = {"workload_left_out": found.regret("workload"), "in_sample": found.regret("")}
-        regret = {name: asdict(each) if each else None for name, each in short.items()}
-        about = {"mean_error": errors, "coverage": coverage, "regret": regret, "figures": [str(each) for each in drawn]}
-        print_json({**about, **asdict(found)})
+        errors = {kind: validation.error(kind) for kind in TITLES}
+        coverage = {kind: validation.coverage(kind) for kind in TITLES}
+        short = {"workload_left_out": validation.regret("workload"), "in_sample": validation.regret("")}
+        regret = {name: asdict(value) if value else None for name, value in short.items()}
+        facts = {"mean_error": errors, "coverage": coverage, "regret": regret, "figures": [str(path) for path in drawn]}
+        print_json({**facts, **asdict(validation)})
         return
-    print_validation(found, TITLES)
+    print_validation(validation, TITLES)
     if drawn:
         typer.echo(f"{counted(len(drawn), 'figure')} in {plots}")
 

@@ -29,24 +29,25 @@ def print_coefficients(rows: Iterable[Coefficient], title: str) -> None:
     print_table(titles, ((row.name, factor(row.factor), str(row.records)) for row in rows), wraps=range(3))
 
 
-def print_explanation(found: Explanation) -> None:
+def print_explanation(explanation: Explanation) -> None:
     console = Console(soft_wrap=True, highlight=False)
-    prediction = found.prediction
+    prediction = explanation.prediction
     console.print(f"predicted: {seconds(prediction.seconds) if prediction.known else 'not known'}")
     for name, interval in prediction.parts.items() if prediction.known else ():
         console.print(f"  {name:<11} {seconds(interval)}")
-    if found.step and found.ideal and found.peak:
+    if explanation.step and explanation.ideal and explanation.peak:
         console.print(
-            f"a step: {found.step:.4g} s; at the peak of {found.peak:.4g} GFLOP/s it would take {found.ideal:.4g} s"
+            f"a step: {explanation.step:.4g} s; at the peak of {explanation.peak:.4g} GFLOP/s it would take "
+            f"{explanation.ideal:.4g} s"
         )
-    for part in dict.fromkeys(contribution.part for contribution in found.contributions):
+    for part in dict.fromkeys(contribution.part for contribution in explanation.contributions):
         console.print(f"\n{_HEADS.get(part, part)}")
-        for contribution in found.contributions:
+        for contribution in explanation.contributions:
             if contribution.part == part:
-                known = contribution.records
-                runs = "" if known is None else f", {counted(known, 'run')}" if known else ", no record"
+                count = contribution.records
+                runs = "" if count is None else f", {counted(count, 'run')}" if count else ", no record"
                 console.print(f"  x {factor(contribution.factor):<28} {contribution.name}{runs}", markup=False)
-    _print_operators(console, found.operators)
+    _print_operators(console, explanation.operators)
     for doubt in prediction.doubts:
         console.print(f"doubt: {doubt}", markup=False)
 
@@ -57,11 +58,11 @@ def _print_operators(console: Console, operators: Sequence[OperatorTime]) -> Non
         return
     console.print(f"\nIts operators, each at the peak or at the memory's bandwidth, would take {whole:.4g} s:")
     for operator in operators[:_OPERATORS]:
-        share, about = (
+        share, text = (
             operator.seconds / whole,
             f"{operator.calls} calls, {operator.gflop:.3g} GFLOP, {operator.gigabytes:.3g} GB",
         )
-        console.print(f"  {100 * share:5.1f} %  {operator.name}: {about}", markup=False)
+        console.print(f"  {100 * share:5.1f} %  {operator.name}: {text}", markup=False)
 
 
 _OPERATORS = 10  # that are shown
@@ -76,11 +77,11 @@ _HEADS = {
 REGRETS = {"workload": "with the table's workload left out", "": "in-sample, with the table's own runs in the fit"}
 
 
-def print_validation(found: Validation, titles: Mapping[str, str]) -> None:
+def print_validation(validation: Validation, titles: Mapping[str, str]) -> None:
     console = whole_lines()
     for kind, title in titles.items():
-        error, covered = found.error(kind), found.coverage(kind)
-        rows = [each for each in found.predicted if each.left_out == kind]
+        error, covered = validation.error(kind), validation.coverage(kind)
+        rows = [row for row in validation.predicted if row.left_out == kind]
         if not rows:
             continue
         unknown = sum(not row.known for row in rows)
@@ -91,18 +92,18 @@ def print_validation(found: Validation, titles: Mapping[str, str]) -> None:
             f"{title}: mean error {100 * error:.1f} % of {len(rows) - unknown} configurations, "
             f"{100 * covered:.0f} % of them in their 90 % interval; {unknown} said to be unknown"
         )
-    _print_learned(console, found.learned)
-    for text in found.skipped:
+    _print_learned(console, validation.learned)
+    for text in validation.skipped:
         console.print(text)
     for left_out, title in REGRETS.items():
-        short = found.regret(left_out)
+        short = validation.regret(left_out)
         if short is not None:
             slower = f", {short.slower} slower than stock" if short.slower else ", none slower than stock"
             console.print(
                 f"regret {title}: {100 * short.mean:.1f} % on average, {100 * short.median:.1f} % in the middle, "
                 f"{100 * short.most:.1f} % at most; {short.over} of {short.tables} over 3 %{slower}"
             )
-    _print_regrets(console, found.regrets)
+    _print_regrets(console, validation.regrets)
 
 
 def _print_learned(console: Console, rows: Iterable[Learned]) -> None:

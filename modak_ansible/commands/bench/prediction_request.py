@@ -51,24 +51,24 @@ def planned_question(
         CannotPlan: there is no plan for it.
     """
     path = find_blueprint(subject)
-    listening = _Listening(model)
+    recorder = _RecordingModel(model)
     state = blueprint_state(path)
     request = request_of(path, inputs, training)
-    make_plan(request, refusals=known_refusals(state), model=listening)
-    if not listening.asked:
+    make_plan(request, refusals=known_refusals(state), model=recorder)
+    if not recorder.questions:
         raise ModakError(f"the plan of {subject} has nothing for the performance model to predict")
-    return listening.asked[0], request.need  # the first candidate is the chosen one
+    return recorder.questions[0], request.need  # the first candidate is the chosen one
 
 
 @dataclass
-class _Listening:
+class _RecordingModel:
     """Passes a planner's questions on, and keeps those of its candidates."""
 
     model: PerformanceModel
-    asked: list[Question] = field(default_factory=list)
+    questions: list[Question] = field(default_factory=list)
 
     def predict(self, question: Question) -> Prediction:
-        self.asked.append(question)
+        self.questions.append(question)
         return self.model.predict(question)
 
     def gain(self, old: Question, new: Question) -> Gain:

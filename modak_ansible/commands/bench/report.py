@@ -27,12 +27,12 @@ def command(
     from modak_ansible.model.quantities import counted
 
     check_file("--output", output, "report.html")
-    written = make_report(files or files_of_records(None), output, figures)
+    report = make_report(files or files_of_records(None), output, figures)
     if as_json:
-        figures_as_json = [str(figure) for figure in written.figures]
-        print_json({"page": str(output), "records": written.records, "figures": figures_as_json})
+        figures_as_json = [str(figure) for figure in report.figures]
+        print_json({"page": str(output), "records": report.records, "figures": figures_as_json})
     else:
-        drawn = f", and {counted(len(written.figures), 'figure')} in {figures}" if written.figures else ""
-        typer.echo(f"{output}: {counted(written.records, 'record')}{drawn}")
+        drawn = f", and {counted(len(report.figures), 'figure')} in {figures}" if report.figures else ""
+        typer.echo(f"{output}: {counted(report.records, 'record')}{drawn}")
     if open_it:
         typer.launch(str(output.resolve()))

@@ -18,7 +18,7 @@ from modak_ansible.measuring.load import wait_until_quiet
 from modak_ansible.measuring.plans import place_of, plan_run, waits_for_processor
 from modak_ansible.measuring.records import RecordFile
 from modak_ansible.measuring.runner import Runner
-from modak_ansible.measuring.suites.reader import find_target, known_here, read_suite
+from modak_ansible.measuring.suites.reader import find_target, load_inventory, read_suite
 from modak_ansible.measuring.suites.variants import Variant, blocks_of
 from modak_ansible.model.measured.record import Record
 from modak_ansible.model.quantities import counted
@@ -50,10 +50,10 @@ class Benching:
     """
 
     def __init__(self, path: Path, inputs: Inputs, groups: tuple[str, ...], rounds: int | None) -> None:
-        known = known_here()
+        inventory = load_inventory()
         self._path = path
-        self._suite = read_suite(path, known)
-        self._blocks = blocks_of(self._suite, known, groups, rounds)
+        self._suite = read_suite(path, inventory)
+        self._blocks = blocks_of(self._suite, inventory, groups, rounds)
         used = {variant.target for block in self._blocks for variant in block.variants}
         self._places = {
             name: place_of(find_target(path, text), inputs)
@@ -119,11 +119,11 @@ class Benching:
     def _history(self, file: RecordFile, again: bool, say: Say) -> History:
         if again and (aside := file.set_aside()):
             say(f"the records so far are in {aside} now")
-        known, mended = file.open()
+        records, mended = file.open()
         if mended:
             say(mended)
-        history = History(self._suite, known)
-        if history.others:
+        history = History(self._suite, records)
+        if history.outdated:
             say(f"{file.path} has records of another suite, or of an earlier text of this one: they do not count")
         if len(history):
             say(f"{file.path} has records of this suite: rounds that are complete are not measured anew")

@@ -42,7 +42,7 @@ _FILES = (".yaml", ".yml")
 
 
 @dataclass(frozen=True)
-class Asked:
+class AddOptions:
     """What is to be added, as the command line has it."""
 
     what: str
@@ -56,7 +56,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Added:
+class AddedEntry:
     entry: Entry
     packages: int  # how many its lock has
     file: Path | None  # where it was written; None where nothing was
@@ -82,7 +82,7 @@ class Added:
         return "\n".join(lines)
 
 
-def add_entry(asked: Asked, console: Console) -> Added:
+def add_entry(asked: AddOptions, console: Console) -> AddedEntry:
     """Adds an entry, or shows what it would be.
 
     Raises:
@@ -113,23 +113,23 @@ def add_entry(asked: Asked, console: Console) -> Added:
         entry, lock = from_index(release, base, pattern, name, catalogue, say)
     packages = sum(1 for line in lock.splitlines() if not line.startswith("#"))
     if asked.dry_run:
-        return Added(entry, packages, None)
+        return AddedEntry(entry, packages, None)
     file = write_entry(entry, lock)
-    return Added(entry, packages, file, _built(entry, asked, console))
+    return AddedEntry(entry, packages, file, _built(entry, asked, console))
 
 
-def _check(name: str, asked: Asked, catalogue: Catalogue) -> None:
+def _check(name: str, asked: AddOptions, catalogue: Catalogue) -> None:
     if not (asked.replace and name in own_entries()):
         check_name(name, catalogue)
 
 
-def _refuse_options(asked: Asked, kind: str, **options: str) -> None:
+def _refuse_options(asked: AddOptions, kind: str, **options: str) -> None:
     for name, value in options.items():
         if value:
             raise UsageError(f"--{name} does not apply to {kind}, which {asked.what} is")
 
 
-def _built(entry: Entry, asked: Asked, console: Console) -> Result | None:
+def _built(entry: Entry, asked: AddOptions, console: Console) -> Result | None:
     """What becomes of a build where a target is named; an image was looked into there already."""
     if not asked.on or entry.source:
         return None
@@ -145,7 +145,7 @@ def _is_image(text: str) -> bool:
     return "://" in text or "/" in text or text.endswith((".sif", ".img", ".simg"))
 
 
-def _of_image(asked: Asked, catalogue: Catalogue, console: Console) -> Entry:
+def _of_image(asked: AddOptions, catalogue: Catalogue, console: Console) -> Entry:
     problem = image_problem(asked.what)
     if "://" not in asked.what and not asked.what.startswith("/"):
         problem = f"{asked.what} is not an absolute path on the target"
@@ -173,14 +173,14 @@ def _named_after(source: str) -> str:
     return re.sub(r"[^a-z0-9._+-]+", "-", re.sub(r"\.(sif|s?img)$", "", last).lower()).strip("-._+")
 
 
-def _look(asked: Asked, name: str, console: Console) -> SeenImage:
+def _look(asked: AddOptions, name: str, console: Console) -> SeenImage:
     """What is in an image, by a look into it on the target."""
     blueprint = find_blueprint(_BLUEPRINT)
-    like = request_of(blueprint, PlanOptions(on=asked.on).given)
-    given = GivenImage(source=asked.what, python=asked.python)
-    plan = make_plan(request_for_image(name, "python", given, like))
+    request = request_of(blueprint, PlanOptions(on=asked.on).given)
+    image = GivenImage(source=asked.what, python=asked.python)
+    plan = make_plan(request_for_image(name, "python", image, request))
     run_image_role(plan, blueprint, console, image_inside=True)
-    seen = seen_of(seen_images(blueprint_state(blueprint)), given, plan.target.address)
+    seen = seen_of(seen_images(blueprint_state(blueprint)), image, plan.target.address)
     if seen is None:
         raise ModakError(f"the target reported nothing about {asked.what}", hint="try again")
     return seen

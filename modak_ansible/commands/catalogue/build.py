@@ -89,9 +89,9 @@ class Builder:
 
     def _result(self, entry: Entry, began: float) -> tuple[Result, int]:
         """What becomes of an entry, and the exit code of an error that it may have ended with."""
-        known = "" if self._again else self._why_refused(entry)
-        if known:
-            return Result(entry.name, "refused", known), 0
+        reason = "" if self._again else self._why_refused(entry)
+        if reason:
+            return Result(entry.name, "refused", reason), 0
         try:
             image, changed = self._make(entry)
         except ModakError as error:
@@ -142,26 +142,28 @@ def request_for(entry: Entry, like: Request, *, packages: bool = False) -> Reque
     Raises:
         UsageError: it asks for none.
     """
-    alone = request_for_image(entry.name, entry.framework, None, like)
+    request = request_for_image(entry.name, entry.framework, None, like)
     if packages:
-        own = like.application.requirements
-        if not own:
+        requirements = like.application.requirements
+        if not requirements:
             message = f"{like.training} of {like.blueprint} asks for no packages of its own"
             raise UsageError(message, hint="name a blueprint with requirements_txt by --blueprint")
-        alone = alone.model_copy(update={"application": alone.application.model_copy(update={"requirements": own})})
-    resources = alone.resources.model_copy(update={"accelerators": 1 if entry.accelerator else 0})
-    return alone.model_copy(update={"optimisation": Optimisation(entry=entry.name), "resources": resources})
+        request = request.model_copy(
+            update={"application": request.application.model_copy(update={"requirements": requirements})}
+        )
+    resources = request.resources.model_copy(update={"accelerators": 1 if entry.accelerator else 0})
+    return request.model_copy(update={"optimisation": Optimisation(entry=entry.name), "resources": resources})
 
 
 def request_for_image(name: str, framework: str, image: GivenImage | None, like: Request) -> Request:
     """A request for an image on the target of another request; nothing is to be trained."""
-    its_own = {"version": "", "requirements": (), "arguments": (), "environment": (), "workload": None}
-    application = like.application.model_copy(update={"framework": framework, **its_own})
-    alone = {"nodes": 1, "processes_per_node": 1, "accelerators": 0}
+    cleared = {"version": "", "requirements": (), "arguments": (), "environment": (), "workload": None}
+    application = like.application.model_copy(update={"framework": framework, **cleared})
+    one_process = {"nodes": 1, "processes_per_node": 1, "accelerators": 0}
     update = {
         "blueprint": f"catalogue-{name}",
         "application": application,
-        "resources": like.resources.model_copy(update=alone),
+        "resources": like.resources.model_copy(update=one_process),
         "optimisation": Optimisation(),
         "dataset": None,
         "image": image,
@@ -171,7 +173,8 @@ def request_for_image(name: str, framework: str, image: GivenImage | None, like:
 
 def _without_refusals(catalogue: Catalogue, entry: Entry) -> Catalogue:
     entries = (
-        each.model_copy(update={"refusals": {}}) if each.name == entry.name else each for each in catalogue.entries
+        listed.model_copy(update={"refusals": {}}) if listed.name == entry.name else listed
+        for listed in catalogue.entries
     )
     return catalogue.model_copy(update={"entries": tuple(entries)})
 
@@ -190,7 +193,7 @@ def print_summary(console: Console, results: Sequence[Result]) -> None:
         line.append(f"  {reason}" if reason else "")
         console.print(Text(line.plain.rstrip(), spans=line.spans), soft_wrap=True)
     if any(result.outcome == "refused" for result in results):
-        words = "\nRefused: built, but its probe fails on the target's processor. --again retries it."
-        console.print(words, soft_wrap=True)
+        message = "\nRefused: built, but its probe fails on the target's processor. --again retries it."
+        console.print(message, soft_wrap=True)
     if any(result.outcome == "not tried" for result in results):
         console.print("\nA build that has begun on the target continues there; the same command joins it.")

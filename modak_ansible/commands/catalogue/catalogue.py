@@ -81,16 +81,16 @@ def show(
     from modak_ansible.catalogue import load_catalogue
     from modak_ansible.commands.catalogue.text import definitions_of, dockerfile_of, text_of
 
-    found = load_catalogue().entry(entry)
-    texts = dict(definitions_of(found, architecture)) if definition else {}
-    docker = dockerfile_of(found, architecture) if dockerfile else ""
+    catalogue_entry = load_catalogue().entry(entry)
+    texts = dict(definitions_of(catalogue_entry, architecture)) if definition else {}
+    docker = dockerfile_of(catalogue_entry, architecture) if dockerfile else ""
     if as_json:
-        more = {**({"definitions": texts} if definition else {}), **({"dockerfile": docker} if dockerfile else {})}
-        print_json({**found.model_dump(mode="json"), "digest": found.digest, **more})
+        extra = {**({"definitions": texts} if definition else {}), **({"dockerfile": docker} if dockerfile else {})}
+        print_json({**catalogue_entry.model_dump(mode="json"), "digest": catalogue_entry.digest, **extra})
     elif definition or dockerfile:
         typer.echo("\n".join([*(f"# {name}\n\n{text}" for name, text in texts.items()), docker]).strip("\n"))
     else:
-        typer.echo(text_of(found))
+        typer.echo(text_of(catalogue_entry))
 
 
 @app.command(epilog="Example: modak catalogue add tensorflow==2.18.1")
@@ -127,9 +127,9 @@ def add(
     """
     from rich.console import Console
 
-    from modak_ansible.commands.catalogue.add import Asked, add_entry
+    from modak_ansible.commands.catalogue.add import AddOptions, add_entry
 
-    asked = Asked(what, name, like, framework, python, on, replace, dry_run)
+    asked = AddOptions(what, name, like, framework, python, on, replace, dry_run)
     added = add_entry(asked, Console(stderr=True, highlight=False))
     if as_json:
         print_json(added.as_json())
@@ -180,11 +180,11 @@ def build(
     from modak_ansible.catalogue import load_catalogue
     from modak_ansible.commands.catalogue.build import Builder, print_summary
 
-    found = [load_catalogue().entry(name) for name in dict.fromkeys(entries)]
+    catalogue_entries = [load_catalogue().entry(name) for name in dict.fromkeys(entries)]
     console = Console(stderr=as_json, highlight=False)
     builder = Builder(find_blueprint(blueprint), asked.given, console, again=again, packages=packages)
     try:
-        builder.build(found)
+        builder.build(catalogue_entries)
     finally:
         print_summary(console, builder.results)
         if as_json:

@@ -112,8 +112,8 @@ def tag_of(entry: Entry, architecture: str) -> str:
     """
     import archspec.cpu
 
-    known = archspec.cpu.TARGETS.get(architecture)
-    processor = architecture if entry.libraries or not known else known.family.name
+    microarchitecture = archspec.cpu.TARGETS.get(architecture)
+    processor = architecture if entry.libraries or not microarchitecture else microarchitecture.family.name
     words = [entry.framework, entry.version, processor, entry.accelerator or "cpu"]
     words += [] if entry.origin == "pip" else [entry.origin]
     return re.sub(r"[^A-Za-z0-9_.-]+", "_", "-".join(words))[:128]

@@ -56,9 +56,9 @@ def print_rows(rows: list[Row]) -> None:
         return ", ".join(value) if isinstance(value, list) else str(value)
 
     cells = [list(map(cell, row.values())) for row in rows]
-    kept = ("name", "framework", "version", "origin")
+    unwrapped = ("name", "framework", "version", "origin")
     titles = tuple(Row.__annotations__)
-    print_table(titles, cells, wraps=[index for index, title in enumerate(titles) if title not in kept])
+    print_table(titles, cells, wraps=[index for index, title in enumerate(titles) if title not in unwrapped])
 
 
 def _needs(entry: Entry) -> list[str]:
@@ -129,7 +129,7 @@ def definitions_of(entry: Entry, architecture: str) -> Iterator[tuple[str, str]]
     """
     from modak_ansible.planning.image_layers import image_of
 
-    processor = Processor(architecture=_known(architecture))
+    processor = Processor(architecture=_processor_name(architecture))
     target = Target(name="target", scheduler=Scheduler.NONE, processor=processor)
     for layer in image_of(entry, None, (), target, load_catalogue()).layers:
         yield layer.name, layer.definition
@@ -145,10 +145,10 @@ def dockerfile_of(entry: Entry, architecture: str) -> str:
 
     if entry.origin == "given":
         raise UsageError(f"{entry.name} is an image on {entry.address}: no Dockerfile makes it")
-    return dockerfile(entry, load_catalogue().bases.get(entry.base), _known(architecture))
+    return dockerfile(entry, load_catalogue().bases.get(entry.base), _processor_name(architecture))
 
 
-def _known(architecture: str) -> str:
+def _processor_name(architecture: str) -> str:
     import archspec.cpu
 
     if architecture not in archspec.cpu.TARGETS:

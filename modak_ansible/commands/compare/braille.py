@@ -37,17 +37,17 @@ class Canvas:
             if not math.isfinite(value):
                 before = None
                 continue
-            at = self._dot(place, value)
-            for column, row in _between(before, at) if before else [at]:
+            dot = self._dot(place, value)
+            for column, row in _between(before, dot) if before else [dot]:
                 self._set(column, row, owner)
-            before = at
-            self.ends[owner] = at[1] // 4
+            before = dot
+            self.ends[owner] = dot[1] // 4
 
     def rows(self) -> Iterator[list[tuple[str, int | None]]]:
         """Letters from the top, each with the line that was drawn there last; None where there is none."""
         for row in range(self.height):
-            found = [self._dots.get((column, row)) for column in range(self.width)]
-            yield [(chr(0x2800 + each[0]), each[1]) if each else (" ", None) for each in found]
+            cells = [self._dots.get((column, row)) for column in range(self.width)]
+            yield [(chr(0x2800 + cell[0]), cell[1]) if cell else (" ", None) for cell in cells]
 
     def _dot(self, place: float, value: float) -> tuple[int, int]:
         across = _share(place, self._across) * (self.width * 2 - 1)

@@ -60,8 +60,8 @@ def command(
         from modak_ansible.commands.compare.picture import check_name
 
         check_name(plot)
-    found = find_all(deployments, training)
-    comparison = compare(found, by, rising=highest, fetch=None if offline else fetch_results)
+    stores = find_all(deployments, training)
+    comparison = compare(stores, by, rising=highest, fetch=None if offline else fetch_results)
     if plot:
         from modak_ansible.commands.compare.picture import draw
 

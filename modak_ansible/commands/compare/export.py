@@ -40,21 +40,21 @@ def command(
     from modak_ansible.store.deployments import find_all
 
     places = {"mlflow": mlflow, "tensorboard": tensorboard, "wandb": wandb}
-    wanted = {tool: place for tool, place in places.items() if place}
-    if not wanted:
+    destinations = {tool: place for tool, place in places.items() if place}
+    if not destinations:
         raise UsageError("no destination is given", hint="give --mlflow, --tensorboard or --wandb-offline a folder")
-    found = find_all(deployments, training)
-    for remark in fetched(found, None if offline else fetch_results):
+    stores = find_all(deployments, training)
+    for remark in fetched(stores, None if offline else fetch_results):
         typer.echo(f"note: {remark}", err=True)
     rows = []
-    for tool, place in wanted.items():
-        count, changed = export(tool, found, place)
+    for tool, place in destinations.items():
+        count, changed = export(tool, stores, place)
         rows.append({"tool": tool, "folder": str(place), "runs": count, "changed": changed})
         if not count:
             hint = "modak logs DEPLOYMENT metrics shows what is read from its files"
             raise UsageError("none of these trainings has written a number", hint=hint)
         if not as_json:
-            rest = f"; {len(found) - count} without a number left out" if count < len(found) else ""
+            rest = f"; {len(stores) - count} without a number left out" if count < len(stores) else ""
             typer.echo(f"{tool}: {counted(count, 'run')} in {place}, {changed} of them new or changed{rest}")
     if as_json:
         print_json(rows)

@@ -49,8 +49,8 @@ def compared(plan: Plan, record: Record) -> list[tuple[str, Interval, float]]:
     measured = _measured(record)
     predicted = {**chosen.prediction.parts, "whole": chosen.prediction.seconds}
     if training := predicted.get("training"):
-        gone = 1.0 - _share(plan, record)
-        predicted.update({name: _less(predicted[name], training, gone) for name in ("training", "whole")})
+        missing = 1.0 - _share(plan, record)
+        predicted.update({name: _less(predicted[name], training, missing) for name in ("training", "whole")})
     rows = [(name, predicted[name], measured[name]) for name in predicted if name in measured]
     if not rows:
         raise ModakError("the job measured nothing of what was predicted")
@@ -89,10 +89,10 @@ def _interval(predicted: Interval) -> str:
 
 def _record(plan: Plan, state: Path) -> Record:
     path = state / RECORDS
-    found = [record for record in read_records(path) if record.plan == plan.digest] if path.exists() else []
-    ended = [each for each in found if each.outcome in ("measured", "disturbed")]
-    if found and not ended:
-        raise ModakError("no job of this plan was measured", hint=found[-1].reason or "modak logs shows why")
+    records = [record for record in read_records(path) if record.plan == plan.digest] if path.exists() else []
+    ended = [record for record in records if record.outcome in ("measured", "disturbed")]
+    if records and not ended:
+        raise ModakError("no job of this plan was measured", hint=records[-1].reason or "modak logs shows why")
     if not ended:
         raise ModakError(
             "no job of this plan has ended yet", hint="modak deploy carries it out, modak status looks at it"
@@ -103,15 +103,15 @@ def _record(plan: Plan, state: Path) -> Record:
 def _measured(record: Record) -> dict[str, float]:
     """Seconds of the parts that a prediction has; what a first step takes longer is in the training."""
     result, steps = record.training, record.steps
-    found: dict[str, float | None] = {}
+    parts: dict[str, float | None] = {}
     if result is not None:
         training = sum(epoch.seconds for epoch in result.epochs)
-        found = {"start": result.seconds.to_first_step, "training": training, "whole": result.seconds.total}
+        parts = {"start": result.seconds.to_first_step, "training": training, "whole": result.seconds.total}
     elif steps is not None:
         first, to_first = steps.first_seconds, steps.to_first_step_seconds
         start = to_first - first if first is not None and to_first is not None else None
-        found = {"start": start, "training": steps.all_seconds, "whole": steps.total_seconds}
-    return {name: seconds for name, seconds in found.items() if seconds}
+        parts = {"start": start, "training": steps.all_seconds, "whole": steps.total_seconds}
+    return {name: seconds for name, seconds in parts.items() if seconds}
 
 
 def _write(plan: Plan, rows: list[tuple[str, Interval, float]], note: str, file: Path) -> None:

@@ -39,7 +39,7 @@ def encoded(picture: Image) -> str:
 
 
 def _packed(line: list[int]) -> str:
-    runs = ((chr(_FIRST + bits), sum(1 for _ in each)) for bits, each in groupby(line))
+    runs = ((chr(_FIRST + bits), sum(1 for _ in group)) for bits, group in groupby(line))
     return "".join(f"!{count}{letter}" if count > 3 else letter * count for letter, count in runs)
 
 
@@ -52,18 +52,18 @@ def is_shown() -> bool:
 
     if not (sys.stdin.isatty() and sys.stdout.isatty()) or os.environ.get("TERM") in (None, "dumb"):
         return False
-    stdin, said, deadline = sys.stdin.fileno(), b"", time.monotonic() + _PATIENCE
+    stdin, received, deadline = sys.stdin.fileno(), b"", time.monotonic() + _PATIENCE
     before = termios.tcgetattr(stdin)
     try:
         tty.setcbreak(stdin)
         os.write(sys.stdout.fileno(), _ASKED)
-        while not _ANSWER.search(said):
+        while not _ANSWER.search(received):
             if not select.select([stdin], [], [], max(0.0, deadline - time.monotonic()))[0]:
                 return False
-            said += os.read(stdin, 256) or b"\x1b[?c"  # a terminal that is gone says no more
+            received += os.read(stdin, 256) or b"\x1b[?c"  # a terminal that is gone says no more
     finally:
         termios.tcsetattr(stdin, termios.TCSADRAIN, before)
-    answer = _ANSWER.search(said)
+    answer = _ANSWER.search(received)
     return answer is not None and _SIXELS in answer.group(1).split(b";")
 
 

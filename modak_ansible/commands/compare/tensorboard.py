@@ -43,12 +43,12 @@ def command(
     program = _program()
     for number in (signal.SIGTERM, signal.SIGHUP):  # however this command is ended, TensorBoard ends with it
         signal.signal(number, signal.default_int_handler)
-    found = find_all(deployments, training)
+    stores = find_all(deployments, training)
     with tempfile.TemporaryDirectory(prefix="modak-tensorboard-") as folder:
         process, address = _started(program, Path(folder), port)
         try:
-            typer.echo(f"{counted(len(found), 'training')} at {address}; Ctrl-C ends it")
-            _show([store.folder for store in found], LiveEvents(Path(folder)), process, every)
+            typer.echo(f"{counted(len(stores), 'training')} at {address}; Ctrl-C ends it")
+            _show([store.folder for store in stores], LiveEvents(Path(folder)), process, every)
         finally:
             process.terminate()
             process.wait()
@@ -66,16 +66,16 @@ def _show(folders: list[Path], events: LiveEvents, process: subprocess.Popen[byt
     from modak_ansible.deployment.fetching import fetch_results
     from modak_ansible.store.deployment import DeploymentStore
 
-    said, is_first, all_ended = "", True, False
+    last_remark, is_first, all_ended = "", True, False
     while process.poll() is None:
         if not all_ended:
             stores = [DeploymentStore(folder) for folder in folders]
             remarks = fetched(stores, fetch_results)
             count = events.add(stores)
             all_ended = all(store.is_brought for store in stores)
-            if remarks and remarks != [said]:
-                said = remarks[0]
-                typer.echo(f"note: {said}", err=True)
+            if remarks and remarks != [last_remark]:
+                last_remark = remarks[0]
+                typer.echo(f"note: {last_remark}", err=True)
             if is_first and not count and not all_ended:
                 typer.echo("no numbers yet; they are shown as they come")
             is_first = False
@@ -93,11 +93,11 @@ def _program() -> str:
     import sys
 
     beside = Path(sys.executable).parent / "tensorboard"
-    found = str(beside) if beside.exists() else shutil.which("tensorboard")
-    if found is None:
+    program = str(beside) if beside.exists() else shutil.which("tensorboard")
+    if program is None:
         hint = "pip install tensorboard; or for one elsewhere: modak export DEPLOYMENT --tensorboard FOLDER"
         raise UsageError("tensorboard is not installed here", hint=hint)
-    return found
+    return program
 
 
 def _started(program: str, folder: Path, port: int | None) -> tuple[subprocess.Popen[bytes], str]:
@@ -113,7 +113,7 @@ def _started(program: str, folder: Path, port: int | None) -> tuple[subprocess.P
 
     from modak_ansible.transport.tunnel import free_port
 
-    said = b""
+    log_bytes = b""
     for _ in range(_TRIES):
         number = free_port(port)
         words = ["--logdir", str(folder), "--host", "127.0.0.1", "--port", str(number), "--reload_interval", "5"]
@@ -130,9 +130,9 @@ def _started(program: str, folder: Path, port: int | None) -> tuple[subprocess.P
             process.terminate()
             raise
         finally:
-            said = log.read_bytes()
+            log_bytes = log.read_bytes()
             log.unlink()
         process.terminate()
         process.wait()
-    why = last_line(said.decode(errors="replace"), "it says nothing")
+    why = last_line(log_bytes.decode(errors="replace"), "it says nothing")
     raise ModakError(f"TensorBoard did not start: {why}")

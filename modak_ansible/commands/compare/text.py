@@ -46,45 +46,45 @@ def table(comparison: Comparison, width: int | None = None) -> list[str]:
     What has no room is left out: other numbers, energy and time, then what was given, for which the name stands.
     """
     runs = comparison.runs
-    given = [_given(comparison, name) for name in comparison.differs]
+    arguments = [_argument_column(comparison, name) for name in comparison.differs]
     names = _Column("deployment", [run.deployment for run in runs], is_number=False)
     labels = [comparison.label(run) for run in runs]
-    named = [] if given and len(set(labels)) == len(labels) else [names]
+    named = [] if arguments and len(set(labels)) == len(labels) else [names]
     if {run.state for run in runs} != {"COMPLETED"}:
         named.append(
             _Column("state", ["planned" if run.state == "NONE" else run.state for run in runs], is_number=False)
         )
     best, curves = [comparison.best(run) for run in runs], [run.curve(comparison.by) for run in runs]
-    letters = [f"{letter(at)}{'*' if at == 0 and found else ''}" for at, found in enumerate(best)]
+    letters = [f"{letter(rank)}{'*' if rank == 0 and point else ''}" for rank, point in enumerate(best)]
     compared = [
-        _Column(_cut(f"best {comparison.by}", _VALUE), [number(found[1]) if found else "-" for found in best]),
+        _Column(_cut(f"best {comparison.by}", _VALUE), [number(point[1]) if point else "-" for point in best]),
         _Column(f"at {comparison.axis}", list(map(partial(_place, comparison.axis), best, curves))),
         _Column("last", [number(curve.last) if curve else "-" for curve in curves]),
     ]
-    others = [name for name in comparison.names if name != comparison.by]
-    beside = [
+    other_names = [name for name in comparison.names if name != comparison.by]
+    extra_columns = [
         _Column("time", [clock(run.seconds) if run.seconds is not None else "" for run in runs]),
         *[_Column("energy", [_energy(run) for run in runs])] * _has_energy(comparison),
-        *(_number_column(runs, name) for name in (others if width else others[:_OTHERS])),
+        *(_number_column(runs, name) for name in (other_names if width else other_names[:_OTHERS])),
     ]
     while True:
-        columns = [_Column("", letters, is_number=False), *given, *named, *compared, *beside]
+        columns = [_Column("", letters, is_number=False), *arguments, *named, *compared, *extra_columns]
         if (
             not width
             or sum(column.size + len(_GAP) for column in columns) - len(_GAP) <= width
-            or not (beside or given)
+            or not (extra_columns or arguments)
         ):
             break
-        if beside:
-            beside.pop()
+        if extra_columns:
+            extra_columns.pop()
         else:
-            given.pop()
-            named = [names, *(each for each in named if each is not names)]
+            arguments.pop()
+            named = [names, *(column for column in named if column is not names)]
     lines = [_GAP.join(cells).rstrip() for cells in zip(*(column.lines() for column in columns), strict=True)]
     return [_cut(line, width) if width else line for line in lines]
 
 
-def _given(comparison: Comparison, name: str) -> _Column:
+def _argument_column(comparison: Comparison, name: str) -> _Column:
     return _Column(
         _cut(name, _VALUE), [_cut(run.given.get(name, ""), _VALUE) for run in comparison.runs], is_number=False
     )
@@ -128,9 +128,9 @@ def as_csv(comparison: Comparison) -> str:
         used = [run.joules] if energy else []
         facts = _facts(comparison, run)["numbers"]
         values = [facts.get(name, {}).get(part) for name in comparison.names for part in ("best", "last")]
-        given = [run.given.get(name, "") for name in comparison.differs]
+        arguments = [run.given.get(name, "") for name in comparison.differs]
         measured = ("" if value is None else repr(value) for value in (run.seconds, *used, *values))
-        writer.writerow([run.deployment, run.training, run.state, *given, *measured])
+        writer.writerow([run.deployment, run.training, run.state, *arguments, *measured])
     return out.getvalue()
 
 
@@ -195,8 +195,8 @@ def curves(comparison: Comparison, width: int) -> list[Text]:
     room = max(1, canvas.width - len(first) - len(last))
     lines.append(Text(" " * margin + first + f" {comparison.axis} ".center(room) + last))
     left_out = len(comparison.runs) - len(with_history)
-    about = f"{comparison.by} by {comparison.axis}" + (f"; {left_out} not drawn" if left_out else "")
-    return [*lines, Text(" " * margin + about, style="dim")]
+    caption = f"{comparison.by} by {comparison.axis}" + (f"; {left_out} not drawn" if left_out else "")
+    return [*lines, Text(" " * margin + caption, style="dim")]
 
 
 def _cut(text: str, size: int) -> str:

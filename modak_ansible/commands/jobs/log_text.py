@@ -38,10 +38,10 @@ def of_job(
     count = ranks_of(store.plan)
     if not follow:
         bring(store)
-        wanted = range(count) if rank is None else [rank]
+        ranks = range(count) if rank is None else [rank]
         width = len(str(count - 1))
-        labels = {each: f"{each:>{width}}: " if len(wanted) > 1 else "" for each in wanted}
-        return [f"{labels[each]}{line}" for each in wanted for line in _of_rank(store, log_of(log, each), since)]
+        labels = {number: f"{number:>{width}}: " if len(ranks) > 1 else "" for number in ranks}
+        return [f"{labels[number]}{line}" for number in ranks for line in _of_rank(store, log_of(log, number), since)]
     log = log_of(log, rank or 0)
     offset = 0
     if since != Since():
@@ -99,18 +99,18 @@ def of_build(store: DeploymentStore, since: Since, *, follow: bool, show: Show) 
 def of_stages(store: DeploymentStore, since: Since, *, follow: bool, show: Show) -> list[str]:
     """What the stages did and when; none are left where they were followed."""
 
-    def written() -> list[str]:
+    def log_lines() -> list[str]:
         entries = [entry for entry in read_stage_log(store.folder) if entry.time >= (since.moment or 0)]
         return [line for entry in entries for line in _entry_lines(entry)]
 
-    lines = written()
+    lines = log_lines()
     if not follow:
         return since.last(lines)
     shown = len(lines) - len(since.last(lines))
     is_over = False
     while not is_over:
         is_over = _is_over(store)  # before the last look, which has all that was noted until then
-        lines = written()
+        lines = log_lines()
         for line in lines[shown:]:
             show(line)
         shown = len(lines)

@@ -70,7 +70,7 @@ def command(
     if follow and as_json:
         raise UsageError("--json cannot be combined with --follow", hint="leave one of them out")
     begin = read_since(since) if since else Since()
-    store = _meant(deployment, training, follow=follow)
+    store = _chosen_store(deployment, training, follow=follow)
     _check_rank(store, rank, is_its_own=kind == "job" and which != "scheduler", follow=follow)
     if kind == "stage":
         lines = log_texts.of_stages(store, begin, follow=follow, show=typer.echo)
@@ -111,20 +111,20 @@ def _check_rank(store: DeploymentStore, rank: int | None, *, is_its_own: bool, f
         typer.echo(f"the log of rank 0 of {count} (for another: --rank N)", err=True)
 
 
-def _meant(deployment: str | None, training: str | None, *, follow: bool) -> DeploymentStore:
+def _chosen_store(deployment: str | None, training: str | None, *, follow: bool) -> DeploymentStore:
     """The deployment that is meant; of several, which are shown, the one that tells most."""
     from modak_ansible.store.deployments import find_trainings
 
-    found = find_trainings(deployment, training)
-    if len(found) == 1:
-        return found[0]
+    stores = find_trainings(deployment, training)
+    if len(stores) == 1:
+        return stores[0]
     from rich.console import Console
 
     from modak_ansible.commands.status.table import lines_of
     from modak_ansible.deployment.status import Entry, most_telling, rows_of
     from modak_ansible.deployment.status_query import ask_targets
 
-    entries = [Entry(store) for store in found]
+    entries = [Entry(store) for store in stores]
     ask_targets(entries)
     rows = rows_of(entries)
     name = most_telling(rows, is_followed=follow)["deployment"]
@@ -132,4 +132,4 @@ def _meant(deployment: str | None, training: str | None, *, follow: bool) -> Dep
     for line in lines_of(rows, console.width if console.is_terminal else None):
         typer.echo(line, err=True)
     typer.echo(f"the log of {name} (for another: modak logs {deployment} --training NAME)", err=True)
-    return next(store for store in found if store.name == name)
+    return next(store for store in stores if store.name == name)

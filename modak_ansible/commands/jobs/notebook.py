@@ -58,32 +58,32 @@ def command(
     if port is not None:
         free_port(port)  # which is told before a job is submitted
     planned = _planned(asked, seconds)
-    again, name = f"modak notebook {asked.restated}", planned.plan.deployment
+    reopen, name = f"modak notebook {asked.restated}", planned.plan.deployment
     try:
         store = _submitted(planned)
         name, connection = store.name, connection_of(store)
-        there = _ready(Entry(store), connection)
+        server = _ready(Entry(store), connection)
     except KeyboardInterrupt:
-        typer.echo(f"What has begun continues. To open it: {again}\nTo end its job: modak cancel {name}", err=True)
+        typer.echo(f"What has begun continues. To open it: {reopen}\nTo end its job: modak cancel {name}", err=True)
         raise
-    if connection.is_local and port not in (None, there.port):
-        typer.echo(f"note: it runs on this machine, and listens on a port of its own: {there.port}", err=True)
-    tunnel = None if connection.is_local else Tunnel(connection, port, (there.address, there.port))
-    left = (
-        f"The notebook keeps running until it is idle for {idle}. To open it: {again}\nTo end it: modak cancel {name}"
+    if connection.is_local and port not in (None, server.port):
+        typer.echo(f"note: it runs on this machine, and listens on a port of its own: {server.port}", err=True)
+    tunnel = None if connection.is_local else Tunnel(connection, port, (server.address, server.port))
+    how_to_return = (
+        f"The notebook keeps running until it is idle for {idle}. To open it: {reopen}\nTo end it: modak cancel {name}"
     )
     try:
         with _ended_from_outside():
-            _open(store, connection, tunnel, there)
-            _hold(store, tunnel, there, left)
+            _open(store, connection, tunnel, server)
+            _hold(store, tunnel, server, how_to_return)
     except _LeftAlone:
-        typer.echo(left, err=True)
+        typer.echo(how_to_return, err=True)
         raise KeyboardInterrupt from None
     except KeyboardInterrupt:
         if tunnel:
             tunnel.close()
         if keep or not _ends():
-            typer.echo(left)
+            typer.echo(how_to_return)
         else:
             _end(store)
         return
@@ -124,18 +124,18 @@ def _planned(asked: PlanOptions, idle: int) -> Planned:
         planned = plan_trainings(path, asked.given, asked.training, lambda request: notebook_for(request, idle))
         named = those_named(path, planned, asked.training)
         # points of a sweep differ in their arguments, which a notebook has none of
-        return list({each.node or each.plan.training: each for each in named}.values())
+        return list({training.node or training.plan.training: training for training in named}.values())
 
-    found = plan()
-    if len(found) > 1:
-        names = [each.node or each.plan.training for each in found]
+    trainings = plan()
+    if len(trainings) > 1:
+        names = [training.node or training.plan.training for training in trainings]
         raise UsageError(f"{path} has several trainings: {', '.join(names)}", hint=f"say which: --training {names[0]}")
-    check_python(found[0].plan, load_catalogue())
-    if unseen(found):
+    check_python(trainings[0].plan, load_catalogue())
+    if unseen(trainings):
         with StageDisplay(Console(highlight=False)) as display:
-            found = look_first(found, plan, display)
-    show_warnings(found[0].warnings)
-    (planned,) = found
+            trainings = look_first(trainings, plan, display)
+    show_warnings(trainings[0].warnings)
+    (planned,) = trainings
     return planned
 
 
@@ -183,7 +183,7 @@ def _ready(entry: Entry, connection: Connection) -> Listening:
     from modak_ansible.deployment.playbook import Enough
     from modak_ansible.deployment.status_query import ask_targets
 
-    said: set[str] = set()
+    shown_lines: set[str] = set()
 
     def heard() -> None:
         if entry.problem:
@@ -193,8 +193,8 @@ def _ready(entry: Entry, connection: Connection) -> Listening:
             why = f" ({situation['reason']})" if situation.get("reason") else ""
             where = f" on {situation['nodes']}" if situation.get("nodes") else ""
             line = f"job {situation['job_id']} is {entry.state.lower()}{where}{why}"
-        if line not in said:
-            said.add(line)
+        if line not in shown_lines:
+            shown_lines.add(line)
             typer.echo(line, err=bool(entry.problem))
         if entry.state == "RUNNING":
             raise Enough
@@ -208,8 +208,8 @@ def _ready(entry: Entry, connection: Connection) -> Listening:
         deadline = min(deadline, time.monotonic() + _STARTS)
         until = time.monotonic() + 10
         while time.monotonic() < until:
-            if found := listening(entry.known, connection):
-                return found
+            if server := listening(entry.known, connection):
+                return server
             time.sleep(1)
     raise ModakError(
         f"JupyterLab was not listening after {_STARTS:.0f} s",
@@ -225,8 +225,8 @@ def _raise_ended(store: DeploymentStore) -> None:
     job = store.job
     words = f"job {job.get('job_id', '')} ended before JupyterLab was ready: {job.get('state', 'LOST').lower()}"
     tail = [line for line in job.get("error_tail") or () if line.strip()]
-    more = [job.get("explanation", ""), tail[-1] if tail else ""]
-    raise JobFailed(", ".join(filter(None, [words, *more])), hint=f"modak logs {store.name} shows what it wrote")
+    details = [job.get("explanation", ""), tail[-1] if tail else ""]
+    raise JobFailed(", ".join(filter(None, [words, *details])), hint=f"modak logs {store.name} shows what it wrote")
 
 
 @contextmanager
@@ -245,11 +245,11 @@ def _ended_from_outside() -> Iterator[None]:
         yield
 
 
-def _address(tunnel: Tunnel | None, there: Listening) -> str:
-    return f"http://127.0.0.1:{tunnel.port}/" if tunnel else f"http://{there.address}:{there.port}/"
+def _address(tunnel: Tunnel | None, server: Listening) -> str:
+    return f"http://127.0.0.1:{tunnel.port}/" if tunnel else f"http://{server.address}:{server.port}/"
 
 
-def _open(store: DeploymentStore, connection: Connection, tunnel: Tunnel | None, there: Listening) -> None:
+def _open(store: DeploymentStore, connection: Connection, tunnel: Tunnel | None, server: Listening) -> None:
     """Opens the tunnel, and says where the notebook is.
 
     Raises:
@@ -259,21 +259,21 @@ def _open(store: DeploymentStore, connection: Connection, tunnel: Tunnel | None,
 
     if tunnel:
         tunnel.open()
-    address = _address(tunnel, there)
+    address = _address(tunnel, server)
     deadline = time.monotonic() + _ANSWERS
-    while not answers(address, there.token):
+    while not answers(address, server.token):
         if time.monotonic() > deadline or (tunnel and tunnel.is_lost(0)):
             through = f" through {connection.address}" if tunnel else ""
             raise ModakError(
-                f"JupyterLab listens on port {there.port} of {there.address}, and does not answer{through}",
+                f"JupyterLab listens on port {server.port} of {server.address}, and does not answer{through}",
                 hint="the front end may forbid tunnels (AllowTcpForwarding), or not reach that port of its nodes; "
                 f"modak shell {store.name} enters the job, modak cancel {store.name} ends it",
             )
         time.sleep(0.5)
-    typer.echo(f"{address}lab?token={there.token}\nCtrl-C closes it")
+    typer.echo(f"{address}lab?token={server.token}\nCtrl-C closes it")
 
 
-def _hold(store: DeploymentStore, tunnel: Tunnel | None, there: Listening, left: str) -> None:
+def _hold(store: DeploymentStore, tunnel: Tunnel | None, server: Listening, how_to_return: str) -> None:
     """Stays until the notebook has ended; a tunnel that is lost is opened again.
 
     Raises:
@@ -288,8 +288,8 @@ def _hold(store: DeploymentStore, tunnel: Tunnel | None, there: Listening, left:
         if tunnel is None:
             time.sleep(_EVERY)
         elif tunnel.is_lost(_EVERY):
-            _reopen(tunnel, left)
-        if answers(_address(tunnel, there), there.token):
+            _reopen(tunnel, how_to_return)
+        if answers(_address(tunnel, server), server.token):
             if is_silent:
                 typer.echo("it answers again", err=True)
             is_silent = False
@@ -303,7 +303,7 @@ def _hold(store: DeploymentStore, tunnel: Tunnel | None, there: Listening, left:
         is_silent = True
 
 
-def _reopen(tunnel: Tunnel, left: str) -> None:
+def _reopen(tunnel: Tunnel, how_to_return: str) -> None:
     """
     Raises:
         TargetUnreachable: it cannot be opened any more.
@@ -317,7 +317,7 @@ def _reopen(tunnel: Tunnel, left: str) -> None:
             tunnel.open()
         except NoTunnel as error:
             if time.monotonic() > deadline:
-                raise TargetUnreachable(error.message, hint=left.replace("\n", "\n  ")) from error
+                raise TargetUnreachable(error.message, hint=how_to_return.replace("\n", "\n  ")) from error
         else:
             typer.echo("the tunnel is open again", err=True)
             return

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from modak_ansible.store.deployment import DeploymentStore
 
 
-def named(about: str, metavar: str = "DEPLOYMENT") -> Any:
+def named(help_text: str, metavar: str = "DEPLOYMENT") -> Any:
     """The argument that names deployments."""
-    return typer.Argument(metavar=metavar, help=about, autocompletion=completing.deployments)
+    return typer.Argument(metavar=metavar, help=help_text, autocompletion=completing.deployments)
 
 
 EACH = "or a blueprint for the newest deployment of each of its trainings"
@@ -40,13 +40,13 @@ def act(deployment: str, state: str, training: str | None, *, as_json: bool) -> 
     from modak_ansible.deployment import acting
     from modak_ansible.store.deployments import find_trainings
 
-    found = find_trainings(deployment, training)
+    stores = find_trainings(deployment, training)
     with shown(as_json=as_json) as display:
-        jobs = {job["deployment"]: job for job in acting.act(found, state, display)}
-    rows = [jobs[store.name] for store in found if store.name in jobs]
+        jobs = {job["deployment"]: job for job in acting.act(stores, state, display)}
+    rows = [jobs[store.name] for store in stores if store.name in jobs]
     if as_json:
-        print_rows(rows, found)
-    elif len(found) > 1:
+        print_rows(rows, stores)
+    elif len(stores) > 1:
         width = max(len(row["training"]) for row in rows)
         for row in rows:
             typer.echo(f"{row['training']:<{width}}  {row['message']}")
@@ -61,6 +61,6 @@ def shown(*, as_json: bool) -> StageDisplay:
     return StageDisplay(Console(stderr=as_json, highlight=False))
 
 
-def print_rows(rows: Sequence[Mapping[str, object]], found: Sequence[DeploymentStore]) -> None:
+def print_rows(rows: Sequence[Mapping[str, object]], stores: Sequence[DeploymentStore]) -> None:
     """As JSON: of one deployment what became of it, and of many a list of that."""
-    print_json(rows if len(found) > 1 else rows[0])
+    print_json(rows if len(stores) > 1 else rows[0])

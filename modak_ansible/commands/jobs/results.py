@@ -36,14 +36,14 @@ def command(
     from modak_ansible.deployment.results import results_of
     from modak_ansible.store.deployments import find_trainings
 
-    found = results_of(find_trainings(deployment, training), to, also or ())
+    all_results = results_of(find_trainings(deployment, training), to, also or ())
     if as_json:
-        facts = [{"training": results.training, **_facts(results)} for results in found]
-        print_json(facts if len(found) > 1 else _facts(found[0]))
-    elif len(found) > 1:
-        _print_all(found)
+        facts = [{"training": results.training, **_facts(results)} for results in all_results]
+        print_json(facts if len(all_results) > 1 else _facts(all_results[0]))
+    elif len(all_results) > 1:
+        _print_all(all_results)
     else:
-        _print(found[0])
+        _print(all_results[0])
 
 
 def _facts(results: Results) -> dict[str, object]:
@@ -60,12 +60,12 @@ def _facts(results: Results) -> dict[str, object]:
     }
 
 
-def _print_all(found: list[Results]) -> None:
+def _print_all(all_results: list[Results]) -> None:
     """A line for each, and below which folder all of them lie."""
     from modak_ansible.model.quantities import counted
 
-    folder, lines = os.path.commonpath([results.folder for results in found]), []
-    for results in found:
+    folder, lines = os.path.commonpath([results.folder for results in all_results]), []
+    for results in all_results:
         missing = f"; no file matches {', '.join(results.missing)}" if results.missing else ""
         lines.append(
             (

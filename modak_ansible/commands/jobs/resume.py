@@ -31,17 +31,17 @@ def command(
     from modak_ansible.deployment.run import plans_of
     from modak_ansible.store.deployments import find_trainings
 
-    found = find_trainings(deployment, training)
-    name = deployment if len(found) > 1 else found[0].name
-    there = [store for store in found if not store.record.get("undeployed")]
-    if not there:
+    stores = find_trainings(deployment, training)
+    name = deployment if len(stores) > 1 else stores[0].name
+    deployed_stores = [store for store in stores if not store.record.get("undeployed")]
+    if not deployed_stores:
         raise ModakError(f"{name} was undeployed", hint="modak deploy creates it again")
-    variables = {**plans_of(there), "job_wait": not detach}
+    variables = {**plans_of(deployed_stores), "job_wait": not detach}
     carry_out(
-        there,
+        deployed_stores,
         lambda display: run_playbook("resume", variables, display).changed,
         lambda: f"What runs on the target continues. To pick it up again: modak resume {name}",
         "There was nothing left to do.",
-        is_campaign=len(found) > 1,
+        is_campaign=len(stores) > 1,
         as_json=as_json,
     )

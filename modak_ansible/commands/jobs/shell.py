@@ -38,11 +38,11 @@ def command(
     (srun --overlap); under Torque, and for hosts other than the first, it goes by ssh from where jobs are submitted.
     """
     from modak_ansible.commands.jobs.log_text import check_rank
-    from modak_ansible.commands.jobs.top import check_runs, meant
+    from modak_ansible.commands.jobs.top import check_runs, find_entry
     from modak_ansible.deployment.status_query import ask_targets, connection_of
     from modak_ansible.target.jobs.query import Way
 
-    entry = meant(deployment, training)
+    entry = find_entry(deployment, training)
     if rank is not None:
         check_rank(entry.known, rank)
     ask_targets([entry], inside="way" if rank is None else f"way={rank}")

@@ -51,7 +51,7 @@ def command(
     """
     from modak_ansible.deployment.status_query import ask_targets
 
-    entry = meant(deployment, training)
+    entry = find_entry(deployment, training)
     if once:
         ask_targets([entry], inside="usage")
         _check(entry)
@@ -63,7 +63,7 @@ def command(
     _watch(entry, every, as_json=as_json)
 
 
-def meant(deployment: str | None, training: str | None) -> Entry:
+def find_entry(deployment: str | None, training: str | None) -> Entry:
     """The one deployment that is meant, of several the one whose job may run; without a name the newest here.
 
     Raises:
@@ -73,14 +73,14 @@ def meant(deployment: str | None, training: str | None) -> Entry:
     from modak_ansible.deployment.status import Entry, may_live
     from modak_ansible.store.deployments import find_trainings
 
-    found = find_trainings(deployment, training)
-    found = [store for store in found if may_live(store)] or found
-    if len(found) > 1:
-        names = ", ".join(store.name for store in found)
+    stores = find_trainings(deployment, training)
+    stores = [store for store in stores if may_live(store)] or stores
+    if len(stores) > 1:
+        names = ", ".join(store.name for store in stores)
         raise UsageError(
-            f"{deployment} has {len(found)} deployments, and only one can be shown", hint=f"say which: {names}"
+            f"{deployment} has {len(stores)} deployments, and only one can be shown", hint=f"say which: {names}"
         )
-    entry = Entry(found[0])
+    entry = Entry(stores[0])
     if not may_live(entry.known):
         raise _refusal(entry)
     return entry
@@ -100,16 +100,16 @@ def _watch(entry: Entry, every: float, *, as_json: bool) -> None:
 
     console = Console(highlight=False)
     live = Live(console=console, auto_refresh=False) if console.is_terminal and not as_json else None
-    shown, said = 0, ""
+    shown, last_problem = 0, ""
 
     def heard() -> None:
-        nonlocal shown, said
+        nonlocal shown, last_problem
         try:
             _check(entry)
         except ModakError as error:
-            if entry.problem not in ("", said):
+            if entry.problem not in ("", last_problem):
                 typer.echo(f"note: {error.message}", err=True)
-            said = entry.problem
+            last_problem = entry.problem
             return
         shown += 1
         if live:
@@ -183,8 +183,8 @@ def table(nodes: list[NodeUsage]) -> list[str]:
         if "cpu_percent" in node:
             parts = [(str(rank["rank"]), rank) for rank in node["ranks"]] or [("", node)]
             rows += [_cells(node, rank, part, is_first=place == 0) for place, (rank, part) in enumerate(parts)]
-    kept = [column for column in range(len(_TITLES)) if any(row[column] for row in rows)]
-    lines = [[_TITLES[column] for column in kept], *([row[column] for column in kept] for row in rows)]
+    columns = [column for column in range(len(_TITLES)) if any(row[column] for row in rows)]
+    lines = [[_TITLES[column] for column in columns], *([row[column] for column in columns] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     shown = [
         "  ".join(f"{cell:<{width}}" if not place else f"{cell:>{width}}" for place, (cell, width) in enumerate(cells))
@@ -202,8 +202,8 @@ def _cells(node: NodeUsage, rank: str, part: Usage, *, is_first: bool) -> list[s
     limit = node.get("memory_limit_bytes") if is_first else None
 
     def of_each(name: str, show: Callable[[float], str]) -> str:
-        known = [gpu[name] is not None for gpu in gpus]
-        return ",".join(show(gpu[name]) if gpu[name] is not None else "?" for gpu in gpus) if any(known) else ""
+        is_known = [gpu[name] is not None for gpu in gpus]
+        return ",".join(show(gpu[name]) if gpu[name] is not None else "?" for gpu in gpus) if any(is_known) else ""
 
     cells = [
         str(node["node"]),

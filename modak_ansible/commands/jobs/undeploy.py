@@ -35,13 +35,13 @@ def command(
     from modak_ansible.deployment import acting
     from modak_ansible.store.deployments import find_trainings
 
-    found = find_trainings(deployment, training)
-    before = [store.record_now().get("undeployed") for store in found]
+    stores = find_trainings(deployment, training)
+    before = [store.record_now().get("undeployed") for store in stores]
     with shown(as_json=as_json) as display:
-        done = acting.undeploy(found, display, images=not keep_images, leave=leave_job)
+        done = acting.undeploy(stores, display, images=not keep_images, leave=leave_job)
     if not as_json:
         return
-    changed = len(found) == 1 and any(each["changed"] for each in done)
+    changed = len(stores) == 1 and any(each["changed"] for each in done)
     rows = [
         {
             "training": store.plan["training"],
@@ -50,6 +50,6 @@ def command(
             "changed": store.record_now().get("undeployed") != gone or changed,
             "message": "; ".join(each["msg"] for each in done),
         }
-        for store, gone in zip(found, before, strict=True)
+        for store, gone in zip(stores, before, strict=True)
     ]
-    print_rows(rows, found)
+    print_rows(rows, stores)

@@ -32,47 +32,49 @@ def command(
     without_collecting()
     from modak_ansible.planning.service import plan_all
 
-    every = plan_all(find_blueprint(asked.blueprint), asked.given, asked.training)
-    planned = every[0]
+    all_planned = plan_all(find_blueprint(asked.blueprint), asked.given, asked.training)
+    planned = all_planned[0]
     show_warnings(planned.warnings)
-    if len(every) > 1:
-        _several(every, as_json=as_json)
+    if len(all_planned) > 1:
+        _several(all_planned, as_json=as_json)
         return
-    known = _deployed(planned)
-    is_same = known is not None and known.plan["digest"] == planned.plan.digest
+    deployment = _deployed(planned)
+    is_same = deployment is not None and deployment.plan["digest"] == planned.plan.digest
     plan = planned.plan.model_dump(mode="json")
-    found = differences(known.plan, plan) if known and not is_same else Differences()
-    name = known.name if known else ""
+    changes = differences(deployment.plan, plan) if deployment and not is_same else Differences()
+    name = deployment.name if deployment else ""
     if as_json:
-        print_json({"deployed": name, "planned": planned.plan.deployment, "same": is_same, **found})
+        print_json({"deployed": name, "planned": planned.plan.deployment, "same": is_same, **changes})
     else:
-        typer.echo(_text(name, planned.plan.deployment, found, is_same=is_same))
-        if known and is_same:
-            for line in beside_lines(known.plan, plan):
+        typer.echo(_text(name, planned.plan.deployment, changes, is_same=is_same))
+        if deployment and is_same:
+            for line in beside_lines(deployment.plan, plan):
                 typer.echo(line)
     if not is_same:
         raise typer.Exit(1)
 
 
-def _several(every: list[Planned], *, as_json: bool) -> None:
+def _several(all_planned: list[Planned], *, as_json: bool) -> None:
     """What deploying several trainings would run again and why, and how many are as they were deployed."""
     from modak_ansible.store.deployments import deployments_of
 
-    known = {
-        deployment.name for deployment in deployments_of(every[0].blueprint) if not deployment.record.get("undeployed")
+    deployed_names = {
+        deployment.name
+        for deployment in deployments_of(all_planned[0].blueprint)
+        if not deployment.record.get("undeployed")
     }
-    same = [each.plan.deployment in known for each in every]
-    lines = lines_again(every)
+    same = [planned.plan.deployment in deployed_names for planned in all_planned]
+    lines = lines_again(all_planned)
     if as_json:
         trainings = [
-            {"training": each.plan.training, "planned": each.plan.deployment, "same": is_same}
-            for each, is_same in zip(every, same, strict=True)
+            {"training": planned.plan.training, "planned": planned.plan.deployment, "same": is_same}
+            for planned, is_same in zip(all_planned, same, strict=True)
         ]
         print_json({"same": all(same), "again": lines, "trainings": trainings})
     else:
         for line in lines:
             typer.echo(line)
-        typer.echo(f"{sum(same)} of {len(every)} trainings are deployed as they are planned")
+        typer.echo(f"{sum(same)} of {len(all_planned)} trainings are deployed as they are planned")
     if not all(same):
         raise typer.Exit(1)
 
@@ -86,14 +88,14 @@ def _deployed(planned: Planned) -> DeploymentStore | None:
         for deployment in deployments_of(planned.blueprint)
         if deployment.plan.get("training") == planned.plan.training and not deployment.record.get("undeployed")
     ]
-    same = [each for each in standing if each.plan["digest"] == planned.plan.digest]
-    found = same or standing
-    return found[-1] if found else None
+    same = [deployment for deployment in standing if deployment.plan["digest"] == planned.plan.digest]
+    candidates = same or standing
+    return candidates[-1] if candidates else None
 
 
-def _text(deployed: str, planned: str, found: Differences, *, is_same: bool) -> str:
+def _text(deployed: str, planned: str, changes: Differences, *, is_same: bool) -> str:
     if is_same:
         return f"{deployed} is what is planned"
     if not deployed:
         return f"{planned} is planned, and nothing of it is deployed"
-    return "\n".join([f"{deployed} is deployed, and {planned} is planned", *difference_lines(found)])
+    return "\n".join([f"{deployed} is deployed, and {planned} is planned", *difference_lines(changes)])

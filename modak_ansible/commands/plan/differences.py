@@ -45,7 +45,7 @@ def differences(before: Plan, after: Plan) -> Differences:
     Args:
         before: a plan as JSON, which an earlier version of the project may have written.
     """
-    found: dict[str, object] = {
+    parts: dict[str, object] = {
         "choices": _choices(before, after),
         "image": _pair(_image(before), _image(after)),
         "data": _pair(_data(before), _data(after)),
@@ -53,22 +53,22 @@ def differences(before: Plan, after: Plan) -> Differences:
         "script": _script(before, after),
         "other": [name for name in _OTHERS if _without(before, name) != _without(after, name)],
     }
-    return cast(Differences, {name: part for name, part in found.items() if part})
+    return cast(Differences, {name: part for name, part in parts.items() if part})
 
 
-def difference_lines(found: Differences) -> Iterator[str]:
-    for choice in found.get("choices", ()):
+def difference_lines(changes: Differences) -> Iterator[str]:
+    for choice in changes.get("choices", ()):
         before, after = choice["before"] or "not there", choice["after"] or "not there"
         yield f"  {choice['name'].replace('_', ' ')}: {before} -> {after}"
-    for name, pair in (("image", found.get("image")), ("data", found.get("data"))):
+    for name, pair in (("image", changes.get("image")), ("data", changes.get("data"))):
         if pair:
             yield f"  {name}: {pair['before'] or 'none'} -> {pair['after'] or 'none'}"
-    for word, names in found.get("files", {}).items():
+    for word, names in changes.get("files", {}).items():
         yield from (f"  file {word}: {name}" for name in names)
-    if "other" in found:
-        yield f"  changed, too: {', '.join(found['other'])}"
-    if "script" in found:
-        yield from ("", *(f"  {line}".rstrip() for line in found["script"].splitlines()))
+    if "other" in changes:
+        yield f"  changed, too: {', '.join(changes['other'])}"
+    if "script" in changes:
+        yield from ("", *(f"  {line}".rstrip() for line in changes["script"].splitlines()))
 
 
 def lines_again(planned: Sequence[Planned]) -> list[str]:
@@ -79,14 +79,16 @@ def lines_again(planned: Sequence[Planned]) -> list[str]:
     """
     from modak_ansible.store.deployments import deployments_of
 
-    new = [each for each in planned if not each.store.is_there]
-    known = deployments_of(new[0].blueprint) if new else []
-    before = {each.plan.get("training"): each.plan for each in known if each.record.get("job")}  # the newest of each
+    new = [training for training in planned if not training.store.is_there]
+    deployments = deployments_of(new[0].blueprint) if new else []
+    before = {
+        deployment.plan.get("training"): deployment.plan for deployment in deployments if deployment.record.get("job")
+    }  # the newest of each
     reasons: dict[str, list[str]] = {}
-    for each in new:
-        if each.plan.training in before:
-            reason = _why_again(before[each.plan.training], each.plan.model_dump(mode="json"))
-            reasons.setdefault(reason, []).append(each.plan.training)
+    for training in new:
+        if training.plan.training in before:
+            reason = _why_again(before[training.plan.training], training.plan.model_dump(mode="json"))
+            reasons.setdefault(reason, []).append(training.plan.training)
     return [f"{_who_runs(names)} again, because {reason}" for reason, names in reasons.items()]
 
 
@@ -96,17 +98,17 @@ def _who_runs(names: list[str]) -> str:
 
 def _why_again(before: Plan, after: Plan) -> str:
     """Why a training runs again that ran before: what of it is another, in a few words."""
-    found = differences(before, after)
-    files = found.get("files", {})
+    changes = differences(before, after)
+    files = changes.get("files", {})
     parts = [f"{some_of(names, _SHOWN)} {_WORDS[word]}" for word, names in files.items()]
     old, new = (plan.get("application", {}).get("arguments") for plan in (before, after))
     parts += ["its arguments changed"] if old != new else []
-    parts += ["its image changed"] if "image" in found else []
-    parts += ["its data changed"] if "data" in found else []
+    parts += ["its image changed"] if "image" in changes else []
+    parts += ["its data changed"] if "data" in changes else []
     if not parts:
-        names = [choice["name"].replace("_", " ") for choice in found.get("choices", ())]
+        names = [choice["name"].replace("_", " ") for choice in changes.get("choices", ())]
         parts += [f"the plan changed: {some_of(names, _SHOWN)}"] if names else []
-        parts += ["its job script changed"] if "script" in found and not names else []
+        parts += ["its job script changed"] if "script" in changes and not names else []
     return " and ".join(parts) or "what modak brings along changed"
 
 
@@ -142,10 +144,10 @@ def _image(plan: Plan) -> str:
 
 
 def _data(plan: Plan) -> str:
-    found = [plan["dataset"], *plan.get("more_datasets", ())] if plan.get("dataset") else []
+    datasets = [plan["dataset"], *plan.get("more_datasets", ())] if plan.get("dataset") else []
     words = (
         (data["name"], str(data["digest"])[:12], data["staging"], *((data["pack"],) if data.get("pack") else ()))
-        for data in found
+        for data in datasets
     )
     return ", ".join(map(" ".join, words))
 
@@ -155,12 +157,12 @@ def _files(before: Plan, after: Plan) -> dict[str, list[str]]:
         {file["path"]: file["sha256"] for file in plan.get("application", {}).get("files", ())}
         for plan in (before, after)
     )
-    found = {
+    by_change = {
         "changed": sorted(name for name in old.keys() & new.keys() if old[name] != new[name]),
         "added": sorted(new.keys() - old.keys()),
         "removed": sorted(old.keys() - new.keys()),
     }
-    return {word: names for word, names in found.items() if names}
+    return {word: names for word, names in by_change.items() if names}
 
 
 def _script(before: Plan, after: Plan) -> str:

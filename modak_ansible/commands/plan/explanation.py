@@ -31,10 +31,10 @@ def plan_story(plan: Plan, width: int, model: str) -> str:
 
 def _brought(plan: Plan) -> Iterator[str]:
     """A line for each image and dataset, and one for all files of the script."""
-    workspace, code = plan.target.workspace, [each for each in plan.staging if each.what == "code"]
-    for each in plan.staging:
-        if each.what != "code":
-            yield f"  {each.what:<8} {each.source} -> {workspace}/{each.destination}"
+    workspace, code = plan.target.workspace, [item for item in plan.staging if item.what == "code"]
+    for item in plan.staging:
+        if item.what != "code":
+            yield f"  {item.what:<8} {item.source} -> {workspace}/{item.destination}"
     if code:
         folder = plan.application.folder or "."
         yield f"  {'code':<8} {folder}, {counted(len(code), 'file')} -> {workspace}/deployments/*/code"
@@ -53,29 +53,32 @@ def _candidates(candidates: Sequence[Candidate], width: int) -> list[str]:
     doubts = [candidate.prediction.doubts for candidate in candidates if candidate.prediction]
     if not any(candidate.prediction and candidate.prediction.known for candidate in candidates):
         return []  # the table has said why
-    shared = [doubt for doubt in doubts[0] if all(doubt in others for others in doubts)]
+    shared = [doubt for doubt in doubts[0] if all(doubt in own_doubts for own_doubts in doubts)]
     lines = [""]
     for candidate in candidates:
         lines += _wrapped(_candidate(candidate, shared), width, 2)
     if shared:
         of_all = " of all of them" if len(candidates) > 1 else ""
-        lines += ["", f"  doubtful{of_all}:", *(line for each in shared for line in _wrapped(f"- {each}", width, 4))]
+        lines += ["", f"  doubtful{of_all}:", *(line for doubt in shared for line in _wrapped(f"- {doubt}", width, 4))]
     return lines
 
 
 def _candidate(candidate: Candidate, shared: Sequence[str]) -> str:
-    found = candidate.prediction
-    assert found is not None  # noqa: S101 - the others are left out
+    prediction = candidate.prediction
+    assert prediction is not None  # noqa: S101 - the others are left out
     note = "chosen" if candidate.chosen else candidate.note
     text = f"{candidate.entry}, {settings_of(candidate)}{f' ({note})' if note and note != 'stock' else ''}: "
-    own = [doubt for doubt in found.doubts if doubt not in shared]
-    if found.known:
-        parts = ", ".join(f"{name.replace('_', ' ')} {clock(part.middle)}" for name, part in found.parts.items())
-        text += f"{clock(found.seconds.middle)} ({clocks(found.seconds)}), {counted(found.records, 'record')}"
+    own_doubts = [doubt for doubt in prediction.doubts if doubt not in shared]
+    if prediction.known:
+        parts = ", ".join(f"{name.replace('_', ' ')} {clock(part.middle)}" for name, part in prediction.parts.items())
+        text += (
+            f"{clock(prediction.seconds.middle)} ({clocks(prediction.seconds)}), "
+            f"{counted(prediction.records, 'record')}"
+        )
         text += f"; of which {parts}" if parts else ""
     else:
         text += "time not known"
-    return text + "".join(f"; {each}" for each in own)
+    return text + "".join(f"; {doubt}" for doubt in own_doubts)
 
 
 def _choice(choice: Choice, width: int) -> Iterator[str]:

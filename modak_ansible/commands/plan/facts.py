@@ -19,9 +19,9 @@ NUMERICS = {"same": "exact", "reassociation": "reassociation", "any": "changes r
 
 def facts_of(plan: Plan) -> list[tuple[str, str]]:
     built = f"{_ways(plan.image.layers)}, {plan.image.digest[:12]}"
-    there = f"pulled by the nodes: {plan.image.path}" if plan.image.path else "none: what is installed on the nodes"
+    unbuilt = f"pulled by the nodes: {plan.image.path}" if plan.image.path else "none: what is installed on the nodes"
     facts = [("target", f"unverified: {plan.target.unverified}")] if plan.target.unverified else []
-    facts += [("image", built if plan.image.layers else there)]
+    facts += [("image", built if plan.image.layers else unbuilt)]
     facts += [("data", _data(dataset, plan)) for dataset in plan.datasets]
     facts.append(("runs as", _shape(plan)))
     if plan.memory:
@@ -44,36 +44,36 @@ def target_of(plan: Plan) -> str:
 
 def _machine(cloud: Cloud) -> str:
     """Its flavor, or what it is chosen by."""
-    asked = [f"{cloud.shape.cpus} cores"] if cloud.shape.cpus else []
-    asked += [format_size(cloud.shape.memory)] if cloud.shape.memory else []
-    return cloud.flavor or f"the smallest with {' and '.join(asked)}"
+    requirements = [f"{cloud.shape.cpus} cores"] if cloud.shape.cpus else []
+    requirements += [format_size(cloud.shape.memory)] if cloud.shape.memory else []
+    return cloud.flavor or f"the smallest with {' and '.join(requirements)}"
 
 
 def predicted(plan: Plan) -> str:
     """How long the run takes and how sure that is, against stock; or what is not known of it."""
     chosen = next((candidate for candidate in plan.candidates if candidate.chosen), None)
-    found = chosen.prediction if chosen else None
-    if plan.application.framework == PLAIN and (found is None or not found.known):
+    prediction = chosen.prediction if chosen else None
+    if plan.application.framework == PLAIN and (prediction is None or not prediction.known):
         walltime = format_walltime(plan.job.walltime)
         return f"not predicted: nothing models what a Python program computes; the walltime, {walltime}, bounds it"
-    if found is None or not found.known:
+    if prediction is None or not prediction.known:
         # how wide an interval is says nothing where there is none
-        reasons = [doubt for doubt in (found.doubts if found else ()) if not doubt.endswith(STRANGER)]
+        reasons = [doubt for doubt in (prediction.doubts if prediction else ()) if not doubt.endswith(STRANGER)]
         return f"not known: {'; '.join(reasons) or 'nothing similar was measured'}"
     epochs, samples = plan.application.work.epochs, plan.application.work.samples
     what = f"{counted(epochs, 'epoch')}{f' of {samples:,} samples' if samples else ''} in " if epochs else ""
-    text = f"{what}{format_seconds(found.seconds.middle)} ({clocks(found.seconds)})"
-    if found.core_hours is not None:
-        text += f", {found.core_hours:.2g} core-hours"
-    text += "".join(f", {doubt}" for doubt in found.doubts if doubt.startswith("by "))
-    effects = [doubt for doubt in found.doubts if doubt.startswith("without the effect of ")]
+    text = f"{what}{format_seconds(prediction.seconds.middle)} ({clocks(prediction.seconds)})"
+    if prediction.core_hours is not None:
+        text += f", {prediction.core_hours:.2g} core-hours"
+    text += "".join(f", {doubt}" for doubt in prediction.doubts if doubt.startswith("by "))
+    effects = [doubt for doubt in prediction.doubts if doubt.startswith("without the effect of ")]
     text += "".join(f", {effect}" for effect in effects)
     stock = next(
         (candidate for candidate in plan.candidates if candidate.note == "stock" and candidate.prediction), None
     )
     if stock is not None and stock.prediction is not None and stock.prediction.known:
         text += f"; stock {format_seconds(stock.prediction.seconds.middle)}"
-    return text + "".join(f"; {doubt}" for doubt in found.doubts if doubt.endswith(STRANGER))
+    return text + "".join(f"; {doubt}" for doubt in prediction.doubts if doubt.endswith(STRANGER))
 
 
 def clock(seconds: float) -> str:
@@ -93,10 +93,10 @@ def factor(speed: Interval) -> str:
     return f"{speed.middle:.2f}x ({speed.low:.2f} to {speed.high:.2f})"
 
 
-def measured(found: Choice | Rejected, than: str = "") -> str:
+def measured(option: Choice | Rejected, than: str = "") -> str:
     """How much faster something is, and what says so: measured runs, or the law of what ranks send."""
-    assert found.speed is not None  # noqa: S101 - the others have no speed to tell
-    return f"{factor(found.speed)}{than}, {counted(found.records, 'record') if found.records else 'by law'}"
+    assert option.speed is not None  # noqa: S101 - the others have no speed to tell
+    return f"{factor(option.speed)}{than}, {counted(option.records, 'record') if option.records else 'by law'}"
 
 
 def is_taken(choice: Choice) -> bool:
@@ -119,11 +119,11 @@ _COPIED = {
 def _data(dataset: PlannedDataset, plan: Plan) -> str:
     """A dataset: its size, where it comes from, how the script finds it, and what nobody knows of it yet."""
     first = dataset.sources[0]
-    known = first.unpacked or (None if first.unpack else first.contents)
-    files = f" in {counted(known.files, 'file')}" if known else ""
+    contents = first.unpacked or (None if first.unpack else first.contents)
+    files = f" in {counted(contents.files, 'file')}" if contents else ""
     size = f", {format_size(dataset.size)}{files}" if dataset.size else ""
-    tried = ", else ".join(source.location or source.label for source in dataset.sources)
-    way = f"on the target at {tried}" if first.kind == "on_target" else f"from {tried}"
+    locations = ", else ".join(source.location or source.label for source in dataset.sources)
+    way = f"on the target at {locations}" if first.kind == "on_target" else f"from {locations}"
     packed = f"; packed into {_PACKED[dataset.pack]}" if dataset.pack else ""
     copied = f"; {_COPIED[dataset.staging]}" if dataset.staging in _COPIED else ""
     mounted = f"; the script finds it as {dataset.mount_as}" if dataset.mount_as else ""
@@ -149,7 +149,7 @@ def _shape(plan: Plan) -> str:
     counts = [(layout.nodes, "node"), (layout.processes_per_node, "process"), (layout.cores, "core")]
     shape = " x ".join(counted(number, noun) for number, noun in counts if number)
     threads = f", {counted(job.threads, 'thread')} each" if job.threads else ""
-    components = [_component(each) for each in job.options.components]
+    components = [_component(component) for component in job.options.components]
     where = f", partition {job.partition}" if job.partition else ""
     where = f"; components {', '.join(components)}" if components else where
     return f"{shape}{threads}, at most {format_walltime(job.walltime)}{where}"

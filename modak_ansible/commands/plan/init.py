@@ -92,32 +92,34 @@ def command(
     if framework == "" and len(draft.frameworks) > 1:
         chosen = answers.choice("Which framework is it trained with", draft.frameworks, "--framework NAME")
         draft = draft_of(path, words or (), folder=folder, framework=chosen)
-    given = _surveyed(target, is_quiet=as_json) if target else on
-    draft.target = answers.choice("Where does it run", _likely_targets(), "--on NAME") if given is None else given
-    there = _place(draft)
+    target_name = _surveyed(target, is_quiet=as_json) if target else on
+    draft.target = (
+        answers.choice("Where does it run", _likely_targets(), "--on NAME") if target_name is None else target_name
+    )
+    chosen_target = _resolve_target(draft)
     draft.walltime = walltime or answers.walltime("How long may it run, at most", draft.walltime, "--walltime TIME")
-    if wrong := _what_is_wrong(draft.walltime):  # before a blueprint says it
-        raise UsageError(f"--walltime: {wrong}")
-    more = [
+    if problem := _walltime_problem(draft.walltime):  # before a blueprint says it
+        raise UsageError(f"--walltime: {problem}")
+    extra_words = [
         word
         for name in draft.missing
         for word in given_as(name, answers.text(f"{path.name} needs {name}", "", f"-- {' '.join(given_as(name))}"))
     ]
     for name in draft.unsaid if answers.asks else ():
         where = answers.text(f"Where is the data for --{name}? A path here, or nothing if it needs none", "", "")
-        more += [f"--{name}", where] if where.strip() else []
+        extra_words += [f"--{name}", where] if where.strip() else []
     draft.nodes, draft.processes_per_node = nodes or 1, processes or 1
-    if accelerators is None and (proposed := accelerating.proposed(draft, there)):
+    if accelerators is None and (proposed := accelerating.proposed(draft, chosen_target)):
         question = f"On how many accelerators of each node is it trained ({draft.use})"
         accelerators = answers.number(question, proposed, accelerating.OPTION)
     answers.check()
-    if more:
-        redrafted = draft_of(path, [*(words or ()), *more], folder=folder, framework=draft.framework)
-        kept = ("target", "target_type", "target_properties", "walltime", "nodes", "processes_per_node")
-        draft = replace(redrafted, **{name: getattr(draft, name) for name in kept})
-    accelerating.ask_for(draft, there, accelerators)
-    written = _write(text_of(draft), folder, force=force)
-    _report(draft, folder, written, as_json=as_json)
+    if extra_words:
+        redrafted = draft_of(path, [*(words or ()), *extra_words], folder=folder, framework=draft.framework)
+        fields = ("target", "target_type", "target_properties", "walltime", "nodes", "processes_per_node")
+        draft = replace(redrafted, **{name: getattr(draft, name) for name in fields})
+    accelerating.ask_for(draft, chosen_target, accelerators)
+    outcome = _write(text_of(draft), folder, force=force)
+    _report(draft, folder, outcome, as_json=as_json)
 
 
 def _can_ask() -> bool:
@@ -137,31 +139,31 @@ class _Answers:
         return self._answer(question, proposed, option, lambda answer: "" if answer or not option else "it needs one")
 
     def walltime(self, question: str, proposed: str, option: str) -> str:
-        return self._answer(question, proposed, option, _what_is_wrong)
+        return self._answer(question, proposed, option, _walltime_problem)
 
     def number(self, question: str, proposed: int, option: str) -> int:
-        def wrong(answer: str) -> str:
+        def problem_of(answer: str) -> str:
             return "" if answer.isascii() and answer.isdigit() else f"{answer} is not a whole number"
 
-        return int(self._answer(question, str(proposed), option, wrong))
+        return int(self._answer(question, str(proposed), option, problem_of))
 
     def choice(self, question: str, proposed: list[str], option: str) -> str:
         """One of some names, of which the first is proposed."""
 
-        def wrong(answer: str) -> str:
+        def problem_of(answer: str) -> str:
             return "" if answer in proposed else f"{answer} is not one of them"
 
-        return self._answer(f"{question} ({', '.join(proposed)})", proposed[0], option, wrong)
+        return self._answer(f"{question} ({', '.join(proposed)})", proposed[0], option, problem_of)
 
-    def _answer(self, question: str, proposed: str, option: str, wrong: Callable[[str], str]) -> str:
+    def _answer(self, question: str, proposed: str, option: str, problem_of: Callable[[str], str]) -> str:
         """
         Args:
-            wrong: tells what is wrong with an answer; empty where it is good.
+            problem_of: tells what is wrong with an answer; empty where it is good.
         """
         if self.asks:
             while True:
                 answer = str(typer.prompt(question, default=proposed, err=True)).strip()
-                if not (problem := wrong(answer)):
+                if not (problem := problem_of(answer)):
                     return answer
                 typer.echo(problem, err=True)
         if not (self._takes and proposed):
@@ -174,15 +176,15 @@ class _Answers:
             UsageError: something is not known.
         """
         if self._missing:
-            is_all_proposed = all(each.endswith("is proposed") for each in self._missing)
-            more = ["--yes accepts what is proposed"] if not self._takes and is_all_proposed else []
+            is_all_proposed = all(entry.endswith("is proposed") for entry in self._missing)
+            suggestions = ["--yes accepts what is proposed"] if not self._takes and is_all_proposed else []
             raise UsageError(
                 f"{self._script} does not say everything that a blueprint needs, and there is no terminal to ask at",
-                hint="\n  ".join([*self._missing, *more]),
+                hint="\n  ".join([*self._missing, *suggestions]),
             )
 
 
-def _what_is_wrong(walltime: str) -> str:
+def _walltime_problem(walltime: str) -> str:
     from modak_ansible.model.quantities import parse_walltime
 
     try:
@@ -205,31 +207,31 @@ def _surveyed(host: str, *, is_quiet: bool) -> str:
     from modak_ansible.commands.deploy.progress import look
     from modak_ansible.discovery.aim import aim_at, target_of_file
     from modak_ansible.discovery.description import describe
-    from modak_ansible.discovery.surveying import Wanted, survey_target
-    from modak_ansible.discovery.written import Files
+    from modak_ansible.discovery.surveying import SurveyRequest, survey_target
+    from modak_ansible.discovery.target_files import TargetFiles
     from modak_ansible.store.targets import known_targets, new_target, own_targets
 
     address = host.rpartition("@")[2]
     name = address if re.fullmatch(r"[\d.]+", address) else address.partition(".")[0]
-    known = known_targets() if host == name else own_targets()
-    if name in known:
-        other = target_of_file(known[name]).address
-        if "." in host and other != address:
+    targets = known_targets() if host == name else own_targets()
+    if name in targets:
+        known_address = target_of_file(targets[name]).address
+        if "." in host and known_address != address:
             hint = f"--on {name} uses that one; modak discover {host} --save NAME saves this one under another name"
-            raise UsageError(f"the target {name} is {other}, not {address}", hint=hint)
-        typer.echo(f"{name} is a target already: {known[name]}", err=True)
+            raise UsageError(f"the target {name} is {known_address}, not {address}", hint=hint)
+        typer.echo(f"{name} is a target already: {targets[name]}", err=True)
         return name
-    files = Files(str(new_target(name)), name=name)
+    files = TargetFiles(str(new_target(name)), name=name)
     files.check()
     aim = aim_at(host, Inputs())
     with look(f"looking at {aim.target.address}", quiet=is_quiet):
-        survey = survey_target(aim, Wanted())
+        survey = survey_target(aim, SurveyRequest())
     (path,) = files.write(describe(aim, survey))
     typer.echo(f"wrote {path}, which --on {name} takes", err=True)
     return name
 
 
-def _place(draft: Draft) -> Target:
+def _resolve_target(draft: Draft) -> Target:
     """Gives the target's node its type; the target.
 
     Raises:
@@ -271,7 +273,7 @@ def _write(text: str, folder: Path, *, force: bool) -> str:
     return "written" if before is None else "written over"
 
 
-def _report(draft: Draft, folder: Path, written: str, *, as_json: bool) -> None:
+def _report(draft: Draft, folder: Path, outcome: str, *, as_json: bool) -> None:
     from modak_ansible.commands.tables import print_table
     from modak_ansible.model.quantities import counted
     from modak_ansible.planning.service import check_blueprint
@@ -282,8 +284,8 @@ def _report(draft: Draft, folder: Path, written: str, *, as_json: bool) -> None:
     check_blueprint(path, Inputs(), mistakes, warnings)
     if as_json:
         facts: dict[str, Any] = {
-            "file": str(path), "state": written, "framework": draft.framework, "target": draft.target,
-            "found": [list(each) for each in draft.found], "notes": draft.notes,
+            "file": str(path), "state": outcome, "framework": draft.framework, "target": draft.target,
+            "found": [list(pair) for pair in draft.found], "notes": draft.notes,
             "mistakes": as_data(mistakes), "warnings": as_data(warnings),
         }  # fmt: skip
         print_json(facts)
@@ -294,7 +296,7 @@ def _report(draft: Draft, folder: Path, written: str, *, as_json: bool) -> None:
         show_warnings(warnings)
         for mistake in mistakes:
             typer.echo(str(mistake))
-        state = {"there": "already exists, with the same contents", "written": "is written"}.get(written, written)
+        state = {"there": "already exists, with the same contents", "written": "is written"}.get(outcome, outcome)
         count = f", and has {counted(len(mistakes), 'mistake')}" if mistakes else ""
         typer.echo(f"{path} {state}{count}")
         if not mistakes:

@@ -79,7 +79,7 @@ def output_files(plan: Plan) -> dict[str, str]:
 
 
 def _plain(name: str) -> str:
-    return "".join(each if each.isalnum() or each in "._-" else "-" for each in name).strip("-.") or "image"
+    return "".join(letter if letter.isalnum() or letter in "._-" else "-" for letter in name).strip("-.") or "image"
 
 
 def _read(path: Path) -> str | None:

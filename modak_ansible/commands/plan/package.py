@@ -50,13 +50,13 @@ def command(
     if output and not is_folder and Path(output).suffix not in SUFFIXES:  # by which modak deploy knows one
         raise UsageError(f"{output} is not an archive's name", hint=f"{output}.csar; or for a folder: {output}/")
     path = find_blueprint(blueprint)
-    given = asked._replace(words=words).given
+    inputs = asked._replace(words=words).given
     if is_folder:
-        found, left_behind = contents(path, given)
-        names, size, digest = sorted(found), sum(len(content) for content, _ in found.values()), ""
-        lay_out(found, Path(output))
+        files, left_behind = contents(path, inputs)
+        names, size, digest = sorted(files), sum(len(content) for content, _ in files.values()), ""
+        lay_out(files, Path(output))
     else:
-        content, names, left_behind = package(path, given, f"modak-ansible {version('modak-ansible')}")
+        content, names, left_behind = package(path, inputs, f"modak-ansible {version('modak-ansible')}")
         output = output or f"{path.parent.resolve().name}.csar"
         size, digest = len(content), hashlib.sha256(content).hexdigest()
         write_whole(Path(output), content)
@@ -65,8 +65,8 @@ def command(
         print_json(facts)
         return
     typer.echo(f"{output}: {len(names)} files, {format_size(size)}")
-    for each in left_behind:
-        typer.echo(f"warning: {each} stays here", err=True)
+    for item in left_behind:
+        typer.echo(f"warning: {item} stays here", err=True)
     typed = shlex.quote(output)
     opera = f"in {typed}: opera deploy service.yaml" if is_folder else f"opera deploy {typed}"
     typer.echo(f"to deploy it elsewhere: modak deploy {typed}, or {opera}")

@@ -51,11 +51,11 @@ def package(path: Path, inputs: Inputs, creator: str) -> tuple[bytes, list[str],
     Raises:
         InvalidBlueprint, UsageError, ModakError: as :func:`contents`.
     """
-    found, left_behind = contents(path, inputs)
-    return archive(ENTRY, found, creator), sorted(found), left_behind
+    files, left_behind = contents(path, inputs)
+    return archive(ENTRY, files, creator), sorted(files), left_behind
 
 
-def lay_out(found: Files, folder: Path) -> None:
+def lay_out(files: Files, folder: Path) -> None:
     """Writes what an archive would hold into a new folder, all of it or nothing; there opera deploys service.yaml.
 
     Raises:
@@ -64,7 +64,7 @@ def lay_out(found: Files, folder: Path) -> None:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(f"{folder} already exists and is not empty", hint="name another folder")
     with filling(folder) as part:
-        for name, (content, is_executable) in found.items():
+        for name, (content, is_executable) in files.items():
             path = part / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
@@ -93,9 +93,9 @@ def contents(path: Path, inputs: Inputs) -> tuple[Files, list[str]]:
     _check_names(files)
     _check_secrets(files)
     _check_size(files)
-    found = {name: (file.read_bytes(), os.access(file, os.X_OK)) for name, file in files.items()}
-    found[ENTRY] = (_with_defaults(path, inputs, template), False)
-    return found, _left_behind(plans)
+    packed = {name: (file.read_bytes(), os.access(file, os.X_OK)) for name, file in files.items()}
+    packed[ENTRY] = (_with_defaults(path, inputs, template), False)
+    return packed, _left_behind(plans)
 
 
 # --- which files
@@ -105,19 +105,19 @@ def _names(path: Path, template: Blueprint, plans: list[Plan]) -> set[str]:
     """The files that a blueprint needs, as paths below its folder."""
     folder, seen = path.parent.absolute(), {path.name}
     data = template.template.plain() if template.template else {}
-    found = set(_named_by(folder, "", data, seen))
+    names = set(_named_by(folder, "", data, seen))
     for plan in plans:
         code = plan.application.folder
-        found |= {_join(code, file.path) for file in (*plan.application.files, *plan.beside)}
+        names |= {_join(code, file.path) for file in (*plan.application.files, *plan.beside)}
         if (folder / code / WORKLOAD_FILE).is_file():
-            found.add(_join(code, WORKLOAD_FILE))
+            names.add(_join(code, WORKLOAD_FILE))
         for source in _local_sources(plan):
             if _is_below(source.location):
                 root, files = local_files(source, folder)
-                found |= {_join(root.relative_to(folder), file.name) for file in files}
+                names |= {_join(root.relative_to(folder), file.name) for file in files}
     if (folder / "README.md").is_file():
-        found.add("README.md")
-    return found
+        names.add("README.md")
+    return names
 
 
 def _referenced(folder: Path, name: str, seen: set[str]) -> Iterator[str]:
@@ -146,11 +146,11 @@ def _files_named_in(data: Any, key: str = "") -> Iterator[str]:
     if isinstance(data, str) and key in ("implementation", "primary", "dependencies", "file"):
         yield data
     elif isinstance(data, list):
-        for each in data:
-            yield from _files_named_in(each, key if key == "dependencies" else "")
+        for element in data:
+            yield from _files_named_in(element, key if key == "dependencies" else "")
     elif isinstance(data, dict):
-        for name, each in data.items():
-            yield from _files_named_in(each, "file" if key == "artifacts" and isinstance(each, str) else name)
+        for name, value in data.items():
+            yield from _files_named_in(value, "file" if key == "artifacts" and isinstance(value, str) else name)
 
 
 def _file(folder: Path, name: str) -> Path:
@@ -159,11 +159,11 @@ def _file(folder: Path, name: str) -> Path:
     Types, and the playbooks that they name, which opera alone needs, are ours where a blueprint has none.
     """
     path = folder / name
-    if not exists(path) and (ours := built_in(name)):
-        return ours
+    if not exists(path) and (shipped_file := built_in(name)):
+        return shipped_file
     _, is_playbook, below = f"/{name}".partition("/playbooks/")
-    ours = shipped("playbooks") / below
-    return ours if is_playbook and ours.exists() and not exists(path) else path
+    shipped_file = shipped("playbooks") / below
+    return shipped_file if is_playbook and shipped_file.exists() and not exists(path) else path
 
 
 def _walk(name: str, path: Path, above: tuple[Path, ...] = ()) -> Iterator[str]:
@@ -262,9 +262,9 @@ def _with_defaults(path: Path, inputs: Inputs, blueprint: Blueprint) -> bytes:
         ModakError: a value looks like a secret.
     """
     data = blueprint.template.plain() if blueprint.template else {}
-    written = None if blueprint.text else read_yaml(path, Mistakes())
+    document = None if blueprint.text else read_yaml(path, Mistakes())
     is_named = bool((data.get("metadata") or {}).get("template_name"))
-    if is_named and inputs.file is None and not inputs.values and written and data == written.plain():
+    if is_named and inputs.file is None and not inputs.values and document and data == document.plain():
         return path.read_bytes()
     (data.get("metadata") or {}).pop("target", None)  # which is written out
     if not is_named:  # it goes by the name of its folder, which does not travel

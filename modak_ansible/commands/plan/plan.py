@@ -52,14 +52,14 @@ def command(
     from modak_ansible.planning.service import plan_trainings, the_one, those_named
 
     path, training = find_blueprint(asked.blueprint), asked.training
-    found = those_named(path, plan_trainings(path, asked.given, training), training)
+    trainings = those_named(path, plan_trainings(path, asked.given, training), training)
     # the plan itself has the wishes that it does not keep
-    warnings = [warning for warning in found[0].warnings if warning.rule != NOT_KEPT]
-    if len(found) > 1 and not (explain or texts or output or plot):
+    warnings = [warning for warning in trainings[0].warnings if warning.rule != NOT_KEPT]
+    if len(trainings) > 1 and not (explain or texts or output or plot):
         show_warnings(warnings)
-        _show_all(found, as_json=as_json)
+        _show_all(trainings, as_json=as_json)
         return
-    planned = the_one(path, found, training)
+    planned = the_one(path, trainings, training)
     plan = planned.plan
     show_warnings(warnings)
     if output is not None:
@@ -94,16 +94,16 @@ def command(
         typer.echo(plan_texts(plan))
 
 
-def _show_all(found: list[Planned], *, as_json: bool) -> None:
+def _show_all(trainings: list[Planned], *, as_json: bool) -> None:
     if as_json:
-        print_json([planned.plan.model_dump(mode="json") for planned in found])
+        print_json([planned.plan.model_dump(mode="json") for planned in trainings])
         return
     from modak_ansible.commands.plan.table import trainings_table
 
-    typer.echo(trainings_table([planned.plan for planned in found], _width()))
-    for each in found:
-        if each.search:
-            typer.echo(f"\nsearch {each.node}: {each.search.words}")
+    typer.echo(trainings_table([planned.plan for planned in trainings], _width()))
+    for planned in trainings:
+        if planned.search:
+            typer.echo(f"\nsearch {planned.node}: {planned.search.words}")
 
 
 def _width() -> int:

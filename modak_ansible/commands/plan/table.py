@@ -40,8 +40,8 @@ def plan_table(plan: Plan, width: int, *, with_rest: bool = True, energy: str = 
     lines = [f"{head}{' ' * space}{digest}"] if space > 1 else [head, digest]
     lines.append("")
     costs = cost_words(plan.cost, plan.job.walltime) if plan.cost else ""
-    more = (("energy", energy), ("costs", costs))
-    for title, text in (*facts_of(plan), ("predicted", predicted(plan)), *(each for each in more if each[1])):
+    extra_facts = (("energy", energy), ("costs", costs))
+    for title, text in (*facts_of(plan), ("predicted", predicted(plan)), *(fact for fact in extra_facts if fact[1])):
         lines += _row(title, text, width)
     lines += _not_kept(plan.notes, width)
     lines += _candidates(plan.candidates, width)
@@ -60,7 +60,7 @@ def trainings_table(plans: list[Plan], width: int) -> str:
         chosen = next((candidate for candidate in plan.candidates if candidate.chosen), None)
         start = f"  {plan.training:<{name}}  {_times(chosen)}  "
         text = f"{chosen.entry}, {settings_of(chosen)}" if chosen else "nothing was compared"
-        text += f"; after {', '.join(each.training for each in plan.after)}" if plan.after else ""
+        text += f"; after {', '.join(predecessor.training for predecessor in plan.after)}" if plan.after else ""
         lines += wrapped(text, max(width, len(start) + 30), start, " " * len(start))
     for plan in plans:
         lines += [f"    {plan.training}"] * bool(plan.notes) + _not_kept(plan.notes, width)[2:]
@@ -70,20 +70,22 @@ def trainings_table(plans: list[Plan], width: int) -> str:
 def _together(plans: list[Plan]) -> str:
     """What all trainings take together, as far as it is known."""
     chosen = [candidate for plan in plans for candidate in plan.candidates if candidate.chosen and candidate.prediction]
-    hours = [each.prediction.core_hours for each in chosen if each.prediction and each.prediction.known]
-    known = [hour for hour in hours if hour is not None]
-    if not known:
+    all_hours = [
+        candidate.prediction.core_hours for candidate in chosen if candidate.prediction and candidate.prediction.known
+    ]
+    hours = [hour for hour in all_hours if hour is not None]
+    if not hours:
         return "how long they take is not known"
-    some = "" if len(known) == len(plans) else f", as far as they are known: of {len(known)} of {len(plans)}"
-    return f"{sum(known):.2g} core-hours are predicted{some}"
+    some = "" if len(hours) == len(plans) else f", as far as they are known: of {len(hours)} of {len(plans)}"
+    return f"{sum(hours):.2g} core-hours are predicted{some}"
 
 
 def _times(candidate: Candidate | None) -> str:
-    found = candidate.prediction if candidate else None
-    if found is None or not found.known:
+    prediction = candidate.prediction if candidate else None
+    if prediction is None or not prediction.known:
         return f"{'unknown':>8}  {'':<18}  {'':>6}"
-    hours = f"{found.core_hours:.2g}" if found.core_hours is not None else ""
-    return f"{clock(found.seconds.middle):>8}  {clocks(found.seconds):<18}  {hours:>6}"
+    hours = f"{prediction.core_hours:.2g}" if prediction.core_hours is not None else ""
+    return f"{clock(prediction.seconds.middle):>8}  {clocks(prediction.seconds):<18}  {hours:>6}"
 
 
 def _row(title: str, text: str, width: int) -> list[str]:
@@ -104,11 +106,11 @@ def _not_kept(notes: Iterable[Note], width: int) -> list[str]:
 
 def _candidates(candidates: Iterable[Candidate], width: int) -> list[str]:
     listed = [candidate for candidate in candidates if candidate.prediction is not None]
-    if not any(each.prediction and each.prediction.known for each in listed):
+    if not any(candidate.prediction and candidate.prediction.known for candidate in listed):
         return []  # a table of times without a time
-    chosen = next((each for each in listed if each.chosen), listed[0])
+    chosen = next((candidate for candidate in listed if candidate.chosen), listed[0])
     lines = ["", f"  {'time':>8}  {'interval':<18}  {'core-h':>6}  {'numerics':<13}  candidates"]
-    return lines + [line for each in listed for line in _candidate(each, chosen, width)]
+    return lines + [line for candidate in listed for line in _candidate(candidate, chosen, width)]
 
 
 def _candidate(candidate: Candidate, chosen: Candidate, width: int) -> list[str]:
@@ -174,8 +176,8 @@ def _not_taken(choices: Sequence[Choice], width: int) -> list[str]:
     """What was not taken, and why; a reason that options of several kinds share is told once."""
     shared = _shared(choices)
     rows = [(choice, _grouped(choice, shared)) for choice in choices]
-    listed = [(choice, text) for choice, text in rows if text and not _is_told(choice)]
-    listed.sort(key=lambda each: -_promise(each[0]))  # stable
+    listed = [(choice, text) for choice, text in rows if text and not _says_all(choice)]
+    listed.sort(key=lambda row: -_promise(row[0]))  # stable
     lines = ["", "  not taken"] if listed or shared else []
     for choice, text in listed[:_SHOWN]:
         lines += _row(_title(choice.name), text, width)
@@ -189,19 +191,19 @@ def _not_taken(choices: Sequence[Choice], width: int) -> list[str]:
 
 def _shared(choices: Iterable[Choice]) -> dict[str, list[str]]:
     """Options of several kinds, by the reason that keeps all of them out."""
-    found: dict[str, dict[str, list[str]]] = {}
+    rejections: dict[str, dict[str, list[str]]] = {}
     for choice in choices:
-        for rejected in choice.rejected if not _is_told(choice) and choice.name != "image" else ():
+        for rejected in choice.rejected if not _says_all(choice) and choice.name != "image" else ():
             if not rejected.speed and not (is_taken(choice) and rejected.value == choice.stock):
-                found.setdefault(rejected.reason, {}).setdefault(choice.name, []).append(rejected.value)
+                rejections.setdefault(rejected.reason, {}).setdefault(choice.name, []).append(rejected.value)
     return {
         reason: [f"{name.replace('_', ' ')} {' or '.join(values)}" for name, values in kinds.items()]
-        for reason, kinds in found.items()
+        for reason, kinds in rejections.items()
         if len(kinds) > 1
     }
 
 
-def _is_told(choice: Choice) -> bool:
+def _says_all(choice: Choice) -> bool:
     """Whether what was taken says it all, since nothing is known of the speed of the others."""
     return is_taken(choice) and not any(rejected.speed for rejected in choice.rejected)
 
@@ -216,16 +218,16 @@ def _promise(choice: Choice) -> float:
 def _grouped(choice: Choice, shared: Container[str]) -> str:
     """The alternatives, those with a predicted speed each by itself, the others by their reasons."""
     rejected = [rejected for rejected in choice.rejected if not (is_taken(choice) and rejected.value == choice.stock)]
-    known = [f"{each.value} {measured(each)}: {each.reason}" for each in rejected if each.speed]
-    others = by_reason(each for each in rejected if not each.speed and each.reason not in shared)
-    texts = [*known, *(f"{', '.join(values)}: {reason}" for reason, values in others.items())]
+    with_speed = [f"{option.value} {measured(option)}: {option.reason}" for option in rejected if option.speed]
+    without_speed = by_reason(option for option in rejected if not option.speed and option.reason not in shared)
+    texts = [*with_speed, *(f"{', '.join(values)}: {reason}" for reason, values in without_speed.items())]
     shown = texts[:1]
     for text in texts[1:]:
         if len(" | ".join((*shown, text))) > _LONGEST:
             break
         shown.append(text)
-    more = f" | and {len(texts) - len(shown)} more" if len(texts) > len(shown) else ""
-    return " | ".join(shown) + more if shown else ""
+    suffix = f" | and {len(texts) - len(shown)} more" if len(texts) > len(shown) else ""
+    return " | ".join(shown) + suffix if shown else ""
 
 
 def _title(name: str) -> str:

@@ -52,18 +52,18 @@ def command(
         planned, key = (planned, key) if steps else _planned(asked, timing_alone)
     show_warnings(planned.warnings)
     if dry_run:
-        about = {
+        facts = {
             "training": planned.plan.training,
             "target": planned.plan.target.name,
             "image": planned.plan.image.entry,
         }
-        typer.echo(json.dumps(about) if as_json else "{training} on {target}, in {image}: one process".format(**about))
+        typer.echo(json.dumps(facts) if as_json else "{training} on {target}, in {image}: one process".format(**facts))
         return
-    found: Need | TimedSteps | None = None if is_timed else _traced(planned, key, is_quiet=as_json)
-    if found is None:
+    result: Need | TimedSteps | None = None if is_timed else _traced(planned, key, is_quiet=as_json)
+    if result is None:
         planned, key = (planned, key) if is_timed else _planned(asked, timing_alone)
-        found = _timed(planned, key, is_quiet=as_json)
-    typer.echo(found.model_dump_json(indent=2) if as_json else _text(found))
+        result = _timed(planned, key, is_quiet=as_json)
+    typer.echo(result.model_dump_json(indent=2) if as_json else _text(result))
 
 
 def _planned(asked: PlanOptions, alone: Callable[[Request], Request]) -> tuple[Planned, str]:
@@ -159,10 +159,10 @@ def _default_epochs(planned: Planned) -> int | None:
     return default_epochs(planned.blueprint.parent / application.folder / application.script)
 
 
-def _text(found: Need | TimedSteps) -> str:
+def _text(result: Need | TimedSteps) -> str:
     from modak_ansible.model.measured.timed_steps import TimedSteps
 
-    return _text_of_steps(found) if isinstance(found, TimedSteps) else _text_of_trace(found)
+    return _text_of_steps(result) if isinstance(result, TimedSteps) else _text_of_trace(result)
 
 
 def _text_of_steps(timed: TimedSteps) -> str:
@@ -209,7 +209,7 @@ def _as_ranks(need: Need) -> str:
     """What each of several processes needs, in the ways in which the script was traced as one of them."""
     from modak_ansible.model.measured.need import format_peak, peak_of
 
-    ways = dict.fromkeys((each.ranks, each.strategy) for each in need.traced)
+    ways = dict.fromkeys((trace.ranks, trace.strategy) for trace in need.traced)
     return "".join(
         f"As one of {ranks} processes, {strategy}: {format_peak(peak_of(need, ranks, strategy))}.\n"
         for ranks, strategy in ways
@@ -241,6 +241,6 @@ def _computed(need: Need) -> str:
     ]
     for operator in need.operators[:_NAMED]:
         shapes = ", ".join("x".join(map(str, shape)) for shape in operator.shapes)
-        about = f"{format_size(operator.bytes):>10}  {operator.count} {operator.name} ({shapes})"
-        lines.append(f"  {operator.flop / 1e9:10.4g} GFLOP {about}")
+        text = f"{format_size(operator.bytes):>10}  {operator.count} {operator.name} ({shapes})"
+        lines.append(f"  {operator.flop / 1e9:10.4g} GFLOP {text}")
     return "\n".join(lines)

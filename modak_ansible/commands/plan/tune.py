@@ -120,9 +120,9 @@ def _as_json(row: Row) -> dict[str, object]:
 
 
 def _cells(row: Row) -> list[str]:
-    told = "best" if row.told == "trains" else row.told
+    verdict = "best" if row.told == "trains" else row.told
     if row.trial is None:
-        return ["", "", "", "", "", "", row.title, told]
+        return ["", "", "", "", "", "", row.title, verdict]
     median, low, high = (row.trial.seconds_of(name) for name in ("median", "p10", "p90"))
     first = row.trial.seconds_of("first") or row.trial.seconds_of("to_first_step")
     return [
@@ -133,5 +133,5 @@ def _cells(row: Row) -> list[str]:
         f"{row.over_stock:.2f}" if row.over_stock else "",
         f"{row.over_plan:.2f}" if row.over_plan else "",
         row.title,
-        told,
+        verdict,
     ]

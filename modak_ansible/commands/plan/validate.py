@@ -40,8 +40,8 @@ def command(
     plans = check_blueprint(path, asked.given, mistakes, warnings)
     show_warnings(warnings)
     if as_json:
-        found = {"valid": not mistakes, "mistakes": as_data(mistakes), "warnings": as_data(warnings)}
-        print_json(found)
+        result = {"valid": not mistakes, "mistakes": as_data(mistakes), "warnings": as_data(warnings)}
+        print_json(result)
     else:
         for mistake in mistakes:
             typer.echo(as_given(str(mistake)))

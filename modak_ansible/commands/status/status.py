@@ -49,9 +49,9 @@ def _entries(deployment: str | None, training: str | None) -> list[Entry]:
 
     _refuse(bool(training and not deployment), "--training needs a blueprint", "modak status BLUEPRINT")
     if deployment and training:
-        return [Entry(each) for each in find_trainings(deployment, training)]
-    known = find_deployments(deployment) if deployment else glance(state_folder(Path.cwd()))
-    return [Entry(store) for store in not_superseded(known)]
+        return [Entry(store) for store in find_trainings(deployment, training)]
+    stores = find_deployments(deployment) if deployment else glance(state_folder(Path.cwd()))
+    return [Entry(store) for store in not_superseded(stores)]
 
 
 def _ask_and_show(entries: list[Entry], *, as_json: bool, offline: bool) -> None:
@@ -101,14 +101,14 @@ def _watch(entries: list[Entry], every: float, *, as_json: bool, offline: bool) 
         if not as_json:
             _show([], [], as_json=False)
         return
-    known: dict[str, list[str]] = {}
+    cached: dict[str, list[str]] = {}
 
     def below(rows: list[StatusRow]) -> list[str]:
         states = json.dumps([(row["deployment"], row["state"]) for row in rows])
-        if states not in known:  # all records of the project tell how far forecasts hold
-            known.clear()
-            known[states] = _lines_below(rows, entries)
-        return known[states]
+        if states not in cached:  # all records of the project tell how far forecasts hold
+            cached.clear()
+            cached[states] = _lines_below(rows, entries)
+        return cached[states]
 
     with watch_for(lambda: rows_of(entries), below, as_json=as_json) as update:
         ask_targets(entries, every, update)
@@ -138,14 +138,14 @@ def _lines_below(rows: list[StatusRow], entries: list[Entry]) -> list[str]:
 
         lines += [shown(search) for search in searches.values()]
     whole = {row["deployment"] for row in rows if "digest" in row}
-    told = [(start, entry.known.plan) for entry in entries if entry.name in whole for start in starts_of(entry)]
-    lines += [f"start {each.words}" for each, _ in told if len(entries) == 1 and each.is_news]
-    machines = {machine_of(plan): plan["target"]["name"] for each, plan in told if each.began is None}
+    starts = [(start, entry.known.plan) for entry in entries if entry.name in whole for start in starts_of(entry)]
+    lines += [f"start {start.words}" for start, _ in starts if len(entries) == 1 and start.is_news]
+    machines = {machine_of(plan): plan["target"]["name"] for start, plan in starts if start.began is None}
     if machines:
         state = entries[0].known.folder.parent.parent
-        known = [each for store in glance(state) for each in told_of(store.record)]
+        forecasts = [forecast for store in glance(state) for forecast in told_of(store.record)]
         lines += [
-            words for machine, target in sorted(machines.items()) if (words := accuracy_of(known, machine, target))
+            words for machine, target in sorted(machines.items()) if (words := accuracy_of(forecasts, machine, target))
         ]
     return lines
 

@@ -30,17 +30,17 @@ def lines_of(rows: Sequence[StatusRow], width: int | None = None) -> list[str]:
         width: columns of the terminal; names and messages that have no room there are cut.
     """
     cells = [_cells(row) for row in rows]
-    for cell, point in zip(cells, points_of([row.get("training", "") for row in rows]), strict=True):
-        cell[1] = point
+    for row_cells, point in zip(cells, points_of([row.get("training", "") for row in rows]), strict=True):
+        row_cells[1] = point
     if len({row.get("target", "") for row in rows}) <= 1:  # one that is always the same says nothing
-        for cell in cells:
-            cell[2] = ""
+        for row_cells in cells:
+            row_cells[2] = ""
     widths = [max(map(cell_len, column)) for column in zip(*cells, strict=True)]
     if width is not None and _total(widths) > width:
-        for each, name in zip(cells, shortened([cell[0] for cell in cells]), strict=True):
-            each[0] = name
-        for each, point in zip(cells, rounded([cell[_POINT] for cell in cells]), strict=True):
-            each[_POINT] = point
+        for row_cells, name in zip(cells, shortened([cell[0] for cell in cells]), strict=True):
+            row_cells[0] = name
+        for row_cells, point in zip(cells, rounded([cell[_POINT] for cell in cells]), strict=True):
+            row_cells[_POINT] = point
         widths[:2] = [max(cell_len(cell[column]) for cell in cells) for column in (0, _POINT)]
         if widths[_POINT] and _total(widths[:-1]) + len(_GAP) + min(_TELLING, widths[-1]) > width:
             widths[_JOB] = 0  # each command takes the name instead
@@ -73,14 +73,14 @@ def points_of(trainings: Sequence[str]) -> list[str]:
 
 def rounded(points: Sequence[str]) -> list[str]:
     """Points with three digits of their numbers, where these still differ as they did."""
-    short = [_DIGITS.sub(lambda found: f"{float(found[0]):.3g}", point) for point in points]
+    short = [_DIGITS.sub(lambda match: f"{float(match[0]):.3g}", point) for point in points]
     return short if len(set(short)) == len(set(points)) else list(points)
 
 
 def shortened(names: Sequence[str]) -> list[str]:
     """Names with so few digits of their digests that they still differ; modak takes the beginning of a name for it."""
-    for kept in range(_SHORTEST, _DIGEST):
-        short = [name[: kept - _DIGEST] if _has_digest(name) else name for name in names]
+    for digits in range(_SHORTEST, _DIGEST):
+        short = [name[: digits - _DIGEST] if _has_digest(name) else name for name in names]
         if len(set(short)) == len(set(names)):
             return short
     return list(names)
@@ -143,13 +143,15 @@ def _message(row: StatusRow) -> str:
     ran = [row["nodes"]] if row["state"] in _ENDED_WELL and row.get("nodes") else []
     parts += ran if row["state"] != "COMPLETED" else []
     numbers = row.get("numbers") or {}
-    wanted = row["search"]["objective"] if "search" in row else ""
+    objective = row["search"]["objective"] if "search" in row else ""
     if row["state"] == "COMPLETED" and isinstance(row.get("accuracy"), float) and "accuracy" not in numbers:
         parts.append(f"accuracy {row['accuracy']:.2%}")
     if row["state"] in _ENDED_WELL:
-        parts += shown_numbers({wanted: numbers[wanted]}, 1) if wanted in numbers and wanted != "loss" else []
-        others = {name: value for name, value in numbers.items() if name not in ("loss", wanted)}
-        parts += shown_numbers(others, _NUMBERS)
+        parts += (
+            shown_numbers({objective: numbers[objective]}, 1) if objective in numbers and objective != "loss" else []
+        )
+        other_numbers = {name: value for name, value in numbers.items() if name not in ("loss", objective)}
+        parts += shown_numbers(other_numbers, _NUMBERS)
     parts += ran if row["state"] == "COMPLETED" else []
     parts += row.get("remarks", ())
     parts += [row["explanation"]] if row.get("explanation") else []

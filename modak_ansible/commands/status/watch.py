@@ -52,7 +52,7 @@ class _Lines:
     def __init__(self, rows: Rows, below: Below, *, as_json: bool) -> None:
         self._rows, self._below, self._as_json = rows, below, as_json
         self._shown: dict[str, list[Any]] = {}
-        self._said: list[str] = []  # of what stands below
+        self._last_below: list[str] = []  # of what stands below
 
     def update(self) -> None:
         rows = self._rows()
@@ -63,9 +63,9 @@ class _Lines:
                 typer.echo(json.dumps(row) if self._as_json else line_of(row, time.strftime("%H:%M:%S")))
         below = [] if self._as_json else self._below(rows)
         for line in below:
-            if line not in self._said:
+            if line not in self._last_below:
                 typer.echo(f"{time.strftime('%H:%M:%S')}  {line}")
-        self._said = below
+        self._last_below = below
 
 
 def wrapped(lines: list[str], width: int) -> list[str]:

@@ -78,21 +78,23 @@ class SearchStore:
     @property
     def state(self) -> SearchState | None:
         """None where it has not begun, or cannot be read."""
-        found = {"running": [], **(read_json(self.folder / "search.json") or {})}
-        if not fits(SearchState)(found):
+        document = {"running": [], **(read_json(self.folder / "search.json") or {})}
+        if not fits(SearchState)(document):
             return None
-        noted = cast(SearchState, found)
+        saved_state = cast(SearchState, document)
         if self._lock.is_taken():
-            return noted
+            return saved_state
         # what became of trials since a command went on with them, their deployments' records tell
-        now = [self._state_of(name) for name in noted["running"]]
-        states = Counter(noted["states"])
-        states.subtract({"running": len(now)})
-        states.update(now)
-        known = {state: count for state, count in states.items() if count > 0}
-        running = [name for name, state in zip(noted["running"], now, strict=True) if state == "running"]
-        state = "completed" if _over(known) >= noted["trials"] else "stopped"
-        return {**noted, "state": state, "states": known, "running": running}
+        current_states = [self._state_of(name) for name in saved_state["running"]]
+        states = Counter(saved_state["states"])
+        states.subtract({"running": len(current_states)})
+        states.update(current_states)
+        counts = {state: count for state, count in states.items() if count > 0}
+        running = [
+            name for name, state in zip(saved_state["running"], current_states, strict=True) if state == "running"
+        ]
+        state = "completed" if _over(counts) >= saved_state["trials"] else "stopped"
+        return {**saved_state, "state": state, "states": counts, "running": running}
 
     def _state_of(self, deployment: str) -> str:
         store = DeploymentStore(self.folder.parent.parent / DEPLOYMENTS / deployment)

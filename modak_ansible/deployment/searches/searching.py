@@ -47,14 +47,17 @@ def deploy_all(
         UsageError: nobody stays to choose a search's trials.
         JobFailed: no trial of a search came to a value.
     """
-    searches, others = [each for each in planned if each.search], [each for each in planned if not each.search]
+    searches, trainings = (
+        [training for training in planned if training.search],
+        [training for training in planned if not training.search],
+    )
     if searches and not wait:
         hint = "leave --detach out; after Ctrl-C the same command continues the search"
         raise UsageError(
             f"{searches[0].node} is a search: its trials are chosen one after another while the command runs", hint=hint
         )
-    done = deploy(others, deadline=deadline, listener=listener, wait=wait) if others else Deployed(0, ())
-    changed, stores = done.changed, done.stores
+    deployed = deploy(trainings, deadline=deadline, listener=listener, wait=wait) if trainings else Deployed(0, ())
+    changed, stores = deployed.changed, deployed.stores
     for search in searches:
         trials, is_changed = carry_out_search(search, deadline=deadline, listener=listener)
         changed, stores = changed + is_changed, (*stores, *trials)
@@ -112,8 +115,8 @@ class _Searching:
 
     def _was_undeployed(self) -> bool:
         """Whether nothing of it is there any more: as any training, it is then begun anew."""
-        named = [self._deployment(trial) for trial in self._study.trials if trial.deployment]
-        return bool(named) and all(each.record_now().get("undeployed") or not each.is_there for each in named)
+        stores = [self._deployment(trial) for trial in self._study.trials if trial.deployment]
+        return bool(stores) and all(store.record_now().get("undeployed") or not store.is_there for store in stores)
 
     def _deployment(self, trial: Trial) -> DeploymentStore:
         return DeploymentStore(self._planned.state / FOLDER / trial.deployment)
@@ -164,7 +167,7 @@ class _Searching:
                 rising=search.rising,
                 state="running",
                 states=self._study.states(),
-                running=[each.deployment for each in self._running],
+                running=[trial.deployment for trial in self._running],
                 best=Best(training=best.training, deployment=best.deployment, value=best.value or 0.0)
                 if best
                 else None,
@@ -181,17 +184,17 @@ class _Searching:
         self._say(f"{len(trials)} of {len(self._study.trials)} trials had not ended; continuing with them")
         entries = [Entry(self._deployment(trial)) for trial in trials]
         self._ask([entry for entry in entries if entry.known.is_there and may_live(entry.known)])
-        again: list[Planned] = []
+        unsubmitted: list[Planned] = []
         for trial in trials:
             store = self._deployment(trial)
             if store.job.get("job_id") or store.record_now().get("undeployed"):
                 continue
             if store.plan_file.exists():
-                again.append(planned_from_file(store.plan_file))
+                unsubmitted.append(planned_from_file(store.plan_file))
             else:
-                again += plan_trials(self._planned, [trial.point])
-                self._study.keep(trial, TRIAL_DEPLOYMENT, again[-1].plan.deployment)
-        self._submit(again)
+                unsubmitted += plan_trials(self._planned, [trial.point])
+                self._study.keep(trial, TRIAL_DEPLOYMENT, unsubmitted[-1].plan.deployment)
+        self._submit(unsubmitted)
 
     def _begin(self) -> None:
         """Submits as many more as may run at once."""
@@ -214,27 +217,27 @@ class _Searching:
             self._study.keep(trial, TRIAL_TRAINING, shown)
             self._fail(trial, str(error))
             return None
-        alike = self._alike(planned.plan.deployment)
+        twin = self._twin_of(planned.plan.deployment)
         # noted before it is submitted: whoever goes on after a kill asks the target for it by this name
         self._study.keep(trial, TRIAL_DEPLOYMENT, planned.plan.deployment)
         self._study.keep(trial, TRIAL_TRAINING, planned.plan.training)
-        self._say(f"trial {trial.number}: {shown}{f', as trial {alike.number}' if alike else ''}")
-        if alike is None:
+        self._say(f"trial {trial.number}: {shown}{f', as trial {twin.number}' if twin else ''}")
+        if twin is None:
             return planned
-        if alike.is_over:
-            self._study.tell(trial, alike.state, alike.value, alike.why)
+        if twin.is_over:
+            self._study.tell(trial, twin.state, twin.value, twin.why)
         return None
 
-    def _alike(self, deployment: str) -> Trial | None:
+    def _twin_of(self, deployment: str) -> Trial | None:
         """An earlier trial with the same values: of few choices some come again."""
         return next((trial for trial in self._study.trials if trial.deployment == deployment), None)
 
     def _submit(self, planned: Sequence[Planned]) -> None:
         if not planned:
             return
-        for each in planned:
-            Record(each.save()).update(trial={"search": self._store.folder.name, "pruned": ""})
-        for part in [planned] if planned[0].plan.target.scheduler.keeps_order else [[each] for each in planned]:
+        for training in planned:
+            Record(training.save()).update(trial={"search": self._store.folder.name, "pruned": ""})
+        for part in [planned] if planned[0].plan.target.scheduler.keeps_order else [[training] for training in planned]:
             deploy(part, wait=False, deadline=self._deadline, listener=self._quiet)
         self._quiet = None  # how the first was built and staged is told; the others find it done
 
@@ -259,13 +262,13 @@ class _Searching:
         def heard() -> None:
             late = self._deadline is not None and time.monotonic() > self._deadline
             ended = False
-            for each in self._running:
-                entry = entries[each.number]
+            for trial in self._running:
+                entry = entries[trial.number]
                 if entry.answer and entry.answer["situation"]["state"] not in LIVING:
                     ended = True
-                    self._gone |= set() if entry.answer["there"] else {each.number}
+                    self._gone |= set() if entry.answer["there"] else {trial.number}
                 elif entry.answer and not entry.problem:
-                    ended = self._report(each, entry.answer["progress"]) or ended
+                    ended = self._report(trial, entry.answer["progress"]) or ended
             if ended or late:
                 raise Enough
 
@@ -276,10 +279,10 @@ class _Searching:
 
     def _cancel(self) -> None:
         """Cancels what has fallen behind, also where whoever saw that was killed before."""
-        behind = [each for each in self._running if each.pruned and each.number not in self._cancelled]
+        behind = [trial for trial in self._running if trial.pruned and trial.number not in self._cancelled]
         if behind:
-            act([self._deployment(each) for each in behind], "cancelled")
-        self._cancelled |= {each.number for each in behind}
+            act([self._deployment(trial) for trial in behind], "cancelled")
+        self._cancelled |= {trial.number for trial in behind}
 
     def _report(self, trial: Trial, progress: Mapping[str, Any]) -> bool:
         """Takes what a trial has come to; tells whether it is to be cancelled for that."""
@@ -294,8 +297,8 @@ class _Searching:
         self._study.report(trial, int(place), float(value))
         if self._search.prune == "none":
             return False
-        mine = {**trial.reported, int(place): float(value)}
-        median = behind_median(mine, [curve.points for curve in curves], rising=self._search.rising)
+        own_values = {**trial.reported, int(place): float(value)}
+        median = behind_median(own_values, [curve.points for curve in curves], rising=self._search.rising)
         if median is None:
             return False
         why = f"{self._search.objective} {value:.4g} at {by} {place:g}, where half of the others had {median:.4g}"
@@ -306,9 +309,9 @@ class _Searching:
     def _curve(self, trial: Trial) -> Curve | None:
         """What a trial that has ended came to on its way."""
         if trial.training not in self._curves:
-            there = trial.deployment and self._deployment(trial).results.is_dir()
+            has_results = trial.deployment and self._deployment(trial).results.is_dir()
             self._curves[trial.training] = (
-                run_of(self._deployment(trial)).curve(self._search.objective) if there else None
+                run_of(self._deployment(trial)).curve(self._search.objective) if has_results else None
             )
         return self._curves[trial.training]
 
@@ -316,13 +319,13 @@ class _Searching:
 
     def _end(self) -> None:
         """Takes over what has ended, with its results."""
-        ended = [each for each in self._running if each.number in self._gone or self._deployment(each).has_ended]
-        left = [self._deployment(each) for each in ended if each.number not in self._gone]
-        there = [each for each in left if not each.record_now().get("undeployed")]
-        if there:
-            fetch_results(*there)
-        for each in ended:
-            self._judge(each)
+        ended = [trial for trial in self._running if trial.number in self._gone or self._deployment(trial).has_ended]
+        stores = [self._deployment(trial) for trial in ended if trial.number not in self._gone]
+        deployed_stores = [store for store in stores if not store.record_now().get("undeployed")]
+        if deployed_stores:
+            fetch_results(*deployed_stores)
+        for trial in ended:
+            self._judge(trial)
 
     def _judge(self, trial: Trial) -> None:
         store, search = self._deployment(trial), self._search
@@ -342,9 +345,11 @@ class _Searching:
         best = run.best(search.objective, rising=search.rising)
         if best is None:
             names = sorted({*run.curves.by_name, *run.numbers})
-            known = f"it has {', '.join(names[:8])}" if names else "it has written no numbers"
+            available = f"it has {', '.join(names[:8])}" if names else "it has written no numbers"
             near = nearest(search.objective, names) if names else ""
-            self._fail(trial, f"no {search.objective} that is a number: {near if near.startswith('did') else known}")
+            self._fail(
+                trial, f"no {search.objective} that is a number: {near if near.startswith('did') else available}"
+            )
             return
         before = self._study.best
         self._study.tell(trial, "complete", best[1])

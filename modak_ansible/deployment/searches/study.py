@@ -58,7 +58,7 @@ class Study:
 
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self._optuna, self._search = optuna, search
-        self._space = {each.name: _distribution(each) for each in search.over}
+        self._space = {dimension.name: _distribution(dimension) for dimension in search.over}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
             storage = optuna.storages.JournalStorage(
@@ -72,15 +72,15 @@ class Study:
     @property
     def trials(self) -> list[Trial]:
         """All that count: one whose deployment was not noted before the command ended does not."""
-        found = (self._seen(trial) for trial in self._study.get_trials(deepcopy=False))
-        return [each for each in found if each.training]
+        trials = (self._trial_of(trial) for trial in self._study.get_trials(deepcopy=False))
+        return [trial for trial in trials if trial.training]
 
     @property
     def best(self) -> Trial | None:
         """The best that is complete."""
         complete = [trial for trial in self.trials if trial.state == "complete" and trial.value is not None]
         sign = -1 if self._search.rising else 1
-        return min(complete, key=lambda each: sign * (each.value or 0.0), default=None)
+        return min(complete, key=lambda trial: sign * (trial.value or 0.0), default=None)
 
     def states(self) -> dict[str, int]:
         """How many trials are in each state."""
@@ -93,7 +93,7 @@ class Study:
         """
         self._forget()
         self._study.sampler = self._sampler()
-        return self._seen(self._study._storage.get_trial(self._study.ask(self._space)._trial_id))
+        return self._trial_of(self._study._storage.get_trial(self._study.ask(self._space)._trial_id))
 
     def _forget(self) -> None:
         """Ends those that were chosen, and of which nothing was noted, for they have no deployment."""
@@ -128,39 +128,41 @@ class Study:
     def _frozen(self, trial: Trial) -> FrozenTrial:
         return self._study.get_trials(deepcopy=False)[trial.number]
 
-    def _seen(self, frozen: FrozenTrial) -> Trial:
-        told = frozen.user_attrs
+    def _trial_of(self, frozen: FrozenTrial) -> Trial:
+        attributes = frozen.user_attrs
         return Trial(
             number=frozen.number,
-            point={each.name: _given(each, frozen.params[each.name]) for each in self._search.over}
+            point={
+                dimension.name: _argument(dimension, frozen.params[dimension.name]) for dimension in self._search.over
+            }
             if len(frozen.params) == len(self._search.over)
             else {},
             state=frozen.state.name.lower(),
             value=frozen.value if frozen.state.name == "COMPLETE" else None,
-            deployment=told.get(TRIAL_DEPLOYMENT, ""),
-            training=told.get(TRIAL_TRAINING, ""),
-            pruned=told.get(TRIAL_PRUNED, ""),
-            why=told.get(TRIAL_WHY, ""),
+            deployment=attributes.get(TRIAL_DEPLOYMENT, ""),
+            training=attributes.get(TRIAL_TRAINING, ""),
+            pruned=attributes.get(TRIAL_PRUNED, ""),
+            why=attributes.get(TRIAL_WHY, ""),
             reported=dict(frozen.intermediate_values),
         )
 
 
-def behind_median(mine: Mapping[int, float], others: list[Mapping[float, float]], *, rising: bool) -> float | None:
+def behind_median(own_values: Mapping[int, float], peers: list[Mapping[float, float]], *, rising: bool) -> float | None:
     """The median of what others had come to where a trial is now, if its best until now is worse; else None.
 
     Args:
-        mine: values of a trial by their places.
-        others: the same of those that have ended.
+        own_values: of a trial by their places.
+        peers: the same of those that have ended.
         rising: whether more is better.
     """
-    if not mine:
+    if not own_values:
         return None
-    place = max(mine)
-    there = [other[max(before)] for other in others if (before := [each for each in other if each <= place])]
-    if len(there) < _OTHERS:
+    place = max(own_values)
+    peer_values = [peer[max(before)] for peer in peers if (before := [point for point in peer if point <= place])]
+    if len(peer_values) < _OTHERS:
         return None
-    best = (max if rising else min)(mine.values())
-    median = statistics.median(there)
+    best = (max if rising else min)(own_values.values())
+    median = statistics.median(peer_values)
     return median if (best < median if rising else best > median) else None
 
 
@@ -174,22 +176,24 @@ class _Alone:
         """There is nothing to be released."""
 
 
-def _distribution(each: Dimension) -> BaseDistribution:
+def _distribution(dimension: Dimension) -> BaseDistribution:
     from optuna.distributions import (  # noqa: PLC0415
         CategoricalDistribution,
         FloatDistribution,
         IntDistribution,
     )
 
-    if each.choices:
-        return CategoricalDistribution(each.choices)
-    if each.is_whole:
-        return IntDistribution(int(each.low), int(each.high), log=each.log, step=int(each.step or 1))
-    return FloatDistribution(each.low, each.high, log=each.log, step=each.step)
+    if dimension.choices:
+        return CategoricalDistribution(dimension.choices)
+    if dimension.is_whole:
+        return IntDistribution(
+            int(dimension.low), int(dimension.high), log=dimension.log, step=int(dimension.step or 1)
+        )
+    return FloatDistribution(dimension.low, dimension.high, log=dimension.log, step=dimension.step)
 
 
-def _given(each: Dimension, value: Any) -> Value:
+def _argument(dimension: Dimension, value: Any) -> Value:
     """A value as the training is given it."""
     if isinstance(value, (bool, str)):
         return value
-    return str(value) if each.is_whole else f"{value:.{_DIGITS}g}"
+    return str(value) if dimension.is_whole else f"{value:.{_DIGITS}g}"

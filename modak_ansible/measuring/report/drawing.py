@@ -53,7 +53,7 @@ def drawing(figure: Drawable) -> str:
 def inline(svg: str) -> str:
     """An SVG as a part of the page: in its colours, and without what several would bring twice."""
     svg = re.sub(r'<style.*?</style>|(?<=<g) id="[^"]*"', "", svg[svg.index("<svg") :], flags=re.DOTALL)
-    return re.sub("|".join(_ON_THE_PAGE), lambda found: f"var(--{_ON_THE_PAGE[found[0]]})", svg)
+    return re.sub("|".join(_ON_THE_PAGE), lambda match: f"var(--{_ON_THE_PAGE[match[0]]})", svg)
 
 
 def drawn(figure: Drawable) -> Figure:
@@ -68,11 +68,11 @@ def _chart(chart: Chart) -> Figure:
     below = fill(f"{chart.unit}, {better} is better. Bar: median; whisker: {chart.interval}.", _LETTERS)
     labels = [fill(bar.label, _LABEL, break_on_hyphens=False) for bar in chart.bars]
     ends = list(itertools.accumulate(_ROW + _LINE * label.count("\n") for label in labels))
-    figure, axes = _planes(1)
+    figure, axes = _subplots(1)
     strip: dict[str, Any] = {"ymin": [end - 0.2 for end in ends], "ymax": [end - 0.01 for end in ends]}
     for (name, value), style in zip(chart.lines, itertools.cycle(("--", ":", "-."))):
-        told = f"measured peak, {_text(name)}: {number(value)} {chart.unit}"
-        axes.vlines([value] * len(ends), **strip, color=_PAPER, linestyle=style, linewidth=1.5, label=told, zorder=3)
+        text = f"measured peak, {_text(name)}: {number(value)} {chart.unit}"
+        axes.vlines([value] * len(ends), **strip, color=_PAPER, linestyle=style, linewidth=1.5, label=text, zorder=3)
     for bar, label, end in zip(chart.bars, labels, ends, strict=True):
         place, above = end - 0.105, {"y": end - 0.215, "va": "bottom", "transform": axes.get_yaxis_transform()}
         axes.barh(place, bar.value, height=0.17, **_BARS[bar.is_baseline])
@@ -82,8 +82,8 @@ def _chart(chart: Chart) -> Figure:
         if bar.paper is not None:
             axes.plot([bar.paper], [place], "D", markeredgecolor=_PAPER, **_MARKS[bar.newer])
         axes.text(x=0, s=_text(label), **above)
-        told = _text(f"{number(bar.value)} {chart.unit} ({spread(bar)})")
-        axes.text(x=1, s=told, ha="right", color=_SOFT, **above)
+        text = _text(f"{number(bar.value)} {chart.unit} ({spread(bar)})")
+        axes.text(x=1, s=text, ha="right", color=_SOFT, **above)
     axes.set(xlim=(0, axes.get_xlim()[1]), ylim=(ends[-1], 0), yticks=[])
     for tick in axes.get_xticks():
         axes.vlines([tick] * len(ends), **strip, color=_GRID, linewidth=0.8, zorder=0)
@@ -94,7 +94,7 @@ def _chart(chart: Chart) -> Figure:
 
 
 def _roof(roof: Roofline) -> Figure:
-    figure, axes = _planes(1)
+    figure, axes = _subplots(1)
     rightmost = max(x for _, x, _ in roof.points)
     xs = [roof.ridge / 30, roof.ridge, max([roof.ridge * 30, *(3 * x for _, x, _ in roof.points)])]
     axes.loglog(xs, [x * roof.bandwidth if x < roof.ridge else roof.peak for x in xs], color="black")
@@ -119,7 +119,7 @@ def _roof(roof: Roofline) -> Figure:
 
 def _seeds(seeds: Seeds) -> Figure:
     """Losses by epoch on the left, each seed's last accuracy on the right."""
-    figure, losses, accuracies = _planes(2)
+    figure, losses, accuracies = _subplots(2)
     for index, curve in enumerate(seeds.curves):
         colour, mark = f"C{index}", "os^Dv"[index % 5]
         for means, style, what in ((curve.training_loss, "--", "training"), (curve.test_loss, "-", "test")):
@@ -134,12 +134,12 @@ def _seeds(seeds: Seeds) -> Figure:
         accuracies.plot(numbers, [100 * accuracy for accuracy in curve.accuracies.values()], mark, color=colour)
     losses.set(xlabel="epoch", ylabel="loss, mean over seeds; bands: 95 %", yscale="log")
     first = seeds.curves[0].accuracies
-    accuracies.set_xticks(range(len(first)), [str(each) for each in first])
+    accuracies.set_xticks(range(len(first)), [str(seed) for seed in first])
     accuracies.set(xlabel="seed", ylabel="accuracy after the last epoch, %")
     return _framed(figure, seeds.title, fill(seeds.caption, _LETTERS), 3.5, [(0.85, 3.85), (5.4, 2.4)], columns=2)
 
 
-def _planes(count: int) -> Any:
+def _subplots(count: int) -> Any:
     """A figure, and so many axes in it."""
     from matplotlib.figure import Figure as NewFigure  # noqa: PLC0415
 
@@ -178,4 +178,4 @@ def _framed(figure: Figure, title: str, below: str, plane: float, places: Places
 
 def _text(text: str) -> str:
     """As it stands: a dollar sign would begin a formula, and what moves a cursor is no part of an SVG."""
-    return "".join(each if each.isprintable() or each == "\n" else " " for each in text).replace("$", r"\$")
+    return "".join(letter if letter.isprintable() or letter == "\n" else " " for letter in text).replace("$", r"\$")

@@ -30,14 +30,14 @@ class Judged:
         return any(verdict.word != "cannot be said" for verdict in self.verdicts)
 
 
-def judged(found: Sequence[Comparison]) -> list[Judged]:
-    return [Judged(finding, tuple(verdicts(finding, found))) for finding in paper().findings]
+def judged(comparisons: Sequence[Comparison]) -> list[Judged]:
+    return [Judged(finding, tuple(verdicts(finding, comparisons))) for finding in paper().findings]
 
 
 def counts(runs: Sequence[Run]) -> dict[str, int]:
     """Runs by outcome, all four named."""
-    found = Counter(run.record.outcome for run in runs)
-    return {outcome: found[outcome] for outcome in ("measured", "disturbed", "failed", "refused")}
+    outcomes = Counter(run.record.outcome for run in runs)
+    return {outcome: outcomes[outcome] for outcome in ("measured", "disturbed", "failed", "refused")}
 
 
 def facts(runs: Sequence[Run]) -> list[tuple[str, str]]:
@@ -54,27 +54,27 @@ def facts(runs: Sequence[Run]) -> list[tuple[str, str]]:
     ]
 
 
-def sentences(found: Sequence[Comparison], every: Sequence[Judged]) -> list[tuple[str, str]]:
+def sentences(comparisons: Sequence[Comparison], judgements: Sequence[Judged]) -> list[tuple[str, str]]:
     """A few findings, each with its verdict, those that were decided first; then numerics and the largest gain."""
-    measured = [judged for judged in every if any(verdict.ratio for verdict in judged.verdicts)]
-    said = [_sentence(each) for each in sorted(measured, key=_rank)[:_MOST]]
-    also = " ".join([*agreement(found), *_fastest(found)])
-    said += [("", also)] if also else []
-    missing = [judged.finding.title for judged in every if judged not in measured]
-    if missing and said:
-        said.append(("cannot be said", f"Nothing can be said here of what was not measured: {'; '.join(missing)}."))
-    return said
+    measured = [judgement for judgement in judgements if any(verdict.ratio for verdict in judgement.verdicts)]
+    lines = [_sentence(judgement) for judgement in sorted(measured, key=_rank)[:_MOST]]
+    closing = " ".join([*agreement(comparisons), *_fastest(comparisons)])
+    lines += [("", closing)] if closing else []
+    missing = [judgement.finding.title for judgement in judgements if judgement not in measured]
+    if missing and lines:
+        lines.append(("cannot be said", f"Nothing can be said here of what was not measured: {'; '.join(missing)}."))
+    return lines
 
 
-def _sentence(each: Judged) -> tuple[str, str]:
-    shown = [verdict for verdict in each.verdicts if verdict.ratio]
+def _sentence(judgement: Judged) -> tuple[str, str]:
+    shown = [verdict for verdict in judgement.verdicts if verdict.ratio]
     papers = [verdict for verdict in shown if not verdict.today]
     todays = [verdict for verdict in shown if verdict.today]
     first = papers or todays
-    stated = f"the paper: about {each.finding.ratio:g}" if each.finding.ratio else "the paper gives no number"
-    text = f"{each.finding.title}: {_ran(each.finding, first)}; {stated}."
+    stated = f"the paper: about {judgement.finding.ratio:g}" if judgement.finding.ratio else "the paper gives no number"
+    text = f"{judgement.finding.title}: {_ran(judgement.finding, first)}; {stated}."
     if papers and todays:
-        text += f" With today's software it {_together(todays)}: {_ran(each.finding, todays)}."
+        text += f" With today's software it {_together(todays)}: {_ran(judgement.finding, todays)}."
     return _together(first), text
 
 
@@ -95,16 +95,16 @@ def _ran(finding: Finding, several: Sequence[Verdict]) -> str:
     )
 
 
-def _rank(each: Judged) -> tuple[bool, int]:
+def _rank(judgement: Judged) -> tuple[bool, int]:
     """Decided findings go first, and of these the ones that matter most."""
-    name, first = each.finding.name, paper().headline
-    return not each.decided, first.index(name) if name in first else len(first)
+    name, first = judgement.finding.name, paper().headline
+    return not judgement.decided, first.index(name) if name in first else len(first)
 
 
-def _fastest(found: Sequence[Comparison]) -> list[str]:
+def _fastest(comparisons: Sequence[Comparison]) -> list[str]:
     """The variant that gains most over the first of its group, with the interval."""
     gains = []
-    for comparison in found:
+    for comparison in comparisons:
         measured = comparison.measured
         for variant in measured[1:]:
             ratio = paired_ratio(measured[0].by_block(speed), variant.by_block(speed))
@@ -112,10 +112,10 @@ def _fastest(found: Sequence[Comparison]) -> list[str]:
                 gains.append((ratio.low, variant.label, ratio, comparison, measured[0].label))
     if not gains:
         return []
-    _, label, ratio, comparison, held = max(gains, key=lambda gain: gain[0])
+    _, label, ratio, comparison, baseline = max(gains, key=lambda gain: gain[0])
     return [
         f"The largest gain over the first variant of its group, in {comparison.group} ({comparison.workload}): "
-        f"{label} ran at {ratio_text(ratio)} times the speed of {held}."
+        f"{label} ran at {ratio_text(ratio)} times the speed of {baseline}."
     ]
 
 

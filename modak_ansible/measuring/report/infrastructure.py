@@ -55,11 +55,11 @@ class Sample:
 
 
 def measures(runs: Iterable[Run]) -> list[Sample]:
-    known = list(runs)
-    built = {run.record.image.digest: run.record.entry for run in known if run.record.image}
+    all_runs = list(runs)
+    built = {run.record.image.digest: run.record.entry for run in all_runs if run.record.image}
     return [
         Sample(measure, run.record, built.get(str(measure.about.get("image", "")), ""))
-        for run in known
+        for run in all_runs
         if run.record.outcome == "measured"
         for measure in run.record.measures
     ]
@@ -67,12 +67,12 @@ def measures(runs: Iterable[Run]) -> list[Sample]:
 
 def measure_charts(samples: Iterable[Sample]) -> list[Chart]:
     """One chart for each measure and unit; those known by name first."""
-    found: dict[tuple[str, str], list[Sample]] = {}
+    by_measure: dict[tuple[str, str], list[Sample]] = {}
     for sample in samples:
-        found.setdefault((sample.measure.name, sample.measure.unit), []).append(sample)
-    known = list(TITLES)
-    order = sorted(found, key=lambda key: (known.index(key[0]) if key[0] in known else len(known), key))
-    return [_chart(name, unit, found[name, unit]) for name, unit in order]
+        by_measure.setdefault((sample.measure.name, sample.measure.unit), []).append(sample)
+    names = list(TITLES)
+    order = sorted(by_measure, key=lambda key: (names.index(key[0]) if key[0] in names else len(names), key))
+    return [_chart(name, unit, by_measure[name, unit]) for name, unit in order]
 
 
 def _chart(name: str, unit: str, samples: list[Sample]) -> Chart:
@@ -107,9 +107,9 @@ def _readable(unit: str, samples: list[Sample]) -> tuple[str, float]:
 
 
 def _bar(label: str, members: list[Sample], factor: float) -> Bar:
-    found = summary(factor * value for member in members for value in member.measure.samples)
-    several = found.n > 1
-    return Bar(label, found.median, found.least if several else None, found.most if several else None, found.n)
+    pooled = summary(factor * value for member in members for value in member.measure.samples)
+    several = pooled.n > 1
+    return Bar(label, pooled.median, pooled.least if several else None, pooled.most if several else None, pooled.n)
 
 
 def _ends(bar: Bar) -> str:
@@ -119,16 +119,16 @@ def _ends(bar: Bar) -> str:
 def _facts(sample: Sample) -> dict[str, str]:
     record = sample.record
     # a number with a fraction was measured on the way, such as an error, and names nothing
-    about = {name: str(value) for name, value in sample.measure.about.items() if not isinstance(value, float)}
-    if "image" in about:  # a digest tells a reader nothing: what it was built from, where known, and how large it is
+    details = {name: str(value) for name, value in sample.measure.about.items() if not isinstance(value, float)}
+    if "image" in details:  # a digest tells a reader nothing: what it was built from, where known, and how large it is
         size = sample.measure.about.get("megabytes")
-        about["image"] = " of ".join(filter(None, (sample.built, f"{size:.0f} MB" if size else "")))
+        details["image"] = " of ".join(filter(None, (sample.built, f"{size:.0f} MB" if size else "")))
     place = {"target": record.target.name, "processor": record.target.processor}
     if record.training:  # how a job was launched has nothing to do with what it trained
         container = NATIVE[0] if record.image and not record.image.container else "any"
-        return {**about, **place, "container": container}
+        return {**details, **place, "container": container}
     return {
-        **about,
+        **details,
         "entry": record.entry,
         **place,
         "accelerator": record.target.accelerator,

@@ -28,13 +28,13 @@ _MARKS = {"holds": "✓", "does not hold": "✗", "cannot be said": "?", "": "�
 
 
 @dataclass(frozen=True)
-class Made:
+class Report:
     records: int
     page: Path
     figures: tuple[Path, ...]
 
 
-def make_report(files: Sequence[Path], page: Path, figures: Path | None = None) -> Made:
+def make_report(files: Sequence[Path], page: Path, figures: Path | None = None) -> Report:
     """Writes the page and, where a folder for them is given, the figures; each is written whole or not at all.
 
     Raises:
@@ -52,7 +52,7 @@ def make_report(files: Sequence[Path], page: Path, figures: Path | None = None) 
             path.chmod(0o644)  # a page is for others
     except OSError as error:
         raise ModakError(f"{error.filename or page} cannot be written: {error.strerror}") from error
-    return Made(len(runs), page, tuple(pictures))
+    return Report(len(runs), page, tuple(pictures))
 
 
 def render(runs: Sequence[Run], parts: Sequence[Section], drawn: Mapping[str, str]) -> str:
@@ -64,15 +64,15 @@ def render(runs: Sequence[Run], parts: Sequence[Section], drawn: Mapping[str, st
         parts: as ``sections`` gives them.
         drawn: the SVG of each of their figures, by its name.
     """
-    found = comparisons(runs)
-    every = judged(found)
+    all_comparisons = comparisons(runs)
+    judgements = judged(all_comparisons)
     template = _environment().get_template("page.html.j2")
     return template.render(
         command=paper().command,
         counts=counts(runs),
         facts=facts(runs),
-        sentences=sentences(found, every),
-        judged=every,
+        sentences=sentences(all_comparisons, judgements),
+        judged=judgements,
         sections=parts,
         drawn={name: Markup(inline(svg)) for name, svg in drawn.items()},  # noqa: S704 - matplotlib has escaped it
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
@@ -110,14 +110,14 @@ def read_runs(files: Sequence[Path]) -> list[Run]:
 
 def work_of_workloads() -> dict[str, float]:
     """GFLOP of one training step for each image, by workload, of those that say it."""
-    found = load_workloads()
-    return {name: each.gflop_per_image for name, each in found.items() if each.gflop_per_image}
+    workloads = load_workloads()
+    return {name: workload.gflop_per_image for name, workload in workloads.items() if workload.gflop_per_image}
 
 
 def titles_of_groups() -> dict[tuple[str, str], str]:
     """Titles of the groups of the suites that ship, by the names of suite and group."""
-    found: dict[tuple[str, str], str] = {}
+    titles: dict[tuple[str, str], str] = {}
     for path in sorted((shipped("benchmarks") / "suites").glob("*.yaml")):
         suite = from_yaml(path.read_text(encoding="utf-8"))
-        found |= {(suite["name"], group["name"]): group["title"] for group in suite["groups"]}
-    return found
+        titles |= {(suite["name"], group["name"]): group["title"] for group in suite["groups"]}
+    return titles

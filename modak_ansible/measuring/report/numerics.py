@@ -20,29 +20,29 @@ Alike = tuple[str, ...]
 Group = dict[str, list[TrainingResult]]
 
 
-def numerics_tables(found: Iterable[Comparison]) -> list[tuple[str, Table]]:
+def numerics_tables(comparisons: Iterable[Comparison]) -> list[tuple[str, Table]]:
     """One table for each workload and way to train; a row for each variant. Those with comparable losses come first.
 
     Losses are comparable without dropout and where data, batch, seed and learning rate were alike: with dropout every
     framework draws random numbers of its own.
     """
-    groups = sorted(_groups(found).items(), key=lambda each: (not _is_comparable(each[0]), each[0]))
+    groups = sorted(_groups(comparisons).items(), key=lambda item: (not _is_comparable(item[0]), item[0]))
     return [
         (_title(key), _losses_table(group) if _is_comparable(key) else _accuracy_table(group)) for key, group in groups
     ]
 
 
-def agreement(found: Iterable[Comparison]) -> list[str]:
+def agreement(comparisons: Iterable[Comparison]) -> list[str]:
     """For each workload in a sentence whether its single-precision variants begin alike, and how far they drift apart.
 
     Alike is judged by the first loss, which no update has changed yet.
     """
     sentences = []
-    for workload, groups in _exact_groups(found).items():
+    for workload, groups in _exact_groups(comparisons).items():
         apart = [_farthest(group, 1) for group in groups]
         first, label, reference = max(apart)
         drift = max(_farthest(group, _COMPARED)[0] for group in groups)
-        variants = len({each for group in groups for each in group})
+        variants = len({label for group in groups for label in group})
         if first < _SAME:
             sentences.append(
                 f"{workload} begins alike in {variants} variants: without dropout, their first loss differs by at most "
@@ -56,10 +56,10 @@ def agreement(found: Iterable[Comparison]) -> list[str]:
     return sentences
 
 
-def _exact_groups(found: Iterable[Comparison]) -> dict[str, list[Group]]:
+def _exact_groups(comparisons: Iterable[Comparison]) -> dict[str, list[Group]]:
     """By workload the comparable groups of more than one variant, without number formats that change the numbers."""
     exact: dict[str, list[Group]] = {}
-    for key, group in _groups(found).items():
+    for key, group in _groups(comparisons).items():
         single = {label: runs for label, runs in group.items() if re.search(r"precision=(?!fp32)", label) is None}
         if _is_comparable(key) and len(single) > 1:
             exact.setdefault(key[0], []).append(single)
@@ -68,14 +68,14 @@ def _exact_groups(found: Iterable[Comparison]) -> dict[str, list[Group]]:
 
 def _farthest(group: Group, steps: int) -> tuple[float, str, str]:
     """The largest difference from the first variant in some first steps; whose it is, and the first variant."""
-    reference, *others = group
-    difference, label = max((_difference(group[reference], group[other], steps), other) for other in others)
+    reference, *other_labels = group
+    difference, label = max((_difference(group[reference], group[other], steps), other) for other in other_labels)
     return difference, label, reference
 
 
-def _groups(found: Iterable[Comparison]) -> dict[Alike, Group]:
+def _groups(comparisons: Iterable[Comparison]) -> dict[Alike, Group]:
     groups: dict[Alike, Group] = {}
-    for comparison in found:
+    for comparison in comparisons:
         for variant in comparison.variants:
             for training in variant.results:
                 group = groups.setdefault(_alike(comparison, training), {})
@@ -85,8 +85,8 @@ def _groups(found: Iterable[Comparison]) -> dict[Alike, Group]:
 
 def _is_comparable(key: Alike) -> bool:
     workload, dropout = key[0], key[6]
-    known = paper().trainings.get(workload)
-    return dropout == "0" or bool(known and not known.dropout)
+    training = paper().trainings.get(workload)
+    return dropout == "0" or bool(training and not training.dropout)
 
 
 def _alike(comparison: Comparison, training: TrainingResult) -> Alike:
@@ -145,6 +145,6 @@ def _accuracy(trainings: list[TrainingResult]) -> str:
     values = [training.epochs[-1].test_accuracy for training in trainings if training.epochs]
     if not values:
         return "not measured"
-    found = summary(100 * value for value in values)
-    ends = f"{number(found.least)} to {number(found.most)}, " if found.n > 1 else ""
-    return f"{number(found.median)} % ({ends}n = {found.n})"
+    accuracies = summary(100 * value for value in values)
+    ends = f"{number(accuracies.least)} to {number(accuracies.most)}, " if accuracies.n > 1 else ""
+    return f"{number(accuracies.median)} % ({ends}n = {accuracies.n})"

@@ -40,7 +40,7 @@ def achieved_chart(
     """
     comparison = members[0]
     variants: dict[str, Variant] = {}
-    for variant in (each for member in members for each in member.measured):
+    for variant in (variant for member in members for variant in member.measured):
         if precision_of(variant) == precision:
             variants.setdefault(variant.label, variant)
     if not variants:
@@ -48,7 +48,7 @@ def achieved_chart(
     bars = []
     for variant in variants.values():
         bar = training_bar(variant, speed)
-        low, high = (None if each is None else each * gflop_per_image for each in (bar.low, bar.high))
+        low, high = (None if bound is None else bound * gflop_per_image for bound in (bar.low, bar.high))
         bars.append(replace(bar, value=bar.value * gflop_per_image, low=low, high=high))
     bars.sort(key=lambda bar: -bar.value)
     rows = tuple(
@@ -79,17 +79,17 @@ def roofline(
 
     None where the peaks or the bandwidth were not measured, or no workload whose traffic is known.
     """
-    found = list(comparisons)
-    every = list(samples)
-    peaks = best(every, ("sgemm", "convolution"), "fp32")
-    bandwidth = best(every, ("triad",), "")
-    points = tuple(point for workload in sorted(work) for point in _points(found, workload, work[workload]))
+    all_comparisons = list(comparisons)
+    all_samples = list(samples)
+    peaks = best(all_samples, ("sgemm", "convolution"), "fp32")
+    bandwidth = best(all_samples, ("triad",), "")
+    points = tuple(point for workload in sorted(work) for point in _points(all_comparisons, workload, work[workload]))
     if not peaks or not bandwidth or not points:
         return None
-    name, peak = max(peaks.items(), key=lambda each: each[1])
+    name, peak = max(peaks.items(), key=lambda item: item[1])
     return Roofline(
-        name=slug(f"roofline {found[0].target} {found[0].accelerator}"),
-        title=f"Roofline of {found[0].machine}",
+        name=slug(f"roofline {all_comparisons[0].target} {all_comparisons[0].accelerator}"),
+        title=f"Roofline of {all_comparisons[0].machine}",
         peak=peak,
         peak_name=name,
         bandwidth=max(bandwidth.values()),
@@ -114,12 +114,12 @@ def of_machine(samples: Iterable[Sample], processor: str, accelerator: str) -> l
 
 def best(samples: Iterable[Sample], names: tuple[str, ...], precision: str) -> dict[str, float]:
     """The largest median of each measure, of those in one precision; what says no precision counts for all."""
-    found: dict[str, float] = {}
+    medians: dict[str, float] = {}
     for sample in samples:
         if sample.measure.name in names and sample.measure.about.get("precision", precision) == precision:
             value = summary(sample.measure.samples).median
-            found[sample.measure.name] = max(value, found.get(sample.measure.name, 0.0))
-    return found
+            medians[sample.measure.name] = max(value, medians.get(sample.measure.name, 0.0))
+    return medians
 
 
 def bytes_per_image(workload: str, batch_size: int) -> float | None:
@@ -148,21 +148,21 @@ def _resnet50_activations() -> int:
     return 3 * 224**2 + 2 * convolved + 64 * 56**2 + 2048 + 1000
 
 
-def _points(found: list[Comparison], workload: str, gflop_per_image: float) -> list[tuple[str, float, float]]:
+def _points(comparisons: list[Comparison], workload: str, gflop_per_image: float) -> list[tuple[str, float, float]]:
     rates: dict[Variant, float] = {}
     held_against: dict[Variant, Variant] = {}
-    for comparison in found:
+    for comparison in comparisons:
         if comparison.workload != workload:
             continue
-        singles = [each for each in comparison.measured if precision_of(each) == "fp32"]
+        singles = [variant for variant in comparison.measured if precision_of(variant) == "fp32"]
         for single in singles:
             rates[single] = summary(single.by_block(speed).values()).median
             held_against[single] = singles[0]
     if not rates:
         return []
-    slowest, fastest = (end(rates, key=lambda each: rates[each]) for end in (min, max))
+    slowest, fastest = (end(rates, key=lambda variant: rates[variant]) for end in (min, max))
     # two groups may have one variant: what the fastest is held against is its own group's
-    ends = {each.label: each for each in (slowest, held_against[fastest], fastest)}
+    ends = {variant.label: variant for variant in (slowest, held_against[fastest], fastest)}
     return [
         (f"{workload}: {end.label}", flop_per_byte, rates[end] * gflop_per_image)
         for end in ends.values()

@@ -50,7 +50,7 @@ class Variant:
     @property
     def compiler(self) -> str:
         """The graph compiler that was on; one that an entry always carries is in the entry's name."""
-        named = next((each for each in ("ngraph", "glow") if each in self.entry), "none")
+        named = next((compiler for compiler in ("ngraph", "glow") if compiler in self.entry), "none")
         return dict(self.settings).get("compiler", named)
 
     @property
@@ -105,12 +105,12 @@ class Comparison:
     @property
     def native_pairs(self) -> Comparison:
         """The variants that ran both natively and in a container, those two side by side."""
-        found: dict[tuple[object, ...], list[Variant]] = {}
-        for each in self.measured:
-            rest = tuple(pair for pair in each.settings if pair[0] != "container")
-            found.setdefault((each.entry, rest), []).append(each)
-        pairs = [each for each in found.values() if len({variant.container for variant in each}) == 2]
-        ordered = (variant for pair in pairs for variant in sorted(pair, key=lambda each: each.container))
+        by_build: dict[tuple[object, ...], list[Variant]] = {}
+        for variant in self.measured:
+            rest = tuple(pair for pair in variant.settings if pair[0] != "container")
+            by_build.setdefault((variant.entry, rest), []).append(variant)
+        pairs = [pair for pair in by_build.values() if len({variant.container for variant in pair}) == 2]
+        ordered = (variant for pair in pairs for variant in sorted(pair, key=lambda variant: variant.container))
         return replace(self, variants=tuple(ordered))
 
     @property
@@ -160,8 +160,8 @@ def comparisons(runs: Iterable[Run]) -> list[Comparison]:
             groups.setdefault((record.suite, record.group, record.workload, record.target.name), []).append(run)
     return [
         Comparison(suite, group, workload, target, processor, accelerator, _variants(members))
-        for (suite, group, workload, target), every in groups.items()
-        for (processor, accelerator), members in by_machine(every).items()
+        for (suite, group, workload, target), group_runs in groups.items()
+        for (processor, accelerator), members in by_machine(group_runs).items()
     ]
 
 
@@ -171,11 +171,11 @@ def by_machine(runs: list[Run]) -> dict[tuple[str, str], list[Run]]:
     What never ran may not know the node's processor; it is counted to the first machine that measured something.
     """
     measured = list(dict.fromkeys(_machine(run) for run in runs if run.record.outcome == "measured"))
-    found: dict[tuple[str, str], list[Run]] = {machine: [] for machine in measured}
+    machine_runs: dict[tuple[str, str], list[Run]] = {machine: [] for machine in measured}
     for run in runs:
         machine = _machine(run)
-        found.setdefault(machine if machine in found or not measured else measured[0], []).append(run)
-    return found
+        machine_runs.setdefault(machine if machine in machine_runs or not measured else measured[0], []).append(run)
+    return machine_runs
 
 
 def _machine(run: Run) -> tuple[str, str]:
@@ -184,11 +184,11 @@ def _machine(run: Run) -> tuple[str, str]:
 
 def _variants(runs: list[Run]) -> tuple[Variant, ...]:
     """The order of the first round is the suite's own; later rounds are reversed."""
-    found: dict[tuple[str, tuple[tuple[str, str], ...]], list[Run]] = {}
+    by_build: dict[tuple[str, tuple[tuple[str, str], ...]], list[Run]] = {}
     for run in sorted(runs, key=lambda run: (run.record.round, run.record.position)):
         key = (run.record.entry, tuple(sorted(run.record.settings.items())))
-        found.setdefault(key, []).append(run)
+        by_build.setdefault(key, []).append(run)
     return tuple(
         Variant(entry, settings, tuple(sorted(members, key=lambda member: (member.record.date, member.record.attempt))))
-        for (entry, settings), members in found.items()
+        for (entry, settings), members in by_build.items()
     )

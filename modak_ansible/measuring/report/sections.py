@@ -43,20 +43,22 @@ class Section:
 
 
 def sections(
-    runs: Sequence[Run], found: Sequence[Comparison], work: Mapping[str, float], titles: Titles | None = None
+    runs: Sequence[Run], comparisons: Sequence[Comparison], work: Mapping[str, float], titles: Titles | None = None
 ) -> list[Section]:
     """Every part of the page, those without measurements too.
 
     Args:
-        found: the trainings among them, put in order.
+        comparisons: the trainings among them, put in order.
         work: GFLOP of one training step for each image, by workload.
         titles: of groups, by the names of suite and group; a group's name stands for one that is missing.
     """
     titles = titles or {}
     samples = measures(runs)
-    timed = [comparison for comparison in found if comparison.is_timed and not comparison.is_native]
+    timed = [comparison for comparison in comparisons if comparison.is_timed and not comparison.is_native]
     apart = {workload: training for workload, training in paper().trainings.items() if training.lead}
-    others = [each for each in timed if not figure_of(each.group) and each.workload not in apart]
+    todays = [
+        comparison for comparison in timed if not figure_of(comparison.group) and comparison.workload not in apart
+    ]
     parts = [
         *(
             Section(
@@ -64,7 +66,12 @@ def sections(
                 figure.title,
                 figure.lead,
                 _speed_charts(
-                    (each for each in timed if figure_of(each.group) == group and each.workload not in apart), titles
+                    (
+                        comparison
+                        for comparison in timed
+                        if figure_of(comparison.group) == group and comparison.workload not in apart
+                    ),
+                    titles,
                 ),
                 missing=paper().command,
             )
@@ -74,7 +81,7 @@ def sections(
             "today",
             "Today's frameworks and switches",
             "Against the first variant of each group, whose bars are grey.",
-            _speed_charts(others, titles, with_paper=False),
+            _speed_charts(todays, titles, with_paper=False),
             missing=TODAY_SUITE,
         ),
         *(
@@ -82,7 +89,7 @@ def sections(
                 workload,
                 training.title,
                 training.lead,
-                _speed_charts((each for each in timed if each.workload == workload), titles),
+                _speed_charts((comparison for comparison in timed if comparison.workload == workload), titles),
                 missing=TODAY_SUITE,
             )
             for workload, training in apart.items()
@@ -91,7 +98,7 @@ def sections(
             "native",
             "Native against container",
             "The same training in the machine's own Python and in a container.",
-            (*_native_charts(found), *_measured(samples, STARTS)),
+            (*_native_charts(comparisons), *_measured(samples, STARTS)),
             missing=TODAY_SUITE,
         ),
         Section("storage", "Storage classes", "", _measured(samples, STORAGE), missing=TODAY_SUITE),
@@ -105,7 +112,7 @@ def sections(
             "Same numerics",
             "Without dropout and from the same first weights every framework should begin with the same losses; later "
             "steps drift apart by rounding alone. Gradients are held against double precision where a framework can.",
-            tables=tuple(numerics_tables(found)),
+            tables=tuple(numerics_tables(comparisons)),
             missing=NUMERICS_SUITE,
         ),
         Section(
@@ -141,10 +148,10 @@ def _title(comparison: Comparison, titles: Titles) -> str:
     return f"{title}: {comparison.workload} on {comparison.accelerator or comparison.target}"
 
 
-def _native_charts(found: Iterable[Comparison]) -> list[Chart]:
+def _native_charts(comparisons: Iterable[Comparison]) -> list[Chart]:
     """Steady speed, import and time to the first step, of groups that have both."""
     charts = []
-    for comparison in (comparison.native_pairs for comparison in found if comparison.is_timed):
+    for comparison in (comparison.native_pairs for comparison in comparisons if comparison.is_timed):
         if comparison.variants:
             starts = (
                 _start_chart(comparison, "process start to framework imported", _imports),
@@ -159,9 +166,11 @@ def _native_charts(found: Iterable[Comparison]) -> list[Chart]:
 
 def _start_chart(comparison: Comparison, what: str, quantity: Quantity) -> Chart:
     bars = tuple(
-        training_bar(each, quantity, is_baseline=not each.container, label=_where(each.container, each.label))
-        for each in comparison.measured
-        if each.by_block(quantity)
+        training_bar(
+            variant, quantity, is_baseline=not variant.container, label=_where(variant.container, variant.label)
+        )
+        for variant in comparison.measured
+        if variant.by_block(quantity)
     )
     return Chart(
         name=slug(f"native {comparison.group} {comparison.workload} {comparison.target} {what}"),
@@ -191,21 +200,25 @@ def _measured(samples: Iterable[Sample], names: Collection[str] = ()) -> tuple[C
     return tuple(measure_charts(sample for sample in samples if not names or sample.measure.name in names))
 
 
-def _peaks(found: Sequence[Comparison], work: Mapping[str, float], samples: Sequence[Sample]) -> Section:
+def _peaks(comparisons: Sequence[Comparison], work: Mapping[str, float], samples: Sequence[Sample]) -> Section:
     """Peaks, what was made of them, and a roofline for each machine that has both."""
     charts: list[Chart] = list(_measured(samples, PEAKS))
     roofs = []
-    for machine in dict.fromkeys((comparison.processor, comparison.accelerator) for comparison in found):
-        here = [comparison for comparison in found if (comparison.processor, comparison.accelerator) == machine]
-        theirs = of_machine(samples, *machine)
-        worked = [each for each in here if each.workload in work and each.measured]
-        for workload in dict.fromkeys(each.workload for each in worked):
-            members = [each for each in worked if each.workload == workload]
-            for precision in dict.fromkeys(precision_of(each) for member in members for each in member.measured):
-                peaks = best(theirs, ("sgemm", "convolution"), precision)
+    for machine in dict.fromkeys((comparison.processor, comparison.accelerator) for comparison in comparisons):
+        machine_comparisons = [
+            comparison for comparison in comparisons if (comparison.processor, comparison.accelerator) == machine
+        ]
+        machine_samples = of_machine(samples, *machine)
+        computable = [
+            comparison for comparison in machine_comparisons if comparison.workload in work and comparison.measured
+        ]
+        for workload in dict.fromkeys(comparison.workload for comparison in computable):
+            members = [comparison for comparison in computable if comparison.workload == workload]
+            for precision in dict.fromkeys(precision_of(variant) for member in members for variant in member.measured):
+                peaks = best(machine_samples, ("sgemm", "convolution"), precision)
                 chart = achieved_chart(members, work[workload], peaks, precision) if peaks else None
                 charts += [chart] if chart else []
-        roof = roofline(here, work, theirs)
+        roof = roofline(machine_comparisons, work, machine_samples)
         roofs += [roof] if roof else []
     lead = "Work achieved is a workload's GFLOP for each image times images per second; peaks were measured here."
     return Section("peaks", "Peaks and the roofline", lead, (*roofs, *charts), missing=TODAY_SUITE)

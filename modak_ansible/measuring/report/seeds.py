@@ -70,14 +70,14 @@ class Seeds:
 
 def seeds(runs: Iterable[Run]) -> list[Seeds]:
     """Whole trainings of which several seeds are on record; how busy the machine was has no part in what they learn."""
-    found: dict[tuple[str, ...], dict[str, dict[int, TrainingResult]]] = {}
+    groups: dict[tuple[str, ...], dict[str, dict[int, TrainingResult]]] = {}
     for run in sorted(runs, key=lambda run: (run.record.date, run.record.position)):
         record, training = run.record, run.record.training
         if training is not None and training.epochs and record.outcome in ("measured", "disturbed"):
             key = (record.suite, record.workload, record.target.processor, training.dataset, *_alike(training))
-            found.setdefault(key, {}).setdefault(record.variant, {})[training.seed] = training
+            groups.setdefault(key, {}).setdefault(record.variant, {})[training.seed] = training
     charts = []
-    for (suite, workload, processor, dataset, images, epochs, *_), variants in found.items():
+    for (suite, workload, processor, dataset, images, epochs, *_), variants in groups.items():
         several = {label: by_seed for label, by_seed in variants.items() if len(by_seed) >= LEAST_SEEDS}
         if len(several) > 1:
             caption = f"{processor}. {epochs} epochs of {images} images of {dataset}."
@@ -94,13 +94,13 @@ def seeds(runs: Iterable[Run]) -> list[Seeds]:
 
 def mean(values: Iterable[float]) -> Mean:
     """With the interval of Student's t."""
-    known = list(values)
-    middle = fmean(known)
-    if len(known) < 2:
+    numbers = list(values)
+    middle = fmean(numbers)
+    if len(numbers) < 2:
         return Mean(middle, middle, middle)
     from scipy.stats import t  # noqa: PLC0415 - only the report needs it
 
-    reach = float(t.ppf(0.975, len(known) - 1)) * stdev(known) / sqrt(len(known))
+    reach = float(t.ppf(0.975, len(numbers) - 1)) * stdev(numbers) / sqrt(len(numbers))
     return Mean(middle, middle - reach, middle + reach)
 
 
@@ -115,9 +115,9 @@ def _curve(variant: tuple[str, dict[int, TrainingResult]]) -> Curve:
     label, by_seed = variant
     return Curve(
         label,
-        _means([[epoch.training_loss for epoch in each.epochs] for each in by_seed.values()]),
-        _means([[epoch.test_loss for epoch in each.epochs] for each in by_seed.values()]),
-        {seed: each.epochs[-1].test_accuracy for seed, each in sorted(by_seed.items())},
+        _means([[epoch.training_loss for epoch in training.epochs] for training in by_seed.values()]),
+        _means([[epoch.test_loss for epoch in training.epochs] for training in by_seed.values()]),
+        {seed: training.epochs[-1].test_accuracy for seed, training in sorted(by_seed.items())},
     )
 
 
@@ -125,8 +125,8 @@ def _means(rows: Sequence[Sequence[float]]) -> tuple[Mean, ...]:
     return tuple(mean(column) for column in zip(*rows, strict=True))
 
 
-def _text(found: Mean, *, signed: bool = False) -> str:
+def _text(interval: Mean, *, signed: bool = False) -> str:
     """In per cent."""
     sign = "+" if signed else ""
-    value, low, high = (f"{100 * each:{sign}.2f}" for each in (found.value, found.low, found.high))
+    value, low, high = (f"{100 * number:{sign}.2f}" for number in (interval.value, interval.low, interval.high))
     return f"{value} ({low} to {high})"

@@ -33,9 +33,9 @@ def speed_chart(comparison: Comparison, title: str, with_paper: bool = True) -> 
     """
     held = _held(comparison, with_paper)
     measured = comparison.measured
-    baselines = {comparison.baseline, *(each.baseline for each in held.values())}
-    bars = [_speed_bar(each, held[each], is_baseline=each in baselines) for each in measured]
-    rows = tuple(_row(comparison, each, held[each], with_paper) for each in measured)
+    baselines = {comparison.baseline, *(reference.baseline for reference in held.values())}
+    bars = [_speed_bar(variant, held[variant], is_baseline=variant in baselines) for variant in measured]
+    rows = tuple(_row(comparison, variant, held[variant], with_paper) for variant in measured)
     return Chart(
         name=slug(f"{comparison.group} {comparison.workload} {comparison.target} {comparison.accelerator}"),
         title=title,
@@ -49,9 +49,9 @@ def speed_chart(comparison: Comparison, title: str, with_paper: bool = True) -> 
 
 def training_bar(variant: Variant, quantity: Quantity, is_baseline: bool = False, label: str = "") -> Bar:
     """A variant's median over its rounds, which must have measured the quantity."""
-    found = summary(variant.by_block(quantity).values())
-    low, high = (found.least, found.most) if found.n > 1 else (None, None)
-    return Bar(label or variant.label, found.median, low, high, found.n, is_baseline)
+    rounds = summary(variant.by_block(quantity).values())
+    low, high = (rounds.least, rounds.most) if rounds.n > 1 else (None, None)
+    return Bar(label or variant.label, rounds.median, low, high, rounds.n, is_baseline)
 
 
 def how_much(comparison: Comparison) -> str:
@@ -111,15 +111,15 @@ def first_epoch_extra(training: TrainingResult) -> float | None:
 
 def _held(comparison: Comparison, with_paper: bool) -> dict[Variant, Held]:
     """What each variant is held against: what the figure's findings name, and otherwise the group's first."""
-    known = paper().figures.get(figure_of(comparison.group))
-    found: dict[Variant, Held] = {}
+    figure = paper().figures.get(figure_of(comparison.group))
+    held: dict[Variant, Held] = {}
     for finding in paper().findings if with_paper else ():
-        if finding.source.startswith(known.source if known else "Fig."):
+        if finding.source.startswith(figure.source if figure else "Fig."):
             for verdict in verdicts(finding, [comparison]):
                 if verdict.ratio:
-                    found.setdefault(verdict.other, Held(verdict.baseline, finding.ratio, verdict.today))
+                    held.setdefault(verdict.other, Held(verdict.baseline, finding.ratio, verdict.today))
     first = comparison.measured[0]
-    return {each: found.get(each, Held(first)) for each in comparison.measured}
+    return {variant: held.get(variant, Held(first)) for variant in comparison.measured}
 
 
 def _speed_bar(variant: Variant, held: Held, is_baseline: bool) -> Bar:

@@ -53,11 +53,11 @@ def judge(ratio: Ratio | None, claim: Claim) -> tuple[Word, str]:
     return "cannot be said", f"the interval covers {above if ratio.low <= above else below:g}"
 
 
-def verdicts(finding: Finding, found: Iterable[Comparison]) -> list[Verdict]:
+def verdicts(finding: Finding, comparisons: Iterable[Comparison]) -> list[Verdict]:
     """One for each pair of builds and machine, those of the paper's software first."""
-    every = [
+    candidates = [
         verdict
-        for comparison in found
+        for comparison in comparisons
         if comparison.is_timed
         and finding.workload in {"", comparison.workload}
         and finding.accelerated in {None, bool(comparison.accelerator)}
@@ -65,12 +65,15 @@ def verdicts(finding: Finding, found: Iterable[Comparison]) -> list[Verdict]:
         for verdict in _in_comparison(finding, pair, comparison)
     ]
     chosen: dict[tuple[str, ...], Verdict] = {}
-    for each in every:
-        builds = [(of.record.framework, of.record.version, of.compiler) for of in (each.baseline, each.other)]
-        key = (*builds[0], *builds[1], each.machine, each.workload)
-        if key not in chosen or _weight(each) < _weight(chosen[key]):
-            chosen[key] = each
-    return sorted(chosen.values(), key=lambda each: each.today)
+    for verdict in candidates:
+        builds = [
+            (variant.record.framework, variant.record.version, variant.compiler)
+            for variant in (verdict.baseline, verdict.other)
+        ]
+        key = (*builds[0], *builds[1], verdict.machine, verdict.workload)
+        if key not in chosen or _weight(verdict) < _weight(chosen[key]):
+            chosen[key] = verdict
+    return sorted(chosen.values(), key=lambda verdict: verdict.today)
 
 
 def longest_tick(*variants: Variant) -> float | None:
@@ -93,7 +96,9 @@ def _weight(verdict: Verdict) -> tuple[bool, bool, int, bool, int]:
 
 def _in_comparison(finding: Finding, pair: Pair, comparison: Comparison) -> Iterator[Verdict]:
     quantity = QUANTITIES[finding.quantity]
-    sides = ([each for each in comparison.variants if _is_of(each, build)] for build in (pair.baseline, pair.other))
+    sides = (
+        [variant for variant in comparison.variants if _is_of(variant, build)] for build in (pair.baseline, pair.other)
+    )
     for baseline, other in product(*sides):
         if not _comparable(pair, baseline, other):
             continue
@@ -117,8 +122,8 @@ def _is_of(variant: Variant, build: Build) -> bool:
     )
 
 
-def _is_version(variant: Variant, wanted: str) -> bool:
-    return not _is_the_papers(variant) if wanted == "today" else _begins(variant.record.version, wanted)
+def _is_version(variant: Variant, version: str) -> bool:
+    return not _is_the_papers(variant) if version == "today" else _begins(variant.record.version, version)
 
 
 def _begins(version: str, start: str) -> bool:
@@ -127,19 +132,19 @@ def _begins(version: str, start: str) -> bool:
 
 def _is_the_papers(variant: Variant) -> bool:
     record = variant.record
-    return any(_begins(record.version, each) for each in paper().versions.get(record.framework, ()))
+    return any(_begins(record.version, version) for version in paper().versions.get(record.framework, ()))
 
 
 def _comparable(pair: Pair, baseline: Variant, other: Variant) -> bool:
     """Nothing else may differ than what the finding is about."""
-    about = {"compiler"} if pair.baseline.compilers != pair.other.compilers else set()
+    varied = {"compiler"} if pair.baseline.compilers != pair.other.compilers else set()
     if pair.baseline.container is not None:
-        about = {"container"}
+        varied = {"container"}
         if baseline.entry != other.entry:
             return False
     elif baseline.container != other.container:
         return False
-    return _without(baseline, about) == _without(other, about)
+    return _without(baseline, varied) == _without(other, varied)
 
 
 def _without(variant: Variant, names: set[str]) -> dict[str, str]:

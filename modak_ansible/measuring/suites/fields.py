@@ -15,15 +15,15 @@ class Fields:
     Args:
         item: the mapping; anything else is a mistake, and counts as empty.
         what: how it is called in messages, such as ``the suite``.
-        known: the names that it may have.
+        allowed: the names that it may have.
         mistakes: collects what is wrong.
     """
 
-    def __init__(self, item: Item, what: str, known: Iterable[str], mistakes: Mistakes) -> None:
+    def __init__(self, item: Item, what: str, allowed: Iterable[str], mistakes: Mistakes) -> None:
         self.item = item
         self._what = what
         self._mistakes = mistakes
-        names = list(known)
+        names = list(allowed)
         if not item.is_map:
             self.note(item, "wrong-type", f"{what} must be a mapping", f"with {', '.join(names)}")
         for name in item.entries:
@@ -36,10 +36,10 @@ class Fields:
 
     def get(self, name: str, *, required: bool = False) -> Item | None:
         """A member; None where it is missing, which is a mistake when it is required."""
-        found = self.item.get(name)
-        if found is None and required and self.item.is_map:
+        member = self.item.get(name)
+        if member is None and required and self.item.is_map:
             self.note(self.item, "missing-key", f"{self._what} needs {name}")
-        return found
+        return member
 
     def text(self, name: str, *, required: bool = False, rule: Callable[[str], str] | None = None) -> str:
         """A text; empty where it is missing or wrong."""

@@ -38,7 +38,7 @@ class Inventory:
     workloads: Mapping[str, Workload]
 
 
-def known_here() -> Inventory:
+def load_inventory() -> Inventory:
     return Inventory(load_catalogue(), load_workloads())
 
 
@@ -58,7 +58,7 @@ def find_suite(text: str) -> Path:
     raise UsageError(f"there is no suite {text}", hint=hint or "give a suite's file, or the name of one that ships")
 
 
-def read_suite(path: Path, known: Inventory | None = None) -> Suite:
+def read_suite(path: Path, inventory: Inventory | None = None) -> Suite:
     """The suite of a file.
 
     Raises:
@@ -66,7 +66,7 @@ def read_suite(path: Path, known: Inventory | None = None) -> Suite:
     """
     mistakes = Mistakes()
     root = read_yaml(path, mistakes)
-    suite = _Reader(path, known or known_here(), mistakes).suite(root) if root is not None else None
+    suite = _Reader(path, inventory or load_inventory(), mistakes).suite(root) if root is not None else None
     mistakes.raise_if_any()
     assert suite is not None  # noqa: S101 - None comes with a mistake
     return suite
@@ -79,9 +79,9 @@ def find_target(suite_file: Path, text: str) -> Path:
 
 
 class _Reader:
-    def __init__(self, path: Path, known: Inventory, mistakes: Mistakes) -> None:
+    def __init__(self, path: Path, inventory: Inventory, mistakes: Mistakes) -> None:
         self._path = path
-        self._known = known
+        self._inventory = inventory
         self._mistakes = mistakes
 
     def suite(self, root: Item) -> Suite | None:
@@ -104,7 +104,7 @@ class _Reader:
         return Suite(**values, groups=tuple(group for group in groups if group), digest=digest)
 
     def _targets(self, fields: Fields) -> dict[str, str]:
-        found = {}
+        targets = {}
         for name, place, item in fields.members("targets"):
             if problem := rules.name_problem(name):
                 self._mistakes.add(place.location, "unsafe-value", problem)
@@ -115,10 +115,10 @@ class _Reader:
                 find_target(self._path, text)
             except ModakError as error:
                 fields.note(item, "file-not-found", error.message, error.hint)
-            found[name] = text
-        if not found and fields.item.get("targets") and not self._mistakes:
+            targets[name] = text
+        if not targets and fields.item.get("targets") and not self._mistakes:
             fields.note(fields.item.entries["targets"], "wrong-type", "targets must name a blueprint")
-        return found
+        return targets
 
     def _walltime(self, fields: Fields) -> int:
         item = fields.get("walltime")
@@ -129,13 +129,13 @@ class _Reader:
             return _WALLTIME
 
     def _arguments(self, fields: Fields) -> dict[str, str]:
-        found = {}
+        arguments = {}
         for name, place, item in fields.members("arguments"):
             value = fields.scalar(item, f"the argument {name}")
             if problem := rules.option_problem(name) or rules.value_problem(value or ""):
                 self._mistakes.add(place.location, "unsafe-value", problem)
-            found[name] = value or ""
-        return found
+            arguments[name] = value or ""
+        return arguments
 
     # --- groups
 
@@ -145,7 +145,7 @@ class _Reader:
         self._once(names, name, item.get("name"), "the group")
         workload = self._workload(fields)
         seen: dict[str, Item] = {}
-        matrix = [self._matrix(element, workload, seen) for element in fields.elements("matrix", required=True)]
+        matrices = [self._matrix(element, workload, seen) for element in fields.elements("matrix", required=True)]
         nodes = fields.count("nodes", 1)
         if workload and nodes < workload.nodes:
             message = f"{workload.name} needs {workload.nodes} nodes"
@@ -156,10 +156,10 @@ class _Reader:
             "rounds": fields.count("rounds", _ROUNDS) if item.get("rounds") else None,
             "targets": tuple(self._chosen(fields, targets)),
         }
-        found = tuple(each for each in matrix if each)
-        if not name or workload is None or not found:
+        valid_matrices = tuple(matrix for matrix in matrices if matrix)
+        if not name or workload is None or not valid_matrices:
             return None
-        return Group(name=name, workload=workload.name, matrix=found, nodes=nodes, **values)
+        return Group(name=name, workload=workload.name, matrix=valid_matrices, nodes=nodes, **values)
 
     def _once(self, names: dict[str, Item], name: str, item: Item | None, what: str) -> None:
         if name and item is not None and names.setdefault(name, item) is not item:
@@ -170,11 +170,13 @@ class _Reader:
 
     def _workload(self, fields: Fields) -> Workload | None:
         name = fields.text("workload", required=True)
-        found = self._known.workloads.get(name)
+        workload = self._inventory.workloads.get(name)
         item = fields.item.get("workload")
-        if name and item and found is None:
-            fields.note(item, "unknown-workload", f"there is no workload {name}", nearest(name, self._known.workloads))
-        return found
+        if name and item and workload is None:
+            fields.note(
+                item, "unknown-workload", f"there is no workload {name}", nearest(name, self._inventory.workloads)
+            )
+        return workload
 
     def _chosen(self, fields: Fields, targets: Iterable[str]) -> Iterable[str]:
         for item in fields.elements("targets"):
@@ -189,37 +191,37 @@ class _Reader:
         entries = [
             (element, fields.scalar(element, "an entry")) for element in fields.elements("entries", required=True)
         ]
-        given = fields.elements("settings")
-        sets = given or [Item(item.location, {})]
-        settings = [(each, self._switches(each, fields)) for each in sets]
+        listed_sets = fields.elements("settings")
+        sets = listed_sets or [Item(item.location, {})]
+        settings = [(element, self._switches(element, fields)) for element in sets]
         for place, name in entries:
             for set_place, values in settings:
                 if name is not None:
                     self._pair(place, name, set_place, values, workload)
                     variant = variant_name(name, values)
-                    self._once(seen, variant, set_place if given else place, "the variant")
+                    self._once(seen, variant, set_place if listed_sets else place, "the variant")
         names = tuple(name for _, name in entries if name is not None)
         return Matrix(entries=names, settings=tuple(values for _, values in settings)) if names else None
 
     def _switches(self, item: Item, fields: Fields) -> dict[str, str]:
         if not item.is_map:
             fields.note(item, "wrong-type", "a set of switches must be a mapping", "{} for none")
-        found = {}
+        switches = {}
         for name, _, value in named(item):
             text = fields.scalar(value, f"the switch {name}")
             if text is not None:
-                found[name] = text
-        return found
+                switches[name] = text
+        return switches
 
     def _pair(
         self, place: Item, name: str, set_place: Item, settings: Mapping[str, str], workload: Workload | None
     ) -> None:
         """Whether an entry can do the work with a set of switches."""
-        entry = self._known.catalogue.find(name)
+        entry = self._inventory.catalogue.find(name)
         if entry is None:
-            known = [entry.name for entry in self._known.catalogue.entries]
+            names = [entry.name for entry in self._inventory.catalogue.entries]
             self._mistakes.add(
-                place.location, "unknown-entry", f"the catalogue has no entry {name}", nearest(name, known)
+                place.location, "unknown-entry", f"the catalogue has no entry {name}", nearest(name, names)
             )
             return
         script = script_for(workload, entry) if workload else None

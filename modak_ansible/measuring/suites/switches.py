@@ -33,12 +33,12 @@ def optimisation_of(settings: Mapping[str, str], entry: str) -> Optimisation:
     What a script's own switches decide is not the planner's: it knows nothing of the workload. Results may be what they
     are: a build with operators of ours is measured with all of them.
     """
-    asked = {
+    values = {
         name: settings.get(name, switch.suite_default) or None
         for name, switch in suite_switches().items()
         if name in Optimisation.model_fields
     }
-    return Optimisation.model_validate({"entry": entry, "numerics": "any", **asked})
+    return Optimisation.model_validate({"entry": entry, "numerics": "any", **values})
 
 
 def target_for(settings: Mapping[str, str], target: Target) -> Target:

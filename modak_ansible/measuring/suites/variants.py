@@ -44,7 +44,7 @@ class Block:
         return self.variants[:: 1 if round_number % 2 else -1]
 
 
-def blocks_of(suite: Suite, known: Inventory, groups: Iterable[str] = (), rounds: int | None = None) -> list[Block]:
+def blocks_of(suite: Suite, inventory: Inventory, groups: Iterable[str] = (), rounds: int | None = None) -> list[Block]:
     """What is to be run.
 
     Args:
@@ -60,15 +60,15 @@ def blocks_of(suite: Suite, known: Inventory, groups: Iterable[str] = (), rounds
         if name not in names:
             raise UsageError(f"the suite {suite.name} has no group {name}", hint=nearest(name, names))
     return [
-        Block(group.name, rounds or group.rounds or suite.rounds, tuple(_variants(suite, group, known)))
+        Block(group.name, rounds or group.rounds or suite.rounds, tuple(_variants(suite, group, inventory)))
         for group in suite.groups
         if group.name in chosen
     ]
 
 
-def _variants(suite: Suite, group: Group, known: Inventory) -> Iterator[Variant]:
-    workload = known.workloads[group.workload]
-    entries = {entry.name: entry for entry in known.catalogue.entries}
+def _variants(suite: Suite, group: Group, inventory: Inventory) -> Iterator[Variant]:
+    workload = inventory.workloads[group.workload]
+    entries = {entry.name: entry for entry in inventory.catalogue.entries}
     arguments = {**(suite.arguments if workload.kind == "training" else {}), **group.arguments}
     targets = group.targets or tuple(suite.targets)
     for target in targets:

@@ -25,8 +25,8 @@ def load_workloads() -> dict[str, Workload]:
     Raises:
         ModakError: a workload.yaml is not what it must be.
     """
-    found = (_read(path) for path in sorted(workloads_folder().glob("*/workload.yaml")))
-    return {each.name: each for each in found}
+    workloads = (_read(path) for path in sorted(workloads_folder().glob("*/workload.yaml")))
+    return {workload.name: workload for workload in workloads}
 
 
 def switch_problem(script: WorkloadScript, settings: Mapping[str, str], name: str) -> tuple[str, str]:

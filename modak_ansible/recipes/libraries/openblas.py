@@ -35,13 +35,13 @@ def commands(architecture: str) -> list[str]:
 
 def _kernels(architecture: str) -> str:
     """Which of OpenBLAS's hand-written kernels a processor gets."""
-    known = processor(architecture)
-    family = {known.name, *(ancestor.name for ancestor in known.ancestors)}
-    if "avx512f" in known:
+    microarchitecture = processor(architecture)
+    family = {microarchitecture.name, *(ancestor.name for ancestor in microarchitecture.ancestors)}
+    if "avx512f" in microarchitecture:
         return "SKYLAKEX"
     if "zen" in family:
         return "ZEN"
-    if "avx2" in known:
+    if "avx2" in microarchitecture:
         return "HASWELL"
     raise ModakError(
         f"OpenBLAS for {architecture} would be slower than the wheel's own library",

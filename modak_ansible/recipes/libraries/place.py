@@ -21,10 +21,10 @@ def processor(architecture: str) -> archspec.cpu.Microarchitecture:
     Raises:
         ModakError: archspec does not know it.
     """
-    known = archspec.cpu.TARGETS
-    if architecture not in known:
-        raise ModakError(f"{architecture} is not a processor that archspec knows", hint=nearest(architecture, known))
-    return known[architecture]
+    targets = archspec.cpu.TARGETS
+    if architecture not in targets:
+        raise ModakError(f"{architecture} is not a processor that archspec knows", hint=nearest(architecture, targets))
+    return targets[architecture]
 
 
 def compiler_flags(architecture: str, compiler: str, version: str, feature: str = "") -> str:
@@ -36,12 +36,12 @@ def compiler_flags(architecture: str, compiler: str, version: str, feature: str 
     Raises:
         ModakError: archspec does not know the processor, or the compiler none of its ancestors.
     """
-    known = processor(architecture)
-    for each in (known, *known.ancestors):
-        if feature and feature not in each:
+    microarchitecture = processor(architecture)
+    for candidate in (microarchitecture, *microarchitecture.ancestors):
+        if feature and feature not in candidate:
             continue
         try:
-            flags: str = each.optimization_flags(compiler, version)
+            flags: str = candidate.optimization_flags(compiler, version)
         except archspec.cpu.UnsupportedMicroarchitecture:
             continue
         return flags

@@ -20,10 +20,10 @@ from modak_ansible.stages.clouds.base import (
     OF_THE_SERVER,
     TAG,
     Answer,
-    Found,
+    Instance,
+    MachineRequest,
     NoCredentials,
     Parameters,
-    Wanted,
     client,
     does_not_answer,
     hosts_left,
@@ -52,34 +52,34 @@ class Aws:
 
     def __init__(self, cloud: Cloud) -> None:
         boto3 = client("boto3", self.title)
-        self._ec2 = _asked(lambda: boto3.client("ec2", region_name=cloud.region or None))
+        self._ec2 = _answer(lambda: boto3.client("ec2", region_name=cloud.region or None))
 
-    def find(self, tag: str) -> list[Found]:
+    def find(self, tag: str) -> list[Instance]:
         filters = [{"Name": f"tag:{TAG}", "Values": [tag]}, {"Name": "instance-state-name", "Values": [*_LIVING]}]
         pages = self._ec2.get_paginator("describe_instances").paginate(Filters=filters)
-        reserved = _asked(lambda: [reservation for page in pages for reservation in page["Reservations"]])
+        reserved = _answer(lambda: [reservation for page in pages for reservation in page["Reservations"]])
         instances = (instance for reservation in reserved for instance in reservation["Instances"])
-        return sorted(map(_found, instances), key=lambda found: (found.since, found.id))
+        return sorted(map(_instance_from, instances), key=lambda instance: (instance.since, instance.id))
 
-    def prepare(self, wanted: Wanted) -> Parameters:
-        return _asked(lambda: self._parameters(wanted))
+    def prepare(self, request: MachineRequest) -> Parameters:
+        return _answer(lambda: self._parameters(request))
 
-    def create(self, parameters: Parameters, token: str) -> Found | None:
-        answer = _asked(lambda: self._ec2.run_instances(**parameters, ClientToken=token))
+    def create(self, parameters: Parameters, token: str) -> Instance | None:
+        answer = _answer(lambda: self._ec2.run_instances(**parameters, ClientToken=token))
         (instance,) = answer["Instances"]
-        return _found(instance) if instance["State"]["Name"] in _LIVING else None
+        return _instance_from(instance) if instance["State"]["Name"] in _LIVING else None
 
-    def admit(self, wanted: Wanted) -> None:
-        _asked(lambda: self._group(wanted))
+    def admit(self, request: MachineRequest) -> None:
+        _answer(lambda: self._group(request))
 
-    def settle(self, found: Found) -> None:
-        if found.state == "stopped":
-            _asked(lambda: self._ec2.start_instances(InstanceIds=[found.id]))
+    def settle(self, instance: Instance) -> None:
+        if instance.state == "stopped":
+            _answer(lambda: self._ec2.start_instances(InstanceIds=[instance.id]))
 
-    def remove(self, gone: Sequence[Found]) -> None:
-        _asked(lambda: self._ec2.terminate_instances(InstanceIds=[each.id for each in gone]))
-        deadline = wait_until_gone(self, gone)
-        for cluster in {cluster_of(each.tag) for each in gone}:
+    def remove(self, instances: Sequence[Instance]) -> None:
+        _answer(lambda: self._ec2.terminate_instances(InstanceIds=[instance.id for instance in instances]))
+        deadline = wait_until_gone(self, instances)
+        for cluster in {cluster_of(instance.tag) for instance in instances}:
             if not hosts_left(self, cluster):
                 self._remove_group(cluster, deadline)
 
@@ -94,66 +94,66 @@ class Aws:
         for group in self._groups(tag):
             while time.monotonic() < deadline:
                 with suppress(ModakError):
-                    _asked(lambda: self._ec2.delete_security_group(GroupId=group["GroupId"]))  # noqa: B023 - at once
+                    _answer(lambda: self._ec2.delete_security_group(GroupId=group["GroupId"]))  # noqa: B023 - at once
                     break
                 time.sleep(LOOK)
 
     def _groups(self, tag: str) -> list[Answer]:
         filters = [{"Name": f"tag:{TAG}", "Values": [tag]}]
-        groups: list[Answer] = _asked(lambda: self._ec2.describe_security_groups(Filters=filters))["SecurityGroups"]
+        groups: list[Answer] = _answer(lambda: self._ec2.describe_security_groups(Filters=filters))["SecurityGroups"]
         return groups
 
-    def _group(self, wanted: Wanted) -> str:
+    def _group(self, request: MachineRequest) -> str:
         """The id of the group that lets in whom the target names, a cluster's hosts to each other, and nobody else."""
-        tag = cluster_of(wanted.tag)
-        known = self._groups(tag)
-        if known:
-            group = str(known[0]["GroupId"])
+        tag = cluster_of(request.tag)
+        groups = self._groups(tag)
+        if groups:
+            group = str(groups[0]["GroupId"])
         else:
             place = {}
-            if wanted.cloud.subnet:
-                (subnet,) = self._ec2.describe_subnets(SubnetIds=[wanted.cloud.subnet])["Subnets"]
+            if request.cloud.subnet:
+                (subnet,) = self._ec2.describe_subnets(SubnetIds=[request.cloud.subnet])["Subnets"]
                 place = {"VpcId": subnet["VpcId"]}
-            made = self._ec2.create_security_group(
+            created = self._ec2.create_security_group(
                 GroupName=f"modak {tag}", Description="Who may enter a machine that modak deploys to",
                 TagSpecifications=[_tags("security-group", {TAG: tag})], **place,
             )  # fmt: skip
-            group = str(made["GroupId"])
-        self._let_in(group, known[0]["IpPermissions"] if known else [], wanted)
+            group = str(created["GroupId"])
+        self._let_in(group, groups[0]["IpPermissions"] if groups else [], request)
         return group
 
-    def _let_in(self, group: str, known: list[Answer], wanted: Wanted) -> None:
-        there = {
-            (each.get("CidrIp") or each["CidrIpv6"], rule["FromPort"])
-            for rule in known
-            for each in [*rule.get("IpRanges", ()), *rule.get("Ipv6Ranges", ())]
+    def _let_in(self, group: str, permissions: list[Answer], request: MachineRequest) -> None:
+        allowed = {
+            (ip_range.get("CidrIp") or ip_range["CidrIpv6"], rule["FromPort"])
+            for rule in permissions
+            for ip_range in [*rule.get("IpRanges", ()), *rule.get("Ipv6Ranges", ())]
             if "FromPort" in rule
         }
-        meant = {(cidr, wanted.port) for cidr in wanted.ssh_from}
-        if gone := there - meant:
-            rules = [_rule(*each) for each in sorted(gone)]
+        requested = {(cidr, request.port) for cidr in request.ssh_from}
+        if stale := allowed - requested:
+            rules = [_rule(*entry) for entry in sorted(stale)]
             self._ec2.revoke_security_group_ingress(GroupId=group, IpPermissions=rules)
-        if new := meant - there:
-            rules = [_rule(*each) for each in sorted(new)]
+        if new := requested - allowed:
+            rules = [_rule(*entry) for entry in sorted(new)]
             self._ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=rules)
-        if wanted.cloud.machines and not any(rule.get("UserIdGroupPairs") for rule in known):
-            own = {"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": group}]}
-            self._ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=[own])
+        if request.cloud.machines and not any(rule.get("UserIdGroupPairs") for rule in permissions):
+            own_traffic = {"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": group}]}
+            self._ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=[own_traffic])
 
-    def _parameters(self, wanted: Wanted) -> Parameters:
-        cloud, image = wanted.cloud, self._image(wanted.cloud)
-        tags = {TAG: wanted.tag, KEY_TAG: wanted.host_key, "Name": wanted.name}
-        group = self._group(wanted)
+    def _parameters(self, request: MachineRequest) -> Parameters:
+        cloud, image = request.cloud, self._image(request.cloud)
+        tags = {TAG: request.tag, KEY_TAG: request.host_key, "Name": request.name}
+        group = self._group(request)
         parameters: Parameters = {
             "ImageId": image["ImageId"],
             "InstanceType": cloud.flavor or smallest(self._flavors(cloud), cloud, self.title),
             "MinCount": 1,
             "MaxCount": 1,
-            "UserData": wanted.user_data,
+            "UserData": request.user_data,
             # its own timer, and whoever shuts it down, ends what it costs
             "InstanceInitiatedShutdownBehavior": "terminate",
             "MetadataOptions": {"HttpTokens": "required", "HttpPutResponseHopLimit": 1},
-            "TagSpecifications": [_tags("instance", tags), _tags("volume", {TAG: wanted.tag})],
+            "TagSpecifications": [_tags("instance", tags), _tags("volume", {TAG: request.tag})],
         }
         if cloud.subnet:
             place = {"SubnetId": cloud.subnet, "Groups": [group], "AssociatePublicIpAddress": True}
@@ -166,8 +166,8 @@ class Aws:
             disk = {"VolumeSize": -(-cloud.shape.disk // GIB), "DeleteOnTermination": True}
             parameters["BlockDeviceMappings"] = [{"DeviceName": image.get("RootDeviceName", "/dev/xvda"), "Ebs": disk}]
         if cloud.spot:
-            most = {"MaxPrice": f"{wanted.most_per_hour:.6f}"} if wanted.most_per_hour else {}
-            options = {"SpotInstanceType": "one-time", "InstanceInterruptionBehavior": "terminate", **most}
+            max_price = {"MaxPrice": f"{request.most_per_hour:.6f}"} if request.most_per_hour else {}
+            options = {"SpotInstanceType": "one-time", "InstanceInterruptionBehavior": "terminate", **max_price}
             parameters["InstanceMarketOptions"] = {"MarketType": "spot", "SpotOptions": options}
         return parameters
 
@@ -195,10 +195,12 @@ class Aws:
         else:
             owner, pattern = image_name(cloud)
             request = {"Owners": [owner], "Filters": [{"Name": "name", "Values": [pattern]}]}
-        images = [each for each in self._ec2.describe_images(**request)["Images"] if each.get("State") == "available"]
+        images = [
+            image for image in self._ec2.describe_images(**request)["Images"] if image.get("State") == "available"
+        ]
         if not images:
-            asked = cloud.image or f"{request['Owners'][0]}/{request['Filters'][0]['Values'][0]}"
-            raise ModakError(f"{self.title} has no image {asked} in this region", hint="image: ami-..., or OWNER/NAME")
+            name = cloud.image or f"{request['Owners'][0]}/{request['Filters'][0]['Values'][0]}"
+            raise ModakError(f"{self.title} has no image {name} in this region", hint="image: ami-..., or OWNER/NAME")
         newest: Answer = max(images, key=lambda image: str(image.get("CreationDate", "")))
         return newest
 
@@ -231,17 +233,17 @@ def _architecture(system: System) -> str:
     return _ARCHITECTURES.get(system.architecture, system.architecture)
 
 
-def _found(instance: Answer) -> Found:
-    tags = {each["Key"]: each["Value"] for each in instance.get("Tags", ())}
-    return Found(
-        id=instance["InstanceId"],
+def _instance_from(answer: Answer) -> Instance:
+    tags = {tag["Key"]: tag["Value"] for tag in answer.get("Tags", ())}
+    return Instance(
+        id=answer["InstanceId"],
         tag=tags.get(TAG, ""),
         host_key=tags.get(KEY_TAG, ""),
-        address=instance.get("PublicIpAddress") or "",
-        flavor=instance["InstanceType"],
-        since=instance["LaunchTime"].timestamp(),
-        state=instance["State"]["Name"],
-        runs=instance["State"]["Name"] in ("pending", "running"),
+        address=answer.get("PublicIpAddress") or "",
+        flavor=answer["InstanceType"],
+        since=answer["LaunchTime"].timestamp(),
+        state=answer["State"]["Name"],
+        runs=answer["State"]["Name"] in ("pending", "running"),
     )
 
 
@@ -254,7 +256,7 @@ def _rule(cidr: str, port: int) -> Answer:
     return {"IpProtocol": "tcp", "FromPort": port, "ToPort": port, **ranges}
 
 
-def _asked(ask: Callable[[], _Answer]) -> _Answer:
+def _answer(ask: Callable[[], _Answer]) -> _Answer:
     """An answer of EC2's.
 
     Raises:
@@ -271,11 +273,11 @@ def _asked(ask: Callable[[], _Answer]) -> _Answer:
     except (of_client.ConnectionError, of_client.HTTPClientError) as error:
         raise does_not_answer("aws", error) from error
     except of_client.ClientError as error:
-        said = error.response.get("Error", {})
-        code, words = said.get("Code", ""), said.get("Message", "")
+        details = error.response.get("Error", {})
+        code, message = details.get("Code", ""), details.get("Message", "")
         if error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0) >= OF_THE_SERVER:
-            raise out_of_order("aws", words or code) from error
-        raise ModakError(f"aws refuses: {words or code} ({code})", hint=_HINTS.get(code, ANY)) from error
+            raise out_of_order("aws", message or code) from error
+        raise ModakError(f"aws refuses: {message or code} ({code})", hint=_HINTS.get(code, ANY)) from error
     except of_client.BotoCoreError as error:
         raise ModakError(f"aws: {error}", hint=ANY) from error
 

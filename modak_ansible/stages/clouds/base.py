@@ -26,7 +26,7 @@ ANY = "deploy again once that is fixed: nothing is made twice"
 
 
 @dataclass(frozen=True)
-class Found:
+class Instance:
     """A machine that a provider has, and that costs."""
 
     id: str
@@ -47,7 +47,7 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class MachineRequest:
     """The machine that is to be there."""
 
     cloud: Cloud
@@ -65,22 +65,22 @@ class Provider(Protocol):
 
     title: str
 
-    def find(self, tag: str) -> list[Found]:
+    def find(self, tag: str) -> list[Instance]:
         """The machines with a tag, which may end with ``*``, the first that was started first; none that are gone."""
 
-    def prepare(self, wanted: Wanted) -> Parameters:
+    def prepare(self, request: MachineRequest) -> Parameters:
         """What is to be asked for, as JSON; whatever goes with the machine and costs nothing is there then."""
 
-    def create(self, parameters: Parameters, token: str) -> Found | None:
+    def create(self, parameters: Parameters, token: str) -> Instance | None:
         """Asks for the machine; with a token that was used before for that one, which may be gone: None."""
 
-    def admit(self, wanted: Wanted) -> None:
+    def admit(self, request: MachineRequest) -> None:
         """Of a machine that is there: lets in whom the target names now, and nobody else."""
 
-    def settle(self, found: Found) -> None:
+    def settle(self, instance: Instance) -> None:
         """Brings a machine nearer to running with an address, where it does not get there by itself."""
 
-    def remove(self, gone: Sequence[Found]) -> None:
+    def remove(self, instances: Sequence[Instance]) -> None:
         """Ends machines and waits until nothing of them costs, or for some minutes.
 
         What went with each goes, too, and what went with all hosts of a cluster when none is left.
@@ -103,11 +103,11 @@ def client(name: str, title: str) -> Any:
         raise ModakError(f"{name}, which asks {title} for machines, is not installed", hint=hint) from error
 
 
-def wait_until_gone(provider: Provider, gone: Sequence[Found]) -> float:
+def wait_until_gone(provider: Provider, instances: Sequence[Instance]) -> float:
     """Waits for the end of machines that were asked to end; gives until when what went with them may take, too."""
     deadline = time.monotonic() + _GONE_WITHIN
-    for each in gone:
-        while any(found.id == each.id for found in provider.find(each.tag)) and time.monotonic() < deadline:
+    for instance in instances:
+        while any(living.id == instance.id for living in provider.find(instance.tag)) and time.monotonic() < deadline:
             time.sleep(LOOK)
     return deadline
 

@@ -17,7 +17,7 @@ from modak_ansible.errors import ModakError, TargetUnreachable
 from modak_ansible.model.quantities import some_of
 from modak_ansible.model.target import Cloud, Terms, costs_until
 from modak_ansible.stages.base import Outcome, Stage
-from modak_ansible.stages.clouds.base import Found, Provider, Wanted
+from modak_ansible.stages.clouds.base import Instance, MachineRequest, Provider
 from modak_ansible.stages.clouds.user_data import login_key_of, minutes_of, new_host_key, user_data
 from modak_ansible.store.logins import take_logins
 from modak_ansible.store.machines import Intent, MachineNote, MachineStore, cost_so_far, host_name, owner_of
@@ -57,7 +57,7 @@ def machines_of(stage: Stage) -> list[Machine]:
     cloud = Cloud(**(target["cloud"] or {}))
     provider = the_provider(cloud)
     count = Way.of(target).machines
-    return [Machine(stage, cloud, provider, host_name(target["address"], each + 1)) for each in range(count)]
+    return [Machine(stage, cloud, provider, host_name(target["address"], number + 1)) for number in range(count)]
 
 
 class Machine:
@@ -71,7 +71,7 @@ class Machine:
         self.owner = owner_of(self.origin["state"])
         self.tag = f"{self.owner}/{self.name}"
 
-    def found(self) -> Found | None:
+    def look_up(self) -> Instance | None:
         """The machine that there is, which is noted; None, and no note, where there is none."""
         living = self.provider.find(self.tag)
         if not living:
@@ -96,22 +96,22 @@ class Machine:
             self.store.forget()
             self._create()
         else:
-            self.provider.admit(self._wanted())
+            self.provider.admit(self._request())
         return is_new
 
-    def come(self) -> Found:
+    def wait_for_address(self) -> Instance:
         """The machine, which was asked for, when it runs and can be entered by its address.
 
         Raises:
             ModakError: it does not come up.
         """
-        found = self._with_address()
+        instance = self._with_address()
         # what somebody who was killed had asked for may have come, too: the first one is kept
         for other in self.provider.find(self.tag)[1:]:
             self.stage.say(f"ending {other.id}, a second machine that is not needed")
             self.provider.remove([other])
-        self._note(found)
-        return found
+        self._note(instance)
+        return instance
 
     @property
     def is_lost(self) -> bool:
@@ -178,25 +178,25 @@ class Machine:
             self.store.forget_intent()
             raise
 
-    def _is_useless(self, found: Found) -> bool:
+    def _is_useless(self, instance: Instance) -> bool:
         """Whether it cannot run again, or would end itself at once, for its budget is spent."""
         minutes = minutes_of(self.terms)
-        is_spent = minutes is not None and time.time() - found.since > minutes * 60
-        return found.is_broken or (found.is_off and is_spent)
+        is_spent = minutes is not None and time.time() - instance.since > minutes * 60
+        return instance.is_broken or (instance.is_off and is_spent)
 
     def _intend(self) -> Intent:
         """What is to be asked for, kept before it is."""
         target, key = self.stage.plan["target"], new_host_key()
         identity_file = self.stage.blueprint_folder.resolve() / expanded(target["identity_file"] or "")
         login_key = "" if self.cloud.key else login_key_of(identity_file)
-        told = user_data(self.cloud, self.terms, target["username"] or "", key, login_key)
-        wanted = self._wanted(key.public, told)
-        intent = Intent(token=str(uuid.uuid4()), host_key=key.public, parameters=self.provider.prepare(wanted))
+        boot_data = user_data(self.cloud, self.terms, target["username"] or "", key, login_key)
+        request = self._request(key.public, boot_data)
+        intent = Intent(token=str(uuid.uuid4()), host_key=key.public, parameters=self.provider.prepare(request))
         self.store.plan(intent)
         return intent
 
-    def _wanted(self, host_key: str = "", told: str = "") -> Wanted:
-        return Wanted(
+    def _request(self, host_key: str = "", boot_data: str = "") -> MachineRequest:
+        return MachineRequest(
             cloud=self.cloud,
             name=self.name,
             tag=self.tag,
@@ -204,10 +204,10 @@ class Machine:
             port=self.stage.plan["target"]["port"] or _SSH,
             most_per_hour=self.terms.price_per_hour,
             host_key=host_key,
-            user_data=told,
+            user_data=boot_data,
         )
 
-    def _with_address(self) -> Found:
+    def _with_address(self) -> Instance:
         deadline = time.monotonic() + _BOOTS_WITHIN
         while True:
             living = self.provider.find(self.tag)
@@ -222,25 +222,25 @@ class Machine:
                 raise ModakError(f"the machine {self.name} has no address: it is {state}", hint=hint)
             time.sleep(_LOOK)
 
-    def _note(self, found: Found) -> None:
+    def _note(self, instance: Instance) -> None:
         self.store.keep(
             MachineNote(
                 provider=self.cloud.provider,
                 region=self.cloud.region,
-                id=found.id,
-                address=found.address,
-                host_key=self._host_key(found),
-                flavor=found.flavor,
-                since=found.since,
+                id=instance.id,
+                address=instance.address,
+                host_key=self._host_key(instance),
+                flavor=instance.flavor,
+                since=instance.since,
                 price_per_hour=self.terms.price_per_hour,
                 currency=self.terms.currency,
             )
         )
 
-    def _host_key(self, found: Found) -> str:
+    def _host_key(self, instance: Instance) -> str:
         note, intent = self.store.note, self.store.intent
-        if found.host_key or intent is None:
-            return found.host_key or (note["host_key"] if note and note["id"] == found.id else "")
+        if instance.host_key or intent is None:
+            return instance.host_key or (note["host_key"] if note and note["id"] == instance.id else "")
         return intent["host_key"]
 
 
@@ -248,10 +248,10 @@ def have_machines(machines: Sequence[Machine], stages: Sequence[Stage]) -> Outco
     """The machines are there and let us in; all that is to be deployed to them counts as their use from now on."""
     first = machines[0]
     if first.stage.check:
-        there = [found for found in (each.found() for each in machines) if found]
-        if len(there) == len(machines):
-            return Outcome(False, _words(first, there), {"there": True})
-        what = "a machine" if len(machines) == 1 else f"{len(machines) - len(there)} of {len(machines)} hosts"
+        instances = [instance for instance in (machine.look_up() for machine in machines) if instance]
+        if len(instances) == len(machines):
+            return Outcome(False, _words(first, instances), {"there": True})
+        what = "a machine" if len(machines) == 1 else f"{len(machines) - len(instances)} of {len(machines)} hosts"
         words = f"would make {what} at {first.provider.title}"
         return Outcome(True, words, {"there": first.store.note is not None})
     for stage in stages:
@@ -260,11 +260,11 @@ def have_machines(machines: Sequence[Machine], stages: Sequence[Stage]) -> Outco
         if machines[1:] and first.is_lost:
             _end(machines[1:])  # their home folder was there
         # all are asked for before one is waited for
-        new = [each for each in machines if each.ask()]
-        there = [each.come() for each in machines]
-    for each in machines:
-        each.enter()
-    return Outcome(bool(new), _words(first, there), {"there": True})
+        new = [machine for machine in machines if machine.ask()]
+        instances = [machine.wait_for_address() for machine in machines]
+    for machine in machines:
+        machine.enter()
+    return Outcome(bool(new), _words(first, instances), {"there": True})
 
 
 def remove_machines(machines: Sequence[Machine], stages: Sequence[Stage]) -> Outcome:
@@ -274,33 +274,33 @@ def remove_machines(machines: Sequence[Machine], stages: Sequence[Stage]) -> Out
         stages: of those that leave them.
     """
     first, leaving = machines[0], {stage.folder.name for stage in stages}
-    others = [name for name in first.store.deployments if name not in leaving]
-    if others:
-        found = first.found()
-        kept = f"the machine stays for {some_of(others, 1)}"
-        return Outcome(False, kept if found else "its machine is gone", {"there": found is not None})
+    other_deployments = [name for name in first.store.deployments if name not in leaving]
+    if other_deployments:
+        instance = first.look_up()
+        message = f"the machine stays for {some_of(other_deployments, 1)}"
+        return Outcome(False, message if instance else "its machine is gone", {"there": instance is not None})
     if first.stage.check:
-        there = [found.id for found in (each.found() for each in machines) if found]
-        words = f"would end {', '.join(there)}" if there else "no machine is there"
-        return Outcome(bool(there), words, {"there": False})
+        ids = [instance.id for instance in (machine.look_up() for machine in machines) if instance]
+        words = f"would end {', '.join(ids)}" if ids else "no machine is there"
+        return Outcome(bool(ids), words, {"there": False})
     with first.store.lock():
-        gone = _end(machines)
+        ended = _end(machines)
     for stage in stages:
         if stage.record.read() and not stage.record.read().get("undeployed"):
             stage.record.update(undeployed=time.time())
-    names = ", ".join(each.id for each in gone)
-    words = f"{names} ended, {_cost(first, gone)}" if gone else "no machine is there"
-    return Outcome(bool(gone), words, {"there": False})
+    names = ", ".join(instance.id for instance in ended)
+    words = f"{names} ended, {_cost(first, ended)}" if ended else "no machine is there"
+    return Outcome(bool(ended), words, {"there": False})
 
 
-def _end(machines: Sequence[Machine]) -> list[Found]:
+def _end(machines: Sequence[Machine]) -> list[Instance]:
     """Ends all machines of their tags; gives those that there were."""
     provider = machines[0].provider
-    living = [found for each in machines for found in provider.find(each.tag)]
+    living = [instance for machine in machines for instance in provider.find(machine.tag)]
     if living:
         provider.remove(living)
-    for each in machines:
-        each.forget()
+    for machine in machines:
+        machine.forget()
     return living
 
 
@@ -312,35 +312,36 @@ def look_at_machines(machine: Machine, *, sweep: bool, only: Sequence[str]) -> O
         only: the ids of those that may; all without any.
     """
     garbage, kept, removed = [], [], []
-    for found in machine.provider.find(f"{machine.owner}/*"):
-        store = MachineStore(machine.origin["state"], found.name)
-        row = {"kind": "machine", "name": _words(machine, [found]), "path": found.id, "size": 0}
-        row["idle"] = round(max(0.0, time.time() - found.since), 1)
+    for instance in machine.provider.find(f"{machine.owner}/*"):
+        store = MachineStore(machine.origin["state"], instance.name)
+        row = {"kind": "machine", "name": _words(machine, [instance]), "path": instance.id, "size": 0}
+        row["idle"] = round(max(0.0, time.time() - instance.since), 1)
         with store.lock():
             uses = store.deployments
             if uses:
                 kept.append({**row, "keep": f"{row['name']}, used by {', '.join(uses)}"})
-            elif sweep and not machine.stage.check and (not only or found.id in only):
-                machine.provider.remove([found])
+            elif sweep and not machine.stage.check and (not only or instance.id in only):
+                machine.provider.remove([instance])
                 store.forget()
                 store.forget_intent()
                 removed.append(row)
             else:
                 garbage.append(row)
-    own = machine.found()
-    words = _words(machine, [own]) if own else "no machine is there"
-    data = {"there": own is not None, "garbage": garbage, "kept": kept, "removed": removed}
+    own_instance = machine.look_up()
+    words = _words(machine, [own_instance]) if own_instance else "no machine is there"
+    data = {"there": own_instance is not None, "garbage": garbage, "kept": kept, "removed": removed}
     return Outcome(bool(removed), words, data)
 
 
-def _cost(machine: Machine, found: Sequence[Found]) -> str:
+def _cost(machine: Machine, instances: Sequence[Instance]) -> str:
     """What some have cost, in words, since they were started; nothing of money without a price."""
-    return cost_so_far([each.since for each in found], machine.terms.price_per_hour, machine.terms.currency)
+    return cost_so_far([instance.since for instance in instances], machine.terms.price_per_hour, machine.terms.currency)
 
 
-def _words(machine: Machine, found: Sequence[Found]) -> str:
+def _words(machine: Machine, instances: Sequence[Instance]) -> str:
     names = [
-        f"{each.id} ({each.flavor}) at {each.address or each.state}{', and shut down' if each.is_off else ''}"
-        for each in found
+        f"{instance.id} ({instance.flavor}) at {instance.address or instance.state}"
+        f"{', and shut down' if instance.is_off else ''}"
+        for instance in instances
     ]
-    return f"{'; '.join(names)}, {_cost(machine, found)}{costs_until(machine.cloud.provider)}"
+    return f"{'; '.join(names)}, {_cost(machine, instances)}{costs_until(machine.cloud.provider)}"

@@ -28,10 +28,10 @@ from modak_ansible.stages.clouds.base import (
     OF_THE_SERVER,
     TAG,
     Answer,
-    Found,
+    Instance,
+    MachineRequest,
     NoCredentials,
     Parameters,
-    Wanted,
     client,
     does_not_answer,
     out_of_order,
@@ -55,60 +55,62 @@ class OpenStack:
     def __init__(self, cloud: Cloud) -> None:
         openstack, self._cloud = client("openstack", self.title), cloud
         place = {"cloud": cloud.cloud, "region_name": cloud.region}
-        given = {name: value for name, value in place.items() if value}
-        connection = _asked(lambda: openstack.connect(**given, app_name="modak", api_timeout=_ANSWERS_WITHIN))
-        self._compute, self._network, self._images = _asked(
+        options = {name: value for name, value in place.items() if value}
+        connection = _answer(lambda: openstack.connect(**options, app_name="modak", api_timeout=_ANSWERS_WITHIN))
+        self._compute, self._network, self._images = _answer(
             lambda: (connection.compute, connection.network, connection.image)
         )
 
-    def find(self, tag: str) -> list[Found]:
-        servers = _asked(lambda: list(self._compute.servers()))
-        living = [self._found(each) for each in servers if fnmatchcase((each.metadata or {}).get(TAG, ""), tag)]
+    def find(self, tag: str) -> list[Instance]:
+        servers = _answer(lambda: list(self._compute.servers()))
+        living = [
+            self._instance_from(server) for server in servers if fnmatchcase((server.metadata or {}).get(TAG, ""), tag)
+        ]
         # of two the one that has the port
-        return sorted(living, key=lambda found: (found.is_broken, found.since, found.id))
+        return sorted(living, key=lambda instance: (instance.is_broken, instance.since, instance.id))
 
-    def prepare(self, wanted: Wanted) -> Parameters:
-        return _asked(lambda: self._parameters(wanted))
+    def prepare(self, request: MachineRequest) -> Parameters:
+        return _answer(lambda: self._parameters(request))
 
-    def create(self, parameters: Parameters, token: str) -> Found | None:  # noqa: ARG002 - the port is its token
+    def create(self, parameters: Parameters, token: str) -> Instance | None:  # noqa: ARG002 - the port is its token
         tag = parameters["metadata"][TAG]
         try:
-            made = _asked(lambda: self._compute.create_server(**parameters))
-            return _asked(lambda: self._found(self._compute.get_server(made.id)))
+            server = _answer(lambda: self._compute.create_server(**parameters))
+            return _answer(lambda: self._instance_from(self._compute.get_server(server.id)))
         except ModakError as error:
             # it was made, and its answer lost, now or by somebody who was killed: then it has the port
-            for known in self.find(tag):
-                if not known.is_broken:
-                    return known
+            for instance in self.find(tag):
+                if not instance.is_broken:
+                    return instance
             if not isinstance(error, TargetUnreachable):
                 self.clear(tag)
             raise
 
-    def admit(self, wanted: Wanted) -> None:
-        _asked(lambda: self._group(wanted))
+    def admit(self, request: MachineRequest) -> None:
+        _answer(lambda: self._group(request))
 
-    def settle(self, found: Found) -> None:
-        _asked(lambda: self._settle(found))
+    def settle(self, instance: Instance) -> None:
+        _answer(lambda: self._settle(instance))
 
-    def remove(self, gone: Sequence[Found]) -> None:
-        _asked(lambda: self._delete(gone))
-        wait_until_gone(self, gone)
-        for found in gone:
-            self.clear(found.tag)
+    def remove(self, instances: Sequence[Instance]) -> None:
+        _answer(lambda: self._delete(instances))
+        wait_until_gone(self, instances)
+        for instance in instances:
+            self.clear(instance.tag)
 
     def clear(self, tag: str) -> None:
         if not self.find(tag):  # a machine that is being built has its port only later
-            _asked(lambda: self._clear(tag))
+            _answer(lambda: self._clear(tag))
 
     # --- a machine
 
-    def _found(self, server: Any) -> Found:
+    def _instance_from(self, server: Any) -> Instance:
         state = _DELETING if server.task_state == _DELETING else server.status
-        return Found(
+        return Instance(
             id=server.id,
             tag=server.metadata.get(TAG, ""),
             host_key=server.metadata.get(KEY_TAG, ""),
-            address=self._address([each for network in (server.addresses or {}).values() for each in network]),
+            address=self._address([address for network in (server.addresses or {}).values() for address in network]),
             flavor=server.flavor.original_name or server.flavor.id or "",
             since=datetime.fromisoformat(server.created_at).timestamp(),
             state=state,
@@ -119,37 +121,39 @@ class OpenStack:
 
     def _address(self, addresses: Iterable[Answer]) -> str:
         """Where it is entered: a floating address, or its own where that is public or wished for; else empty."""
-        known = sorted(addresses, key=lambda each: (each.get("OS-EXT-IPS:type") != "floating", each["version"]))
-        for each in known[:1]:
-            if each.get("OS-EXT-IPS:type") == "floating" or self._is_entered(each["addr"]):
-                return str(each["addr"])
+        ordered = sorted(
+            addresses, key=lambda address: (address.get("OS-EXT-IPS:type") != "floating", address["version"])
+        )
+        for address in ordered[:1]:
+            if address.get("OS-EXT-IPS:type") == "floating" or self._is_entered(address["addr"]):
+                return str(address["addr"])
         return ""
 
     def _is_entered(self, fixed: str) -> bool:
         return self._cloud.floating_ip == NO_FLOATING_IP or ip_address(fixed).is_global
 
-    def _settle(self, found: Found) -> None:
-        server = self._compute.get_server(found.id)
+    def _settle(self, instance: Instance) -> None:
+        server = self._compute.get_server(instance.id)
         if server.status == "ERROR":
             fault = (server.fault or {}).get("message", "it does not say why")
-            self.remove([found])
+            self.remove([instance])
             raise ModakError(f"openstack could not make the machine: {fault}", hint=_hint(fault))
         if server.status == "SHUTOFF" and not server.task_state:
             self._compute.start_server(server)
-        if server.status == "ACTIVE" and not found.address:
+        if server.status == "ACTIVE" and not instance.address:
             for port in self._network.ports(device_id=server.id):
                 if not list(self._network.ips(port_id=port.id)):  # one there is shown some time later
                     self._network.create_ip(
-                        floating_network_id=self._pool().id, port_id=port.id, description=_name(found.tag)
+                        floating_network_id=self._pool().id, port_id=port.id, description=_name(instance.tag)
                     )
 
-    def _delete(self, gone: Sequence[Found]) -> None:
+    def _delete(self, instances: Sequence[Instance]) -> None:
         """What costs by itself goes first: nobody would find it without its machine."""
-        for found in gone:
-            for port in self._network.ports(device_id=found.id):
-                for address in self._network.ips(port_id=port.id, description=_name(found.tag)):
+        for instance in instances:
+            for port in self._network.ports(device_id=instance.id):
+                for address in self._network.ips(port_id=port.id, description=_name(instance.tag)):
                     self._network.delete_ip(address)
-            self._compute.delete_server(found.id)
+            self._compute.delete_server(instance.id)
 
     def _clear(self, tag: str) -> None:
         """A late request for the machine finds no port then; of one that Nova does not list now, nothing is removed."""
@@ -169,19 +173,19 @@ class OpenStack:
 
     # --- what is asked for
 
-    def _parameters(self, wanted: Wanted) -> Parameters:
-        cloud, image = wanted.cloud, self._image(wanted.cloud)
+    def _parameters(self, request: MachineRequest) -> Parameters:
+        cloud, image = request.cloud, self._image(request.cloud)
         flavor = self._flavor(cloud)
-        port = self._port(wanted)
-        if not any(self._is_entered(each["ip_address"]) for each in port.fixed_ips):
+        port = self._port(request)
+        if not any(self._is_entered(fixed_ip["ip_address"]) for fixed_ip in port.fixed_ips):
             self._pool()  # that there is none is better known now than when the machine costs
         parameters: Parameters = {
-            "name": wanted.name,
+            "name": request.name,
             "flavor_id": flavor.id,
             "image_id": image.id,
             "networks": [{"port": port.id}],
-            "metadata": {TAG: wanted.tag, KEY_TAG: wanted.host_key},
-            "user_data": base64.b64encode(wanted.user_data.encode()).decode(),
+            "metadata": {TAG: request.tag, KEY_TAG: request.host_key},
+            "user_data": base64.b64encode(request.user_data.encode()).decode(),
         }
         if cloud.key:
             parameters["key_name"] = cloud.key
@@ -199,8 +203,8 @@ class OpenStack:
         flavors = list(self._compute.flavors())
         if cloud.flavor:
             return _named(flavors, cloud.flavor, "flavor")[0]
-        roomy = [each for each in flavors if each.disk * GIB >= (cloud.shape.disk or 0)]
-        kinds = [[(each.name, each.vcpus, each.ram * 1024**2) for each in group] for group in (roomy, flavors)]
+        roomy = [flavor for flavor in flavors if flavor.disk * GIB >= (cloud.shape.disk or 0)]
+        kinds = [[(flavor.name, flavor.vcpus, flavor.ram * 1024**2) for flavor in group] for group in (roomy, flavors)]
         with suppress(ModakError):
             return _named(roomy, smallest(kinds[0], cloud, self.title), "flavor")[0]
         return _named(flavors, smallest(kinds[1], cloud, self.title), "flavor")[0]
@@ -211,52 +215,52 @@ class OpenStack:
             return self._images.get_image(str(UUID(cloud.image)))
         system = cloud.system
         images = [
-            each
-            for each in self._images.images(status="active")
-            if (each.architecture or system.architecture) == system.architecture
+            image
+            for image in self._images.images(status="active")
+            if (image.architecture or system.architecture) == system.architecture
         ]
-        asked, wanted = cloud.image, (system.distribution.lower(), system.version)
-        if not asked:
-            fitting = [each for each in images if (str(each.os_distro).lower(), each.os_version) == wanted]
-            asked = " ".join(wanted) + " by its properties os_distro and os_version"
+        name, release = cloud.image, (system.distribution.lower(), system.version)
+        if not name:
+            fitting = [image for image in images if (str(image.os_distro).lower(), image.os_version) == release]
+            name = " ".join(release) + " by its properties os_distro and os_version"
         else:
-            fitting = _named(images, asked, "image")
+            fitting = _named(images, name, "image")
         if not fitting:
-            hint = f"image: its name or id; {nearest(' '.join(wanted), (each.name or '' for each in images))}"
-            raise ModakError(f"openstack has no image of {asked}", hint=hint)
+            hint = f"image: its name or id; {nearest(' '.join(release), (image.name or '' for image in images))}"
+            raise ModakError(f"openstack has no image of {name}", hint=hint)
         return max(fitting, key=lambda image: str(image.created_at))
 
-    def _port(self, wanted: Wanted) -> Any:
+    def _port(self, request: MachineRequest) -> Any:
         """The one that stands for the machine, with who may enter it; one that is in use is not left for another."""
-        group = self._group(wanted)
-        known = list(self._network.ports(name=_name(wanted.tag)))
-        if known:
-            return known[0]
-        network = self._own_network(wanted.cloud).id
-        return self._network.create_port(name=_name(wanted.tag), network_id=network, security_groups=[group])
+        group = self._group(request)
+        ports = list(self._network.ports(name=_name(request.tag)))
+        if ports:
+            return ports[0]
+        network = self._own_network(request.cloud).id
+        return self._network.create_port(name=_name(request.tag), network_id=network, security_groups=[group])
 
-    def _group(self, wanted: Wanted) -> str:
+    def _group(self, request: MachineRequest) -> str:
         """The id of the group that lets in whom the target names, a cluster's hosts to each other, and nobody else."""
-        name = _name(cluster_of(wanted.tag))
-        about = "Who may enter a machine that modak deploys to"
-        known = list(self._network.security_groups(name=name))
-        group = known[0] if known else self._network.create_security_group(name=name, description=about)
-        meant = {(cidr, wanted.port) for cidr in wanted.ssh_from}
-        among = {"IPv4", "IPv6"} if wanted.cloud.machines else set()
+        name = _name(cluster_of(request.tag))
+        description = "Who may enter a machine that modak deploys to"
+        groups = list(self._network.security_groups(name=name))
+        group = groups[0] if groups else self._network.create_security_group(name=name, description=description)
+        requested = {(cidr, request.port) for cidr in request.ssh_from}
+        missing_families = {"IPv4", "IPv6"} if request.cloud.machines else set()
         for rule in self._network.security_group_rules(security_group_id=group.id, direction="ingress"):
-            there = (rule.remote_ip_prefix, rule.port_range_max)
-            if rule.remote_group_id == group.id and rule.ether_type in among:
-                among.discard(rule.ether_type)
-            elif there in meant:
-                meant.discard(there)
+            source = (rule.remote_ip_prefix, rule.port_range_max)
+            if rule.remote_group_id == group.id and rule.ether_type in missing_families:
+                missing_families.discard(rule.ether_type)
+            elif source in requested:
+                requested.discard(source)
             else:
                 self._network.delete_security_group_rule(rule)
-        for cidr, port in sorted(meant):
+        for cidr, port in sorted(requested):
             self._network.create_security_group_rule(
                 security_group_id=group.id, direction="ingress", ether_type="IPv6" if ":" in cidr else "IPv4",
                 protocol="tcp", port_range_min=port, port_range_max=port, remote_ip_prefix=cidr,
             )  # fmt: skip
-        for version in sorted(among):
+        for version in sorted(missing_families):
             self._network.create_security_group_rule(
                 security_group_id=group.id, direction="ingress", ether_type=version, remote_group_id=group.id
             )
@@ -264,8 +268,8 @@ class OpenStack:
 
     def _own_network(self, cloud: Cloud) -> Any:
         networks = list(self._network.networks())
-        own = [each for each in networks if not each.is_router_external] or networks
-        return _one(networks if cloud.network else own, cloud.network, "network")
+        internal = [network for network in networks if not network.is_router_external] or networks
+        return _one(networks if cloud.network else internal, cloud.network, "network")
 
     def _pool(self) -> Any:
         """The network that has floating addresses."""
@@ -280,35 +284,39 @@ def _name(tag: str) -> str:
     return f"modak {tag}"
 
 
-def _named(known: Iterable[Any], asked: str, what: str) -> list[Any]:
+def _named(resources: Iterable[Any], name: str, what: str) -> list[Any]:
     """Those of a name, or the one of an id.
 
     Raises:
         ModakError: there is none.
     """
-    known = list(known)
-    found = [each for each in known if asked in (each.id, each.name) or fnmatchcase(each.name or "", asked)]
-    if not found:
-        hint = nearest(asked, (each.name for each in known if each.name))
-        raise ModakError(f"openstack has no {what} {asked} in this project and region", hint=hint)
-    return found
+    resources = list(resources)
+    matches = [
+        resource
+        for resource in resources
+        if name in (resource.id, resource.name) or fnmatchcase(resource.name or "", name)
+    ]
+    if not matches:
+        hint = nearest(name, (resource.name for resource in resources if resource.name))
+        raise ModakError(f"openstack has no {what} {name} in this project and region", hint=hint)
+    return matches
 
 
-def _one(known: list[Any], asked: str, what: str) -> Any:
+def _one(resources: list[Any], name: str, what: str) -> Any:
     """The one that is named, or the only one.
 
     Raises:
         ModakError: none is, and there are several, or none at all.
     """
-    found = _named(known, asked, what) if asked else known
-    if len(found) != 1:
-        names = ", ".join(str(each.name) for each in found)
-        hint = f"{what}: one of {names}" if found else _NONE_THERE[what]
-        raise ModakError(f"openstack has {len(found) or 'no'} networks that {what} may name", hint=hint)
-    return found[0]
+    matches = _named(resources, name, what) if name else resources
+    if len(matches) != 1:
+        names = ", ".join(str(resource.name) for resource in matches)
+        hint = f"{what}: one of {names}" if matches else _NONE_THERE[what]
+        raise ModakError(f"openstack has {len(matches) or 'no'} networks that {what} may name", hint=hint)
+    return matches[0]
 
 
-def _asked(ask: Callable[[], _Answer]) -> _Answer:
+def _answer(ask: Callable[[], _Answer]) -> _Answer:
     """An answer of OpenStack's.
 
     Raises:

@@ -69,7 +69,7 @@ def user_data(cloud: Cloud, terms: Terms, username: str, host_key: KeyPair, logi
         username: who is let in.
         login_key: the public half of what lets him in; empty where the provider's own key pair does.
     """
-    said: dict[str, Any] = {
+    config: dict[str, Any] = {
         # no other key than ours, for where one is given none is made: whoever asks is shown the one that is known
         "ssh_deletekeys": True,
         "ssh_keys": {"ed25519_private": host_key.private, "ed25519_public": host_key.public},
@@ -86,15 +86,15 @@ def user_data(cloud: Cloud, terms: Terms, username: str, host_key: KeyPair, logi
         ],
     }
     if login_key:
-        said["ssh_authorized_keys"] = [login_key]
-    return _HEAD + yaml.dump(said, Dumper=BlockDumper, sort_keys=False, width=10_000)
+        config["ssh_authorized_keys"] = [login_key]
+    return _HEAD + yaml.dump(config, Dumper=BlockDumper, sort_keys=False, width=10_000)
 
 
 def idle_script(terms: Terms, *, of_cluster: bool = False) -> str:
     """What runs there each minute."""
     shared = _OF_ALL.format() if of_cluster else ""
     minutes = minutes_of(terms)
-    most, spent = (each.format(minutes=minutes) if minutes else "" for each in (_MOST, _SPENT))
+    most, spent = (template.format(minutes=minutes) if minutes else "" for template in (_MOST, _SPENT))
     return _IDLE.format(minutes=terms.idle_minutes, most=most, spent=spent, shared=shared)
 
 

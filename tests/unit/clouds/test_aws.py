@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from modak_ansible.errors import ModakError, TargetUnreachable
 from modak_ansible.model.target import Cloud, Shape, System
-from modak_ansible.stages.clouds.aws import Aws, _asked, image_name
-from modak_ansible.stages.clouds.base import Wanted, smallest
+from modak_ansible.stages.clouds.aws import Aws, _answer, image_name
+from modak_ansible.stages.clouds.base import MachineRequest, smallest
 
 pytestmark = pytest.mark.component  # which talks to a server of its own
 
@@ -33,7 +33,7 @@ def ec2(aws):
 
 def wanted(tag=TAG, ssh_from=("198.51.100.0/24",), **more):
     cloud = Cloud(**{"provider": "aws", "flavor": "t3.micro", "system": UBUNTU, **more})
-    return Wanted(
+    return MachineRequest(
         cloud, tag.partition("/")[2], tag, ssh_from, 22, 0.34, "ssh-ed25519 AAAAhost", "#cloud-config\nthis: that\n"
     )
 
@@ -200,5 +200,5 @@ def test_its_refusals_are_told_with_what_to_do(raised, kind, said, hint):
         raise raised
 
     with pytest.raises(kind, match=said) as refused:
-        _asked(ask)
+        _answer(ask)
     assert hint in refused.value.hint

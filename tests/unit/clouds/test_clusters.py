@@ -15,7 +15,7 @@ from modak_ansible.model.target import Cloud, Scheduler, System
 from modak_ansible.planning.costs.money import cost_words
 from modak_ansible.stages.clouds import machines
 from modak_ansible.stages.clouds.aws import Aws
-from modak_ansible.stages.clouds.base import Wanted
+from modak_ansible.stages.clouds.base import MachineRequest
 from modak_ansible.stages.clouds.openstack import OpenStack
 from modak_ansible.stages.clouds.user_data import minutes_of
 from modak_ansible.stages.plan import plan_deployment
@@ -210,7 +210,7 @@ def wanted(provider, tag=TAG, machines=3):
     )
     if provider == "openstack":
         cloud = cloud.model_copy(update={"flavor": "m1.large", "system": System(distribution="Debian", version="12")})
-    return Wanted(
+    return MachineRequest(
         cloud, tag.partition("/")[2], tag, ("198.51.100.0/24",), 22, None, "ssh-ed25519 AAAAhost", "#cloud-config\n"
     )
 

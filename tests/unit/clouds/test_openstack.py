@@ -11,7 +11,7 @@ from openstack_cloud import NEW, OLD, Refused
 from modak_ansible.errors import ModakError, TargetUnreachable
 from modak_ansible.model.target import Cloud, Shape, System
 from modak_ansible.stages.clouds import base
-from modak_ansible.stages.clouds.base import NoCredentials, Wanted
+from modak_ansible.stages.clouds.base import MachineRequest, NoCredentials
 from modak_ansible.stages.clouds.openstack import OpenStack
 from modak_ansible.store.logins import VARIABLES
 
@@ -30,7 +30,7 @@ def provider():
 def wanted(ssh_from=("198.51.100.0/24",), **more):
     cloud = Cloud(**{"provider": "openstack", "flavor": "m1.large", "system": DEBIAN, **more})
     name = TAG.partition("/")[2]
-    return Wanted(cloud, name, TAG, ssh_from, 22, 0.34, "ssh-ed25519 AAAAhost", "#cloud-config\nthis: that\n")
+    return MachineRequest(cloud, name, TAG, ssh_from, 22, 0.34, "ssh-ed25519 AAAAhost", "#cloud-config\nthis: that\n")
 
 
 def made(provider, **more):

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from modak_ansible.commands import completion
 from modak_ansible.commands.admin.targets import app
-from modak_ansible.discovery.written import Files
+from modak_ansible.discovery.target_files import TargetFiles
 from modak_ansible.errors import UsageError
 from modak_ansible.store.targets import new_target
 
@@ -70,7 +70,7 @@ def test_the_shell_offers_their_names(tmp_path, monkeypatch):
 
 def test_discover_writes_one_and_not_over_another():
     path = new_target("hpc")
-    files = Files(str(path), name="hpc")
+    files = TargetFiles(str(path), name="hpc")
     files.check()
     saved("hpc", "")
     with pytest.raises(UsageError, match="--force overwrites"):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from modak_ansible.discovery import surveying
 from modak_ansible.discovery.aim import aim_at
-from modak_ansible.discovery.surveying import Entrance, Wanted, enter, read_pythons, version_numbers
+from modak_ansible.discovery.surveying import Entrance, SurveyRequest, enter, read_pythons, version_numbers
 from modak_ansible.errors import TargetUnreachable
 from modak_ansible.reading.blueprint.inputs import Inputs
 from modak_ansible.transport.ssh import Connection
@@ -65,7 +65,7 @@ def test_the_first_python_that_is_new_enough():
 )
 def test_a_node_is_asked_where_the_job_will_run(blueprint, options):
     blueprint.replace('walltime: "00:30:00"\n', f'walltime: "00:30:00"\n        job_options: {{ {options} }}\n')
-    asked = surveying._wanted(aim_at(str(blueprint.path), Inputs()), Wanted(node=True))
+    asked = surveying._options(aim_at(str(blueprint.path), Inputs()), SurveyRequest(node=True))
     assert (asked["partition"], asked["account"]) == (options.split(", ")[0].partition(": ")[2].strip('"'), "p-7")
     assert asked["qos"] == "debug"
 

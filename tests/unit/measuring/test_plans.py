@@ -9,7 +9,7 @@ import pytest
 
 from modak_ansible.errors import CannotPlan
 from modak_ansible.measuring.plans import Place, place_of, plan_run
-from modak_ansible.measuring.suites.reader import find_suite, known_here, read_suite
+from modak_ansible.measuring.suites.reader import find_suite, load_inventory, read_suite
 from modak_ansible.measuring.suites.switches import optimisation_of
 from modak_ansible.measuring.suites.variants import blocks_of
 from modak_ansible.planning.plan import make_plan
@@ -20,7 +20,7 @@ from modak_ansible.reading.blueprint.reader import Inputs
 @pytest.fixture(scope="module")
 def shipped():
     """The variants of a shipped suite by name."""
-    known = known_here()
+    known = load_inventory()
 
     def variants(name):
         suite = read_suite(find_suite(name), known)

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from modak_ansible.errors import InvalidBlueprint, UsageError
-from modak_ansible.measuring.suites.reader import find_suite, known_here, read_suite
+from modak_ansible.measuring.suites.reader import find_suite, load_inventory, read_suite
 from modak_ansible.measuring.suites.variants import blocks_of
 
 HEAD = "name: example\ntitle: An example\ngroups:\n"
@@ -175,7 +175,7 @@ def test_the_digest_is_of_the_text(suite_file, known):
 
 @pytest.mark.parametrize("name", ["smoke", "paper-cpu", "today-cpu", "numerics"])
 def test_shipped_suites_are_right(name):
-    known = known_here()
+    known = load_inventory()
     suite = read_suite(find_suite(name), known)
     assert suite.name == name
     assert blocks_of(suite, known)

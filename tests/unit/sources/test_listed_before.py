@@ -3,7 +3,7 @@
 import pytest
 
 from modak_ansible.model.dataset import DataFile
-from modak_ansible.sources.base import Asked, SourceWarning, Unreached
+from modak_ansible.sources.base import SourceSpec, SourceWarning, Unreached
 from modak_ansible.sources.hugging_face import HuggingFace
 from modak_ansible.sources.listed import Listed, Listing
 from modak_ansible.sources.s3 import S3
@@ -33,7 +33,7 @@ def cache(tmp_path, monkeypatch):
 
 
 def test_what_it_held_before_counts_and_is_said():
-    asked = Asked(text="far://x/d", name="d", format="", folder=None)
+    asked = SourceSpec(text="far://x/d", name="d", format="", folder=None)
     there = Far(FILES).read(asked)
     with pytest.warns(SourceWarning, match=r"far://x/d cannot be asked: no network; planned with what it held on 20"):
         assert Far(None).read(asked) == there
@@ -41,12 +41,12 @@ def test_what_it_held_before_counts_and_is_said():
 
 def test_what_was_never_asked_is_told_as_that():
     with pytest.raises(Unreached) as raised:
-        Far(None).read(Asked(text="far://x/d", name="d", format="", folder=None))
+        Far(None).read(SourceSpec(text="far://x/d", name="d", format="", folder=None))
     assert "not been asked from here before" in raised.value.hint
 
 
 def test_what_another_server_held_before_is_not_what_this_one_holds():
-    asked = Asked(text="far://x/d", name="d", format="", folder=None)
+    asked = SourceSpec(text="far://x/d", name="d", format="", folder=None)
     Far(FILES, "https://mirror.example").read(asked)
     with pytest.raises(Unreached):
         Far(None, "https://other.example").read(asked)

@@ -122,7 +122,7 @@ def test_answers_in_any_order_and_short_ones_are_put_together():
 def test_a_refusal_is_said_with_its_place():
     denied = packet(101, 1, struct.pack(">I", 3))
     with pytest.raises(SourceProblem, match="^sftp://alice@store.example:2222/x: permission denied$"):
-        Session(io.BytesIO(), io.BytesIO(VERSION + denied), PLACE).about("/x")
+        Session(io.BytesIO(), io.BytesIO(VERSION + denied), PLACE).attributes_of("/x")
 
 
 @given(st.binary(max_size=80))

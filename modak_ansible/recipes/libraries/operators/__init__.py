@@ -54,14 +54,14 @@ def sources() -> list[Path]:
 
 
 def _flags(architecture: str) -> str:
-    known = processor(architecture)
-    if "avx2" not in known:
+    microarchitecture = processor(architecture)
+    if "avx2" not in microarchitecture:
         raise ModakError(
             f"PyTorch's operators for {architecture} would be no faster than the wheel's own",
             hint="say the target's architecture, such as zen4 or skylake_avx512, or take a pip build",
         )
     # linked without an OpenMP of its own: the threads are those of PyTorch's
-    level = "avx512f" if "avx512f" in known else "avx2"
+    level = "avx512f" if "avx512f" in microarchitecture else "avx2"
     return f"-O3 {compiler_flags(architecture, 'gcc', _GCC, level)} -std=c++20 -fPIC -fopenmp -Wno-psabi"
 
 

@@ -18,7 +18,7 @@ _SUFFIXES = (".yaml", ".yml")
 
 
 @dataclass(frozen=True)
-class Files:
+class TargetFiles:
     """The files that a user asks for.
 
     Args:
@@ -52,36 +52,36 @@ class Files:
         if not self.name and not self.is_folder and not self.path.parent.is_dir():
             raise UsageError(f"there is no folder {self.path.parent}", hint="make it first")
         paths = [self.path / INPUTS, self.path / TEMPLATE] if self.is_folder else [self.path]
-        there = [str(path) for path in paths if path.exists() or path.is_symlink()]
-        if there and not self.force:
-            raise UsageError(f"already there: {', '.join(there)}", hint="--force overwrites")
+        existing = [str(path) for path in paths if path.exists() or path.is_symlink()]
+        if existing and not self.force:
+            raise UsageError(f"already there: {', '.join(existing)}", hint="--force overwrites")
 
-    def text(self, found: Description) -> str:
+    def text(self, description: Description) -> str:
         """The form that a single file has: a target file."""
-        return inputs_text(found, time.strftime("%Y-%m-%d %H:%M"))
+        return inputs_text(description, time.strftime("%Y-%m-%d %H:%M"))
 
-    def write(self, found: Description) -> list[Path]:
+    def write(self, description: Description) -> list[Path]:
         """Writes what is asked for; the paths of what was written."""
         if self.output is None:
             return []
         if not self.is_folder:
             if self.name:
                 make_private(self.path.parent)
-            write_whole(self.path, self.text(found))
+            write_whole(self.path, self.text(description))
             return [self.path]
         self.path.mkdir(parents=True, exist_ok=True)
-        texts = {TEMPLATE: template_text(found, time.strftime("%Y-%m-%d %H:%M")), INPUTS: self.text(found)}
+        texts = {TEMPLATE: template_text(description, time.strftime("%Y-%m-%d %H:%M")), INPUTS: self.text(description)}
         for name, text in texts.items():
             write_whole(self.path / name, text)
         link_types(self.path)
         return [self.path / name for name in sorted(texts)]
 
-    def next_steps(self, found: Description) -> list[str]:
+    def next_steps(self, description: Description) -> list[str]:
         """What may be done with what was written."""
         if self.name:
             return [f"next: modak check {self.name}", f"any blueprint or request takes it: --on {self.name}"]
         path = self.path / INPUTS if self.is_folder else self.path
-        step = f"check {BLUEPRINTS.get(found.scheduler, 'BLUEPRINT')} -i {path}"
+        step = f"check {BLUEPRINTS.get(description.scheduler, 'BLUEPRINT')} -i {path}"
         return [f"next: modak {step}", f"any blueprint or request takes it: modak plan mine -i {path}"]
 
 
