@@ -28,7 +28,7 @@ def points(file: BinaryIO, most: int, remarks: Remarks) -> Iterator[Point]:
 
     Args:
         file: at its beginning.
-        most: bytes at its end that are read; 0 for all of it.
+        limit: bytes at its end that are read; 0 for all of it.
         remarks: gets what is wrong; a last record that is not whole is being written.
     """
     for data in records(file, most, remarks):

@@ -35,7 +35,7 @@ def lines(file: BinaryIO, most: int, remarks: Remarks) -> Iterator[Point]:
 
     Args:
         file: at its beginning.
-        most: bytes at its end that are read; 0 for all of it.
+        limit: bytes at its end that are read; 0 for all of it.
         remarks: gets what is wrong.
     """
     for number, line in _lines(file, most, remarks):
