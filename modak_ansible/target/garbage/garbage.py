@@ -95,11 +95,11 @@ class Garbage:
         """What nobody needs, and the images and datasets that stay, with the reason; changes nothing."""
         self._users = self._uses.users()
         self._left = [path for path in self._uses.brought() if self._is_left(path)]
-        known_paths = {*self._left, *(self._workspace.deployments / name for name in self._needs.names)}
-        unreadable = [path for path in self._uses.unreadable() if path not in known_paths]
+        known = {*self._left, *(self._workspace.deployments / name for name in self._needs.names)}
+        unreadable = [path for path in self._uses.unreadable() if path not in known]
         self._unknown = f"what {unreadable[0]} uses is not known" if unreadable else self._needs.unknown
-        items = [*self._images(), *self._datasets(), *self._of_deployments(), *self._trash()]
-        return [item for item in items if not item.keep or item.kind in ("image", "dataset")]
+        found = [*self._images(), *self._datasets(), *self._of_deployments(), *self._trash()]
+        return [item for item in found if not item.keep or item.kind in ("image", "dataset")]
 
     def collect(self, *, remove: bool, only: list[str] | None) -> dict[str, list[GarbageItem]]:
         """What is ``removed``, what may be (``garbage``), and what stays with the reason (``kept``).
