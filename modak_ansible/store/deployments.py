@@ -61,7 +61,7 @@ def _not_undeployed(stores: list[DeploymentStore]) -> list[DeploymentStore]:
 def not_superseded(stores: list[DeploymentStore]) -> list[DeploymentStore]:
     """Deployments, the newest last, but those that failed, or were given up as plans, before they had a job and were
     deployed anew since."""
-    in_vain = [store for store in stores if _came_to_nothing(store)]
+    in_vain = [store for store in stores if _failed_before_job(store)]
     if not in_vain:
         return stores
     newest = {_training_of(store): store for store in stores}
@@ -74,7 +74,7 @@ def not_superseded(stores: list[DeploymentStore]) -> list[DeploymentStore]:
     return [store for store in stores if store.name not in superseded]
 
 
-def _came_to_nothing(store: DeploymentStore) -> bool:
+def _failed_before_job(store: DeploymentStore) -> bool:
     record = store.record
     if record.get("job") or record.get("undeployed"):
         return False
@@ -185,7 +185,9 @@ def deployments_of(blueprint: Path, *, aside: bool = False) -> list[DeploymentSt
 
 
 def _all_deployments_of(blueprint: Path) -> list[DeploymentStore]:
-    return [deployment for deployment in known_deployments(blueprint_state(blueprint)) if _is_of(deployment, blueprint)]
+    return [
+        deployment for deployment in known_deployments(blueprint_state(blueprint)) if _belongs_to(deployment, blueprint)
+    ]
 
 
 def _starting_with(text: str, stores: list[DeploymentStore]) -> list[DeploymentStore]:
@@ -213,7 +215,7 @@ def _names_blueprint(text: str) -> bool:
     return True
 
 
-def _is_of(store: DeploymentStore, blueprint: Path) -> bool:
+def _belongs_to(store: DeploymentStore, blueprint: Path) -> bool:
     note = store.origin
     path, state = Path(note.get("blueprint", "")), Path(note.get("state", ""))
     origin = moved_with(store.folder, state, path)

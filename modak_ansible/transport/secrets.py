@@ -121,14 +121,14 @@ def handed_on(
     blanks = {name: "" for name in (*VARIABLES, *of_data.VARIABLES) if name in environment}
     secrets = read_secrets(environment) if needed else Secrets()
     with (
-        _on_no_disk(secrets.as_data() if secrets != Secrets() else {}) as file,
-        _on_no_disk(of_data.logins_of(environment) if needed or asks else {}) as data,
+        _in_memory_file(secrets.as_data() if secrets != Secrets() else {}) as file,
+        _in_memory_file(of_data.logins_of(environment) if needed or asks else {}) as data,
     ):
         yield {**blanks, FILE: file, of_data.FILE: data}
 
 
 @contextmanager
-def _on_no_disk(content: Mapping[str, object]) -> Iterator[str]:
+def _in_memory_file(content: Mapping[str, object]) -> Iterator[str]:
     """The name of a file with a content; that of one without any where there is none."""
     if not content:
         yield os.devnull
@@ -184,7 +184,7 @@ def _from_file(path: Path) -> Secrets:
         text = _decrypt(
             path, "ansible-vault", "view", hint="ANSIBLE_VAULT_PASSWORD_FILE names the file with its password"
         )
-    elif _is_of_sops(text):
+    elif _is_sops_encrypted(text):
         text = _decrypt(path, "sops", "--decrypt", hint="sops must find its key, as in SOPS_AGE_KEY_FILE")
     else:
         _check_private(path, status)
@@ -203,7 +203,7 @@ def _check_private(path: Path, status: os.stat_result) -> None:
         )
 
 
-def _is_of_sops(text: str) -> bool:
+def _is_sops_encrypted(text: str) -> bool:
     root = parse_yaml(text, "", Mistakes())
     return root is not None and root.get("sops", "mac") is not None
 

@@ -238,7 +238,7 @@ def peak_of(
     """
     traced_ranks = [rank for rank in need.traced if (rank.strategy, rank.ranks) == (strategy, ranks)]
     if traced_ranks and ranks > 1:
-        peak = max(_of_rank(need, rank, kept, batch) for rank in traced_ranks)
+        peak = max(_traced_rank_bytes(need, rank, kept, batch) for rank in traced_ranks)
         return _interval(peak, _LOW_OF_RANK, _HIGH_OF_RANK)
     mesh = mesh_of(strategy, ranks)
     share = 1.0 / mesh.readers if mesh else 1.0
@@ -247,9 +247,11 @@ def peak_of(
     if mesh and mesh.is_alike and ranks > 1:
         rank_bytes = _parameter_bytes(need, mesh)
         sums = rank_bytes if mesh.copies > 1 else 0.0  # gradients as they travel between copies
-        return _interval(need.base + _with_layers(need, share, rank_bytes) + sums, _LOW_OF_PARTS, _HIGH_OF_SEVERAL)
+        return _interval(
+            need.base + _split_layer_bytes(need, share, rank_bytes) + sums, _LOW_OF_PARTS, _HIGH_OF_SEVERAL
+        )
     if mesh and mesh.shares_out:
-        return _interval(need.base + _with_parts(need, mesh.degree, share), _LOW_OF_PARTS, _HIGH_OF_SEVERAL)
+        return _interval(need.base + _sharded_bytes(need, mesh.degree, share), _LOW_OF_PARTS, _HIGH_OF_SEVERAL)
     trains = max((_loop_peak(loop, share) for loop in need.loops if loop.steps), default=0.0)
     evaluates = max((_loop_peak(loop, 1.0) for loop in need.loops if not loop.steps), default=0.0)
     if kept == "recomputed":
@@ -278,7 +280,7 @@ def _recomputed_bytes(need: Need) -> int:
     return sum(max(0, block.saved - block.outputs - block.largest) for block in need.blocks)
 
 
-def _of_rank(need: Need, rank: TracedRank, kept: str, batch: int | None) -> float:
+def _traced_rank_bytes(need: Need, rank: TracedRank, kept: str, batch: int | None) -> float:
     """Bytes that a rank takes that was traced itself, with the whole batch.
 
     With a smaller one a rank of layers may keep more than its part of what is less: that counts as little.
@@ -296,7 +298,7 @@ def _of_rank(need: Need, rank: TracedRank, kept: str, batch: int | None) -> floa
     return need.framework + need.script + rank.computing + tensors
 
 
-def _with_parts(need: Need, ranks: int, share: float) -> float:
+def _sharded_bytes(need: Need, ranks: int, share: float) -> float:
     """Bytes of tensors where each rank has its part of the parameters, and large ones go back when they are freed.
 
     They are most as the backward pass begins, with a unit whole, its gradient, and both on their way; as it ends, with
@@ -313,7 +315,7 @@ def _with_parts(need: Need, ranks: int, share: float) -> float:
     return max(state / ranks + max(begins, ends), steps, looks, need.setup)
 
 
-def _with_layers(need: Need, share: float, kept_bytes: float) -> float:
+def _split_layer_bytes(need: Need, share: float, kept_bytes: float) -> float:
     """Bytes of tensors where a rank keeps so many bytes of layers: those of one process, less what others have.
 
     What is between the layers is less, too, which is not counted.

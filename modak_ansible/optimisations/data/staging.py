@@ -63,7 +63,7 @@ class Staging(Optimisation):
         if total > LARGEST:
             return Default(_SHARED, f"{amount}, more than the {format_size(LARGEST)} that are copied for one job")
         home = draft.request.target.home
-        if home is not None and _rank(home.storage_class) > _rank(scratch.storage_class):
+        if home is not None and _storage_rank(home.storage_class) > _storage_rank(scratch.storage_class):
             return Default(_SHARED, f"the data is on {home.storage_class}, faster than {scratch.storage_class}")
         if scratch.room and total > scratch.room:
             return Default(_SHARED, f"{amount}, and {scratch.path} has room for {format_size(scratch.room)}")
@@ -132,7 +132,7 @@ def _times(draft: Draft) -> dict[str, float]:
     return {_SHARED: shared_seconds, **totals} if totals else {}
 
 
-def _rank(storage_class: str) -> int:
+def _storage_rank(storage_class: str) -> int:
     return _CLASSES.index(storage_class) if storage_class in _CLASSES else 0
 
 

@@ -303,7 +303,7 @@ def _why_not_shared_out(entry: Entry, draft: Draft) -> str:
 
 def _why_not_unasked(entry: Entry, draft: Draft) -> str:
     """Why a build that would serve has to be asked for."""
-    is_off = _is_off(entry, draft)
+    is_off = _lacks_accelerator(entry, draft)
     if is_off and _has_smaller_wheels(draft, entry):
         return "it includes what an accelerator needs, and the job asks for none; optimisation.entry selects it"
     if entry.untried and not is_off:
@@ -337,7 +337,7 @@ def _newer_of_its_kind(entry: Entry, draft: Draft) -> Entry | None:
             build
             for build in later
             if kind(build) == kind(entry)
-            and (not build.untried or _is_off(build, draft))
+            and (not build.untried or _lacks_accelerator(build, draft))
             and not _why_not(build, draft)
             and not collision_of(build, draft)
         ),
@@ -345,7 +345,7 @@ def _newer_of_its_kind(entry: Entry, draft: Draft) -> Entry | None:
     )
 
 
-def _is_off(entry: Entry, draft: Draft) -> bool:
+def _lacks_accelerator(entry: Entry, draft: Draft) -> bool:
     """Whether a build would run without the accelerator that it was made for."""
     return bool(entry.accelerator) and not draft.request.resources.accelerators
 

@@ -57,7 +57,7 @@ def _fetch_one(file: DataFile, location: str, folder: Path, progress: _Progress,
     fetch(
         address,
         path,
-        progress.of(path),
+        progress.callback_for(path),
         is_known=bool(file["sha256"] or version),
         query=access.get("queries", {}).get(file["name"], ""),
         headers=access.get("headers"),
@@ -84,7 +84,7 @@ class _Progress:
         self._received: dict[Path, int] = {}
         self._last_note = 0.0
 
-    def of(self, path: Path) -> Callable[[int, int], None]:
+    def callback_for(self, path: Path) -> Callable[[int, int], None]:
         def tell(received: int, total: int) -> None:
             self._received[path] = received
             if time.monotonic() - self._last_note > 1:

@@ -94,7 +94,7 @@ class Garbage:
     def survey(self) -> list[Item]:
         """What nobody needs, and the images and datasets that stay, with the reason; changes nothing."""
         self._users = self._uses.users()
-        self._left = [path for path in self._uses.brought() if self._is_left(path)]
+        self._left = [path for path in self._uses.brought() if self._is_abandoned(path)]
         known = {*self._left, *(self._workspace.deployments / name for name in self._needs.names)}
         unreadable = [path for path in self._uses.unreadable() if path not in known]
         self._unknown = f"what {unreadable[0]} uses is not known" if unreadable else self._needs.unknown
@@ -222,7 +222,7 @@ class Garbage:
         for path in self._uses.stale_reservations():
             yield Item("reservation", path.name, [path], used=_newest(path))
 
-    def _is_left(self, path: Path) -> bool:
+    def _is_abandoned(self, path: Path) -> bool:
         """Whether a deployment that another host brought here is over, though that host could not say so any more."""
         is_new = time.time() - _newest(path) < max(self._older_than, _LEAST)
         return not is_new and not is_at_work(self._workspace, path)

@@ -126,7 +126,7 @@ def _read(folder: Path, path: str, most: int, curves: Dict[str, "_Curve"], resul
                     curve = curves.setdefault(name, _Curve())
                     if name not in names:
                         names.add(name)
-                        curve.goes_on(point)
+                        curve.resume_at(point)
                     curve.add(point, value)
     except OSError as error:
         remarks.add(f"cannot be read: {error.strerror}")
@@ -152,7 +152,7 @@ class _Curve:
         self._lowest: _Moment | None = None
         self._highest: _Moment | None = None
 
-    def goes_on(self, first: Point) -> None:
+    def resume_at(self, first: Point) -> None:
         """Takes that a later run begins, which trains anew what lies behind its first point."""
         if first.step is not None:
             self._points = [point for point in self._points if point.step is None or point.step < first.step]
@@ -177,7 +177,7 @@ class _Curve:
             self._stride *= 2
             self._points = [point for point in self._points if not point.number % self._stride or point is new]
 
-    def done(self) -> Curve:
+    def finish(self) -> Curve:
         unit, index = self._placement()
         curve = Curve(unit)
         extremes = [moment for moment in (self._lowest, self._highest) if moment and self._stride > 1]
@@ -222,7 +222,7 @@ def _name_curves(by_key: Dict[str, Dict[str, _Curve]], remarks: List[str]) -> Di
             labels = {label_of(other_key) for other_key in rivals}
             label = label_of(key)
             full_name = f"{label}/{name}" if rivals and label and label not in labels else name
-            curve = raw.done()
+            curve = raw.finish()
             if not curve.points:
                 continue
             if full_name not in by_name or len(curve.points) > len(by_name[full_name].points):

@@ -46,7 +46,7 @@ def records(file: BinaryIO, limit: int, remarks: Remarks) -> Iterator[bytes]:
     size = os.fstat(file.fileno()).st_size
     place = max(0, size - limit) if limit else 0
     if place:
-        place = _next(file, place, size)
+        place = _next_record(file, place, size)
     while place + _HEAD.size <= size:
         file.seek(place)
         head = file.read(_HEAD.size)
@@ -55,7 +55,7 @@ def records(file: BinaryIO, limit: int, remarks: Remarks) -> Iterator[bytes]:
         length, checksum = _HEAD.unpack(head)
         if masked(head[:8]) != checksum:
             remarks.add("is damaged, or not an event file of TensorBoard", f"byte {place}")
-            place = _next(file, place + 1, size)
+            place = _next_record(file, place + 1, size)
             continue
         end = place + _HEAD.size + length + 4
         if end > size:
@@ -69,7 +69,7 @@ def records(file: BinaryIO, limit: int, remarks: Remarks) -> Iterator[bytes]:
         place = end
 
 
-def _next(file: BinaryIO, place: int, size: int) -> int:
+def _next_record(file: BinaryIO, place: int, size: int) -> int:
     """Where the next record of less than 16 MiB begins: its length has five bytes of zero."""
     while place < size:
         file.seek(place)

@@ -67,7 +67,7 @@ def in_order(paths: Iterable[str]) -> Dict[str, List[str]]:
         for path in metric_paths
         if not path.startswith(f"{ATTEMPTS}/") or (_is_logged(path) and LOGGED in metric_paths)
     ]
-    for path in sorted(current_paths, key=_place):
+    for path in sorted(current_paths, key=_order):
         groups.setdefault(f"{_folder(path)}|{kind_of(path)}", []).append(path)
     for key, group in groups.items():
         if key.endswith("|trainer_state.json"):
@@ -85,7 +85,7 @@ def label_of(key: str) -> str:
     return PurePosixPath(key.rpartition("|")[0]).name
 
 
-def _place(path: str) -> "tuple[bool, list[object]]":
+def _order(path: str) -> "tuple[bool, list[object]]":
     """Attempts before the present one, and numbers in names by their size."""
     parts = [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", path) if part]
     return not path.startswith(f"{ATTEMPTS}/"), [*parts]

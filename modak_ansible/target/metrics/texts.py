@@ -103,18 +103,18 @@ def whole(file: BinaryIO, limit: int, remarks: Remarks) -> Iterator[Point]:
         place = f"{error.lineno}:{error.colno}" if isinstance(error, json.JSONDecodeError) else ""
         remarks.add("is incomplete JSON: it is being written, or was cut short", place)
         return
-    yield from _of_document(value)
+    yield from _document_points(value)
 
 
-def _of_document(document: Any) -> Iterator[Point]:
+def _document_points(document: Any) -> Iterator[Point]:
     if isinstance(document, list):
-        yield from _of_list(document)
+        yield from _list_points(document)
     if not isinstance(document, dict):
         return
     lists = {name: value for name, value in document.items() if isinstance(value, list) and value}
     for name, value in lists.items():
         if name in ("epochs", "log_history", "history", "metrics", "steps"):
-            yield from _of_list(value)
+            yield from _list_points(value)
     by_name = {name: value for name, value in lists.items() if all(value_of(item) is not None for item in value)}
     for index in range(max(map(len, by_name.values()), default=0)):
         row = {name: value[index] for name, value in by_name.items() if index < len(value)}
@@ -124,13 +124,13 @@ def _of_document(document: Any) -> Iterator[Point]:
             yield point
     inner = document.get("history")
     if isinstance(inner, dict):
-        yield from _of_document(inner)
+        yield from _document_points(inner)
     point = point_of({name: value for name, value in document.items() if name not in ("history", "now")})
     if point and "log_history" not in document:
         yield point
 
 
-def _of_list(items: List[Any]) -> Iterator[Point]:
+def _list_points(items: List[Any]) -> Iterator[Point]:
     for item in items:
         point = point_of(item) if isinstance(item, dict) else None
         if point:

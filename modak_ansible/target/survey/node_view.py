@@ -128,7 +128,7 @@ def _view(folder: Path, scheduler: str, options: NodeOptions, patience: float) -
         return {"problem": f"{knows.title} {SILENT}, and no job was submitted: {error}"}
     deadline, ended, last = time.monotonic() + patience, 0.0, ""
     try:
-        while time.monotonic() < deadline and _is_heard():
+        while time.monotonic() < deadline and _has_reader():
             text = read_text(answer)
             if _ENDED in text:
                 return read_view(text)
@@ -225,7 +225,7 @@ def _state(run: TimedRun, scheduler: str, job_id: str) -> Tuple[bool, str]:
     return record.state.is_final, " ".join([str(record.state), record.reason]).strip()
 
 
-def _is_heard() -> bool:
+def _has_reader() -> bool:
     """Whether the other end of our output is still there: the user may have had enough of waiting."""
     watch = select.poll()
     watch.register(1, 0)

@@ -143,7 +143,7 @@ def processes(proc: Path, marks: Sequence[str]) -> Dict[int, Process]:
         if stat:
             stats[int(folder.name)] = stat
             environments[int(folder.name)] = environment_of(folder)
-    lookers = _line(stats, os.getpid())
+    lookers = _ancestors(stats, os.getpid())
     pairs = [mark.partition("=")[::2] for mark in marks]
 
     def is_marked(pid: int) -> bool:
@@ -153,10 +153,10 @@ def processes(proc: Path, marks: Sequence[str]) -> Dict[int, Process]:
     marked = {pid for pid in stats if pid not in lookers and is_marked(pid)}
     job_processes = {}
     for pid, stat in stats.items():
-        line = _line(stats, pid)
-        if pid in lookers or os.getpid() in line or not marked.intersection(line):
+        ancestors = _ancestors(stats, pid)
+        if pid in lookers or os.getpid() in ancestors or not marked.intersection(ancestors):
             continue
-        rank = next((environments[ancestor]["RANK"] for ancestor in line if "RANK" in environments[ancestor]), "")
+        rank = next((environments[ancestor]["RANK"] for ancestor in ancestors if "RANK" in environments[ancestor]), "")
         io = parse_pairs(_read(proc / str(pid) / "io"))
         job_processes[pid] = Process(
             rank if _is_number(rank) else "", stat, io.get("read_bytes", 0), io.get("write_bytes", 0)
@@ -164,13 +164,13 @@ def processes(proc: Path, marks: Sequence[str]) -> Dict[int, Process]:
     return job_processes
 
 
-def _line(stats: Dict[int, Stat], pid: int) -> List[int]:
+def _ancestors(stats: Dict[int, Stat], pid: int) -> List[int]:
     """A process, its parent, and so on."""
-    line: List[int] = []
-    while pid in stats and pid not in line:
-        line.append(pid)
+    ancestors: List[int] = []
+    while pid in stats and pid not in ancestors:
+        ancestors.append(pid)
         pid = stats[pid].parent
-    return line
+    return ancestors
 
 
 def memory_of(proc: Path, pid: int) -> int:
@@ -190,7 +190,7 @@ def cgroup_of(proc: Path, root: Path, pids: Set[int]) -> Dict[str, int]:
     if not common or common == "memory":
         return {}
     other_pids = {int(word) for path in (root / common).rglob("cgroup.procs") for word in _read(path).split()} - pids
-    strangers = other_pids.difference(_line(_stats(proc, other_pids), os.getpid()))
+    strangers = other_pids.difference(_ancestors(_stats(proc, other_pids), os.getpid()))
     if any(_owner(proc, stranger) == os.getuid() for stranger in strangers):
         return {}
     counts = {}
@@ -247,11 +247,14 @@ def usage(proc: Path, root: Path, marks: Sequence[str], seconds: float) -> Dict[
         "memory_limit_bytes": cgroup.get("limit_bytes"),
         "time": end,
         "seconds": round(elapsed, 3),
-        "ranks": [{"rank": int(rank), **row(_of_rank(before, rank), _of_rank(after, rank))} for rank in ranks],
+        "ranks": [
+            {"rank": int(rank), **row(_processes_of_rank(before, rank), _processes_of_rank(after, rank))}
+            for rank in ranks
+        ],
     }
 
 
-def _of_rank(by_pid: Dict[int, Process], rank: str) -> Dict[int, Process]:
+def _processes_of_rank(by_pid: Dict[int, Process], rank: str) -> Dict[int, Process]:
     return {pid: process for pid, process in by_pid.items() if process.rank == rank}
 
 
