@@ -149,9 +149,9 @@ def _from_environment(environment: Mapping[str, str]) -> Secrets:
     registry, username, password = (environment.get(name, "") for name in REGISTRY)
     names = [name for name in REGISTRY if environment.get(name)]
     if names and len(names) < len(REGISTRY):
-        missing_names = ", ".join(name for name in REGISTRY if name not in names)
+        missing = ", ".join(name for name in REGISTRY if name not in names)
         raise ModakError(
-            f"{' and '.join(names)} without {missing_names}: a login is for one registry alone",
+            f"{' and '.join(names)} without {missing}: a login is for one registry alone",
             hint="MODAK_REGISTRY is its host, such as registry.example",
         )
     if "/" in registry:

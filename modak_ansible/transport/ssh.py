@@ -128,11 +128,11 @@ class Connection:
             hint = f"log in again: modak login {name}; then run the same command again: it continues"
             return LoginRefused(f"the login to {self.address} of {login_time} has ended", hint=hint)
         key = "check username and identity_file, and that the key is in the target's authorized_keys"
-        login_hint = f"modak login {name}, and all commands use that connection"
+        login = f"modak login {name}, and all commands use that connection"
         if "keyboard-interactive" in ways.group(1) or "password" in ways.group(1):
             message = f"{self.address} refuses the login without a password or a code"
-            return LoginRefused(message, hint=f"log in once: {login_hint}; or use a key: {key}")
-        hint = f"{key}: ssh {self.address}; if the key has a passphrase: {login_hint}"
+            return LoginRefused(message, hint=f"log in once: {login}; or use a key: {key}")
+        hint = f"{key}: ssh {self.address}; if the key has a passphrase: {login}"
         return LoginRefused(f"{self.address} refuses the login", hint=hint)
 
     def check(self) -> None:

@@ -198,19 +198,21 @@ def _option(entry: Entry, first_entry: Entry, draft: Draft) -> Option:
     return Option(entry.name, reason, numerics="reassociation" if other_libraries else "same")
 
 
-def _check_requested(draft: Draft, name: str) -> None:
+def _check_requested(draft: Draft, entry_name: str) -> None:
     """Refuses an entry that is asked for and cannot be had."""
-    entry, framework = draft.catalogue.find(name), draft.request.application.framework
+    entry, framework = draft.catalogue.find(entry_name), draft.request.application.framework
     if entry is None:
-        raise CannotPlan("optimisation.entry", *draft.catalogue.why_none(name))
+        raise CannotPlan("optimisation.entry", *draft.catalogue.why_none(entry_name))
     if entry not in _candidates(draft):
         raise CannotPlan(
-            "optimisation.entry", f"{name} is a build of {entry.framework}, not of {framework}",
+            "optimisation.entry", f"{entry_name} is a build of {entry.framework}, not of {framework}",
             f"framework: {entry.framework}, or another entry",
         )  # fmt: skip
     reason = _why_not(entry, draft)
     if reason:
-        raise CannotPlan("optimisation.entry", f"{name} cannot be taken: {reason}", "take another entry", wish=True)
+        raise CannotPlan(
+            "optimisation.entry", f"{entry_name} cannot be taken: {reason}", "take another entry", wish=True
+        )
 
 
 def _why_not(entry: Entry, draft: Draft) -> str:

@@ -112,8 +112,12 @@ def run_there(host: str, function: Callable[[Any], Any], arguments: Mapping[str,
     except subprocess.TimeoutExpired as error:
         raise ModakError(f"the host {host} did not answer within {_SECONDS:.0f} s") from error
     if result.returncode != 0:
-        reason = result.stderr.decode(errors="replace").strip().rpartition("\n")[2] or f"exit code {result.returncode}"
-        raise ModakError(f"the host {host} cannot be queried: {reason}", hint=f"ssh -o BatchMode=yes {host} python3 -V")
+        error_text = (
+            result.stderr.decode(errors="replace").strip().rpartition("\n")[2] or f"exit code {result.returncode}"
+        )
+        raise ModakError(
+            f"the host {host} cannot be queried: {error_text}", hint=f"ssh -o BatchMode=yes {host} python3 -V"
+        )
     reply = answer_in(result.stdout)
     if reply is None:
         raise ModakError(f"the host {host} cannot be queried: it gave no answer", hint=f"ssh {host} python3 -V")
