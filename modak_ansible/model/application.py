@@ -96,8 +96,8 @@ class Application(Model):
     @property
     def program(self) -> str:
         """A digest of all that a program is told: the same one with another problem does another work."""
-        told = self.model_dump_json(include={"command", "words", "arguments"})
-        return hashlib.sha256(told.encode()).hexdigest()[:12]
+        data = self.model_dump_json(include={"command", "words", "arguments"})
+        return hashlib.sha256(data.encode()).hexdigest()[:12]
 
 
 # What a request for the choice of an image alone would run in it.

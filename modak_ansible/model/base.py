@@ -14,13 +14,13 @@ class Model(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=False)
 
 
-def left_out(default: Any, description: str, **more: Any) -> Any:
+def left_out(default: Any, description: str, **options: Any) -> Any:
     """A field that is left out where it is empty: plans and entries without it keep the digest that they had before."""
-    return Field(default=default, description=description, exclude_if=lambda value: not value, **more)
+    return Field(default=default, description=description, exclude_if=lambda value: not value, **options)
 
 
 def first_mistake(error: ValidationError) -> str:
     """The first of what is wrong, behind the field that it is in."""
     first = error.errors()[0]
-    where = ".".join(map(str, first["loc"]))
-    return f"{where}: {first['msg']}" if where else first["msg"]
+    path = ".".join(map(str, first["loc"]))
+    return f"{path}: {first['msg']}" if path else first["msg"]

@@ -105,9 +105,9 @@ class DataSource(Model):
     @property
     def bytes_there(self) -> int | None:
         """Bytes that it takes on the target; None where that is not known."""
-        known = self.unpacked or (None if self.unpack else self.contents)
-        if known:
-            return known.size
+        content = self.unpacked or (None if self.unpack else self.contents)
+        if content:
+            return content.size
         sizes = [file.size for file in self.files]
         return sum(size for size in sizes if size) if sizes and all(size is not None for size in sizes) else None
 
@@ -137,9 +137,9 @@ class Dataset(Model):
     @property
     def files(self) -> int | None:
         """How many files it has; None where that is not known before they are there."""
-        first = self.sources[0]
-        known = first.unpacked or (None if first.unpack else first.contents)
-        return known.files if known else (None if first.unpack else len(first.files) or None)
+        source = self.sources[0]
+        content = source.unpacked or (None if source.unpack else source.contents)
+        return content.files if content else (None if source.unpack else len(source.files) or None)
 
 
 def field_of(number: int) -> str:

@@ -56,7 +56,7 @@ class Mesh(NamedTuple):
 def mesh_of(name: str, ranks: int) -> Mesh | None:
     """The mesh of so many ranks that has a name; None where it is none of prepare's."""
     word, _, degree = name.partition("_")
-    strategy = next((each for each in PREPARED if each == word), None)
+    strategy = next((candidate for candidate in PREPARED if candidate == word), None)
     if strategy is None:
         return None
     return Mesh(strategy, ranks, int(degree or (1 if strategy == "ddp" else ranks)))
@@ -96,10 +96,10 @@ class Distributed(Model):
 
     def mesh(self, ranks: int) -> Mesh | None:
         """The mesh of so many ranks that is asked for; None where it is left open, or there is none of so many."""
-        asked = mesh_of(self.strategy, ranks)
-        if asked is None or self.degree is None:
-            return asked
-        return asked._replace(degree=self.degree) if ranks % self.degree == 0 else None
+        mesh = mesh_of(self.strategy, ranks)
+        if mesh is None or self.degree is None:
+            return mesh
+        return mesh._replace(degree=self.degree) if ranks % self.degree == 0 else None
 
 
 class Parallelism(Model):

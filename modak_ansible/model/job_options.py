@@ -52,8 +52,8 @@ class Option(NamedTuple):
     def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         return {**handler(core), "description": self.as_planned}
 
-    def _with_unit(self, which: int) -> str:
-        return f"{self.meaning}, {_UNITS[self.kind][which]}." if self.kind in _UNITS else f"{self.meaning}."
+    def _with_unit(self, index: int) -> str:
+        return f"{self.meaning}, {_UNITS[self.kind][index]}." if self.kind in _UNITS else f"{self.meaning}."
 
 
 class JobDependency(Model):
@@ -304,8 +304,10 @@ OPTIONS: dict[str, Option] = {
 def meant_by(word: str, names: Container[str]) -> str:
     """The one of some names of options that a scheduler's own word stands for, such as ``mail-user``; else the word."""
     pattern = re.compile(rf"`(?:--|-l |:){re.escape(word.lstrip('-').replace('_', '-'))}[=`]")
-    said = ((name, (each.slurm, each.torque, each.pbspro)) for name, each in OPTIONS.items() if name in names)
-    return next((name for name, texts in said if any(map(pattern.match, texts))), word)
+    option_texts = (
+        (name, (option.slurm, option.torque, option.pbspro)) for name, option in OPTIONS.items() if name in names
+    )
+    return next((name for name, texts in option_texts if any(map(pattern.match, texts))), word)
 
 
 # The options that a component may have of its own.
@@ -318,13 +320,13 @@ ONE_PROCESS: dict[str, tuple[()] | None] = {
 }  # fmt: skip
 
 
-def cores_by_count(count: int, nodes: int, each: int) -> int | None:
+def cores_by_count(count: int, nodes: int, per_node: int) -> int | None:
     """Cores of a process, where core_count is said besides nodes and processes on each; None where they contradict.
 
     It is of the whole job where that comes out even. Else it is of a node: jobs that the first MODAK took ask for two
     nodes with 40 processes each and core_count 40, which is what a node of theirs has.
     """
-    for shared in (nodes * each, each):
-        if count % shared == 0:
-            return count // shared
+    for processes in (nodes * per_node, per_node):
+        if count % processes == 0:
+            return count // processes
     return None

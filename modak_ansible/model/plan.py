@@ -31,10 +31,10 @@ class Rejected(Model):
 
 def by_reason(rejected: Iterable[Rejected]) -> dict[str, list[str]]:
     """The values of alternatives by the reason that they share, in the order of the first of each."""
-    found: dict[str, list[str]] = {}
-    for each in rejected:
-        found.setdefault(each.reason, []).append(each.value)
-    return found
+    values: dict[str, list[str]] = {}
+    for alternative in rejected:
+        values.setdefault(alternative.reason, []).append(alternative.value)
+    return values
 
 
 class Choice(Model):

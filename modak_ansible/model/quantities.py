@@ -82,10 +82,10 @@ def format_seconds(seconds: float) -> str:
     """A duration for people: ``0.4 s``, ``42 s``, ``4 min 10 s``, ``2 h 5 min``."""
     if seconds < 10:
         return f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    minutes, second = divmod(whole, 60)
+    rounded = round(seconds)
+    if rounded < 60:
+        return f"{rounded} s"
+    minutes, second = divmod(rounded, 60)
     if minutes < 60:
         return f"{minutes} min {second} s" if second else f"{minutes} min"
     hours, minute = divmod(minutes, 60)
@@ -96,8 +96,8 @@ def format_joules(joules: float) -> str:
     """An amount of energy for people: ``950 J``, ``12.3 kJ (3.4 Wh)``, ``5.4 MJ (1.5 kWh)``."""
     if joules < 999.5:
         return f"{three_digits(joules)} J"
-    unit, size, other, hours = ("MJ", 1e6, "kWh", 3.6e6) if joules >= 3.6e6 else ("kJ", 1e3, "Wh", 3.6e3)
-    return f"{joules / size:,.1f} {unit} ({joules / hours:,.1f} {other})"
+    unit, size, hour_unit, hours = ("MJ", 1e6, "kWh", 3.6e6) if joules >= 3.6e6 else ("kJ", 1e3, "Wh", 3.6e3)
+    return f"{joules / size:,.1f} {unit} ({joules / hours:,.1f} {hour_unit})"
 
 
 def three_digits(number: float) -> str:
@@ -122,6 +122,6 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else plural}"
 
 
-def some_of(names: Sequence[str], most: int) -> str:
+def some_of(names: Sequence[str], limit: int) -> str:
     """The first names, and how many more there are: ``a, b and 4 more``."""
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+    return ", ".join(names[:limit]) + (f" and {len(names) - limit} more" if len(names) > limit else "")

@@ -27,9 +27,9 @@ class GivenImage(Model):
     @classmethod
     def _by_digest_alone(cls, source: str) -> str:
         """A digest says which image it is; Apptainer refuses a tag beside it."""
-        name, at, digest = source.partition("@")
-        before, _, tag = name.rpartition(":")
-        return f"{before}@{digest}" if at and source.startswith("docker://") and "/" not in tag else source
+        name, separator, digest = source.partition("@")
+        repository, _, tag = name.rpartition(":")
+        return f"{repository}@{digest}" if separator and source.startswith("docker://") and "/" not in tag else source
 
 
 # Where a request has wishes: what cannot be kept of them is left out, and the plan says so.

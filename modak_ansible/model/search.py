@@ -29,8 +29,8 @@ class Dimension(Model):
         if self.choices:
             return f"{self.name} ({', '.join(str(choice) for choice in self.choices)})"
         form = ".0f" if self.is_whole else "g"
-        more = ", log" if self.log else f", step {self.step:{form}}" if self.step else ""
-        return f"{self.name} ({self.low:{form}} to {self.high:{form}}{more})"
+        suffix = ", log" if self.log else f", step {self.step:{form}}" if self.step else ""
+        return f"{self.name} ({self.low:{form}} to {self.high:{form}}{suffix})"
 
 
 class Search(Model):
@@ -47,15 +47,15 @@ class Search(Model):
     @property
     def words(self) -> str:
         """As people read it."""
-        pruned = f", pruned by the {self.prune}" if self.prune != "none" else ""
+        pruning = f", pruned by the {self.prune}" if self.prune != "none" else ""
         best = f"the {'highest' if self.rising else 'lowest'} {self.objective}"
-        return f"{self.trials} trials for {best} over {', '.join(each.words for each in self.over)}{pruned}"
+        return f"{self.trials} trials for {best} over {', '.join(parameter.words for parameter in self.over)}{pruning}"
 
     def key(self, application: Application) -> str:
         """What tells this study from others: what is searched, and for what training. More trials go on with it."""
-        asked = self.model_dump(exclude={"trials", "prune"})
-        trained = application.model_dump(mode="json", exclude={"arguments", "work", "words"})
-        varied = {one.name for one in self.over}
-        usual: list[object] = [argument for argument in application.arguments if argument[0] not in varied]
-        usual += [word for word in application.words if word.partition("=")[0] not in varied]  # as hydra has them
-        return hashlib.sha256(json.dumps([asked, trained, usual], sort_keys=True).encode()).hexdigest()[:12]
+        study = self.model_dump(exclude={"trials", "prune"})
+        training = application.model_dump(mode="json", exclude={"arguments", "work", "words"})
+        varied_names = {parameter.name for parameter in self.over}
+        usual: list[object] = [argument for argument in application.arguments if argument[0] not in varied_names]
+        usual += [word for word in application.words if word.partition("=")[0] not in varied_names]  # as hydra has them
+        return hashlib.sha256(json.dumps([study, training, usual], sort_keys=True).encode()).hexdigest()[:12]

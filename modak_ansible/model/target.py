@@ -311,14 +311,14 @@ class Target(Model):
         """Whether some node has any; None where nobody says."""
         if any(map(self.accelerators_in, self.partitions or (None,))):
             return True
-        partitions = [each.accelerators for each in self.partitions]
+        partitions = [partition.accelerators for partition in self.partitions]
         is_told = self.accelerator.is_told or (partitions and None not in partitions)
         return False if is_told else None
 
     def accelerators_in(self, partition: Partition | None) -> int:
         """Those of a node of a partition, or of any node where it is not known which."""
-        own = partition.accelerators if partition else None
-        return self.accelerator.count if own is None else own
+        count = partition.accelerators if partition else None
+        return self.accelerator.count if count is None else count
 
     def cores_in(self, partition: Partition | None) -> int | None:
         """Those of a node, as its partition says it, or else the target."""
@@ -333,34 +333,36 @@ class Target(Model):
 
         Of several (``gpu,preempt``), of which nobody knows where the job will run, it is what each of them has.
         """
-        wanted = name or self.site.partition
-        if not wanted:
+        requested_name = name or self.site.partition
+        if not requested_name:
             return next(
                 (partition for partition in self.partitions if partition.default),
                 self.partitions[0] if self.partitions else None,
             )
-        known = {partition.name: partition for partition in self.partitions}
-        if wanted in known:
-            return known[wanted]
-        names = destinations(wanted)
-        if not known.keys() >= set(names):
+        partitions = {partition.name: partition for partition in self.partitions}
+        if requested_name in partitions:
+            return partitions[requested_name]
+        names = destinations(requested_name)
+        if not partitions.keys() >= set(names):
             return None
-        return self.least_of([known[each] for each in names]).model_copy(update={"name": wanted})
+        return self.least_of([partitions[destination] for destination in names]).model_copy(
+            update={"name": requested_name}
+        )
 
     def least_of(self, partitions: Sequence[Partition]) -> Partition:
         """What a job has in every one of some partitions; what none of them says stays open."""
-        least = {}
+        limits = {}
         # the target says these of a partition that does not
-        theirs = {"cores": self.cores_in, "memory": self.memory_in, "accelerators": self.accelerators_in}
+        defaults = {"cores": self.cores_in, "memory": self.memory_in, "accelerators": self.accelerators_in}
         for name in ("nodes", "cores", "memory", "usual_memory", "memory_per_core", "accelerators", "walltime"):
-            values = [getattr(each, name) for each in partitions]
-            if name in theirs and any(value is not None for value in values):
-                values = [theirs[name](each) for each in partitions]
-            least[name] = min((value for value in values if value is not None), default=None)
-        own_cores = all(each.own_cores for each in partitions)
-        return partitions[0].model_copy(update={**least, "own_cores": own_cores})
+            values = [getattr(partition, name) for partition in partitions]
+            if name in defaults and any(value is not None for value in values):
+                values = [defaults[name](partition) for partition in partitions]
+            limits[name] = min((value for value in values if value is not None), default=None)
+        own_cores = all(partition.own_cores for partition in partitions)
+        return partitions[0].model_copy(update={**limits, "own_cores": own_cores})
 
 
 def destinations(text: str) -> list[str]:
     """The partitions that a job is sent to by ``gpu,preempt``, or the queue by ``workq@server``."""
-    return [each.partition("@")[0] for each in text.split(",")]
+    return [name.partition("@")[0] for name in text.split(",")]

@@ -23,9 +23,9 @@ def optimisations() -> tuple[Optimisation, ...]:
     for module in pkgutil.walk_packages(__path__, f"{__name__}."):
         importlib.import_module(module.name)
     kinds = sorted(_kinds(Optimisation), key=lambda kind: kind.name)  # type: ignore[type-abstract]
-    found = {kind.name: kind() for kind in kinds}
-    order = TopologicalSorter({name: each.after for name, each in found.items()}).static_order()
-    return tuple(found[name] for name in order)
+    by_name = {kind.name: kind() for kind in kinds}
+    order = TopologicalSorter({name: optimisation.after for name, optimisation in by_name.items()}).static_order()
+    return tuple(by_name[name] for name in order)
 
 
 def _kinds(parent: type[Optimisation]) -> Iterator[type[Optimisation]]:

@@ -95,8 +95,8 @@ class Draft:
     @property
     def arguments(self) -> tuple[tuple[str, str | bool], ...]:
         """The user's options of the script, and behind them those of the plan, which replace their namesakes."""
-        given = [argument for argument in self.request.application.arguments if argument[1] is not False]
-        return (*(each for each in given if each[0] not in self.options), *sorted(self.options.items()))
+        arguments = [argument for argument in self.request.application.arguments if argument[1] is not False]
+        return (*(argument for argument in arguments if argument[0] not in self.options), *sorted(self.options.items()))
 
     @property
     def node_cores(self) -> int | None:
@@ -106,8 +106,8 @@ class Draft:
     @property
     def node_memory(self) -> int | None:
         """Bytes that the job has on a node."""
-        found = memory_of_job(self.request, self.partition, self.layout)
-        return found.bytes if found else None
+        memory = memory_of_job(self.request, self.partition, self.layout)
+        return memory.bytes if memory else None
 
     def is_alike(self, other: Draft) -> bool:
         """Whether the performance model sees no difference between this draft and another of the same request."""
@@ -203,9 +203,9 @@ def between(
 
 def why_unseen(draft: Draft) -> str:
     """Why nothing is known of what a given image holds."""
-    given = draft.request.image
-    if given and given.seen:
-        return f"the image could not be inspected: {given.seen.problem or 'it does not contain its framework'}"
+    image = draft.request.image
+    if image and image.seen:
+        return f"the image could not be inspected: {image.seen.problem or 'it does not contain its framework'}"
     return "the given image has not been inspected yet; modak deploy does that before it plans"
 
 
@@ -236,7 +236,7 @@ class Optimisation(ABC):
     @classmethod
     def property_values(cls) -> tuple[str, ...]:
         """The values that users and suites may ask for; none where it is a number, or nobody asks."""
-        return next((each.values for each in cls.properties if not each.name), ())
+        return next((prop.values for prop in cls.properties if not prop.name), ())
 
     @classmethod
     def page(cls) -> str:
@@ -253,7 +253,7 @@ class Optimisation(ABC):
 
     def can_be(self, draft: Draft, value: str) -> bool:
         """Whether a draft can have an option."""
-        return any(each.value == value and not each.why_not for each in self.options(draft))
+        return any(option.value == value and not option.why_not for option in self.options(draft))
 
     @abstractmethod
     def apply(self, draft: Draft, value: str) -> None:
@@ -261,10 +261,10 @@ class Optimisation(ABC):
 
     def wish(self, draft: Draft) -> str:
         """The option that the user asks for; empty leaves the choice."""
-        if all(each.name for each in self.properties):
+        if all(prop.name for prop in self.properties):
             return ""
-        wanted = getattr(draft.request.optimisation, self.name)
-        return "" if wanted in (None, "any") else str(wanted)
+        value = getattr(draft.request.optimisation, self.name)
+        return "" if value in (None, "any") else str(value)
 
     def default(self, draft: Draft) -> Default | None:  # noqa: ARG002 - most matters are of speed alone
         """What is taken whatever the records say, for safety's sake; None leaves it to the records."""

@@ -42,8 +42,8 @@ def switch_of(draft: Draft, name: str) -> tuple[str, ...]:
 
 def argument_of(draft: Draft, name: str) -> str:
     """What the user's own arguments say; empty where they leave it open."""
-    found = [value for option, value in draft.request.application.arguments if option.replace("-", "_") == name]
-    return str(found[-1]) if found and found[-1] is not False else ""
+    values = [value for option, value in draft.request.application.arguments if option.replace("-", "_") == name]
+    return str(values[-1]) if values and values[-1] is not False else ""
 
 
 def framework_of(draft: Draft) -> str:
@@ -96,19 +96,19 @@ class CodeOptimisation(Optimisation):
     reasons: ClassVar[dict[str, str]]  # what each value does, for people
 
     def options(self, draft: Draft) -> tuple[Option, ...]:
-        own = switch_of(draft, self.name)
-        values = own or self.values(draft)
-        is_plain = framework_of(draft) == PLAIN and not own
+        switch_values = switch_of(draft, self.name)
+        values = switch_values or self.values(draft)
+        is_plain = framework_of(draft) == PLAIN and not switch_values
         if not values or (is_plain and not self.wish(draft)):
             return ()
-        given = argument_of(draft, self.name) if own else ""
-        stock = given or values[0]
-        options = [Option(stock, "the script's own argument" if given else self.reasons.get(stock, ""))]
-        for value in dict.fromkeys((*values, *self.known(draft))):
+        argument = argument_of(draft, self.name) if switch_values else ""
+        stock = argument or values[0]
+        options = [Option(stock, "the script's own argument" if argument else self.reasons.get(stock, ""))]
+        for value in dict.fromkeys((*values, *self.askable_values(draft))):
             if value != stock:
-                why_not = "the script's own argument overrides it" if given else ""
+                why_not = "the script's own argument overrides it" if argument else ""
                 why_not = why_not or ("" if is_plain else self.why_not(draft, value)) or self.why_out_of_reach(draft)
-                if own and value not in own:
+                if switch_values and value not in switch_values:
                     why_not = why_not or f"the switch of {draft.request.application.script} has no such value"
                 options.append(Option(value, self.reasons.get(value, ""), self.moves, why_not))
         return tuple(options)
@@ -157,10 +157,10 @@ class CodeOptimisation(Optimisation):
         framework = framework_of(draft)
         if draft.script is not None:
             return f"{draft.script.script} has no switch for it"
-        otherwise = NO_PREPARE if framework in self.prepared else f"this has no effect in a script of {framework}"
-        return why_nothing_acts(draft) or otherwise
+        reason = NO_PREPARE if framework in self.prepared else f"this has no effect in a script of {framework}"
+        return why_nothing_acts(draft) or reason
 
-    def known(self, draft: Draft) -> tuple[str, ...]:  # noqa: ARG002 - of compilers it depends on the framework
+    def askable_values(self, draft: Draft) -> tuple[str, ...]:  # noqa: ARG002 - of compilers it depends on the framework
         """Values that a user may ask for anywhere, to be told why not."""
         return self.property_values()
 

@@ -54,8 +54,8 @@ class Scaling(NamedTuple):
         """T(1) / (p T(p)): 1 where twice the processes take half the time."""
         if processes == 1:
             return 1.0
-        alone, together = self.seconds(1), self.seconds(processes)
-        return alone / (processes * together) if together > 0 and alone > 0 else 0.0
+        serial_time, parallel_time = self.seconds(1), self.seconds(processes)
+        return serial_time / (processes * parallel_time) if parallel_time > 0 and serial_time > 0 else 0.0
 
 
 def fit_scaling(runs: Iterable[Run]) -> Scaling:
@@ -67,19 +67,19 @@ def fit_scaling(runs: Iterable[Run]) -> Scaling:
     Raises:
         ValueError: there are no runs, or one of them has no processes or no time.
     """
-    found = list(runs)
-    if not found:
+    measured_runs = list(runs)
+    if not measured_runs:
         raise ValueError("nothing was measured")
-    for run in found:
+    for run in measured_runs:
         if run.processes < 1 or not (isfinite(run.seconds) and run.seconds > 0):
             raise ValueError(f"{run.processes} processes and {run.seconds} s are not a run")
-    numbers = {run.processes for run in found}
+    numbers = {run.processes for run in measured_runs}
     forms: tuple[Form, ...] = ("log2", "linear") if len(numbers) > 2 else ("log2",)
-    wanted = 3 if len(numbers) > 2 else len(numbers)
-    laws = [(_least(found, form, wanted), form) for form in forms]
+    coefficient_count = 3 if len(numbers) > 2 else len(numbers)
+    laws = [(_least_squares(measured_runs, form, coefficient_count), form) for form in forms]
     (_, (serial, parallel, communication)), form = min(laws, key=lambda law: law[0][0])
-    law = Scaling(serial, parallel, communication, form, max(numbers), len(numbers) > 1, len(found), 0.0)
-    off = max(abs(law.seconds(run.processes) / run.seconds - 1) for run in found)
+    law = Scaling(serial, parallel, communication, form, max(numbers), len(numbers) > 1, len(measured_runs), 0.0)
+    off = max(abs(law.seconds(run.processes) / run.seconds - 1) for run in measured_runs)
     return law._replace(off=off)
 
 
@@ -126,85 +126,85 @@ class Law(Protocol):
         """T(1) / (p T(p))."""
 
 
-def choose(law: Law, wanted: Scale, limits: Limits, walltime: float = inf, *, fills_nodes: bool = False) -> Shape:
+def choose(law: Law, scale: Scale, limits: Limits, walltime: float = inf, *, fills_nodes: bool = False) -> Shape:
     """The best shape within the limits whose efficiency is not below the minimal one; no node more than it needs.
 
     One process always is efficient enough. Where nothing ends within the wall time, the fastest is the cheapest.
 
     Args:
-        wanted: what best means.
+        scale: what best means.
         walltime: seconds that it may take, where its cost counts.
         fills_nodes: whether every node has all the processes that it can have.
     """
-    least = wanted.minimal_efficiency - _SLACK
-    found = [
+    minimum = scale.minimal_efficiency - _SLACK
+    candidates = [
         (shape, law.seconds(shape.processes))
         for shape in shapes(limits, law.most, fills_nodes=fills_nodes)
-        if law.efficiency(shape.processes) >= least
+        if law.efficiency(shape.processes) >= minimum
     ]
-    in_time = [each for each in found if each[1] <= walltime]
-    if wanted.objective == "cost" and in_time:
-        found = [(shape, shape.processes * seconds) for shape, seconds in in_time]
-    elif wanted.objective == "efficiency":
-        found = [(shape, -shape.processes) for shape, _ in found]
+    in_time = [candidate for candidate in candidates if candidate[1] <= walltime]
+    if scale.objective == "cost" and in_time:
+        candidates = [(shape, shape.processes * seconds) for shape, seconds in in_time]
+    elif scale.objective == "efficiency":
+        candidates = [(shape, -shape.processes) for shape, _ in candidates]
     best: tuple[Shape, float] | None = None
-    for shape, value in found:
+    for shape, value in candidates:
         if best is None or value < best[1] - _SLACK * abs(best[1]):
             best = shape, value
     return best[0] if best else Shape(1, limits.processes_per_node if fills_nodes else 1)
 
 
-def shapes(limits: Limits, most: int, *, fills_nodes: bool = False) -> list[Shape]:
+def shapes(limits: Limits, most_processes: int, *, fills_nodes: bool = False) -> list[Shape]:
     """Every shape of so many processes at most that would not do with a node less; those with fewer processes first."""
-    found, full = [], limits.processes_per_node
+    candidates, full = [], limits.processes_per_node
     if fills_nodes:
-        return [Shape(nodes, full) for nodes in range(1, max(1, min(limits.nodes, most // full)) + 1)]
+        return [Shape(nodes, full) for nodes in range(1, max(1, min(limits.nodes, most_processes // full)) + 1)]
     for nodes in range(1, max(1, limits.nodes) + 1):
-        least = (nodes - 1) * full // nodes + 1
-        if nodes * least > most:
+        fewest = (nodes - 1) * full // nodes + 1
+        if nodes * fewest > most_processes:
             break
-        found += [Shape(nodes, number) for number in range(least, min(full, most // nodes) + 1)]
-    return sorted(found, key=lambda shape: shape.processes)
+        candidates += [Shape(nodes, number) for number in range(fewest, min(full, most_processes // nodes) + 1)]
+    return sorted(candidates, key=lambda shape: shape.processes)
 
 
 # --- non-negative least squares of at most three coefficients
 
 
-def _least(runs: Sequence[Run], form: Form, wanted: int) -> tuple[float, tuple[float, float, float]]:
+def _least_squares(runs: Sequence[Run], form: Form, coefficient_count: int) -> tuple[float, tuple[float, float, float]]:
     """The smallest sum of squared relative differences, and the coefficients that have it."""
     share = _FORMS[form]
-    columns = [[1.0, 1.0 / run.processes, share(run.processes)][:wanted] for run in runs]
-    if wanted == 1:  # one number of processes: all of it counts as shared out, of which nobody asks
+    columns = [[1.0, 1.0 / run.processes, share(run.processes)][:coefficient_count] for run in runs]
+    if coefficient_count == 1:  # one number of processes: all of it counts as shared out, of which nobody asks
         columns = [[0.0, 1.0 / run.processes] for run in runs]
     rows = [[value / run.seconds for value in row] for row, run in zip(columns, runs, strict=True)]
-    best, found = inf, (0.0, 0.0, 0.0)
+    best, coefficients = inf, (0.0, 0.0, 0.0)
     for size in range(1, len(rows[0]) + 1):
-        for chosen in combinations(range(len(rows[0])), size):
-            solved = _solved([[row[place] for place in chosen] for row in rows])
-            if solved is None or min(solved) < 0:
+        for places in combinations(range(len(rows[0])), size):
+            solution = _solve([[row[place] for place in places] for row in rows])
+            if solution is None or min(solution) < 0:
                 continue
             values = [0.0, 0.0, 0.0]
-            for place, value in zip(chosen, solved, strict=True):
+            for place, value in zip(places, solution, strict=True):
                 values[place] = value
-            left = sum((sum(a * b for a, b in zip(row, values, strict=False)) - 1.0) ** 2 for row in rows)
-            if left < best - 1e-15:
-                best, found = left, (values[0], values[1], values[2])
-    if not any(found):  # times so far apart that squares of their ratios tell nothing
+            residual = sum((sum(a * b for a, b in zip(row, values, strict=False)) - 1.0) ** 2 for row in rows)
+            if residual < best - 1e-15:
+                best, coefficients = residual, (values[0], values[1], values[2])
+    if not any(coefficients):  # times so far apart that squares of their ratios tell nothing
         from statistics import median  # noqa: PLC0415 - slow to import
 
-        found = (median(run.seconds for run in runs), 0.0, 0.0)
-    return best, found
+        coefficients = (median(run.seconds for run in runs), 0.0, 0.0)
+    return best, coefficients
 
 
-def _solved(rows: Sequence[Sequence[float]]) -> list[float] | None:
+def _solve(rows: Sequence[Sequence[float]]) -> list[float] | None:
     """Least squares of rows x = 1 by the normal equations; None where they have no single answer."""
     size = len(rows[0])
     scale = [max(abs(row[place]) for row in rows) for place in range(size)]
     if not all(scale):
         return None
-    scaled = [[value / by for value, by in zip(row, scale, strict=True)] for row in rows]
+    scaled_rows = [[value / divisor for value, divisor in zip(row, scale, strict=True)] for row in rows]
     matrix = [
-        [sum(row[i] * row[j] for row in scaled) for j in range(size)] + [sum(row[i] for row in scaled)]
+        [sum(row[i] * row[j] for row in scaled_rows) for j in range(size)] + [sum(row[i] for row in scaled_rows)]
         for i in range(size)
     ]
     for i in range(size):

@@ -38,14 +38,14 @@ def kept_text(kind: str, made_from: str, make: Callable[[], str | None]) -> str 
         make: makes it; what it gives as None is not kept.
     """
     path = cache_folder() / kind / hashlib.sha256(made_from.encode()).hexdigest()
-    found = _read(path)
-    if found is not None:
-        return found
+    kept = _read(path)
+    if kept is not None:
+        return kept
     text = make()
     if text is not None and path.is_absolute():
         with suppress(OSError):
             make_private(path.parent)
-            write_whole(path, _sealed(path.name, text), is_awaited=False)  # a part has not its digest
+            write_whole(path, _with_digest(path.name, text), is_awaited=False)  # a part has not its digest
             _leave_newest(path.parent)
     return text
 
@@ -66,11 +66,11 @@ def version_of(module: str, distribution: str = "") -> str:
     folder = Path(spec.submodule_search_locations[0])
     start = f"{distribution or module}-"
     names = os.listdir(folder.parent)  # noqa: PTH208 - there are hundreds, and a Path of each takes a millisecond
-    known = sorted(name for name in names if name.lower().startswith(start))
-    return f"{folder} {folder.stat().st_mtime_ns} {' '.join(known)}"
+    folders = sorted(name for name in names if name.lower().startswith(start))
+    return f"{folder} {folder.stat().st_mtime_ns} {' '.join(folders)}"
 
 
-def _sealed(name: str, text: str) -> str:
+def _with_digest(name: str, text: str) -> str:
     return f"{hashlib.sha256(f'{name} {text}'.encode()).hexdigest()}\n{text}"
 
 
@@ -82,10 +82,10 @@ def _read(path: Path) -> str | None:
     except (OSError, ValueError):
         return None
     text = data.partition("\n")[2]
-    return text if data == _sealed(path.name, text) else None
+    return text if data == _with_digest(path.name, text) else None
 
 
 def _leave_newest(folder: Path) -> None:
-    kept = [path for path in folder.iterdir() if not path.name.startswith(".")]
-    for each in sorted(kept, key=lambda path: path.stat().st_mtime)[: max(0, len(kept) - _MOST)]:
-        each.unlink(missing_ok=True)
+    paths = [path for path in folder.iterdir() if not path.name.startswith(".")]
+    for path in sorted(paths, key=lambda path: path.stat().st_mtime)[: max(0, len(paths) - _MOST)]:
+        path.unlink(missing_ok=True)

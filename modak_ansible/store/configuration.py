@@ -22,8 +22,8 @@ def own_catalogue() -> Path:
 
 def catalogue_folders() -> list[Path]:
     """Where entries are that do not ship: the user's own, and behind them those of the machine."""
-    shared = (os.environ.get("XDG_CONFIG_DIRS") or "/etc/xdg").split(":")
-    return [own_catalogue(), *(Path(each) / "modak" / _CATALOGUE for each in shared if each)]
+    system_folders = (os.environ.get("XDG_CONFIG_DIRS") or "/etc/xdg").split(":")
+    return [own_catalogue(), *(Path(folder) / "modak" / _CATALOGUE for folder in system_folders if folder)]
 
 
 def own_entries() -> dict[str, Path]:

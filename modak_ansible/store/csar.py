@@ -49,13 +49,13 @@ def archive(entry: str, files: Mapping[str, tuple[bytes, bool]], creator: str) -
     """
     meta = f"TOSCA-Meta-File-Version: 1.1\nCSAR-Version: 1.1\nCreated-By: {creator}\nEntry-Definitions: {entry}\n"
     buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as zipped:
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as file:
         for name, (content, executable) in sorted({**files, _META: (meta.encode(), False)}.items()):
             member = zipfile.ZipInfo(name, _DATE)
             member.create_system = 3  # Unix, wherever it is made
             member.external_attr = (stat.S_IFREG | (0o755 if executable else 0o644)) << 16
             member.compress_type = zipfile.ZIP_DEFLATED
-            zipped.writestr(member, content)
+            file.writestr(member, content)
     return buffer.getvalue()
 
 
@@ -75,7 +75,7 @@ def unpack(path: Path) -> Path:
     place = Location(str(path))
     try:
         with path.open("rb") as file, zipfile.ZipFile(file) as package:
-            members = _checked(package, place)
+            members = _checked_members(package, place)
             entry = _entry(package, members, place)
             file.seek(0)
             folder = packages_folder() / hashlib.file_digest(file, "sha256").hexdigest()[:32]
@@ -103,14 +103,14 @@ def is_member_name(name: str) -> bool:
     return bool(parts) and not is_outside and not _NO_TEXT.search(name)
 
 
-def _checked(package: zipfile.ZipFile, place: Location) -> list[zipfile.ZipInfo]:
+def _checked_members(package: zipfile.ZipFile, place: Location) -> list[zipfile.ZipInfo]:
     """The files of an archive, all of them plain and below its folder."""
     members = package.infolist()
     if len(members) > _MAX_FILES or sum(member.file_size for member in members) > _MAX_BYTES:
         raise InvalidPackage(
             "it holds more than 50,000 files or 2 GB, which is too large for a blueprint", location=place
         )
-    seen: set[PurePosixPath] = set()
+    paths: set[PurePosixPath] = set()
     for member in members:
         name = member.filename
         kind = stat.S_IFMT(member.external_attr >> 16)
@@ -122,14 +122,14 @@ def _checked(package: zipfile.ZipFile, place: Location) -> list[zipfile.ZipInfo]
         if member.flag_bits & 1:
             raise InvalidPackage(f"it holds {name}, which is encrypted", location=place)
         path = PurePosixPath(name)
-        if path in seen:
+        if path in paths:
             raise InvalidPackage(f"it holds {path} twice", location=place)
-        seen.add(path)
+        paths.add(path)
     files = [member for member in members if not member.is_dir()]
-    paths = {PurePosixPath(member.filename) for member in files}
-    for path in sorted(seen):
-        if above := next((folder for folder in path.parents if folder in paths), None):
-            raise InvalidPackage(f"it holds {path}, and {above} is a file", location=place)
+    file_paths = {PurePosixPath(member.filename) for member in files}
+    for path in sorted(paths):
+        if parent := next((folder for folder in path.parents if folder in file_paths), None):
+            raise InvalidPackage(f"it holds {path}, and {parent} is a file", location=place)
     return files
 
 
@@ -137,11 +137,11 @@ def _entry(package: zipfile.ZipFile, members: list[zipfile.ZipInfo], place: Loca
     names = [member.filename for member in members]
     if _META in names:
         text = package.read(_META).decode("utf-8", errors="replace")
-        found = re.search(r"^Entry-Definitions:\s*(\S.*?)\s*$", text, re.MULTILINE)
-        if found and PurePosixPath(found.group(1)) in map(PurePosixPath, names):
-            return str(PurePosixPath(found.group(1)))
-        if found:
-            raise InvalidPackage(f"{_META} names {found.group(1)}, which it does not hold", location=place)
+        entry = re.search(r"^Entry-Definitions:\s*(\S.*?)\s*$", text, re.MULTILINE)
+        if entry and PurePosixPath(entry.group(1)) in map(PurePosixPath, names):
+            return str(PurePosixPath(entry.group(1)))
+        if entry:
+            raise InvalidPackage(f"{_META} names {entry.group(1)}, which it does not hold", location=place)
     templates = [name for name in names if "/" not in name and name.endswith((".yaml", ".yml"))]
     if len(templates) > 1 and _USUAL in templates:  # with values for its inputs beside it
         return _USUAL

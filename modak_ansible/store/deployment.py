@@ -47,8 +47,8 @@ def queue_of(plan: Plan, blueprint: str) -> str:
         KeyError, TypeError, AttributeError: it is none.
     """
     target = plan["target"]
-    where = blueprint if target.get("identity_file") else ""
-    way = [plan["job"]["scheduler"], where, *(target.get(name) for name in _QUEUE)]
+    base = blueprint if target.get("identity_file") else ""
+    way = [plan["job"]["scheduler"], base, *(target.get(name) for name in _QUEUE)]
     return hashlib.sha256(json.dumps(way).encode()).hexdigest()[:16]
 
 
@@ -61,7 +61,7 @@ class ResultFile:
     sha256: str
 
 
-class _Listed(TypedDict):
+class _ManifestEntry(TypedDict):
     """The same, in the manifest."""
 
     path: str
@@ -70,7 +70,7 @@ class _Listed(TypedDict):
 
 
 class _Manifest(TypedDict):
-    files: list[_Listed]
+    files: list[_ManifestEntry]
 
 
 class DeploymentStore:
@@ -117,8 +117,8 @@ class DeploymentStore:
 
     @cached_property
     def _read(self) -> tuple[RecordData, list[str]]:
-        lost: list[str] = []
-        return Record(self.folder).read(lost), lost
+        fields: list[str] = []
+        return Record(self.folder).read(fields), fields
 
     def record_now(self) -> RecordData:
         return Record(self.folder).read()
@@ -141,8 +141,8 @@ class DeploymentStore:
         An earlier version's record does not tell; there it is whether anything is.
         """
         record = self.record_now()
-        told = record.get("brought") or ("" if "brought" in record or not self.results.is_dir() else None)
-        return self.has_ended and told in (None, run_of(record.get("job") or {}))
+        brought_run = record.get("brought") or ("" if "brought" in record or not self.results.is_dir() else None)
+        return self.has_ended and brought_run in (None, run_of(record.get("job") or {}))
 
     @property
     def is_in_doubt(self) -> bool:
@@ -188,14 +188,14 @@ class DeploymentStore:
         """What came back, by the manifest."""
         return self._files([])
 
-    def _files(self, lost: list[str]) -> tuple[ResultFile, ...]:
+    def _files(self, fields: list[str]) -> tuple[ResultFile, ...]:
         try:
-            listed = fitted(read_json(self.manifest), _Manifest, lost)["files"]
+            entries = fitted(read_json(self.manifest), _Manifest, fields)["files"]
         except ValueError:
             if self.manifest.exists():
-                lost[:] = ["files"]
+                fields[:] = ["files"]
             return ()
-        return tuple(ResultFile(file["path"], file["size"], file["sha256"]) for file in listed)
+        return tuple(ResultFile(file["path"], file["size"], file["sha256"]) for file in entries)
 
     @property
     def unread(self) -> list[str]:
@@ -205,9 +205,9 @@ class DeploymentStore:
     @property
     def unlisted(self) -> list[str]:
         """The same of its manifest."""
-        lost: list[str] = []
-        self._files(lost)
-        return _damage(self.manifest, lost, "results")
+        fields: list[str] = []
+        self._files(fields)
+        return _damage(self.manifest, fields, "results")
 
     @property
     def damage(self) -> list[str]:
@@ -244,7 +244,9 @@ class DeploymentStore:
             file.write(f"{time.time():.3f}\n".encode())
 
 
-def _damage(path: Path, lost: list[str], command: str) -> list[str]:
+def _damage(path: Path, fields: list[str], command: str) -> list[str]:
     return (
-        [f"{path} is damaged: no {some_of(lost, 3)} is read from it (modak {command} writes it anew)"] if lost else []
+        [f"{path} is damaged: no {some_of(fields, 3)} is read from it (modak {command} writes it anew)"]
+        if fields
+        else []
     )

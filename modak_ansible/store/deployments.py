@@ -32,8 +32,8 @@ def known_deployments(state: Path) -> list[DeploymentStore]:
 
 def glance(state: Path) -> list[DeploymentStore]:
     """All that a project has of deployments, the newest last; their plans are read when they are asked for."""
-    found = [DeploymentStore(folder) for folder in sorted((state / FOLDER).glob("*/"))]
-    return sorted((store for store in found if store.is_there), key=lambda store: store.saved)
+    stores = [DeploymentStore(folder) for folder in sorted((state / FOLDER).glob("*/"))]
+    return sorted((store for store in stores if store.is_there), key=lambda store: store.saved)
 
 
 def _readable(stores: Iterable[DeploymentStore]) -> list[DeploymentStore]:
@@ -47,42 +47,42 @@ def _newest() -> DeploymentStore:
     Raises:
         UsageError: nothing was deployed.
     """
-    known = known_deployments(state_folder(Path.cwd()))
-    if not known:
+    stores = known_deployments(state_folder(Path.cwd()))
+    if not stores:
         raise UsageError("nothing was deployed from here", hint="modak deploy BLUEPRINT does")
-    return _there(known)[-1]
+    return _not_undeployed(stores)[-1]
 
 
-def _there(known: list[DeploymentStore]) -> list[DeploymentStore]:
+def _not_undeployed(stores: list[DeploymentStore]) -> list[DeploymentStore]:
     """Those that were not undone; all where all were."""
-    return [store for store in known if not store.record.get("undeployed")] or known
+    return [store for store in stores if not store.record.get("undeployed")] or stores
 
 
-def not_superseded(known: list[DeploymentStore]) -> list[DeploymentStore]:
+def not_superseded(stores: list[DeploymentStore]) -> list[DeploymentStore]:
     """Deployments, the newest last, but those that failed, or were given up as plans, before they had a job and were
     deployed anew since."""
-    in_vain = [store for store in known if _came_to_nothing(store)]
+    in_vain = [store for store in stores if _failed_before_job(store)]
     if not in_vain:
-        return known
-    newest = {_what(store): store for store in known}
-    gone = {
+        return stores
+    newest = {_training_of(store): store for store in stores}
+    superseded = {
         store.name
         for store in in_vain
-        if (last := newest[_what(store)]) is not store
-        and (store.has_record or last.has_record)  # of two plans both are shown
+        if (newer := newest[_training_of(store)]) is not store
+        and (store.has_record or newer.has_record)  # of two plans both are shown
     }
-    return [store for store in known if store.name not in gone]
+    return [store for store in stores if store.name not in superseded]
 
 
-def _came_to_nothing(store: DeploymentStore) -> bool:
+def _failed_before_job(store: DeploymentStore) -> bool:
     record = store.record
     if record.get("job") or record.get("undeployed"):
         return False
-    return not store.has_record or any(each.get("state") == "failed" for each in (record.get("stages") or {}).values())
+    return not store.has_record or any(note.get("state") == "failed" for note in (record.get("stages") or {}).values())
 
 
-def _what(known: DeploymentStore) -> tuple[str, str]:
-    return str(known.origin.get("blueprint", "")), str(known.plan.get("training", ""))
+def _training_of(store: DeploymentStore) -> tuple[str, str]:
+    return str(store.origin.get("blueprint", "")), str(store.plan.get("training", ""))
 
 
 def find_deployments(text: str) -> list[DeploymentStore]:
@@ -92,24 +92,24 @@ def find_deployments(text: str) -> list[DeploymentStore]:
         UsageError: there is none.
     """
     check_name(text)
-    every = glance(state_folder(Path.cwd()))
-    known = _readable(every)
-    named = [store for store in known if store.name == text] or _below(text)
-    if named:
-        return named
+    stores = glance(state_folder(Path.cwd()))
+    readable = _readable(stores)
+    matches = [store for store in readable if store.name == text] or _find_below(text)
+    if matches:
+        return matches
     try:
         blueprint = find_blueprint(text)
     except ModakError:
-        return _beginning(text, every)
-    of_blueprint = _all_of(blueprint)
+        return _starting_with(text, stores)
+    of_blueprint = _all_deployments_of(blueprint)
     if not of_blueprint:
-        alike = [store.name for store in known if store.name.startswith(f"{text}-")]
-        hint = f"of a copy there are {', '.join(alike)}" if alike else "modak status lists what was"
+        copies = [store.name for store in readable if store.name.startswith(f"{text}-")]
+        hint = f"of a copy there are {', '.join(copies)}" if copies else "modak status lists what was"
         raise UsageError(f"{text} was not deployed from here", hint=hint)
     return of_blueprint
 
 
-def _below(name: str) -> list[DeploymentStore]:
+def _find_below(name: str) -> list[DeploymentStore]:
     """That of a name in a project below the current folder, whose blueprint was deployed from here; of copies one."""
     if not _FULL_NAME.fullmatch(name):
         return []
@@ -123,10 +123,10 @@ def find_all(texts: Iterable[str], training: str | None = None) -> list[Deployme
     Raises:
         UsageError: there is none.
     """
-    found = {store.name: store for text in texts for store in find_trainings(text, training)}
-    if not found:
+    stores = {store.name: store for text in texts for store in find_trainings(text, training)}
+    if not stores:
         raise UsageError("no deployment is named", hint="modak status lists those that are there")
-    return list(found.values())
+    return list(stores.values())
 
 
 def find_trainings(text: str | None, training: str | None = None) -> list[DeploymentStore]:
@@ -145,26 +145,26 @@ def find_trainings(text: str | None, training: str | None = None) -> list[Deploy
         if training:
             raise UsageError("--training needs a blueprint", hint="name the blueprint, too")
         return [_newest()]
-    found = find_deployments(text)
-    if found[0].name != text:
-        names = sorted(store.name for store in found)
+    stores = find_deployments(text)
+    if stores[0].name != text:
+        names = sorted(store.name for store in stores)
         if not _names_blueprint(text):
-            if len(found) > 1:
+            if len(stores) > 1:
                 hint = f"{some_of(names, _SHOWN)}; a blueprint means all of its trainings"
                 raise UsageError(f"{text} matches several deployments", hint=hint)
-        elif not (found := [store for store in found if not store.is_aside]):
+        elif not (stores := [store for store in stores if not store.is_aside]):
             raise UsageError(
                 f"no training of {text} was deployed from here", hint=f"deployed from here: {', '.join(names)}"
             )
-    there = _there(found)
-    nodes = node_names(find_blueprint(text)) if len(there) > 1 else None
-    current = [store for store in there if nodes is None or _node_of(store) in nodes] or there[-1:]
-    newest = {store.plan.get("training", ""): store for store in current}
-    meant = [store for name, store in newest.items() if training in (None, name, _node_of(store))]
-    if not meant:
+    current = _not_undeployed(stores)
+    nodes = node_names(find_blueprint(text)) if len(current) > 1 else None
+    in_blueprint = [store for store in current if nodes is None or _node_of(store) in nodes] or current[-1:]
+    newest = {store.plan.get("training", ""): store for store in in_blueprint}
+    matches = [store for name, store in newest.items() if training in (None, name, _node_of(store))]
+    if not matches:
         hint = nearest(training or "", list(newest)) or "modak status lists them"
         raise UsageError(f"{text} has no deployment of a training {training}", hint=hint)
-    return sorted(meant, key=lambda store: natural(store.plan.get("training", "")))
+    return sorted(matches, key=lambda store: natural(store.plan.get("training", "")))
 
 
 def natural(text: str) -> list[tuple[float, str]]:
@@ -173,36 +173,38 @@ def natural(text: str) -> list[tuple[float, str]]:
     return [(float(part), "") if number % 2 else (0.0, part) for number, part in enumerate(parts)]
 
 
-def _node_of(known: DeploymentStore) -> str:
+def _node_of(store: DeploymentStore) -> str:
     """The blueprint's node of a deployment; a sweep's points share it."""
-    noted = known.origin
-    return str(noted.get("node") or known.plan.get("training", ""))
+    origin = store.origin
+    return str(origin.get("node") or store.plan.get("training", ""))
 
 
 def deployments_of(blueprint: Path, *, aside: bool = False) -> list[DeploymentStore]:
     """The deployments of a blueprint's trainings, the newest last; or those beside them, such as notebooks."""
-    return [deployment for deployment in _all_of(blueprint) if deployment.is_aside is aside]
+    return [deployment for deployment in _all_deployments_of(blueprint) if deployment.is_aside is aside]
 
 
-def _all_of(blueprint: Path) -> list[DeploymentStore]:
-    return [deployment for deployment in known_deployments(blueprint_state(blueprint)) if _is_of(deployment, blueprint)]
+def _all_deployments_of(blueprint: Path) -> list[DeploymentStore]:
+    return [
+        deployment for deployment in known_deployments(blueprint_state(blueprint)) if _belongs_to(deployment, blueprint)
+    ]
 
 
-def _beginning(text: str, every: list[DeploymentStore]) -> list[DeploymentStore]:
+def _starting_with(text: str, stores: list[DeploymentStore]) -> list[DeploymentStore]:
     """Those whose name begins with a text.
 
     Raises:
         UsageError: there is none, or no plan of theirs can be read.
     """
-    fitting = [store for store in every if store.name.startswith(text)]
-    if not fitting:
-        hint = nearest(text, sorted(store.name for store in _readable(every))) or "modak status lists them"
+    matches = [store for store in stores if store.name.startswith(text)]
+    if not matches:
+        hint = nearest(text, sorted(store.name for store in _readable(stores))) or "modak status lists them"
         raise UsageError(f"there is no deployment {text}", hint=hint)
-    found = _readable(fitting)
-    if not found:
-        damaged = fitting[0]
-        raise UsageError(f"{damaged.plan_file} cannot be read", hint="deploy its blueprint again: that writes it again")
-    return found
+    readable = _readable(matches)
+    if not readable:
+        store = matches[0]
+        raise UsageError(f"{store.plan_file} cannot be read", hint="deploy its blueprint again: that writes it again")
+    return readable
 
 
 def _names_blueprint(text: str) -> bool:
@@ -213,10 +215,10 @@ def _names_blueprint(text: str) -> bool:
     return True
 
 
-def _is_of(known: DeploymentStore, blueprint: Path) -> bool:
-    noted = known.origin
-    path, state = Path(noted.get("blueprint", "")), Path(noted.get("state", ""))
-    origin = moved_with(known.folder, state, path)
+def _belongs_to(store: DeploymentStore, blueprint: Path) -> bool:
+    note = store.origin
+    path, state = Path(note.get("blueprint", "")), Path(note.get("state", ""))
+    origin = moved_with(store.folder, state, path)
     if origin.resolve() == blueprint.resolve():
         return True
     # opera unpacks a package into a folder of its own, and then the deployment is known to come from there

@@ -66,22 +66,22 @@ def directives_of(script: str) -> str:
 
 def noted(record: RecordData, job: JobNote, when: str, forecast: Forecast | None, plan: Plan) -> list[ForecastNote]:
     """A record's forecasts with one more; the first of its kind for a run of a job stays: it had to see furthest."""
-    known = list(record.get("forecasts") or [])
+    notes = list(record.get("forecasts") or [])
     run = run_of(job)
-    if forecast is None or any((each["run"], each["when"]) == (run, when) for each in known):
-        return known
-    return [*known, ForecastNote(**forecast, run=run, when=when, machine=machine_of(plan))][-_KEPT:]
+    if forecast is None or any((note["run"], note["when"]) == (run, when) for note in notes):
+        return notes
+    return [*notes, ForecastNote(**forecast, run=run, when=when, machine=machine_of(plan))][-_KEPT:]
 
 
 def told_of(record: RecordData) -> list[Told]:
     """The forecasts for the job of a record as it is now."""
     job = record.get("job") or {}
-    found = []
-    for each in record.get("forecasts") or ():
-        told = Told(each["machine"], each["when"], float(each["said"]), float(each["starts"]), job.get("started"))
-        if each["run"] == run_of(job) and (told.began is None or told.said <= told.began + _RIGHT):
-            found.append(told)
-    return found
+    forecasts = []
+    for note in record.get("forecasts") or ():
+        forecast = Told(note["machine"], note["when"], float(note["said"]), float(note["starts"]), job.get("started"))
+        if note["run"] == run_of(job) and (forecast.began is None or forecast.said <= forecast.began + _RIGHT):
+            forecasts.append(forecast)
+    return forecasts
 
 
 def accuracy_of(told: Iterable[Told], machine: str, target: str) -> str:
@@ -91,33 +91,33 @@ def accuracy_of(told: Iterable[Told], machine: str, target: str) -> str:
         told: forecasts, be they of other machines, too.
         target: what it is called.
     """
-    known = [each for each in told if each.machine == machine and each.error is not None]
-    last = sorted(known, key=lambda each: each.said)[-_LAST:]
-    errors = [each.error for each in last if each.error is not None]
+    own_forecasts = [forecast for forecast in told if forecast.machine == machine and forecast.error is not None]
+    latest = sorted(own_forecasts, key=lambda forecast: forecast.said)[-_LAST:]
+    errors = [forecast.error for forecast in latest if forecast.error is not None]
     worst = max(errors, key=abs, default=0.0)
     if abs(worst) < _RIGHT:
         return ""
     if len(errors) == 1:
         return f"the last forecast on {target}: {_late(worst)}"
-    half = _about(statistics.median(map(abs, errors)))
+    half = _span(statistics.median(map(abs, errors)))
     return f"of the last {len(errors)} forecasts on {target}, half were within {half}; the worst: {_late(worst)}"
 
 
 def _late(error: float) -> str:
-    return f"{_about(abs(error))} {'later' if error > 0 else 'earlier'}"
+    return f"{_span(abs(error))} {'later' if error > 0 else 'earlier'}"
 
 
-def _about(seconds: float) -> str:
+def _span(seconds: float) -> str:
     return "a minute" if seconds < _RIGHT else format_seconds(round(seconds / 60) * 60)
 
 
 def words_of_start(forecast: Forecast) -> str:
     """When something is expected to begin: ``at 14:05, in 7 min``."""
     wait = forecast["starts"] - forecast["said"]
-    return f"at {_clock(forecast['starts'], forecast['said'])}, {'at once' if wait < _RIGHT else 'in ' + _about(wait)}"
+    return f"at {_clock(forecast['starts'], forecast['said'])}, {'at once' if wait < _RIGHT else 'in ' + _span(wait)}"
 
 
-def _clock(moment: float, beside: float) -> str:
+def _clock(moment: float, reference: float) -> str:
     """Local time here; with the date where that is not the one beside it."""
-    here, other = time.localtime(moment), time.localtime(beside)
-    return time.strftime("%H:%M" if here[:3] == other[:3] else "%Y-%m-%d %H:%M", here)
+    local, reference_local = time.localtime(moment), time.localtime(reference)
+    return time.strftime("%H:%M" if local[:3] == reference_local[:3] else "%Y-%m-%d %H:%M", local)

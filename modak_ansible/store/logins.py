@@ -27,5 +27,5 @@ def take_logins(environment: MutableMapping[str, str] = os.environ) -> None:
     """Puts what was handed on where the clients look for it, once."""
     place = environment.pop(FILE, "")
     if place and place != os.devnull:
-        handed = json.loads(Path(place).read_text(encoding="utf-8"))
-        environment.update({name: handed[name] for name in VARIABLES if name in handed})
+        logins = json.loads(Path(place).read_text(encoding="utf-8"))
+        environment.update({name: logins[name] for name in VARIABLES if name in logins})

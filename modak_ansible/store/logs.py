@@ -33,9 +33,9 @@ class Entry(NamedTuple):
 def note(folder: Path, stage: str, text: str) -> None:
     """Adds an entry to a deployment's stage log, unless it says the same as the last one."""
     path = folder / STAGE_LOG
-    last = next(iter(_entries(tail(path, 1))), None)
+    previous = next(iter(_entries(tail(path, 1))), None)
     text = text[:_TEXT]
-    if last is None or (last.stage, last.text) != (stage, text):
+    if previous is None or (previous.stage, previous.text) != (stage, text):
         _add(path, {"time": round(time.time(), 1), "stage": stage, "text": text})
 
 
@@ -48,8 +48,8 @@ def note_look(folder: Path, job_id: str, log: str, size: int) -> None:
     """Notes in a deployment's folder how long a log of its job is now, in bytes."""
     path = folder / LOOKS
     now = time.time()
-    last = next(iter(_looks(tail(path, 1))), None)
-    if last is None or last[1:3] != (job_id, log) or now - last[0] >= _APART:
+    previous = next(iter(_looks(tail(path, 1))), None)
+    if previous is None or previous[1:3] != (job_id, log) or now - previous[0] >= _APART:
         _add(path, {"time": round(now, 1), "job": job_id, "log": log, "size": size})
 
 
@@ -58,14 +58,16 @@ def size_before(folder: Path, job_id: str, log: str, moment: float) -> int:
 
     What was written since is behind that, and so may be what was written a little before.
     """
-    seen = (
-        size for at, job, name, size in _looks(_lines(folder / LOOKS)) if (job, name) == (job_id, log) and at <= moment
+    sizes = (
+        size
+        for looked_at, job, name, size in _looks(_lines(folder / LOOKS))
+        if (job, name) == (job_id, log) and looked_at <= moment
     )
-    return max(seen, default=0)
+    return max(sizes, default=0)
 
 
 def _entries(lines: list[str]) -> Iterator[Entry]:
-    for values in _parsed(lines):
+    for values in _parse_lines(lines):
         try:
             moment = float(values["time"])
             time.localtime(moment)  # which there is none of for some numbers
@@ -75,14 +77,14 @@ def _entries(lines: list[str]) -> Iterator[Entry]:
 
 
 def _looks(lines: list[str]) -> Iterator[tuple[float, str, str, int]]:
-    for values in _parsed(lines):
+    for values in _parse_lines(lines):
         try:
             yield float(values["time"]), str(values["job"]), str(values["log"]), int(values["size"])
         except (ValueError, KeyError, TypeError):
             continue
 
 
-def _parsed(lines: list[str]) -> Iterator[Any]:
+def _parse_lines(lines: list[str]) -> Iterator[Any]:
     for line in lines:
         try:
             yield json.loads(line)

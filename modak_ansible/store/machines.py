@@ -105,11 +105,11 @@ class MachineStore:
     def deployments(self) -> list[str]:
         """The names of what was deployed to it, or was begun to be, and was not undeployed."""
         return [
-            known.name
-            for known in known_deployments(self._state)
-            if known.plan.get("target", {}).get("address") == cluster_of(self.name)
-            and known.has_record
-            and not known.record.get("undeployed")
+            store.name
+            for store in known_deployments(self._state)
+            if store.plan.get("target", {}).get("address") == cluster_of(self.name)
+            and store.has_record
+            and not store.record.get("undeployed")
         ]
 
 
@@ -128,8 +128,8 @@ def cost_so_far(since: Sequence[float], price_per_hour: float | None, currency: 
     began = time.strftime("%Y-%m-%d %H:%M", time.localtime(min(since)))
     if price_per_hour is None:
         return f"since {began}"
-    spent = sum(max(0.0, time.time() - each) for each in since) / 3600 * price_per_hour
-    return f"since {began}, {spent:.2f} {currency}".rstrip() + f" at {price_per_hour * len(since):g} an hour"
+    cost = sum(max(0.0, time.time() - start) for start in since) / 3600 * price_per_hour
+    return f"since {began}, {cost:.2f} {currency}".rstrip() + f" at {price_per_hour * len(since):g} an hour"
 
 
 def owner_of(state: Path) -> str:

@@ -65,9 +65,9 @@ def state_folder(start: Path) -> Path:
 
 def has_unfitted_records(state: Path) -> bool:
     """Whether something was measured since a project's model was fitted."""
-    fitted = state / MODEL
-    when = fitted.stat().st_mtime if fitted.exists() else 0.0
-    new = (path for path in (state / RECORDS).glob("*.jsonl") if path.stat().st_mtime > when)
+    model = state / MODEL
+    fitted_at = model.stat().st_mtime if model.exists() else 0.0
+    new = (path for path in (state / RECORDS).glob("*.jsonl") if path.stat().st_mtime > fitted_at)
     return any(b'"outcome":"measured"' in path.read_bytes() for path in new)
 
 
@@ -79,10 +79,10 @@ def moved_with(deployment: Path, state: Path, path: Path) -> Path:
         state: the project's state folder, as the deployment has noted it.
         path: what else it has noted.
     """
-    here = deployment.resolve().parent.parent
-    if here.name != STATE_FOLDER or deployment.parent.name != "deployments" or here == state:
+    project = deployment.resolve().parent.parent
+    if project.name != STATE_FOLDER or deployment.parent.name != "deployments" or project == state:
         return path
-    return here.parent / path.relative_to(state.parent) if path.is_relative_to(state.parent) else path
+    return project.parent / path.relative_to(state.parent) if path.is_relative_to(state.parent) else path
 
 
 def blueprint_state(blueprint: Path) -> Path:
@@ -100,8 +100,8 @@ def is_packed(blueprint: Path) -> bool:
 def known_testbed(state: Path) -> Path:
     """The folder of the testbed that a deployment may mean: its project's, or that of the current folder, or else the
     only one of this user that runs."""
-    here = state_folder(Path.cwd()) / "testbed"
-    return here if here.exists() and not (state / "testbed").exists() else usual(state / "testbed")
+    testbed = state_folder(Path.cwd()) / "testbed"
+    return testbed if testbed.exists() and not (state / "testbed").exists() else usual(state / "testbed")
 
 
 def read_origin(plan_file: Path) -> dict[str, Path]:
@@ -137,8 +137,8 @@ def find_blueprint(text: str) -> Path:
         return shipped_one
     if path.suffix == ".py":
         raise no_script(path)
-    beside = [each.name for each in path.parent.glob("*.[yj]*") if path.suffix] if is_folder(path.parent) else []
-    hint = nearest(path.name, [*beside, *shipped_blueprints()])
+    names = [file.name for file in path.parent.glob("*.[yj]*") if path.suffix] if is_folder(path.parent) else []
+    hint = nearest(path.name, [*names, *shipped_blueprints()])
     raise UsageError(f"there is no blueprint {text}", hint=hint or "give the folder of a blueprint or its service.yaml")
 
 
@@ -168,11 +168,11 @@ def node_names(template: Path) -> set[str] | None:
 def no_script(path: Path) -> UsageError:
     """That a script is not there, with the name of one in its place or beside that may be meant."""
     if is_folder(path):
-        inside = ", ".join(sorted(_scripts_in(path))[:5]) or "it has none in it"
-        return UsageError(f"{path} is a folder, not a script", hint=f"give the script: {inside}")
+        scripts = ", ".join(sorted(_scripts_in(path))[:5]) or "it has none in it"
+        return UsageError(f"{path} is a folder, not a script", hint=f"give the script: {scripts}")
     if os.path.islink(path):  # noqa: PTH114 - a name may be too long for pathlib
-        there = f"{path} is a link to {path.readlink()}, which does not exist"
-        return UsageError(there, hint="give the path of a Python file")
+        message = f"{path} is a link to {path.readlink()}, which does not exist"
+        return UsageError(message, hint="give the path of a Python file")
     if path.name in _LAUNCHERS:
         hint = "give the script alone, which a job starts by itself"
     elif path.parts[:1] in (("https:",), ("http:",)):
@@ -196,7 +196,7 @@ def control_folder() -> Path:
         base = "/tmp"  # noqa: S108 - made private below
     folder = Path(base) / name
     folder.mkdir(mode=0o700, exist_ok=True)
-    known = folder.lstat()  # in /tmp anybody may have put a link there
-    if not stat.S_ISDIR(known.st_mode) or known.st_uid != os.getuid() or known.st_mode & 0o077:
+    status = folder.lstat()  # in /tmp anybody may have put a link there
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
         raise UsageError(f"{folder} is not private to you", hint="remove it, or set XDG_RUNTIME_DIR")
     return folder

@@ -161,11 +161,11 @@ def run_of(job: JobNote) -> str:
     return f"{job.get('job_id', '')} {job.get('attempt', 1)} {job.get('run', 1)}"
 
 
-def latest(known: JobNote | None, now: JobNote) -> JobNote:
+def latest(previous: JobNote | None, now: JobNote) -> JobNote:
     """What is known of a job: how it is now, or the end that was known before, where nobody says how it is now."""
-    if not known or now["state"] != UNKNOWN or known.get("job_id") != now["job_id"]:
+    if not previous or now["state"] != UNKNOWN or previous.get("job_id") != now["job_id"]:
         return now
-    return now if known.get("state") in (None, "NONE", *LIVING) else known
+    return now if previous.get("state") in (None, "NONE", *LIVING) else previous
 
 
 def living_job(record: RecordData) -> str:
@@ -212,8 +212,10 @@ class Record:
             state = self.read()
             if behind == STAGES and state.get("undeployed"):
                 state = cast(RecordData, {key: state.get(key) for key in state if key not in _OF_A_DEPLOYMENT})
-            failed = [each for each in behind if state.get("stages", {}).get(each, {}).get("state") == "failed"]
-            stages = {key: stage for key, stage in state.get("stages", {}).items() if key not in failed}
+            failed_stages = [
+                stage for stage in behind if state.get("stages", {}).get(stage, {}).get("state") == "failed"
+            ]
+            stages = {key: stage for key, stage in state.get("stages", {}).items() if key not in failed_stages}
             self._write({**state, "stages": stages, "stage": name})
 
     def note_job(self, situation: JobNote, **values: Unpack[RecordData]) -> JobNote:
@@ -242,33 +244,33 @@ class Record:
                 values["worked"] = worked
             stages[name] = values
             self._write({**state, "stages": stages, "stage": name})
-        failed = "failed: " if values.get("state") == "failed" else ""
-        note(self.path.parent, name, f"{failed}{values.get('message', '')}")
+        prefix = "failed: " if values.get("state") == "failed" else ""
+        note(self.path.parent, name, f"{prefix}{values.get('message', '')}")
 
     def note_unchanged(self, *names: str) -> None:
         """Notes that nothing had to be done now in stages that were done before."""
         with Lock(self._lock_path):
             state = self.read()
             stages = state.get("stages", {})
-            now: dict[str, StageNote] = {
+            unchanged: dict[str, StageNote] = {
                 name: {**stages[name], "changed": False, "seconds": 0.0} for name in names if name in stages
             }
-            if {**stages, **now} != stages:
-                self._write({**state, "stages": {**stages, **now}})
+            if {**stages, **unchanged} != stages:
+                self._write({**state, "stages": {**stages, **unchanged}})
 
     def take_over(self, name: str, other: RecordData) -> None:
         """Sets what another deployment's record says of a stage that was done for both, unless nothing is new in it.
 
         What it knows of the target, the image and the data counts for both.
         """
-        done = other.get("stages", {}).get(name)
+        stage = other.get("stages", {}).get(name)
         with Lock(self._lock_path):
             state = self.read()
-            known = state.get("stages", {}).get(name, {})
-            if done and (done.get("changed") or known.get("state") != done.get("state")):
-                shared = cast(RecordData, {key: other.get(key) for key in ("target", "image", "data") if key in other})
-                stages = {**state.get("stages", {}), name: done}
-                self._write({**state, **shared, "stages": stages, "stage": name})
+            own_stage = state.get("stages", {}).get(name, {})
+            if stage and (stage.get("changed") or own_stage.get("state") != stage.get("state")):
+                facts = cast(RecordData, {key: other.get(key) for key in ("target", "image", "data") if key in other})
+                stages = {**state.get("stages", {}), name: stage}
+                self._write({**state, **facts, "stages": stages, "stage": name})
 
     def _write(self, state: RecordData) -> None:
         write_json(self.path, {**state, "updated": time.time()})
@@ -276,5 +278,5 @@ class Record:
 
 def _is_stale(state: RecordData, behind: tuple[str, ...]) -> bool:
     stages = state.get("stages", {})
-    has_failed = any(stages.get(each, {}).get("state") == "failed" for each in behind)
+    has_failed = any(stages.get(name, {}).get("state") == "failed" for name in behind)
     return has_failed or (behind == STAGES and bool(state.get("undeployed")))

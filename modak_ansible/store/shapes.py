@@ -28,8 +28,8 @@ def fits(shape: Any) -> Callable[[Any], bool]:
     if types := _plain(shape):
         return lambda value: type(value) in types
     if origin in (Union, UnionType):
-        each_fits = tuple(map(fits, inner))
-        return lambda value: any(each(value) for each in each_fits)
+        checks = tuple(map(fits, inner))
+        return lambda value: any(check(value) for check in checks)
     if origin is dict:
         all_values_fit = _all_fit(inner[1])
         return lambda value: isinstance(value, dict) and all_values_fit(value.values())
@@ -37,11 +37,11 @@ def fits(shape: Any) -> Callable[[Any], bool]:
         all_items_fit = _all_fit(inner[0])
         return lambda value: isinstance(value, list) and all_items_fit(value)
     if origin is tuple:
-        each_fits = tuple(map(fits, inner))
+        checks = tuple(map(fits, inner))
         return lambda value: (
             isinstance(value, list)
-            and len(value) == len(each_fits)
-            and all(each(item) for each, item in zip(each_fits, value, strict=True))
+            and len(value) == len(checks)
+            and all(check(item) for check, item in zip(checks, value, strict=True))
         )
     return _fields_fit(shape)
 
@@ -50,8 +50,8 @@ def _plain(shape: Any) -> frozenset[type]:
     """The types of JSON that a value may have where nothing is in it; none where there may be."""
     origin, inner = get_origin(shape), get_args(shape)
     if origin in (Union, UnionType):
-        each = [_plain(kind) for kind in inner]
-        return frozenset[type]().union(*each) if all(each) else frozenset()
+        plain_types = [_plain(kind) for kind in inner]
+        return frozenset[type]().union(*plain_types) if all(plain_types) else frozenset()
     if shape is Any or origin or is_typeddict(shape):
         return frozenset()
     return frozenset((int, float)) if shape in (int, float) else frozenset((shape,))
@@ -61,14 +61,14 @@ def _all_fit(shape: Any) -> Callable[[Iterable[Any]], bool]:
     """The same of many values: plans hold thousands."""
     if types := _plain(shape):
         return lambda values: types.issuperset(map(type, values))
-    each_fits = fits(shape)
-    return lambda values: shape is Any or all(map(each_fits, values))
+    item_fits = fits(shape)
+    return lambda values: shape is Any or all(map(item_fits, values))
 
 
 def _fields_fit(shape: Any) -> Callable[[Any], bool]:
     kinds = {key: kind for key, kind in get_type_hints(shape, localns=_UNSEEN).items() if kind is not Any}
     plain = [(key, types) for key, kind in kinds.items() if (types := _plain(kind))]
-    others = [(key, fits(kind)) for key, kind in kinds.items() if not _plain(kind)]
+    checks = [(key, fits(kind)) for key, kind in kinds.items() if not _plain(kind)]
     required = shape.__required_keys__
 
     def fit(value: Any) -> bool:
@@ -77,7 +77,7 @@ def _fields_fit(shape: Any) -> Callable[[Any], bool]:
         for key, types in plain:
             if key in value and type(value[key]) not in types:
                 return False
-        return all(each(value[key]) for key, each in others if key in value)
+        return all(check(value[key]) for key, check in checks if key in value)
 
     return fit
 
@@ -102,21 +102,21 @@ def fitted(value: Any, shape: type[T], lost: list[str], place: str = "") -> T:
     if fits(kind)(value):
         return cast(T, value)
     origin, inner = get_origin(kind), get_args(kind)
-    found: Any = {}
+    kept: Any = {}
     if origin in (Union, UnionType) and isinstance(value, dict):
-        return cast(T, fitted(value, next(each for each in inner if each is not type(None)), lost, place))
+        return cast(T, fitted(value, next(member for member in inner if member is not type(None)), lost, place))
     if origin is list and isinstance(value, list):
-        found = [each for each in value if fits(inner[0])(each)]
-        lost += [place] if found else []  # of nothing that fits whoever asks says the place
+        kept = [item for item in value if fits(inner[0])(item)]
+        lost += [place] if kept else []  # of nothing that fits whoever asks says the place
     elif isinstance(value, dict) and (origin is dict or is_typeddict(kind)):
         kinds = {} if origin else get_type_hints(kind, localns=_UNSEEN)
-        for key, each in value.items():
-            where, within = f"{place}.{key}" if place else key, list[str]()
+        for key, item in value.items():
+            item_place, item_lost = f"{place}.{key}" if place else key, list[str]()
             try:
-                found[key] = fitted(each, inner[1] if origin else kinds.get(key, Any), within, where)
+                kept[key] = fitted(item, inner[1] if origin else kinds.get(key, Any), item_lost, item_place)
             except ValueError:
-                within = [where]
-            lost += within
-    if not found or (is_typeddict(kind) and not kind.__required_keys__ <= found.keys()):
+                item_lost = [item_place]
+            lost += item_lost
+    if not kept or (is_typeddict(kind) and not kind.__required_keys__ <= kept.keys()):
         raise ValueError(place)
-    return cast(T, found)
+    return cast(T, kept)

@@ -21,8 +21,8 @@ def targets_folder() -> Path:
 def own_targets() -> dict[str, Path]:
     """The user's target files by their names, in order."""
     folder = targets_folder()
-    found = folder.iterdir() if folder.is_dir() else ()
-    return {path.stem: path for path in sorted(found) if path.suffix == SUFFIX and not path.name.startswith(".")}
+    paths = folder.iterdir() if folder.is_dir() else ()
+    return {path.stem: path for path in sorted(paths) if path.suffix == SUFFIX and not path.name.startswith(".")}
 
 
 def built_in_targets() -> dict[str, Path]:
@@ -41,9 +41,9 @@ def target_file(text: str) -> Path:
         UsageError: there is none.
     """
     check_name(text, "modak targets lists the named ones")
-    known = known_targets()
-    if text in known:
-        return known[text]
+    targets = known_targets()
+    if text in targets:
+        return targets[text]
     path = expanded(text)
     if is_file(path):
         return path
@@ -52,7 +52,7 @@ def target_file(text: str) -> Path:
     if "@" in text:
         hint = f"give it one: modak discover {text} --save NAME"
         raise UsageError(f"{text} is a host, not the name of a target", hint=hint)
-    hint = f"{nearest(text, known)}; modak discover USER@HOST --save {text} would write it"
+    hint = f"{nearest(text, targets)}; modak discover USER@HOST --save {text} would write it"
     raise UsageError(f"there is no target {text}", hint=hint.removeprefix("; "))
 
 

@@ -58,8 +58,8 @@ def running() -> list[Path]:
     """The folders of all testbeds of this user that run."""
     notes = _notes()
     try:
-        known = notes.stat()
-        if known.st_uid != os.getuid() or known.st_mode & 0o022:  # what others may write says nothing
+        status = notes.stat()
+        if status.st_uid != os.getuid() or status.st_mode & 0o022:  # what others may write says nothing
             return []
         folders = [Path(path.read_text(encoding="utf-8").strip()) for path in sorted(notes.glob("testbed-*"))]
     except (OSError, UnicodeDecodeError):
@@ -73,8 +73,8 @@ def owner_of(folder: Path) -> Path:
 
 def usual(own: Path) -> Path:
     """The testbed that a project uses: its own, or else the only one that runs; its own where there is none."""
-    found = [] if own.exists() else running()
-    return found[0] if len(found) == 1 else own
+    testbeds = [] if own.exists() else running()
+    return testbeds[0] if len(testbeds) == 1 else own
 
 
 def chosen(own: Path, of: Path | None = None) -> Path:
@@ -88,10 +88,10 @@ def chosen(own: Path, of: Path | None = None) -> Path:
         ModakError: there is none there, or several run and none is this project's.
     """
     if of is not None:
-        found = next((each for each in (of / ".modak" / "testbed", of) if (each / "ssh_config").exists()), None)
-        if found is None:
+        testbed = next((folder for folder in (of / ".modak" / "testbed", of) if (folder / "ssh_config").exists()), None)
+        if testbed is None:
             raise ModakError(f"{of} has no testbed that is up", hint=_choice(running()) or "modak testbed status")
-        return found
+        return testbed
     folder = usual(own)
     if not folder.exists() and (several := running()):
         raise ModakError("several testbeds run, and none is this project's", hint=_choice(several))

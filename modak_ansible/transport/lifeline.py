@@ -37,11 +37,11 @@ def end_with_parent() -> None:
 def run_folder() -> Iterator[str]:
     """A folder for what a command keeps in passing. Those of commands that were killed are removed."""
     place = Path(tempfile.gettempdir())
-    for left in place.glob(f"{_PREFIX}*"):
+    for stale_folder in place.glob(f"{_PREFIX}*"):
         with suppress(OSError):  # one that has just gone
-            is_ours = left.lstat().st_uid == os.getuid()
-            if is_ours and (left / _LOCK).exists() and not Lock(left / _LOCK).is_taken():
-                shutil.rmtree(left, ignore_errors=True)
+            is_ours = stale_folder.lstat().st_uid == os.getuid()
+            if is_ours and (stale_folder / _LOCK).exists() and not Lock(stale_folder / _LOCK).is_taken():
+                shutil.rmtree(stale_folder, ignore_errors=True)
     unseen = Path(tempfile.mkdtemp(prefix=f".{_PREFIX}"))
     lock = Lock(unseen / _LOCK)
     lock.take(wait=False)
@@ -64,11 +64,11 @@ def own_signals() -> Iterator[None]:
     """Puts back the handlers that are set within of the signals that end a command; ansible-runner keeps its own."""
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     is_main = threading.current_thread() is threading.main_thread()
-    before = [(number, signal.getsignal(number) or signal.SIG_DFL) for number in numbers] if is_main else []
+    handlers = [(number, signal.getsignal(number) or signal.SIG_DFL) for number in numbers] if is_main else []
     try:
         yield
     finally:
-        for number, handler in before:
+        for number, handler in handlers:
             signal.signal(number, handler)
 
 

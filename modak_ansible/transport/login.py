@@ -32,13 +32,13 @@ def log_in(connection: Connection, target: str, keep: int) -> bool:
         return False
     path = connection.config.with_name("ssh_login_config")
     # of the host and of those on the way to it alike: somebody is there to be asked, and to compare a key
-    asking = [("BatchMode yes", "BatchMode no"), ("StrictHostKeyChecking yes", "StrictHostKeyChecking ask")]
+    replacements = [("BatchMode yes", "BatchMode no"), ("StrictHostKeyChecking yes", "StrictHostKeyChecking ask")]
     text = connection.config.read_text(encoding="utf-8")
-    for silent, loud in asking:
+    for silent, loud in replacements:
         text = text.replace(f"    {silent}\n", f"    {loud}\n", 1)
     # what leads to the target by way of another host is not shared: it would end with the terminal
-    own = f"Match originalhost {connection.address}\n    ControlMaster auto\n"
-    text = text.replace("Match all\n    ControlMaster auto\n", own, 1)
+    host_only = f"Match originalhost {connection.address}\n    ControlMaster auto\n"
+    text = text.replace("Match all\n    ControlMaster auto\n", host_only, 1)
     path.write_text(text, encoding="utf-8")
     path.chmod(0o600)
     if _setting(connection, "controlpath") in ("", "none"):
@@ -48,14 +48,14 @@ def log_in(connection: Connection, target: str, keep: int) -> bool:
         )
     options = ["-o", "ControlMaster=auto", "-o", f"ControlPersist={keep}"]
     # what a jump goes through is a process of the terminal's still, and is not to end with it
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    handler = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        done = subprocess.run(["ssh", "-F", str(path), *options, connection.address, "true"], check=False)
+        result = subprocess.run(["ssh", "-F", str(path), *options, connection.address, "true"], check=False)
     except FileNotFoundError:
         raise TargetUnreachable("ssh is not installed on this machine", hint="install openssh-client") from None
     finally:
-        signal.signal(signal.SIGHUP, before)
-    if done.returncode == 255 or state_of(connection) != OPEN:
+        signal.signal(signal.SIGHUP, handler)
+    if result.returncode == 255 or state_of(connection) != OPEN:
         raise TargetUnreachable(f"the login to {connection.address} failed", hint="ssh has said why")
     _write_note(connection, target)
     return True
@@ -83,20 +83,20 @@ def _control(connection: Connection, word: str) -> bool:
     """Asks the connection that is shared, which answers here; whether there is one."""
     command = [*connection.ssh_command(), "-O", word, connection.address]
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             timeout=_CHECK_SECONDS, check=False,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired):
         return False
-    return done.returncode == 0
+    return result.returncode == 0
 
 
 def _setting(connection: Connection, name: str) -> str:
     """What ssh makes of an option for the target, with the user's own configuration."""
     command = [*connection.ssh_command(), "-G", connection.address]
-    said = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False).stdout
-    return next((line.partition(" ")[2] for line in said.splitlines() if line.partition(" ")[0] == name), "")
+    output = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False).stdout
+    return next((line.partition(" ")[2] for line in output.splitlines() if line.partition(" ")[0] == name), "")
 
 
 def _write_note(connection: Connection, target: str) -> None:

@@ -32,18 +32,18 @@ def patiently(
     Raises:
         TargetUnreachable: the connection was still broken after the last pause.
     """
-    left = list(_PAUSES)
+    pauses = list(_PAUSES)
     while True:
         began = time.monotonic()
         try:
             return attempt()
         except broken as error:
             if time.monotonic() - began > _WENT_WELL:
-                left = list(_PAUSES)
-            if not left:
+                pauses = list(_PAUSES)
+            if not pauses:
                 hint = "what runs on the target continues; deploy again to follow it"
                 raise TargetUnreachable(f"the target does not answer any more: {error}", hint=hint) from error
-            pause = left.pop(0)
+            pause = pauses.pop(0)
             say(f"the connection broke; trying again in {pause} s")
             time.sleep(pause)
             mend()

@@ -44,7 +44,7 @@ def push(connection: Connection, files: Sequence[Path], folder: str, say: Say) -
         ModakError: rsync is missing, or the disk is full.
         TargetUnreachable: the connection broke, and stayed so.
     """
-    arguments = [*_in(connection, folder, make=True), *map(str, files), _there(connection, folder)]
+    arguments = [*_rsync_path(connection, folder, make=True), *map(str, files), _rsync_folder(connection, folder)]
     _rsync(connection, arguments, say, f"on the target, at {folder}")
 
 
@@ -57,8 +57,8 @@ def push_below(connection: Connection, root: Path, names: Sequence[str], folder:
         ModakError, TargetUnreachable: as :func:`push`.
     """
     options = ["--no-times", "--chmod=D700,F600", "--from0", "--files-from=-"]
-    arguments = [*options, *_in(connection, folder, make=True), f"{root}/", _there(connection, folder)]
-    _rsync(connection, arguments, say, f"on the target, at {folder}", _listed(names))
+    arguments = [*options, *_rsync_path(connection, folder, make=True), f"{root}/", _rsync_folder(connection, folder)]
+    _rsync(connection, arguments, say, f"on the target, at {folder}", _file_list(names))
 
 
 def pull(connection: Connection, folder: str, paths: Sequence[str], destination: Path, say: Say) -> None:
@@ -69,28 +69,28 @@ def pull(connection: Connection, folder: str, paths: Sequence[str], destination:
     """
     make_private(destination)
     options = ["--ignore-missing-args", "--from0", "--files-from=-"]
-    arguments = [*options, *_in(connection, folder), _there(connection, folder), f"{destination}/"]
-    _rsync(connection, arguments, say, f"on this machine, at {destination}", _listed(paths))
+    arguments = [*options, *_rsync_path(connection, folder), _rsync_folder(connection, folder), f"{destination}/"]
+    _rsync(connection, arguments, say, f"on this machine, at {destination}", _file_list(paths))
 
 
-def _listed(names: Sequence[str]) -> bytes:
+def _file_list(names: Sequence[str]) -> bytes:
     """Names for ``--files-from``, which takes one that begins with ``#`` or ``;`` for a comment."""
     return "\0".join(f"./{name}" for name in names).encode()
 
 
-def _in(connection: Connection, folder: str, *, make: bool = False) -> list[str]:
+def _rsync_path(connection: Connection, folder: str, *, make: bool = False) -> list[str]:
     """Has the target's rsync work in a folder: in a path of it, ``[``, ``*`` and ``?`` would be a pattern.
 
     In words that sh, csh and fish have alike; a user's own cd may write, which rsync would take for its answer.
     """
     if connection.is_local:
         return []
-    there = shlex.quote(folder)
-    made = f"mkdir -p {there} && " if make else ""
-    return ["--rsync-path", f"{made}cd {there} > /dev/null || exec sh -c 'echo {_NO_FOLDER} >&2; exit 73'; rsync"]
+    quoted = shlex.quote(folder)
+    mkdir = f"mkdir -p {quoted} && " if make else ""
+    return ["--rsync-path", f"{mkdir}cd {quoted} > /dev/null || exec sh -c 'echo {_NO_FOLDER} >&2; exit 73'; rsync"]
 
 
-def _there(connection: Connection, folder: str) -> str:
+def _rsync_folder(connection: Connection, folder: str) -> str:
     """That folder as rsync takes it; it wants brackets around an address of IPv6."""
     address = connection.address
     host = f"[{address}]:" if ":" in address else f"{address}:"
@@ -103,10 +103,10 @@ def require_rsync() -> None:
         ModakError: this machine has none.
     """
     if shutil.which("rsync") is None:
-        raise _missing()
+        raise _no_rsync()
 
 
-def _missing() -> ModakError:
+def _no_rsync() -> ModakError:
     return ModakError("rsync is not installed on this machine", hint="install rsync")
 
 
@@ -114,37 +114,37 @@ class _Broken(Exception):
     """The connection broke on the way; the message is rsync's last word."""
 
 
-def _rsync(connection: Connection, arguments: list[str], say: Say, place: str, listed: bytes | None = None) -> None:
+def _rsync(connection: Connection, arguments: list[str], say: Say, place: str, file_list: bytes | None = None) -> None:
     """Runs rsync, which writes at some place."""
-    patiently(lambda: _rsync_once(connection, arguments, say, place, listed), _Broken, say)
+    patiently(lambda: _rsync_once(connection, arguments, say, place, file_list), _Broken, say)
 
 
-def _rsync_once(connection: Connection, arguments: list[str], say: Say, place: str, listed: bytes | None) -> None:
+def _rsync_once(connection: Connection, arguments: list[str], say: Say, place: str, file_list: bytes | None) -> None:
     shell = [] if connection.is_local else ["--rsh", shlex.join(connection.ssh_command())]
     # in a file, of which no length stops rsync while its progress is read
     with tempfile.TemporaryFile() as errors:
-        code = _run(["rsync", *_OPTIONS, *shell, *arguments], errors, say, listed)
+        code = _run(["rsync", *_OPTIONS, *shell, *arguments], errors, say, file_list)
         errors.seek(0)
-        said = errors.read().decode(errors="replace")
+        text = errors.read().decode(errors="replace")
     if code not in (0, _VANISHED):
-        _raise_transfer_error(connection, code, said, place)
+        _raise_transfer_error(connection, code, text, place)
 
 
-def _run(command: list[str], errors: IO[bytes], say: Say, listed: bytes | None) -> int:
+def _run(command: list[str], errors: IO[bytes], say: Say, file_list: bytes | None) -> int:
     try:
         process = subprocess.Popen(
             command,
-            stdin=subprocess.PIPE if listed is not None else subprocess.DEVNULL,
+            stdin=subprocess.PIPE if file_list is not None else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=errors,
         )
     except FileNotFoundError:
-        raise _missing() from None
+        raise _no_rsync() from None
     with process:
         try:
-            if process.stdin and listed is not None:
+            if process.stdin and file_list is not None:
                 with suppress(BrokenPipeError):  # rsync has ended, and says why
-                    process.stdin.write(listed)
+                    process.stdin.write(file_list)
                     process.stdin.close()
             _show_progress(process, say)
         except BaseException:  # such as Ctrl-C: nothing is brought for nobody
@@ -154,13 +154,13 @@ def _run(command: list[str], errors: IO[bytes], say: Say, listed: bytes | None) 
 
 
 def _show_progress(process: subprocess.Popen[bytes], say: Say) -> None:
-    shown, began = 0, time.monotonic()
+    percent, began = 0, time.monotonic()
     for raw in process.stdout or ():
         line = raw.decode(errors="replace").replace("\r", "\n").strip().splitlines()
-        found = re.search(r"(\S+)\s+(\d+)%\s+(\S+/s)", line[-1]) if line else None
-        if found and int(found.group(2)) >= shown + 20 and time.monotonic() - began > _QUIET_SECONDS:
-            shown = int(found.group(2))
-            say(f"{shown} % transferred, {found.group(3)}")
+        progress = re.search(r"(\S+)\s+(\d+)%\s+(\S+/s)", line[-1]) if line else None
+        if progress and int(progress.group(2)) >= percent + 20 and time.monotonic() - began > _QUIET_SECONDS:
+            percent = int(progress.group(2))
+            say(f"{percent} % transferred, {progress.group(3)}")
 
 
 def _raise_transfer_error(connection: Connection, code: int, errors: str, place: str) -> None:
@@ -177,11 +177,11 @@ def _raise_transfer_error(connection: Connection, code: int, errors: str, place:
         )
     lines = [line for line in errors.splitlines() if line.strip()]
     if _NO_FOLDER in lines:
-        why = [place, *lines[: lines.index(_NO_FOLDER)]][-1]
-        raise ModakError(f"the transfer did not start: {why}", hint="check that folder on the target")
-    said = next((line for line in lines if line.startswith("rsync:")), lines[-1] if lines else f"code {code}")
-    if is_remote and (refused := connection.refused(errors)):
-        raise refused
+        reason = [place, *lines[: lines.index(_NO_FOLDER)]][-1]
+        raise ModakError(f"the transfer did not start: {reason}", hint="check that folder on the target")
+    message = next((line for line in lines if line.startswith("rsync:")), lines[-1] if lines else f"code {code}")
+    if is_remote and (refusal := connection.refused(errors)):
+        raise refusal
     if is_remote and code in _BROKEN:
-        raise _Broken(said)
-    raise ModakError(f"the transfer was interrupted: {said}", hint="deploy again: it continues where it stopped")
+        raise _Broken(message)
+    raise ModakError(f"the transfer was interrupted: {message}", hint="deploy again: it continues where it stopped")

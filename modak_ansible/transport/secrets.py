@@ -72,16 +72,16 @@ class Secrets:
             places: where images are looked for, or pushed to.
         """
         hosts = {*map(registry_of_layer, layers), *map(registry_of, places)}
-        found = TargetSecrets()
+        target_secrets = TargetSecrets()
         if logins := [
             TargetLogin(registry=login.registry, username=login.username, password=login.password)
             for login in self.logins
             if login.registry in hosts
         ]:
-            found["logins"] = logins
+            target_secrets["logins"] = logins
         if self.pip and any(layer["kind"] in ("build", "venv") for layer in layers):
-            found["pip"] = dict(self.pip)
-        return found
+            target_secrets["pip"] = dict(self.pip)
+        return target_secrets
 
     def as_data(self) -> dict[str, object]:
         """The form of the file."""
@@ -96,14 +96,14 @@ def read_secrets(environment: Mapping[str, str] = os.environ) -> Secrets:
         ModakError: the file is not there, others may read it, it lies in a project, it cannot be decrypted or is not
             of its form. No message holds anything of its content.
     """
-    here = _from_environment(environment)
+    from_environment = _from_environment(environment)
     path = _file(environment)
     if path is None:
-        return here
-    kept = _from_file(path)
-    hosts = {login.registry for login in here.logins}
-    logins = (*here.logins, *(login for login in kept.logins if login.registry not in hosts))
-    return Secrets(logins, {**kept.pip, **here.pip}, kept.webhooks)
+        return from_environment
+    from_file = _from_file(path)
+    hosts = {login.registry for login in from_environment.logins}
+    logins = (*from_environment.logins, *(login for login in from_file.logins if login.registry not in hosts))
+    return Secrets(logins, {**from_file.pip, **from_environment.pip}, from_file.webhooks)
 
 
 @contextmanager
@@ -118,17 +118,17 @@ def handed_on(
         needed: whether the process makes images; one that does not is told of nothing, and nothing is decrypted.
         asks: whether it asks a cloud nonetheless.
     """
-    nothing = {name: "" for name in (*VARIABLES, *of_data.VARIABLES) if name in environment}
+    blanks = {name: "" for name in (*VARIABLES, *of_data.VARIABLES) if name in environment}
     secrets = read_secrets(environment) if needed else Secrets()
     with (
-        _on_no_disk(secrets.as_data() if secrets != Secrets() else {}) as file,
-        _on_no_disk(of_data.logins_of(environment) if needed or asks else {}) as data,
+        _in_memory_file(secrets.as_data() if secrets != Secrets() else {}) as file,
+        _in_memory_file(of_data.logins_of(environment) if needed or asks else {}) as data,
     ):
-        yield {**nothing, FILE: file, of_data.FILE: data}
+        yield {**blanks, FILE: file, of_data.FILE: data}
 
 
 @contextmanager
-def _on_no_disk(content: Mapping[str, object]) -> Iterator[str]:
+def _in_memory_file(content: Mapping[str, object]) -> Iterator[str]:
     """The name of a file with a content; that of one without any where there is none."""
     if not content:
         yield os.devnull
@@ -147,53 +147,55 @@ def _on_no_disk(content: Mapping[str, object]) -> Iterator[str]:
 
 def _from_environment(environment: Mapping[str, str]) -> Secrets:
     registry, username, password = (environment.get(name, "") for name in REGISTRY)
-    given = [name for name in REGISTRY if environment.get(name)]
-    if given and len(given) < len(REGISTRY):
-        missing = ", ".join(name for name in REGISTRY if name not in given)
+    names = [name for name in REGISTRY if environment.get(name)]
+    if names and len(names) < len(REGISTRY):
+        missing = ", ".join(name for name in REGISTRY if name not in names)
         raise ModakError(
-            f"{' and '.join(given)} without {missing}: a login is for one registry alone",
+            f"{' and '.join(names)} without {missing}: a login is for one registry alone",
             hint="MODAK_REGISTRY is its host, such as registry.example",
         )
     if "/" in registry:
         raise ModakError(f"MODAK_REGISTRY is not a host: {_HOST_ALONE}", hint="such as registry.example")
-    logins = (Login(registry, username, password),) if given else ()
-    return Secrets(logins, {name: environment[each] for each, name in _PIP.items() if environment.get(each)})
+    logins = (Login(registry, username, password),) if names else ()
+    return Secrets(
+        logins, {name: environment[variable] for variable, name in _PIP.items() if environment.get(variable)}
+    )
 
 
 def _file(environment: Mapping[str, str]) -> Path | None:
-    named = environment.get(FILE)
-    if named == os.devnull:
+    setting = environment.get(FILE)
+    if setting == os.devnull:
         return None
-    if named:
-        return expanded(named)
+    if setting:
+        return expanded(setting)
     folder = environment.get("XDG_CONFIG_HOME") or expanded("~/.config")
-    usual = Path(folder) / _USUAL
-    return usual if usual.is_file() else None
+    default = Path(folder) / _USUAL
+    return default if default.is_file() else None
 
 
 def _from_file(path: Path) -> Secrets:
     try:
         text = path.read_text(encoding="utf-8")
-        known = path.stat()
+        status = path.stat()
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not text"
         raise ModakError(f"the secrets in {path} cannot be read: {reason}", hint=f"{FILE} names that file") from error
     if text.startswith(_VAULT):
-        text = _decrypted(
+        text = _decrypt(
             path, "ansible-vault", "view", hint="ANSIBLE_VAULT_PASSWORD_FILE names the file with its password"
         )
-    elif _is_of_sops(text):
-        text = _decrypted(path, "sops", "--decrypt", hint="sops must find its key, as in SOPS_AGE_KEY_FILE")
+    elif _is_sops_encrypted(text):
+        text = _decrypt(path, "sops", "--decrypt", hint="sops must find its key, as in SOPS_AGE_KEY_FILE")
     else:
-        _check_private(path, known)
-    return _parsed(path, text)
+        _check_private(path, status)
+    return _parse(path, text)
 
 
-def _check_private(path: Path, known: os.stat_result) -> None:
-    if stat.S_IMODE(known.st_mode) & 0o077 or known.st_uid not in (os.getuid(), 0):
+def _check_private(path: Path, status: os.stat_result) -> None:
+    if stat.S_IMODE(status.st_mode) & 0o077 or status.st_uid not in (os.getuid(), 0):
         raise ModakError(f"others may read or write the secrets in {path}", hint=f"chmod 600 {path}")
     root = project_root(path.parent)
-    is_project = root != path.parent.resolve() or any((root / each).exists() for each in (".git", ".modak"))
+    is_project = root != path.parent.resolve() or any((root / mark).exists() for mark in (".git", ".modak"))
     if is_project and root != Path.home().resolve():
         raise ModakError(
             f"the secrets in {path} are inside the project {root}, and would be passed on with it",
@@ -201,28 +203,28 @@ def _check_private(path: Path, known: os.stat_result) -> None:
         )
 
 
-def _is_of_sops(text: str) -> bool:
+def _is_sops_encrypted(text: str) -> bool:
     root = parse_yaml(text, "", Mistakes())
     return root is not None and root.get("sops", "mac") is not None
 
 
-def _decrypted(path: Path, program: str, verb: str, hint: str) -> str:
-    beside = Path(sys.executable).parent / program
-    found = str(beside) if beside.exists() else shutil.which(program)
-    if found is None:
+def _decrypt(path: Path, program: str, verb: str, hint: str) -> str:
+    neighbour = Path(sys.executable).parent / program
+    executable = str(neighbour) if neighbour.exists() else shutil.which(program)
+    if executable is None:
         raise ModakError(f"{path} is encrypted, and {program} is not on this machine", hint=f"install {program}")
     try:
         # a password is asked for at the terminal, where there is one; an ansible.cfg of the current folder, which may
         # be a project of somebody else's, is not read from elsewhere
         result = subprocess.run(
-            [found, verb, str(path.absolute())], capture_output=True, check=False, timeout=_SECONDS, cwd="/",
+            [executable, verb, str(path.absolute())], capture_output=True, check=False, timeout=_SECONDS, cwd="/",
             env=_with_whole_paths(os.environ),
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         raise ModakError(f"{program} did not decrypt {path} within {_SECONDS} s", hint=hint) from None
     if result.returncode != 0:
-        said = last_line(result.stderr.decode(errors="replace"), "it says nothing")
-        raise ModakError(f"{program} cannot decrypt {path}: {said}", hint=hint)
+        reason = last_line(result.stderr.decode(errors="replace"), "it says nothing")
+        raise ModakError(f"{program} cannot decrypt {path}: {reason}", hint=hint)
     try:
         return result.stdout.decode("utf-8")  # whatever the locale is
     except UnicodeDecodeError:
@@ -232,14 +234,14 @@ def _decrypted(path: Path, program: str, verb: str, hint: str) -> str:
 def _with_whole_paths(environment: Mapping[str, str]) -> dict[str, str]:
     """An environment whose settings for the programs that decrypt mean the same from any folder."""
     names = ("ANSIBLE_CONFIG", "ANSIBLE_VAULT_PASSWORD_FILE", "SOPS_AGE_KEY_FILE", "GNUPGHOME")
-    given = {name: str(expanded(environment[name]).absolute()) for name in names if environment.get(name)}
-    return {**environment, **given}
+    paths = {name: str(expanded(environment[name]).absolute()) for name in names if environment.get(name)}
+    return {**environment, **paths}
 
 
 # --- their form
 
 
-def _parsed(path: Path, text: str) -> Secrets:
+def _parse(path: Path, text: str) -> Secrets:
     mistakes = Mistakes()
     root = parse_yaml(text, str(path), mistakes)
     if root is None or mistakes or not root.is_map:
@@ -271,9 +273,9 @@ _FORM = (
 def _login(registry: str, item: Item) -> Login:
     if "/" in registry:
         raise ModakError(f"{item.location}: {_HOST_ALONE}", hint=_FORM)
-    unknown = [name for name in item.entries if name not in ("username", "password")]
+    unknown_fields = [name for name in item.entries if name not in ("username", "password")]
     values = {name: _text(entry) for name, entry in item.entries.items()}
-    if unknown or not values.get("username") or not values.get("password"):
+    if unknown_fields or not values.get("username") or not values.get("password"):
         raise ModakError(
             f"{item.location}: the login of {registry} needs username and password, and no more", hint=_FORM
         )
@@ -281,7 +283,7 @@ def _login(registry: str, item: Item) -> Login:
 
 
 def _webhook(name: str, item: Item) -> Webhook:
-    values = {word: _text(each) for word, each in item.entries.items()}
+    values = {word: _text(entry) for word, entry in item.entries.items()}
     if set(values) != {"kind", "url"} or not values["url"].startswith(("https://", "http://")):
         raise ModakError(f"{item.location}: the webhook {name} needs kind and url, an address of https", hint=_FORM)
     return Webhook(name, values["kind"], values["url"])

@@ -112,21 +112,21 @@ class Connection:
         """The login that was made; empty where there was none."""
         return cast(LoginNote, read_json(self.login_note) or {}) if self.key else {}
 
-    def refused(self, said: str) -> LoginRefused | None:
+    def refused(self, output: str) -> LoginRefused | None:
         """The error for a target that lets nobody in who cannot be asked; None where it says something else.
 
         Args:
-            said: by ssh, with the ways in which it would be entered.
+            output: of ssh, with the ways in which it would be entered.
         """
-        ways = _REFUSED.search(said)
+        ways = _REFUSED.search(output)
         if ways is None:
             return None
-        known = self.login
-        name = known.get("target") or self.login_name
-        if known:
-            since = time.strftime("%H:%M", time.localtime(known.get("since", 0.0)))
+        note = self.login
+        name = note.get("target") or self.login_name
+        if note:
+            login_time = time.strftime("%H:%M", time.localtime(note.get("since", 0.0)))
             hint = f"log in again: modak login {name}; then run the same command again: it continues"
-            return LoginRefused(f"the login to {self.address} of {since} has ended", hint=hint)
+            return LoginRefused(f"the login to {self.address} of {login_time} has ended", hint=hint)
         key = "check username and identity_file, and that the key is in the target's authorized_keys"
         login = f"modak login {name}, and all commands use that connection"
         if "keyboard-interactive" in ways.group(1) or "password" in ways.group(1):
@@ -145,29 +145,29 @@ class Connection:
             return
         result = self.run("true", seconds=_CONNECT_SECONDS + 15)
         if result.returncode != 0:
-            said = last_line(result.stderr.decode(errors="replace"))
+            reason = last_line(result.stderr.decode(errors="replace"))
             raise TargetUnreachable(
-                f"{self.address} accepts the login, but runs no commands: {said}",
+                f"{self.address} accepts the login, but runs no commands: {reason}",
                 hint=f"try it by hand: ssh {self.address} true",
             )
 
     def run(
-        self, command: str, given: bytes = b"", *, seconds: float | None = None
+        self, command: str, stdin: bytes = b"", *, seconds: float | None = None
     ) -> subprocess.CompletedProcess[bytes]:
         """Runs a command of the target's shell, and gives what it wrote.
 
         Args:
-            given: what it reads.
+            stdin: what it reads.
             seconds: how long it may take; None for as long as the connection lasts.
 
         Raises:
             TargetUnreachable: with the reason and what to do about it.
         """
         if self.is_local:
-            return subprocess.run(self._words(command), input=given, capture_output=True, check=False)
+            return subprocess.run(self._words(command), input=stdin, capture_output=True, check=False)
         try:
             result = subprocess.run(
-                self._words(command), input=given, capture_output=True, timeout=seconds, check=False
+                self._words(command), input=stdin, capture_output=True, timeout=seconds, check=False
             )
         except subprocess.TimeoutExpired:
             raise self._unreachable("", "timed out") from None
@@ -197,8 +197,8 @@ class Connection:
             TargetUnreachable: it was the connection that did, with the reason and what to do about it.
         """
         if not self.is_local and (code == _SSH_FAILED or code < 0):
-            said = errors.decode(errors="replace")
-            raise self._unreachable(said, said)
+            output = errors.decode(errors="replace")
+            raise self._unreachable(output, output)
 
     def _words(self, command: str) -> list[str]:
         """What runs a command of the target's shell.
@@ -222,14 +222,14 @@ class Connection:
             raise self._unreachable("", "Could not resolve hostname testbed")
         return [*self.ssh_command(), self.address, command]
 
-    def _unreachable(self, said: str, matched: str) -> TargetUnreachable:
-        if refused := self.refused(matched):
-            return refused
+    def _unreachable(self, output: str, text: str) -> TargetUnreachable:
+        if refusal := self.refused(text):
+            return refusal
         for pattern, words, hint in _REASONS:
-            if re.search(pattern, matched, re.IGNORECASE):
+            if re.search(pattern, text, re.IGNORECASE):
                 return TargetUnreachable(f"{self.address} {words}", hint=hint.replace("HOST", self.address))
         hint = f"try it by hand: ssh -t -F {self.config} {self.address}"
-        return TargetUnreachable(f"{self.address}: the login failed: {last_line(said)}", hint=hint)
+        return TargetUnreachable(f"{self.address}: the login failed: {last_line(output)}", hint=hint)
 
 
 def _no_ssh() -> TargetUnreachable:
@@ -309,13 +309,13 @@ def connect(
         return Connection("")
     path = folder / "ssh_config"
     hosts = hosts_of(state, target.address, target.machines) if state else []
-    known = [host for host in hosts if host.note]
-    text, key = _configuration(target, testbed, blueprint_folder, known)
+    machines = [host for host in hosts if host.note]
+    text, key = _configuration(target, testbed, blueprint_folder, machines)
     if read_text(path) != text.strip():
         write_whole(path, text)
-    who = f"{target.username}@" if target.username else ""
+    user = f"{target.username}@" if target.username else ""
     is_plain = not (target.port or target.identity_file)  # of which an address says nothing
-    login_name = f"{who}{target.address}" if is_plain else "TARGET (its name, or the blueprint)"
+    login_name = f"{user}{target.address}" if is_plain else "TARGET (its name, or the blueprint)"
     is_absent = bool(target.machines) and not (hosts and hosts[0].note)
     knows_testbed = (testbed / "ssh_config").exists() or TESTBED in _own_configuration()
     return Connection(target.address, path, knows_testbed, key, login_name, is_absent)
@@ -369,15 +369,15 @@ def _configuration(
         "    ServerAliveInterval 15",
         "    ServerAliveCountMax 4",
     ]
-    rest = _testbed_lines(testbed / "ssh_config") if target.address == TESTBED else []
-    rest += [f"Include {_quoted(path)}" for path in (expanded("~/.ssh/config"), Path("/etc/ssh/ssh_config"))]
+    includes = _testbed_lines(testbed / "ssh_config") if target.address == TESTBED else []
+    includes += [f"Include {_quoted(path)}" for path in (expanded("~/.ssh/config"), Path("/etc/ssh/ssh_config"))]
     # a connection is shared only by those who would have made the same one, with the same keys to compare
-    own = hashlib.sha256("\n".join([*lines, *rest]).encode()).hexdigest()[:12]
-    shared = ["    ControlMaster auto", "    ControlPersist 60", f'    ControlPath "{control_folder()}/{own}-%C"']
+    digest = hashlib.sha256("\n".join([*lines, *includes]).encode()).hexdigest()[:12]
+    sharing = ["    ControlMaster auto", "    ControlPersist 60", f'    ControlPath "{control_folder()}/{digest}-%C"']
     if target.address == TESTBED:
-        return "\n".join([*lines, *shared, *rest, ""]), own
+        return "\n".join([*lines, *sharing, *includes, ""]), digest
     # where the user's own configuration says how connections are shared, theirs is used, and nobody logs in twice
-    return "\n".join([*lines, *rest, "Match all", *shared, ""]), own
+    return "\n".join([*lines, *includes, "Match all", *sharing, ""]), digest
 
 
 def configuration_for_testbed(folder: Path) -> str:
@@ -420,7 +420,7 @@ def _quoted(path: Path, *, tokens: bool = False) -> str:
         ModakError: it holds what cannot be written there, such as a line's end with another option behind.
     """
     text = str(path)
-    if not text.isprintable() or any(each in text for each in '"\\$'):
+    if not text.isprintable() or any(character in text for character in '"\\$'):
         raise ModakError(
             f"{text!r} cannot be used in a configuration of SSH", hint="give the file and its folders plain names"
         )

@@ -43,16 +43,16 @@ class Tunnel:
     Args:
         connection: the way to the target.
         port: here; None for a free one, which stays the same however often it is opened.
-        there: an address and a port as the target knows them.
+        remote: an address and a port as the target knows them.
 
     Raises:
         UsageError: the port is taken.
     """
 
-    def __init__(self, connection: Connection, port: int | None, there: tuple[str, int]) -> None:
+    def __init__(self, connection: Connection, port: int | None, remote: tuple[str, int]) -> None:
         self._connection = connection
         self.port = free_port(port)
-        self.there = there
+        self.remote = remote
         self._process: subprocess.Popen[bytes] | None = None
 
     def open(self) -> None:
@@ -64,12 +64,12 @@ class Tunnel:
         """
         self.close()
         # The session keeps it open, and ends with this process, however that ends.
-        words = ["-o", "ExitOnForwardFailure=yes", "-o", "LogLevel=ERROR", "-L", self._way]
+        words = ["-o", "ExitOnForwardFailure=yes", "-o", "LogLevel=ERROR", "-L", self._forward]
         command = [*self._connection.ssh_command(), *words, self._connection.address, "echo open; exec cat"]
-        with tempfile.TemporaryFile() as said:
+        with tempfile.TemporaryFile() as errors:
             # Ctrl-C is for whoever opened it, who closes it then
             self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, start_new_session=True
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, start_new_session=True
             )
             output = self._process.stdout
             assert output is not None  # noqa: S101 - it is a pipe
@@ -77,13 +77,13 @@ class Tunnel:
             if is_ready and _OPEN in iter(output.readline, b""):  # behind what a login says there
                 return
             self.close()
-            said.seek(0)
-            text = said.read().decode(errors="replace")
-        if refused := self._connection.refused(text):
-            raise refused
-        why = last_line(text, "") or f"{self._connection.address} does not answer"
-        address = self.there[0]
-        raise NoTunnel(f"there is no tunnel to {address}: {why}", hint="try again: what runs there continues")
+            errors.seek(0)
+            text = errors.read().decode(errors="replace")
+        if refusal := self._connection.refused(text):
+            raise refusal
+        reason = last_line(text, "") or f"{self._connection.address} does not answer"
+        address = self.remote[0]
+        raise NoTunnel(f"there is no tunnel to {address}: {reason}", hint="try again: what runs there continues")
 
     def is_lost(self, seconds: float) -> bool:
         """Whether it has ended, or does within some seconds."""
@@ -99,7 +99,7 @@ class Tunnel:
         if process is None:
             return
         # what is shared keeps it open for others, and there are none
-        cancel = ["-O", "cancel", "-L", self._way, self._connection.address]
+        cancel = ["-O", "cancel", "-L", self._forward, self._connection.address]
         with suppress(OSError, subprocess.TimeoutExpired):
             subprocess.run(
                 [*self._connection.ssh_command(), *cancel], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
@@ -113,6 +113,6 @@ class Tunnel:
                     pipe.close()
 
     @property
-    def _way(self) -> str:
-        address, port = self.there
+    def _forward(self) -> str:
+        address, port = self.remote
         return f"{HERE}:{self.port}:{address}:{port}"

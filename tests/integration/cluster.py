@@ -41,7 +41,7 @@ def run(
 ) -> subprocess.CompletedProcess[str]:
     """Runs a command to its end; what it printed is in the result."""
     return subprocess.run(
-        [str(each) for each in command], cwd=cwd, capture_output=True, text=True, timeout=timeout, check=False,
+        [str(word) for word in command], cwd=cwd, capture_output=True, text=True, timeout=timeout, check=False,
         env={**os.environ, "PATH": f"{SCRIPTS}:{os.environ['PATH']}", "COLUMNS": "200", **environment},
     )  # fmt: skip
 
@@ -51,32 +51,32 @@ def modak(*arguments: object, **options) -> subprocess.CompletedProcess[str]:
 
 
 def wait_for(
-    condition: Callable[[], object], seconds: float = 90, every: float = 0.5, told: Callable[[], str] = str
+    condition: Callable[[], object], seconds: float = 90, every: float = 0.5, describe: Callable[[], str] = str
 ) -> None:
-    """Returns when a condition holds; where it does not within some seconds, fails with what is told then."""
+    """Returns when a condition holds; where it does not within some seconds, fails with what describe returns."""
     deadline = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < deadline, f"it did not come to that: {told()}"
+        assert time.monotonic() < deadline, f"it did not come to that: {describe()}"
         time.sleep(every)
 
 
 def _stamp(path: Path) -> tuple[int, ...]:
     """What changes with a file; nothing for one that is gone meanwhile."""
     try:
-        known = path.lstat()
+        status = path.lstat()
     except FileNotFoundError:
         return ()
-    return known.st_ino, known.st_size, known.st_mtime_ns
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def play_testbed(state: str, name: str, folder: Path, **more: object) -> None:
+def play_testbed(state: str, name: str, folder: Path, **extra: object) -> None:
     """Has a testbed be up, down or purged, as the role has these words."""
-    variables = {"testbed_state": state, "testbed_name": name, "testbed_directory": str(folder), **more}
-    done = run(
+    variables = {"testbed_state": state, "testbed_name": name, "testbed_directory": str(folder), **extra}
+    result = run(
         SCRIPTS / "ansible-playbook", "playbooks/testbed.yml", "-e", json.dumps(variables),
         ANSIBLE_CONFIG=str(ROOT / "ansible.cfg"),
     )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert result.returncode == 0, result.stdout + result.stderr
 
 
 class Testbed:
@@ -93,17 +93,17 @@ class Testbed:
 
     def ssh(self, command: str) -> str:
         """What a command prints on the front end, as the ordinary user."""
-        done = run("ssh", "-F", self.folder / "ssh_config", "testbed", command)
-        assert done.returncode == 0, done.stderr
-        return done.stdout.strip()
+        result = run("ssh", "-F", self.folder / "ssh_config", "testbed", command)
+        assert result.returncode == 0, result.stderr
+        return result.stdout.strip()
 
     def root(self, command: str) -> str:
         """What a command prints in the box, as root."""
         sudo = [] if os.geteuid() == 0 else ["sudo", "-n"]
         entry = ROOT / "roles" / "testbed" / "files" / "enter-box.sh"
-        done = run(*sudo, "bash", entry, self.state["root"], "bash", "-c", command)
-        assert done.returncode == 0, done.stderr
-        return done.stdout.strip()
+        result = run(*sudo, "bash", entry, self.state["root"], "bash", "-c", command)
+        assert result.returncode == 0, result.stderr
+        return result.stdout.strip()
 
     def root_process(self, command: str) -> subprocess.Popen[bytes]:
         """A command that goes on in the box, as root."""
@@ -119,10 +119,10 @@ class Testbed:
 
     def jobs(self, name: str) -> list[str]:
         """The ids of all jobs that ever had a name."""
-        listed = self.ssh(
+        rows = self.ssh(
             f"sacct --noheader --parsable2 --allocations --starttime=now-1days --endtime=now+1days --name={name} --format=JobIDRaw"
         )
-        return listed.split()
+        return rows.split()
 
 
 class Project:
@@ -137,7 +137,7 @@ class Project:
             (path / name).symlink_to(ROOT / target)
         (path / "train").mkdir()
         self.name = f"test-{uuid.uuid4().hex[:8]}"
-        self.made = time.time()
+        self.created = time.time()
         self.temporary = path.with_name(f"{path.name}-tmp")
         self.temporary.mkdir()
         # what a command of the project's starts, and what it keeps in passing, is known by these
@@ -196,8 +196,8 @@ class Project:
             service.write_text(text)
         return self.path
 
-    def deploy(self, *options: object, **more) -> subprocess.CompletedProcess[str]:
-        return modak("deploy", self.write(), *options, cwd=self.path, **{**self.environment, **more})
+    def deploy(self, *options: object, **overrides) -> subprocess.CompletedProcess[str]:
+        return modak("deploy", self.write(), *options, cwd=self.path, **{**self.environment, **overrides})
 
     def start(self, *options: object) -> subprocess.Popen[str]:
         """Begins a deployment in a process group of its own."""
@@ -215,32 +215,32 @@ class Project:
 
         For what has ended, that takes no modak undeploy, which has tests of its own.
         """
-        over = []
+        finished = []
         for folder in (self.path / ".modak" / "deployments").glob("*/"):
             try:
                 record = json.loads((folder / "state.json").read_text())
             except (OSError, ValueError):
                 record = {"stage": "job"}
-            ended = (record.get("job") or {}).get("state") in ENDED
-            if ended or record.get("stage") in ("target", "dataset", "image"):
-                over += [folder.name, f".{folder.name}.*"]
+            has_ended = (record.get("job") or {}).get("state") in ENDED
+            if has_ended or record.get("stage") in ("target", "dataset", "image"):
+                finished += [folder.name, f".{folder.name}.*"]
             elif not record.get("undeployed"):
                 modak("undeploy", folder.name, cwd=self.path, **self.environment)
-        if over:
+        if finished:
             workspace = shlex.quote(self.target["properties"].get("workspace", "modak"))
-            there = f"cd {workspace}/deployments && rm -rf {' '.join(over)}"
-            run("ssh", "-F", self.testbed.folder / "ssh_config", "testbed", there)
+            command = f"cd {workspace}/deployments && rm -rf {' '.join(finished)}"
+            run("ssh", "-F", self.testbed.folder / "ssh_config", "testbed", command)
 
     def plan(self) -> dict:
         """What modak plan says, which it is asked again once something of the project has changed."""
         self.write()
         state = self.path / ".modak"
         files = [path for path in self.path.rglob("*") if state / "deployments" not in path.parents]
-        now = frozenset((path, *_stamp(path)) for path in files)
-        if self._planned[0] != now:
-            shown = modak("plan", self.path, "--json", cwd=self.path)
-            assert shown.returncode == 0, shown.stderr
-            self._planned = now, shown.stdout
+        stamps = frozenset((path, *_stamp(path)) for path in files)
+        if self._planned[0] != stamps:
+            result = modak("plan", self.path, "--json", cwd=self.path)
+            assert result.returncode == 0, result.stderr
+            self._planned = stamps, result.stdout
         return json.loads(self._planned[1])
 
     @property

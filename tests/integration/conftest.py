@@ -29,10 +29,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def testbed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
     if not has_root():
         pytest.skip("the testbed needs root, or sudo without a password")
-    with own_testbed() as made:
-        shared = provide_images(made, tmp_path_factory.mktemp("images") / "project")
-        yield made
-        keep_images(made, shared)
+    with own_testbed() as box:
+        shared = provide_images(box, tmp_path_factory.mktemp("images") / "project")
+        yield box
+        keep_images(box, shared)
 
 
 @pytest.fixture(scope="session")
@@ -40,20 +40,20 @@ def linked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
     """A testbed whose nodes have links of their own."""
     if not has_root():
         pytest.skip("the testbed needs root, or sudo without a password")
-    made = Testbed(tmp_path_factory.mktemp("linked") / "testbed")
-    name = f"linked-{made.folder.parent.stat().st_ino}"
+    box = Testbed(tmp_path_factory.mktemp("linked") / "testbed")
+    name = f"linked-{box.folder.parent.stat().st_ino}"
     try:
-        play_testbed("up", name, made.folder, testbed_links=True)
-        yield made
+        play_testbed("up", name, box.folder, testbed_links=True)
+        yield box
     finally:
-        play_testbed("purged", name, made.folder)
+        play_testbed("purged", name, box.folder)
 
 
 @pytest.fixture
 def project(tmp_path: Path, testbed: Testbed) -> Iterator[Project]:
-    made = Project(tmp_path / "project", testbed)
-    yield made
-    made.clear()
+    new_project = Project(tmp_path / "project", testbed)
+    yield new_project
+    new_project.clear()
 
 
 @pytest.fixture(scope="session")
@@ -87,8 +87,8 @@ topology_template:
       requirements: [ {{ host: machine }} ]
 """
     (folder / "service.yaml").write_text(template)
-    done = modak("deploy", folder, "--json", cwd=folder)
-    assert done.returncode == 0, done.stderr
+    result = modak("deploy", folder, "--json", cwd=folder)
+    assert result.returncode == 0, result.stderr
     (plan,) = folder.glob(".modak/deployments/*/plan.json")
     path = json.loads(plan.read_text())["image"]["path"]
     assert modak("undeploy", folder, cwd=folder).returncode == 0
@@ -98,11 +98,11 @@ topology_template:
 def shared_environment(factory: pytest.TempPathFactory, name: str, framework: str, packages: Sequence[str] = ()) -> str:
     """As :func:`make_environment`; what one worker of a run has made serves the others."""
     folder = factory.getbasetemp()
-    made = (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / f"{name}-python"
-    with locked(made.with_suffix(".lock")):
-        if not made.exists():
-            made.write_text(make_environment(factory.mktemp(name) / "project", framework, packages))
-    return made.read_text()
+    path = (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / f"{name}-python"
+    with locked(path.with_suffix(".lock")):
+        if not path.exists():
+            path.write_text(make_environment(factory.mktemp(name) / "project", framework, packages))
+    return path.read_text()
 
 
 @pytest.fixture(scope="session")

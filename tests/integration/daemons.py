@@ -41,12 +41,12 @@ def hung(testbed: Testbed, name: str) -> Iterator[None]:
 
 def comes_to(process: subprocess.Popen[str], words: str) -> str:
     """What a deployment has said when it says something; fails where it ends before."""
-    said = ""
+    output = ""
     for line in process.stdout or ():
-        said += line
+        output += line
         if words in line:
-            return said
-    raise AssertionError(f"it never said {words!r}:\n{said}")
+            return output
+    raise AssertionError(f"it never said {words!r}:\n{output}")
 
 
 def end_of(process: subprocess.Popen[str], seconds: float = 300) -> str:

@@ -59,7 +59,7 @@ class Disk:
         testbed.root(f"chown modak: {self.path} && python3 -c {shlex.quote(_SHARE)} {self.path}")
 
     @property
-    def _below(self) -> str:
+    def _folder(self) -> str:
         return f"/var/tmp/below-{self.path.rpartition('-')[2]}"
 
     def _mount(self) -> None:
@@ -104,40 +104,40 @@ class QuotaDisk(Disk):
         return f"{self.lack} at {self.path}/modak"
 
     def _mount(self) -> None:
-        below, image = self._below, f"{self._below}.img"
+        folder, image = self._folder, f"{self._folder}.img"
         loop = "loop=$(losetup --find); loop=${loop%% *}; [ -e $loop ] || mknod $loop b 7 ${loop#/dev/loop}"
         if "btrfs" not in self._testbed.root("modprobe btrfs 2> /dev/null; cat /proc/filesystems"):
             pytest.skip("this kernel has no btrfs, whose quotas need no more than a file")
         # what is limited is a part of it: who is at the limit could not even lift it
         self._testbed.root(
             f"set -e; [ -e /dev/loop-control ] || mknod /dev/loop-control c 10 237; {loop}; "
-            f"truncate -s {self.megabytes}M {image}; mkfs.btrfs -q {image} > /dev/null; mkdir {below}; "
-            f"mount -o loop=$loop {image} {below}; rm {image}; btrfs quota enable {below}; "
-            f"btrfs subvolume create {below}/home > /dev/null; mount --bind {below}/home {self.path}; chmod 700 {self.path}"
+            f"truncate -s {self.megabytes}M {image}; mkfs.btrfs -q {image} > /dev/null; mkdir {folder}; "
+            f"mount -o loop=$loop {image} {folder}; rm {image}; btrfs quota enable {folder}; "
+            f"btrfs subvolume create {folder}/home > /dev/null; mount --bind {folder}/home {self.path}; chmod 700 {self.path}"
         )
 
     @property
     def _fill(self) -> str:
-        used = f"$(btrfs qgroup show --raw --sync {self._below} | awk '$1 == \"{self._LIMITED}\" {{print $2}}')"
-        return f"btrfs qgroup limit {used} {self._LIMITED} {self._below}"
+        used = f"$(btrfs qgroup show --raw --sync {self._folder} | awk '$1 == \"{self._LIMITED}\" {{print $2}}')"
+        return f"btrfs qgroup limit {used} {self._LIMITED} {self._folder}"
 
     def clear(self) -> None:
-        self._testbed.root(f"btrfs qgroup limit none {self._LIMITED} {self._below}")
+        self._testbed.root(f"btrfs qgroup limit none {self._LIMITED} {self._folder}")
 
     def remove(self) -> None:
         super().remove()
-        self._testbed.root(f"umount -l {self._below}; rmdir {self._below}")
+        self._testbed.root(f"umount -l {self._folder}; rmdir {self._folder}")
 
 
 class HungDisk(Disk):
     """A file system that a process serves (FUSE), which is stopped: whoever touches it waits."""
 
     def _mount(self) -> None:
-        below = self._below
-        options = f"allow_other,lowerdir={below}/lower,upperdir={below}/upper,workdir={below}/work"
+        folder = self._folder
+        options = f"allow_other,lowerdir={folder}/lower,upperdir={folder}/upper,workdir={folder}/work"
         self._server = self._testbed.root(
-            f"mkdir -p {below}/lower {below}/upper {below}/work; chmod 755 {below} {below}/*; "
-            f"setsid fuse-overlayfs -f -o {options} {self.path} > {below}/log 2>&1 < /dev/null & echo $!; "
+            f"mkdir -p {folder}/lower {folder}/upper {folder}/work; chmod 755 {folder} {folder}/*; "
+            f"setsid fuse-overlayfs -f -o {options} {self.path} > {folder}/log 2>&1 < /dev/null & echo $!; "
             f"until mountpoint -q {self.path}; do sleep 0.05; done"
         )
 
@@ -150,17 +150,17 @@ class HungDisk(Disk):
     def remove(self) -> None:
         self._testbed.root(f"kill -CONT {self._server}")
         super().remove()
-        self._testbed.root(f"kill {self._server} || true; rm -rf {self._below}")
+        self._testbed.root(f"kill {self._server} || true; rm -rf {self._folder}")
 
 
 @contextmanager
 def disk(testbed: Testbed, megabytes: int = 2000, kind: type[Disk] = Disk) -> Iterator[Disk]:
     """A file system that is there for the block."""
-    made = kind(testbed, megabytes)
+    new_disk = kind(testbed, megabytes)
     try:
-        yield made
+        yield new_disk
     finally:
-        made.remove()
+        new_disk.remove()
 
 
 @contextmanager
@@ -177,8 +177,8 @@ def full_scratch(testbed: Testbed, node: str = "*", folder: str = "/scratch") ->
 @contextmanager
 def hung_disk(testbed: Testbed) -> Iterator[HungDisk]:
     """A file system that hangs when a test says so, for the block."""
-    made = HungDisk(testbed, 0)
+    new_disk = HungDisk(testbed, 0)
     try:
-        yield made
+        yield new_disk
     finally:
-        made.remove()
+        new_disk.remove()

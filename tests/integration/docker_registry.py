@@ -54,9 +54,9 @@ class Registry:
 
 
 def _program(folder: Path) -> str:
-    if there := shutil.which("docker-registry"):
-        return there
-    done = run("bash", "-c", "apt-get download docker-registry && dpkg -x docker-registry_*.deb .", cwd=folder)
-    if done.returncode != 0:
+    if program := shutil.which("docker-registry"):
+        return program
+    result = run("bash", "-c", "apt-get download docker-registry && dpkg -x docker-registry_*.deb .", cwd=folder)
+    if result.returncode != 0:
         pytest.skip("there is no docker-registry, nor a Debian mirror that has it")
     return str(folder / "usr" / "bin" / "docker-registry")

@@ -123,21 +123,21 @@ def in_box(script: str, *words: str, stdin: str = "") -> subprocess.Popen[str]:
     return process
 
 
-def look(ec2, there: dict[str, bool]) -> None:
+def look(ec2, running: dict[str, bool]) -> None:
     for reservation in ec2.describe_instances()["Reservations"]:
         for instance in reservation["Instances"]:
             name, runs = instance["InstanceId"], instance["State"]["Name"] == "running"
-            if runs and name not in there:
-                there[name] = True
-                asked = ec2.describe_instance_attribute(InstanceId=name, Attribute="userData")["UserData"]["Value"]
-                told = yaml.safe_load(base64.b64decode(asked))
-                keys = told["ssh_keys"]["ed25519_private"] + "\n".join([*told["ssh_authorized_keys"], ""])
+            if runs and name not in running:
+                running[name] = True
+                user_data = ec2.describe_instance_attribute(InstanceId=name, Attribute="userData")["UserData"]["Value"]
+                config = yaml.safe_load(base64.b64decode(user_data))
+                keys = config["ssh_keys"]["ed25519_private"] + "\n".join([*config["ssh_authorized_keys"], ""])
                 addresses = instance["PublicIpAddress"], instance["PrivateIpAddress"]
-                in_box(START, name, *addresses, str(len(there)), stdin=keys)
-            elif not runs and there.get(name):
-                there[name] = False
+                in_box(START, name, *addresses, str(len(running)), stdin=keys)
+            elif not runs and running.get(name):
+                running[name] = False
                 in_box(END, name).wait()
-                if not any(there.values()):
+                if not any(running.values()):
                     in_box(GONE, WORKSPACE).wait()
 
 
@@ -147,7 +147,7 @@ def main() -> None:
     with (FOLDER / "moto.log").open("w") as log:
         moto = subprocess.Popen(server, stdout=log, stderr=log)
     ec2 = boto3.client("ec2", endpoint_url=f"http://127.0.0.1:{MOTO}")
-    there: dict[str, bool] = {}
+    running: dict[str, bool] = {}
     subprocess.run(["ip", "address", "add", f"{GATEWAY}/32", "dev", "lo"], check=True)
     Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
     while moto.poll() is None and socket.socket().connect_ex(("127.0.0.1", MOTO)):
@@ -155,11 +155,11 @@ def main() -> None:
     try:
         threading.Thread(target=ThreadingHTTPServer(("127.0.0.1", DOOR), Door).serve_forever, daemon=True).start()
         while moto.poll() is None:
-            look(ec2, there)
+            look(ec2, running)
             (FOLDER / "up").touch()
             time.sleep(0.3)
     finally:
-        for name in (name for name, runs in there.items() if runs):
+        for name in (name for name, runs in running.items() if runs):
             in_box(END, name).wait()
         in_box(GONE, WORKSPACE).wait()
         moto.kill()

@@ -42,9 +42,9 @@ class Line:
             self._server.shutdown(socket.SHUT_RDWR)
         self._server.close()
         self._flows.set()
-        for each in list(self._open):
+        for connection in list(self._open):
             with contextlib.suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
+                connection.shutdown(socket.SHUT_RDWR)
 
     def restore(self) -> None:
         """Lets connections through again, those that were kept silent too."""
@@ -64,14 +64,14 @@ class Line:
     def _accept(self, server: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while True:
-                near, _ = server.accept()
+                client, _ = server.accept()
                 try:
-                    far = socket.create_connection(self._target)
+                    upstream = socket.create_connection(self._target)
                 except OSError:
-                    near.close()
+                    client.close()
                     continue
-                self._open |= {near, far}
-                for pair in ((near, far), (far, near)):
+                self._open |= {client, upstream}
+                for pair in ((client, upstream), (upstream, client)):
                     threading.Thread(target=self._pass_on, args=pair, daemon=True).start()
 
     def _pass_on(self, source: socket.socket, sink: socket.socket) -> None:
@@ -82,34 +82,34 @@ class Line:
                     time.sleep(len(data) / self.speed)
                 sink.sendall(data)
                 self.passed += len(data)
-        for each in (source, sink):
+        for end in (source, sink):
             with contextlib.suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-            each.close()
-            self._open.discard(each)
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()
+            self._open.discard(end)
 
 
 @pytest.fixture
 def line(project: Project, tmp_path: Path) -> Iterator[Line]:
     """The project's only way to the testbed; the tests' own goes past it."""
     state = project.testbed.state
-    made = Line(state["address"], state["port"])
-    own = tmp_path / "testbed-behind-the-line"
-    shutil.copytree(project.testbed.folder, own)
-    config = (own / "ssh_config").read_text()
+    proxy = Line(state["address"], state["port"])
+    folder = tmp_path / "testbed-behind-the-line"
+    shutil.copytree(project.testbed.folder, folder)
+    config = (folder / "ssh_config").read_text()
     for old, new in (
         (f"HostName {state['address']}", "HostName 127.0.0.1"),
-        (f"Port {state['port']}", f"Port {made.port}"),
+        (f"Port {state['port']}", f"Port {proxy.port}"),
     ):
         assert old in config
         config = config.replace(old, new)
-    (own / "ssh_config").write_text(f"{config}  HostKeyAlias [{state['address']}]:{state['port']}\n")
+    (folder / "ssh_config").write_text(f"{config}  HostKeyAlias [{state['address']}]:{state['port']}\n")
     link = project.path / ".modak" / "testbed"
     link.unlink()
-    link.symlink_to(own)
-    yield made
-    made.restore()
-    made.speed = None
+    link.symlink_to(folder)
+    yield proxy
+    proxy.restore()
+    proxy.speed = None
 
 
 # --- what a fault must not leave behind
@@ -188,12 +188,12 @@ def leftovers(project: Project, *, names: tuple[str, ...] = ()) -> list[str]:
         project: none of its commands runs now.
         names: of deployments, images or datasets of which nothing may be unfinished, besides the project's own.
     """
-    given = {
+    parameters = {
         "workspace": project.target["properties"].get("workspace", "modak"),
         "names": [*names, *_names(project)],
-        "since": project.made,
+        "since": project.created,
     }
-    script = _ON_THE_TARGET % {"given": given}
+    script = _ON_THE_TARGET % {"given": parameters}
     return [*project.testbed.root(f"python3 -c {shlex.quote(script)}").splitlines(), *left_here(project)]
 
 
@@ -206,20 +206,20 @@ def _names(project: Project) -> list[str]:
 
 def left_here(project: Project) -> list[str]:
     """What a project's commands have left on this machine that should not be there."""
-    found = [f"process {pid} here: {words[:200]}" for pid, words in processes_of(project)]
+    lines = [f"process {pid} here: {words[:200]}" for pid, words in processes_of(project)]
     state = project.path / ".modak"
     inodes = {line.split()[5].rpartition(":")[2] for line in Path("/proc/locks").read_text().splitlines()}
     for path in state.rglob("*.lock"):
         if str(path.stat().st_ino) in inodes:
-            found.append(f"lock held here: {path}")
-    found += [f"unfinished here: {path}" for path in state.rglob("*.part")]
-    found += [f"temporary here: {path}" for path in project.temporary.iterdir()]
-    return found
+            lines.append(f"lock held here: {path}")
+    lines += [f"unfinished here: {path}" for path in state.rglob("*.part")]
+    lines += [f"temporary here: {path}" for path in project.temporary.iterdir()]
+    return lines
 
 
 def processes_of(project: Project) -> list[tuple[int, str]]:
     """The processes here that work for a project's commands, with their words; without SSH's shared connections."""
-    found = []
+    processes = []
     mark = f"MODAK_TEST={project.name}\0".encode()
     for environment in Path("/proc").glob("[0-9]*/environ"):
         with contextlib.suppress(OSError):
@@ -228,23 +228,23 @@ def processes_of(project: Project) -> list[tuple[int, str]]:
                     (environment.parent / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
                 )
                 if words and "[mux]" not in words:
-                    found.append((int(environment.parent.name), words))
-    return found
+                    processes.append((int(environment.parent.name), words))
+    return processes
 
 
 def nothing_runs_here(project: Project, seconds: float = 20) -> None:
     """Fails where a process works for a project's commands for longer, though they have ended."""
     deadline = time.monotonic() + seconds
-    while found := processes_of(project):
-        assert time.monotonic() < deadline, "\n".join(f"process {pid} here: {words}" for pid, words in found)
+    while processes := processes_of(project):
+        assert time.monotonic() < deadline, "\n".join(f"process {pid} here: {words}" for pid, words in processes)
         time.sleep(0.5)
 
 
 def nothing_is_left(project: Project, seconds: float = 40, **options: object) -> None:
     """Fails where something is left for longer than a look of modak's at the target may take."""
     deadline = time.monotonic() + seconds
-    while found := leftovers(project, **options):
-        assert time.monotonic() < deadline, "\n".join(found)
+    while lines := leftovers(project, **options):
+        assert time.monotonic() < deadline, "\n".join(lines)
         time.sleep(1)
 
 
@@ -255,10 +255,10 @@ def results_are_whole(project: Project) -> Path:
     assert files
     for file in files:
         assert hashlib.sha256((results / file["path"]).read_bytes()).hexdigest() == file["sha256"], file["path"]
-    there = project.testbed.ssh(
+    checksums = project.testbed.ssh(
         f"cd {project.remote} && sha256sum {' '.join(shlex.quote(file['path']) for file in files)}"
     )
-    assert [row.split()[0] for row in there.splitlines()] == [file["sha256"] for file in files]
+    assert [row.split()[0] for row in checksums.splitlines()] == [file["sha256"] for file in files]
     return results
 
 
@@ -279,11 +279,11 @@ def one_job_completed(project: Project) -> str:
 
 def finishes(project: Project, *options: object) -> str:
     """Runs the same command again, and gives what it said; fails unless all is well behind it."""
-    again = project.deploy(*options)
-    said = again.stdout + again.stderr
-    assert again.returncode == 0, said
-    assert "Traceback" not in said
+    result = project.deploy(*options)
+    output = result.stdout + result.stderr
+    assert result.returncode == 0, output
+    assert "Traceback" not in output
     one_job_completed(project)
     results_are_whole(project)
     nothing_is_left(project)
-    return said
+    return output

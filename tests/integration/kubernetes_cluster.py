@@ -56,13 +56,13 @@ class Cluster:
         self.servers.stop()
         self.host.ssh(f"rm -rf .kube .certificates .pods {self.registry.certificate}")
 
-    def listed(self, kind: str) -> list[dict]:
-        shown = self.servers.kubectl("get", kind, f"--namespace={NAMESPACE}", "--output=json")
-        assert shown.returncode == 0, shown.stderr
-        return json.loads(shown.stdout)["items"]
+    def objects(self, kind: str) -> list[dict]:
+        result = self.servers.kubectl("get", kind, f"--namespace={NAMESPACE}", "--output=json")
+        assert result.returncode == 0, result.stderr
+        return json.loads(result.stdout)["items"]
 
     def names(self, kind: str) -> list[str]:
-        return [each["metadata"]["name"] for each in self.listed(kind)]
+        return [item["metadata"]["name"] for item in self.objects(kind)]
 
     def create_secret(self) -> None:
         """The login of the registry, for Pods that name it."""
@@ -99,18 +99,20 @@ class Cluster:
     def _push(self, builder: ContainerHost) -> None:
         """The image of the catalogue's, built by the container host, which then forgets it."""
         self.host.ssh("podman rm --all --force > /dev/null")  # what a run that was killed left
-        self._done(builder, "build")
+        self._catalogue(builder, "build")
         login = f"podman login --cert-dir ~/.certificates --username {USER} --password-stdin {self.registry.host}"
         self.host.ssh(f"echo {PASSWORD} | {login} > /dev/null")
         site = {"certificate_bundle": self.registry.certificate}
         builder.target["capabilities"]["site"] = {"properties": site}
-        self._done(builder, "push", self.images)
+        self._catalogue(builder, "push", self.images)
         self.host.ssh("podman logout --all > /dev/null; podman rmi --all --force > /dev/null")
 
-    def _done(self, builder: ContainerHost, verb: str, *more: str) -> None:
+    def _catalogue(self, builder: ContainerHost, verb: str, *arguments: str) -> None:
         builder.write()
-        done = modak("catalogue", verb, ENTRY, *more, "-b", builder.path, cwd=builder.path, **builder.environment)
-        assert done.returncode == 0, done.stdout + done.stderr
+        result = modak(
+            "catalogue", verb, ENTRY, *arguments, "-b", builder.path, cwd=builder.path, **builder.environment
+        )
+        assert result.returncode == 0, result.stdout + result.stderr
 
 
 class OnKubernetes(Project):
@@ -155,6 +157,6 @@ class OnKubernetes(Project):
 
 @pytest.fixture(scope="module")
 def kubernetes(host: Testbed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    made = Cluster(host, tmp_path_factory.mktemp("kubernetes"))
-    yield made
-    made.stop()
+    cluster = Cluster(host, tmp_path_factory.mktemp("kubernetes"))
+    yield cluster
+    cluster.stop()

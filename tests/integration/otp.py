@@ -54,13 +54,13 @@ class Otp:
     def start(self) -> None:
         folder = self._folder
         config = self._testbed.root("cat /etc/ssh/sshd_config")
-        kept = [
+        lines = [
             line
             for line in config.splitlines()
             if line.split(" ")[0] in ("HostKey", "Subsystem", "SetEnv", "AcceptEnv")
         ]
         asks = _ASKS.format(folder=folder, name=self.name)
-        self._write(f"{folder}/sshd_config", "\n".join([f"ListenAddress {self.address}:{self.port}", *kept, asks]))
+        self._write(f"{folder}/sshd_config", "\n".join([f"ListenAddress {self.address}:{self.port}", *lines, asks]))
         self._write(f"{folder}/check", _CHECK.format(folder=folder))
         self._write(f"/etc/pam.d/{self.name}", _PAM.format(folder=folder))
         self._testbed.root(
@@ -90,18 +90,18 @@ class Otp:
 @contextmanager
 def front_end(testbed: Testbed, home: Path) -> Iterator[Otp]:
     """One that runs, and a home in which its host key is known; ``otp`` is its name in the configuration of SSH."""
-    made = Otp(testbed)
+    otp = Otp(testbed)
     ssh = home / ".ssh"
     ssh.mkdir(parents=True, mode=0o700)
-    known = (testbed.folder / "known_hosts").read_text().split()
-    (ssh / "known_hosts").write_text(f"[{made.address}]:{made.port} {known[1]} {known[2]}\n")
+    host_key = (testbed.folder / "known_hosts").read_text().split()
+    (ssh / "known_hosts").write_text(f"[{otp.address}]:{otp.port} {host_key[1]} {host_key[2]}\n")
     (ssh / "config").write_text(
-        f"Host otp\n  HostName {made.address}\n  Port {made.port}\n  User {testbed.state['user']}\n"
+        f"Host otp\n  HostName {otp.address}\n  Port {otp.port}\n  User {testbed.state['user']}\n"
         f"  UserKnownHostsFile {ssh}/known_hosts\n"
     )
     (ssh / "config").chmod(0o600)
     try:
-        made.start()
-        yield made
+        otp.start()
+        yield otp
     finally:
-        made.stop()
+        otp.stop()

@@ -59,9 +59,9 @@ class ContainerHost(Project):
 
 def install(testbed: Testbed, *packages: str) -> None:
     """Has packages of Debian in the box, which keeps them until it is started anew."""
-    wanted = " ".join(packages)
-    get = f"DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends {wanted}"
-    testbed.root(f"dpkg --status {wanted} > /dev/null 2>&1 || {{ {get} || {{ apt-get update -qq && {get}; }}; }} >&2")
+    names = " ".join(packages)
+    get = f"DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends {names}"
+    testbed.root(f"dpkg --status {names} > /dev/null 2>&1 || {{ {get} || {{ apt-get update -qq && {get}; }}; }} >&2")
 
 
 @pytest.fixture(scope="module")
@@ -74,22 +74,22 @@ def host(testbed: Testbed, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     sshd = testbed.root_process(
         f"exec unshare --mount --pid --fork --kill-child --mount-proc bash -c '{HOST.replace(chr(39), chr(34))}'"
     )
-    own = tmp_path_factory.mktemp("host") / "testbed"
-    shutil.copytree(testbed.folder, own)
-    state, config = testbed.state, (own / "ssh_config").read_text()
+    folder = tmp_path_factory.mktemp("host") / "testbed"
+    shutil.copytree(testbed.folder, folder)
+    state, config = testbed.state, (folder / "ssh_config").read_text()
     config = config.replace(f"Port {state['port']}", f"Port {PORT}")
-    (own / "ssh_config").write_text(f"{config}  HostKeyAlias [{state['address']}]:{state['port']}\n")
-    reached = Testbed(own)
+    (folder / "ssh_config").write_text(f"{config}  HostKeyAlias [{state['address']}]:{state['port']}\n")
+    container_host = Testbed(folder)
     try:
-        wait_for(lambda: reached_it(reached))
-        yield reached
+        wait_for(lambda: is_reachable(container_host))
+        yield container_host
     finally:
         # no signal to who entered the box reaches it: what it left would be found by the next module's tests
         testbed.root(f"pkill -KILL -f '^sshd: /usr/sbin/sshd -D -f {CONFIG} ' || true")
         sshd.wait()
 
 
-def reached_it(testbed: Testbed) -> bool:
+def is_reachable(testbed: Testbed) -> bool:
     try:
         return testbed.ssh("echo there") == "there"
     except AssertionError:

@@ -36,8 +36,8 @@ def layer():
         libraries = set()
         for name, path in programs.items():
             archive.add(os.path.realpath(path), name)
-            said = subprocess.run(["ldd", path], stdout=subprocess.PIPE, text=True, check=True).stdout
-            libraries |= {word for word in said.split() if word.startswith("/")}
+            output = subprocess.run(["ldd", path], stdout=subprocess.PIPE, text=True, check=True).stdout
+            libraries |= {word for word in output.split() if word.startswith("/")}
         for path in sorted(libraries):
             archive.add(os.path.realpath(path), path.lstrip("/"))
         info = tarfile.TarInfo("usr/bin/python")
@@ -117,7 +117,7 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
 
-def watch(found, looks):
+def watch(command_lines, looks):
     """Looks for the token among the arguments of all processes."""
     while True:
         looks.append(1)
@@ -128,7 +128,7 @@ def watch(found, looks):
             except OSError:
                 continue
             if TOKEN.encode() in words:
-                found.add(words.decode(errors="replace").replace("\0", " "))
+                command_lines.add(words.decode(errors="replace").replace("\0", " "))
         time.sleep(0.02)
 
 
@@ -138,11 +138,11 @@ def main():
     context.load_cert_chain(f"{FOLDER}/cert.pem", f"{FOLDER}/key.pem")
     server.socket = context.wrap_socket(server.socket, server_side=True)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    found, looks = set(), []
-    threading.Thread(target=watch, args=(found, looks), daemon=True).start()
+    command_lines, looks = set(), []
+    threading.Thread(target=watch, args=(command_lines, looks), daemon=True).start()
     print(server.server_address[1], hashlib.sha256(PAGES[f"/{WHEEL_NAME}"][0]).hexdigest(), flush=True)
     sys.stdin.read()
-    print(json.dumps({"seen": sorted(found), "looks": len(looks)}), flush=True)
+    print(json.dumps({"seen": sorted(command_lines), "looks": len(looks)}), flush=True)
 
 
 main()

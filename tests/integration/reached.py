@@ -146,9 +146,9 @@ class Stages:
 
 @pytest.fixture
 def stages(project, line):
-    made = Stages(project, line)
-    yield made
-    made.clean()
+    new_stages = Stages(project, line)
+    yield new_stages
+    new_stages.clean()
 
 
 KILL, INTERRUPT = signal.SIGKILL, signal.SIGINT

@@ -66,7 +66,7 @@ def queued(testbed):
 
 def nothing_more_is_queued(testbed, before):
     shown = "squeue; scontrol show nodes; scontrol show jobs"
-    wait_for(lambda: queued(testbed) <= before, told=lambda: testbed.ssh(shown))
+    wait_for(lambda: queued(testbed) <= before, describe=lambda: testbed.ssh(shown))
 
 
 def test_components_train_one_model_and_are_one_job(components):

@@ -75,7 +75,7 @@ def test_it_runs_in_a_container_of_the_pulled_image(project, cluster):
     assert done.returncode == 0, done.stdout + done.stderr
     seen, around = (project.folder / "results" / "output.log").read_text().splitlines()
     assert seen == "/opt/venv/bin/python True 2000 /tmp two words"
-    (pod,) = cluster.listed("pods")
+    (pod,) = cluster.objects("pods")
     assert around == f"{pod['metadata']['name']} volume-{project.name} (1, 'lo')"
     assert pod["spec"]["containers"][0]["image"].startswith(f"{cluster.registry.host}/team/images:")
     assert (project.folder / "results" / "code" / "model").read_text() == "made"
@@ -118,10 +118,10 @@ def test_a_controller_that_is_killed_makes_no_second_job(project, cluster):
     wait_for(lambda: cluster.names("jobs"), every=0.1)
     os.killpg(begun.pid, signal.SIGKILL)
     begun.communicate()
-    there = cluster.listed("jobs")[0]["metadata"]["uid"]
+    there = cluster.objects("jobs")[0]["metadata"]["uid"]
     done = project.deploy()
     assert done.returncode == 0, done.stdout + done.stderr
-    assert [each["metadata"]["uid"] for each in cluster.listed("jobs")] == [there]
+    assert [each["metadata"]["uid"] for each in cluster.objects("jobs")] == [there]
 
 
 def test_why_it_waits_is_told_in_the_cluster_s_words(project, cluster):
@@ -179,11 +179,11 @@ def test_a_container_that_is_killed_is_told_by_its_signal(project, cluster):
     project.script(LONG)
     begun = project.start()
     project.wait_for_output("began")
-    (pod,) = cluster.listed("pods")
+    (pod,) = cluster.objects("pods")
     cluster.podman.kill(name_of(pod))
     said, _ = begun.communicate(timeout=120)
     assert begun.returncode != 0, said
-    (pod,) = cluster.listed("pods")
+    (pod,) = cluster.objects("pods")
     ended = pod["status"]["containerStatuses"][0]["state"]["terminated"]
     assert (ended["exitCode"], ended["reason"]) == (137, "Error")
     assert (project.record["job"]["state"], project.record["job"]["signal"]) == ("FAILED", 9)

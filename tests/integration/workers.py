@@ -33,19 +33,19 @@ def own_testbed() -> Iterator[Testbed]:
     """The checkout's testbed, which stays, for the first worker; each other brings up one, which goes with it."""
     if WORKER == FIRST:
         with locked(STARTING):
-            started = modak("testbed", "up")
-        assert started.returncode == 0, started.stderr
+            result = modak("testbed", "up")
+        assert result.returncode == 0, result.stderr
         yield Testbed()
         return
     name = f"testbed-{hashlib.sha256(f'{ROOT} {WORKER}'.encode()).hexdigest()[:8]}"
-    made = Testbed(ROOT / ".modak" / "workers" / name)
-    made.folder.parent.mkdir(parents=True, exist_ok=True)
+    box = Testbed(ROOT / ".modak" / "workers" / name)
+    box.folder.parent.mkdir(parents=True, exist_ok=True)
     try:
         with locked(STARTING):
-            play_testbed("up", name, made.folder)
-        yield made
+            play_testbed("up", name, box.folder)
+        yield box
     finally:
-        play_testbed("purged", name, made.folder)
+        play_testbed("purged", name, box.folder)
 
 
 def provide_images(testbed: Testbed, project: Path) -> set[str]:
@@ -64,8 +64,8 @@ def provide_images(testbed: Testbed, project: Path) -> set[str]:
     cache = _cache(testbed)
     with locked(cache.with_suffix(".lock")):
         _bring(testbed, cache, shared)
-        built = modak("catalogue", "build", ENTRY, cwd=project)
-        assert built.returncode == 0, built.stdout + built.stderr
+        result = modak("catalogue", "build", ENTRY, cwd=project)
+        assert result.returncode == 0, result.stdout + result.stderr
         _keep(testbed, cache, shared)
     return shared
 
@@ -89,9 +89,9 @@ def keep_images(testbed: Testbed, shared: set[str]) -> None:
 
 
 def _layers(blueprint: str, project: Path) -> list[str]:
-    shown = modak("plan", blueprint, "--json", cwd=project)
-    assert shown.returncode == 0, shown.stderr
-    return [layer["digest"] for layer in json.loads(shown.stdout)["image"]["layers"]]
+    result = modak("plan", blueprint, "--json", cwd=project)
+    assert result.returncode == 0, result.stderr
+    return [layer["digest"] for layer in json.loads(result.stdout)["image"]["layers"]]
 
 
 def _cache(testbed: Testbed) -> Path:
@@ -99,48 +99,50 @@ def _cache(testbed: Testbed) -> Path:
     builder = hashlib.sha256(testbed.ssh("apptainer --version").encode())
     for path in sorted((ROOT / "modak_ansible" / "target" / "images").glob("*.py")):
         builder.update(path.read_bytes())
-    kept = CACHE / "tests"
-    mine = kept / f"images-{builder.hexdigest()[:16]}"
-    mine.mkdir(parents=True, exist_ok=True)
-    for other in kept.glob("images-*/*"):
-        if other.stat().st_mtime < time.time() - FORGOTTEN:
-            other.unlink()
-    return mine
+    folder = CACHE / "tests"
+    cache = folder / f"images-{builder.hexdigest()[:16]}"
+    cache.mkdir(parents=True, exist_ok=True)
+    for image in folder.glob("images-*/*"):
+        if image.stat().st_mtime < time.time() - FORGOTTEN:
+            image.unlink()
+    return cache
 
 
-def _bring(testbed: Testbed, cache: Path, wanted: set[str]) -> None:
+def _bring(testbed: Testbed, cache: Path, digests: set[str]) -> None:
     """Copies what is kept and is not there."""
-    there = testbed.ssh("mkdir -p -m 700 modak/images && ls modak/images").split()
-    kept = [each for each in wanted if (cache / f"{each}.sif").exists() and f"{each}.sif" not in there]
-    _copy(testbed, [str(cache / f"{each}.{kind}") for each in kept for kind in KINDS], "testbed:modak/images/")
+    files = testbed.ssh("mkdir -p -m 700 modak/images && ls modak/images").split()
+    kept_digests = [digest for digest in digests if (cache / f"{digest}.sif").exists() and f"{digest}.sif" not in files]
+    _copy(
+        testbed, [str(cache / f"{digest}.{kind}") for digest in kept_digests for kind in KINDS], "testbed:modak/images/"
+    )
 
 
 def _keep(testbed: Testbed, cache: Path, shared: set[str]) -> None:
     """Copies what is not kept yet; an image comes after what is known of it, and only as it was made."""
-    there = testbed.ssh("ls modak/images").split()
-    for each in shared:
-        kept = cache / f"{each}.sif"
-        if not kept.exists() and f"{each}.sif" in there:
+    files = testbed.ssh("ls modak/images").split()
+    for digest in shared:
+        image_path = cache / f"{digest}.sif"
+        if not image_path.exists() and f"{digest}.sif" in files:
             partial = cache.with_suffix(".partial")
-            _copy(testbed, [f"testbed:modak/images/{each}.{kind}" for kind in KINDS], f"{partial}/")
-            image, known = partial / f"{each}.sif", partial / f"{each}.json"
+            _copy(testbed, [f"testbed:modak/images/{digest}.{kind}" for kind in KINDS], f"{partial}/")
+            image, record = partial / f"{digest}.sif", partial / f"{digest}.json"
             with image.open("rb") as file:
-                is_whole = hashlib.file_digest(file, "sha256").hexdigest() == json.loads(known.read_text())["sha256"]
+                is_whole = hashlib.file_digest(file, "sha256").hexdigest() == json.loads(record.read_text())["sha256"]
             if is_whole:
-                known.rename(cache / known.name)
-                image.rename(kept)
+                record.rename(cache / record.name)
+                image.rename(image_path)
             shutil.rmtree(partial)
         for kind in KINDS:
-            if (file := cache / f"{each}.{kind}").exists():
+            if (file := cache / f"{digest}.{kind}").exists():
                 os.utime(file)
 
 
-def _copy(testbed: Testbed, sources: list[str], to: str) -> None:
+def _copy(testbed: Testbed, sources: list[str], destination: str) -> None:
     if not sources:
         return
     shell = f"ssh -F {testbed.folder / 'ssh_config'}"
-    done = run("rsync", "--whole-file", "--perms", "-e", shell, *sources, to)
-    assert done.returncode == 0, done.stderr
+    result = run("rsync", "--whole-file", "--perms", "-e", shell, *sources, destination)
+    assert result.returncode == 0, result.stderr
 
 
 @contextmanager

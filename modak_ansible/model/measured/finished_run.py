@@ -61,14 +61,14 @@ def quantised_s(record: Record) -> float | None:
 def _wait(seconds: float) -> float | None:
     """The end of the sleep behind which an epoch of so many seconds ended."""
     sleeps = int(log2(max(seconds, 0.0) / _FIRST_SLEEP + 1))
-    slept = round(_FIRST_SLEEP * (2**sleeps - 1), 2)
-    return slept if sleeps >= _SHORTEST_WAIT and seconds - slept <= _WITHIN else None
+    sleep_seconds = round(_FIRST_SLEEP * (2**sleeps - 1), 2)
+    return sleep_seconds if sleeps >= _SHORTEST_WAIT and seconds - sleep_seconds <= _WITHIN else None
 
 
 def image(plan: Plan) -> RecordedImage:
     if not plan.image.layers:
-        pulled = plan.image.path  # by nodes, whose container a job of theirs runs in
-        return RecordedImage(digest=plan.image.digest, definition_digest="", base=pulled, container=bool(pulled))
+        reference = plan.image.path  # by nodes, whose container a job of theirs runs in
+        return RecordedImage(digest=plan.image.digest, definition_digest="", base=reference, container=bool(reference))
     bottom, top = plan.image.layers[0], plan.image.layers[-1]
     return RecordedImage(
         digest=plan.image.digest,
@@ -80,9 +80,9 @@ def image(plan: Plan) -> RecordedImage:
 
 def accelerator(target: Target, metrics: Mapping[str, Any]) -> str:
     """What computed beside the processor: as the script saw it, else as the target is described."""
-    seen = metrics.get("accelerator")
-    if seen:
-        return str(seen)
+    name = metrics.get("accelerator")
+    if name:
+        return str(name)
     return target.accelerator.model or target.accelerator.vendor or "" if target.accelerator.count else ""
 
 
@@ -104,9 +104,9 @@ def load(metrics: Mapping[str, Any]) -> Load:
     if metrics.get("schema") == MEASURES:
         return Load(foreign_cores=metrics.get("foreign_cores"), load_average=metrics.get("load_average"))
     epochs = metrics.get("epochs") or []
-    known = [epoch for epoch in epochs[1:] or epochs if epoch.get("foreign_cores") is not None]
-    seconds = sum(each["seconds"] for each in known)
-    mean = sum(each["foreign_cores"] * each["seconds"] for each in known) / seconds if seconds else None
+    epochs_with_load = [epoch for epoch in epochs[1:] or epochs if epoch.get("foreign_cores") is not None]
+    seconds = sum(epoch["seconds"] for epoch in epochs_with_load)
+    mean = sum(epoch["foreign_cores"] * epoch["seconds"] for epoch in epochs_with_load) / seconds if seconds else None
     return Load(foreign_cores=mean, load_average=metrics.get("load_average"))
 
 

@@ -84,8 +84,8 @@ def by_intensity(operators: Iterable[Operator], samples: int) -> Operators:
     roofline they lie on, and which of two peaks is theirs, is all that counts of them, and the sums are few.
     """
 
-    def part(whole: int) -> float:
-        return float(f"{whole / 1e9 / samples:.4g}")
+    def part(total: int) -> float:
+        return float(f"{total / 1e9 / samples:.4g}")
 
     found: dict[int, tuple[int, int, int]] = {}
     for operator in operators:
@@ -100,14 +100,14 @@ def by_intensity(operators: Iterable[Operator], samples: int) -> Operators:
 def traced_work(operators: Iterable[Operator], samples: int) -> Work:
     """What a step of so many samples computes and moves, and what it takes besides, by its operators."""
     every = tuple(operators)
-    beyond = 0.0
+    kernel_seconds = 0.0
     for operator in every:
         of_gigabyte, of_gflop = _BEYOND.get(operator.name, (0.0, 0.0))
-        beyond += (operator.bytes * of_gigabyte + operator.flop * of_gflop) / 1e9
+        kernel_seconds += (operator.bytes * of_gigabyte + operator.flop * of_gflop) / 1e9
     return Work(
         operators=by_intensity(every, samples),
         calls=sum(operator.count for operator in every),
-        kernel_seconds=float(f"{beyond / samples:.4g}"),
+        kernel_seconds=float(f"{kernel_seconds / samples:.4g}"),
     )
 
 
@@ -198,14 +198,14 @@ class Need(Model):
     @property
     def samples_of_epoch(self) -> int | None:
         """Of the loop that trains, where its loader knows its length; the last batch as if it were full."""
-        found = [loop.rows * loop.batches for loop in self.loops if loop.steps]
-        return max(found, default=0) or None
+        samples = [loop.rows * loop.batches for loop in self.loops if loop.steps]
+        return max(samples, default=0) or None
 
     @property
     def evaluated(self) -> int | None:
         """Samples of the loops that train nothing, behind the first that trains, as far as their loaders tell."""
-        trained = next((place for place, loop in enumerate(self.loops) if loop.steps), len(self.loops))
-        return sum(loop.rows * loop.batches for loop in self.loops[trained:] if not loop.steps) or None
+        first_training = next((place for place, loop in enumerate(self.loops) if loop.steps), len(self.loops))
+        return sum(loop.rows * loop.batches for loop in self.loops[first_training:] if not loop.steps) or None
 
     @property
     def gflop_per_sample(self) -> float | None:
@@ -236,65 +236,69 @@ def peak_of(
         kept: where what the backward pass needs is: in memory, computed again, or in files.
         batch: of all ranks together, where it is not that of the trace.
     """
-    known = [each for each in need.traced if (each.strategy, each.ranks) == (strategy, ranks)]
-    if known and ranks > 1:
-        peak = max(_of_rank(need, each, kept, batch) for each in known)
-        return _around(peak, _LOW_OF_RANK, _HIGH_OF_RANK)
+    traced_ranks = [rank for rank in need.traced if (rank.strategy, rank.ranks) == (strategy, ranks)]
+    if traced_ranks and ranks > 1:
+        peak = max(_traced_rank_bytes(need, rank, kept, batch) for rank in traced_ranks)
+        return _interval(peak, _LOW_OF_RANK, _HIGH_OF_RANK)
     mesh = mesh_of(strategy, ranks)
     share = 1.0 / mesh.readers if mesh else 1.0
     if batch and need.rows:
         share *= batch / need.rows
     if mesh and mesh.is_alike and ranks > 1:
-        held = _held(need, mesh)
-        sums = held if mesh.copies > 1 else 0.0  # gradients as they travel between copies
-        return _around(need.base + _with_layers(need, share, held) + sums, _LOW_OF_PARTS, _HIGH_OF_SEVERAL)
+        rank_bytes = _parameter_bytes(need, mesh)
+        sums = rank_bytes if mesh.copies > 1 else 0.0  # gradients as they travel between copies
+        return _interval(
+            need.base + _split_layer_bytes(need, share, rank_bytes) + sums, _LOW_OF_PARTS, _HIGH_OF_SEVERAL
+        )
     if mesh and mesh.shares_out:
-        return _around(need.base + _with_parts(need, mesh.degree, share), _LOW_OF_PARTS, _HIGH_OF_SEVERAL)
-    trains = max((_at(loop, share) for loop in need.loops if loop.steps), default=0.0)
-    evaluates = max((_at(loop, 1.0) for loop in need.loops if not loop.steps), default=0.0)
+        return _interval(need.base + _sharded_bytes(need, mesh.degree, share), _LOW_OF_PARTS, _HIGH_OF_SEVERAL)
+    trains = max((_loop_peak(loop, share) for loop in need.loops if loop.steps), default=0.0)
+    evaluates = max((_loop_peak(loop, 1.0) for loop in need.loops if not loop.steps), default=0.0)
     if kept == "recomputed":
-        trains -= share * _spared(need)
+        trains -= share * _recomputed_bytes(need)
     tensors = max(trains, evaluates)
     if kept == "out-of-core":
         tensors = 0.0  # in files, of which the kernel keeps what there is room for
     elif strategy == "ddp" and ranks > 1:
         tensors += need.parameters  # their gradients as they travel; of what does not learn yet, too
     if ranks > 1:
-        return _around(need.base + tensors, _LOW, _HIGH_OF_SEVERAL)
+        return _interval(need.base + tensors, _LOW, _HIGH_OF_SEVERAL)
     if need.place == "accelerator":
-        return _around(need.base + tensors, _LOW_OF_ACCELERATOR, _HIGH_OF_ACCELERATOR)
-    return _around(need.base + tensors, _LOW, _HIGH)
+        return _interval(need.base + tensors, _LOW_OF_ACCELERATOR, _HIGH_OF_ACCELERATOR)
+    return _interval(need.base + tensors, _LOW, _HIGH)
 
 
-def _held(need: Need, mesh: Mesh) -> float:
+def _parameter_bytes(need: Need, mesh: Mesh) -> float:
     """Bytes of the parameters that a rank keeps whose layers are shared out."""
     if mesh.strategy == "pipeline":
         return need.stage(mesh.degree)
     return need.parameters - (1 - 1 / mesh.degree) * need.split(mesh.degree)
 
 
-def _spared(need: Need) -> int:
+def _recomputed_bytes(need: Need) -> int:
     """Bytes that blocks do not keep of a whole batch where they compute again."""
     return sum(max(0, block.saved - block.outputs - block.largest) for block in need.blocks)
 
 
-def _of_rank(need: Need, rank: TracedRank, kept: str, batch: int | None) -> float:
+def _traced_rank_bytes(need: Need, rank: TracedRank, kept: str, batch: int | None) -> float:
     """Bytes that a rank takes that was traced itself, with the whole batch.
 
     With a smaller one a rank of layers may keep more than its part of what is less: that counts as little.
     """
     scale = batch / need.rows if batch and need.rows else 1.0
-    grows = max((_grown(loop, 1.0, need.parameters + need.state) for loop in need.loops if loop.steps), default=0.0)
+    grows = max(
+        (_batch_bytes(loop, 1.0, need.parameters + need.state) for loop in need.loops if loop.steps), default=0.0
+    )
     mesh = mesh_of(rank.strategy, rank.ranks)
     part = 1 / mesh.readers if mesh and scale > 1 else 1 / rank.ranks
-    spared = scale * _spared(need) / rank.ranks if kept == "recomputed" else 0.0
+    recomputed = scale * _recomputed_bytes(need) / rank.ranks if kept == "recomputed" else 0.0
     trains = max((max(loop.peaks.values()) for loop in rank.loops if loop.steps), default=0)
     evaluates = max((max(loop.peaks.values()) for loop in rank.loops if not loop.steps), default=0)
-    tensors = max(trains + (scale - 1) * part * grows - spared, evaluates, rank.setup)
+    tensors = max(trains + (scale - 1) * part * grows - recomputed, evaluates, rank.setup)
     return need.framework + need.script + rank.computing + tensors
 
 
-def _with_parts(need: Need, ranks: int, share: float) -> float:
+def _sharded_bytes(need: Need, ranks: int, share: float) -> float:
     """Bytes of tensors where each rank has its part of the parameters, and large ones go back when they are freed.
 
     They are most as the backward pass begins, with a unit whole, its gradient, and both on their way; as it ends, with
@@ -302,35 +306,35 @@ def _with_parts(need: Need, ranks: int, share: float) -> float:
     """
     state, travels = need.parameters + need.state, 3 + 1 / ranks
     unit, rest = max(need.units, default=0), need.rest if need.units or need.rest else need.parameters
-    grows = max((_grown(loop, share, state) for loop in need.loops if loop.steps), default=0.0)
+    grows = max((_batch_bytes(loop, share, state) for loop in need.loops if loop.steps), default=0.0)
     begins, ends = grows + rest + travels * unit, need.gradients / ranks + travels * rest
-    least = max((loop.tensors[max(loop.tensors)] for loop in need.loops if loop.steps), default=0)
-    steps = max(least, state + need.gradients) / ranks
+    smallest_batch = max((loop.tensors[max(loop.tensors)] for loop in need.loops if loop.steps), default=0)
+    steps = max(smallest_batch, state + need.gradients) / ranks
     evaluates = max((max(loop.tensors.values()) for loop in need.loops if not loop.steps), default=0)
     looks = evaluates + rest + 2 * unit - (1 - 1 / ranks) * (state + need.gradients)
     return max(state / ranks + max(begins, ends), steps, looks, need.setup)
 
 
-def _with_layers(need: Need, share: float, kept: float) -> float:
+def _split_layer_bytes(need: Need, share: float, kept_bytes: float) -> float:
     """Bytes of tensors where a rank keeps so many bytes of layers: those of one process, less what others have.
 
     What is between the layers is less, too, which is not counted.
     """
-    spared = 1 - kept / max(1, need.parameters)
-    loops = [_at(loop, share if loop.steps else 1.0) for loop in need.loops]
-    learned = spared * (need.parameters + need.gradients + need.state)
-    return max(max(loops, default=0.0) - learned, need.setup)
+    removed_share = 1 - kept_bytes / max(1, need.parameters)
+    loops = [_loop_peak(loop, share if loop.steps else 1.0) for loop in need.loops]
+    removed_bytes = removed_share * (need.parameters + need.gradients + need.state)
+    return max(max(loops, default=0.0) - removed_bytes, need.setup)
 
 
-def _grown(loop: TracedLoop, share: float, state: int) -> float:
+def _batch_bytes(loop: TracedLoop, share: float, state: int) -> float:
     """Bytes of a loop's tensors that grow with its batch, for a share of it."""
-    less, *whole = sorted(loop.tensors, reverse=True)[-2:]
+    part, *whole = sorted(loop.tensors, reverse=True)[-2:]
     if not whole:
-        return max(0.0, loop.tensors[less] - state) * max(1.0, share)
-    return max(0.0, (loop.tensors[whole[0]] - loop.tensors[less]) / (1 / whole[0] - 1 / less)) * share
+        return max(0.0, loop.tensors[part] - state) * max(1.0, share)
+    return max(0.0, (loop.tensors[whole[0]] - loop.tensors[part]) / (1 / whole[0] - 1 / part)) * share
 
 
-def _around(middle: float, low: float, high: float) -> Interval:
+def _interval(middle: float, low: float, high: float) -> Interval:
     return Interval(middle=middle, low=low * middle, high=high * middle)
 
 
@@ -347,15 +351,15 @@ def split_of(need: Need | None, ranks: int, strategy: str) -> Split:
         return Split()
     count, outputs = sum(block.count for block in need.blocks), sum(block.outputs for block in need.blocks)
     outputs //= mesh.copies
-    gradients = round(_held(need, mesh)) if mesh.copies > 1 else 0
+    gradients = round(_parameter_bytes(need, mesh)) if mesh.copies > 1 else 0
     if mesh.strategy == "tensor":
-        left = _held(need, mesh) / max(1, need.parameters)
-        return Split(left=left / mesh.copies, messages=4 * count, size=4 * outputs, gradients=gradients)
+        parameter_share = _parameter_bytes(need, mesh) / max(1, need.parameters)
+        return Split(left=parameter_share / mesh.copies, messages=4 * count, size=4 * outputs, gradients=gradients)
     pieces = min(max(1, need.rows // mesh.copies), PIECES * mesh.degree)
     times = pieces + mesh.degree - 1
     forward = sum(operator.count for operator in need.operators or ()) / 3 / max(1, need.batches)
     return Split(
-        left=_held(need, mesh) / max(1, need.parameters) / mesh.copies * times / pieces,
+        left=_parameter_bytes(need, mesh) / max(1, need.parameters) / mesh.copies * times / pieces,
         messages=2 * times if count else 0,
         size=round(2 * times / pieces * outputs / max(1, count)),
         are_sums=False,
@@ -366,15 +370,15 @@ def split_of(need: Need | None, ranks: int, strategy: str) -> Split:
 
 def format_peak(peak: Interval) -> str:
     """A peak for people: ``1.2 GB (1.1 GB to 1.5 GB)``."""
-    middle, low, high = (format_size(round(each)) for each in (peak.middle, peak.low, peak.high))
+    middle, low, high = (format_size(round(size)) for size in (peak.middle, peak.low, peak.high))
     return f"{middle} ({low} to {high})"
 
 
-def _at(loop: TracedLoop, share: float) -> float:
+def _loop_peak(loop: TracedLoop, share: float) -> float:
     """The most that a loop takes with a share of its batch."""
-    known = sorted((1.0 / divisor, peak) for divisor, peak in loop.peaks.items())
-    if len(known) == 1:
-        return known[0][1] * max(1.0, share)
-    below = next((place for place, (where, _) in enumerate(known[1:-1]) if share < where), len(known) - 2)
-    (x, y), (u, v) = known[below], known[below + 1]
+    points = sorted((1.0 / divisor, peak) for divisor, peak in loop.peaks.items())
+    if len(points) == 1:
+        return points[0][1] * max(1.0, share)
+    index = next((place for place, (batch_share, _) in enumerate(points[1:-1]) if share < batch_share), len(points) - 2)
+    (x, y), (u, v) = points[index], points[index + 1]
     return max(0.0, y + (v - y) * (share - x) / (u - x))

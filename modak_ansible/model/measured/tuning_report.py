@@ -53,7 +53,7 @@ class TuningReport(Model):
 
     @model_validator(mode="after")
     def _names_are_known(self) -> Self:
-        named = {trial.candidate for trial in self.trials} | ({self.best} if self.best else set())
-        if not named <= set(self.candidates):
+        names = {trial.candidate for trial in self.trials} | ({self.best} if self.best else set())
+        if not names <= set(self.candidates):
             raise ValueError("it names candidates that it does not tell")
         return self

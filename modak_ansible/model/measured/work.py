@@ -73,10 +73,10 @@ class Work(Model):
             rates: of what it computes in the number format of the step; that of products counts for all where
                 convolutions are not told apart.
         """
-        ideal = fsum(each[0] for each in self.operators)
+        ideal = fsum(operator[0] for operator in self.operators)
         if not ideal or not balance:
             return None
-        return fsum(max(_arithmetic(each, rates), each[1] * balance) for each in self.operators) / ideal
+        return fsum(max(_arithmetic(operator, rates), operator[1] * balance) for operator in self.operators) / ideal
 
     def seconds_beside(self, batch: int, threads: int) -> float:
         """What a step of so many samples takes on a processor beside its operators' rooflines, as far as it is known.
@@ -88,6 +88,6 @@ class Work(Model):
 
 def _arithmetic(operator: tuple[float, ...], rates: Rates) -> float:
     """What an operator's arithmetic takes, in units of the peak's for a GFLOP."""
-    gflop, _, *known = operator
-    convolutions = known[0] if known else 0.0
+    gflop, _, *extra = operator
+    convolutions = extra[0] if extra else 0.0
     return (gflop - convolutions) / rates.products + convolutions / rates.convolutions

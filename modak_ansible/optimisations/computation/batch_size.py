@@ -28,14 +28,14 @@ class BatchSize(CodeOptimisation):
         return ""
 
     def options(self, draft: Draft) -> tuple[Option, ...]:
-        wanted = draft.request.optimisation
+        optimisation = draft.request.optimisation
         batch = draft.request.application.work.batch_size
-        if wanted.batch_size != "any":
+        if optimisation.batch_size != "any":
             return (Option(STOCK, "another batch size changes the training; batch_size: any permits it"),)
-        if wanted.numerics != "any":
+        if optimisation.numerics != "any":
             raise CannotPlan(
                 "optimisation.batch_size",
-                f"another batch size changes results, and numerics: {wanted.numerics} is asked for",
+                f"another batch size changes results, and numerics: {optimisation.numerics} is asked for",
                 "numerics: any permits it, or batch_size: keep", wish=True,
             )  # fmt: skip
         if batch is None:
@@ -47,9 +47,9 @@ class BatchSize(CodeOptimisation):
             )
             for factor in _FACTORS
         ]
-        return (Option(STOCK, self.reasons[STOCK]), *larger, *self._accumulated(draft, batch))
+        return (Option(STOCK, self.reasons[STOCK]), *larger, *self._accumulation_options(draft, batch))
 
-    def _accumulated(self, draft: Draft, batch: int) -> tuple[Option, ...]:
+    def _accumulation_options(self, draft: Draft, batch: int) -> tuple[Option, ...]:
         """The same gradient from two halves, for less memory."""
         if batch % 2:
             return ()

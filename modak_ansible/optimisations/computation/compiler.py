@@ -48,24 +48,24 @@ class Compiler(CodeOptimisation):
         "glow": "compiles a network that was trained and exported",
     }
 
-    def known(self, draft: Draft) -> tuple[str, ...]:
-        asked = self.wish(draft)
-        return (*_OF_FRAMEWORK.get(framework_of(draft), ()), *((asked,) if asked else ()))
+    def askable_values(self, draft: Draft) -> tuple[str, ...]:
+        requested_compiler = self.wish(draft)
+        return (*_OF_FRAMEWORK.get(framework_of(draft), ()), *((requested_compiler,) if requested_compiler else ()))
 
     def values(self, draft: Draft) -> tuple[str, ...]:
         framework = framework_of(draft)
         if framework == "jax":
             return ()  # its scripts say themselves what is compiled
-        carried = draft.entry.compilers if draft.entry else ()
-        return ("default", "none", *carried) if framework == "keras" else ("none", *carried)
+        compilers = draft.entry.compilers if draft.entry else ()
+        return ("default", "none", *compilers) if framework == "keras" else ("none", *compilers)
 
     def why_not(self, draft: Draft, value: str) -> str:
         if value in _OFF:
             return ""
         if draft.entry is not None and value not in draft.entry.compilers:
             carriers = [entry.name for entry in draft.catalogue.entries if value in entry.compilers]
-            where = f"; {', '.join(carriers[:2])} has it" if carriers else ""
-            return f"{draft.entry.name} does not include {value}{where}"
+            alternative = f"; {', '.join(carriers[:2])} has it" if carriers else ""
+            return f"{draft.entry.name} does not include {value}{alternative}"
         if value == "glow":
             return "GLOW compiles what was trained and exported; it does not train"
         if draft.script is None and value == "ngraph":

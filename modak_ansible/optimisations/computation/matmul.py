@@ -19,7 +19,7 @@ class Matmul(OnProcessors):
     elsewhere = "chooses its library itself"
 
     def why_not_here(self, draft: Draft) -> str:
-        given = draft.request.image
-        if given and given.seen and "onednn" not in given.seen.libraries:
+        image = draft.request.image
+        if image and image.seen and "onednn" not in image.seen.libraries:
             return "the image's PyTorch has no oneDNN"
         return "" if is_at_least(draft, "2.9") else "PyTorch can choose the library from 2.9 on"

@@ -47,23 +47,23 @@ class Memory(CodeOptimisation):
             return ()  # no record of speed tells whether a training fits: who knows that it does not asks for it
         options = super().options(draft)
         if not wish and options and not any(_fits(draft, option.value) and not option.why_not for option in options):
-            raise _no_way(draft, options)
+            raise _does_not_fit(draft, options)
         return options
 
     def default(self, draft: Draft) -> Default | None:
         limit = _limit(draft)
         if self.wish(draft) or draft.request.need is None or limit is None:
             return None
-        taken = next(
+        value = next(
             option.value for option in super().options(draft) if _fits(draft, option.value) and not option.why_not
         )
-        why = "" if taken == FITS else f"{_needs(draft, FITS)} otherwise, and "
-        return Default(taken, f"{why}{_needs(draft, taken)} of {_of(limit)}")
+        prefix = "" if value == FITS else f"{_format_need(draft, FITS)} otherwise, and "
+        return Default(value, f"{prefix}{_format_need(draft, value)} of {_format_limit(limit)}")
 
     def why_other(self, other: str, taken: str, draft: Draft) -> str:
         if draft.request.need is None or _limit(draft) is None:
             return ""
-        return f"it needs {_needs(draft, other)}" if taken != FITS else "it fits in memory without it"
+        return f"it needs {_format_need(draft, other)}" if taken != FITS else "it fits in memory without it"
 
     def values(self, draft: Draft) -> tuple[str, ...]:
         return self.property_values() if framework_of(draft) == "pytorch" else ()
@@ -92,8 +92,8 @@ def planned_memory(draft: Draft) -> PlannedMemory | None:
     if draft.request.need is None:
         return None
     limit, peak = _limit(draft), _peak(draft, draft.settings.get("memory", FITS))
-    whole = Interval(middle=round(peak.middle), low=round(peak.low), high=round(peak.high))
-    return PlannedMemory(peak=whole, limit=limit.bytes if limit else None, of=limit.reason if limit else "")
+    rounded_peak = Interval(middle=round(peak.middle), low=round(peak.low), high=round(peak.high))
+    return PlannedMemory(peak=rounded_peak, limit=limit.bytes if limit else None, of=limit.reason if limit else "")
 
 
 def _limit(draft: Draft) -> Limit | None:
@@ -103,10 +103,10 @@ def _limit(draft: Draft) -> Limit | None:
 def _peak(draft: Draft, value: str, ranks: int = 0, strategy: str = "") -> Interval:
     need = draft.request.need
     assert need is not None  # noqa: S101 - whoever asks has looked
-    planned = ranks_of(draft.request, draft.layout)
-    taken = strategy or (planned.strategy if planned else "none")
+    planned_ranks = ranks_of(draft.request, draft.layout)
+    rank_strategy = strategy or (planned_ranks.strategy if planned_ranks else "none")
     batch = draft.settings.get("batch_size")
-    return peak_of(need, ranks or draft.layout.processes, taken, value, int(batch) if batch else None)
+    return peak_of(need, ranks or draft.layout.processes, rank_strategy, value, int(batch) if batch else None)
 
 
 def _fits(draft: Draft, value: str) -> bool:
@@ -114,50 +114,54 @@ def _fits(draft: Draft, value: str) -> bool:
     return limit is None or _peak(draft, value).high <= limit.bytes
 
 
-def _needs(draft: Draft, value: str) -> str:
+def _format_need(draft: Draft, value: str) -> str:
     return format_peak(_peak(draft, value))
 
 
-def _of(limit: Limit) -> str:
+def _format_limit(limit: Limit) -> str:
     return f"{format_size(limit.bytes)}, {limit.reason}"
 
 
-def _no_way(draft: Draft, options: tuple[Option, ...]) -> CannotPlan:
+def _does_not_fit(draft: Draft, options: tuple[Option, ...]) -> CannotPlan:
     limit = _limit(draft)
     assert limit is not None  # noqa: S101 - whoever asks has looked
-    ways = "; ".join(f"{option.value}: {option.why_not or _needs(draft, option.value)}" for option in options)
+    ways = "; ".join(f"{option.value}: {option.why_not or _format_need(draft, option.value)}" for option in options)
     ranks = ranks_of(draft.request, draft.layout)
     ways += "".join(f"; {strategy}: {reason}" for strategy, reason in ranks.rejected) if ranks else ""
-    message = f"a process has {_of(limit)}, and by its trace the training needs more: {ways}"
+    message = f"a process has {_format_limit(limit)}, and by its trace the training needs more: {ways}"
     return CannotPlan("resources.memory", message, "; or ".join(_cures(draft, limit)))
 
 
 def _cures(draft: Draft, limit: Limit) -> Iterator[str]:
     """What would let it fit."""
     request, per_node = draft.request, draft.layout.processes_per_node
-    wanted = _peak(draft, FITS).high * per_node
-    there = request.target.memory_in(draft.partition)
+    needed_bytes = _peak(draft, FITS).high * per_node
+    node_memory = request.target.memory_in(draft.partition)
     is_of_node = not (request.resources.accelerators and request.target.accelerator.memory)
-    if is_of_node and (there is None or wanted <= there):
-        yield f"ask for {format_size(round(wanted))} a node"
+    if is_of_node and (node_memory is None or needed_bytes <= node_memory):
+        yield f"ask for {format_size(round(needed_bytes))} a node"
     if request.application.prepares:
-        said = request.application.distributed
-        if said and said.strategy == "ddp" and _peak(draft, FITS, draft.layout.processes, "fsdp").high <= limit.bytes:
+        distributed = request.application.distributed
+        if (
+            distributed
+            and distributed.strategy == "ddp"
+            and _peak(draft, FITS, draft.layout.processes, "fsdp").high <= limit.bytes
+        ):
             yield "distributed: { strategy: fsdp }"
         for ranks in (2**power for power in range(1, _MOST_RANKS.bit_length())):
-            fits = any(_peak(draft, FITS, ranks, name).high <= limit.bytes for name in _ways(said, ranks))
+            fits = any(_peak(draft, FITS, ranks, name).high <= limit.bytes for name in _mesh_names(distributed, ranks))
             if fits and ranks > draft.layout.processes:
                 yield f"spread the batch over nodes: {-(-ranks // per_node)}"
                 break
     yield "take a smaller batch or a target with more memory"
 
 
-def _ways(said: Distributed | None, ranks: int) -> list[str]:
+def _mesh_names(distributed: Distributed | None, ranks: int) -> list[str]:
     """The meshes of so many ranks that a user leaves to the plan, by their names."""
-    if said is None or said.strategy == "auto":
+    if distributed is None or distributed.strategy == "auto":
         return [mesh.name for mesh in meshes(ranks)]
-    asked = said.mesh(ranks)
-    return [asked.name] if asked else []
+    asked_mesh = distributed.mesh(ranks)
+    return [asked_mesh.name] if asked_mesh else []
 
 
 def _why_no_room(draft: Draft) -> str:

@@ -52,10 +52,10 @@ class Precision(CodeOptimisation):
 
 def _why_no_bf16(draft: Draft) -> str:
     processor = draft.request.target.processor
-    known = archspec.cpu.TARGETS.get(processor.architecture)
-    if _BF16 & {*processor.features, *(known.features if known else ())}:
+    microarchitecture = archspec.cpu.TARGETS.get(processor.architecture)
+    if _BF16 & {*processor.features, *(microarchitecture.features if microarchitecture else ())}:
         return ""
-    if known is None or known.vendor == "generic":
+    if microarchitecture is None or microarchitecture.vendor == "generic":
         return (
             f"{processor.architecture} does not say whether the processor has bf16; "
             "name its architecture, such as zen5, or its features"

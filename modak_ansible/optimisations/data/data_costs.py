@@ -43,40 +43,40 @@ class Data(NamedTuple):
         return self.memory is not None and self.size <= _KEPT * self.memory
 
 
-def once(storage: Storage | None, data: Data, *, packed: bool = False) -> float | None:
+def first_epoch(storage: Storage | None, data: Data, *, packed: bool = False) -> float | None:
     """To read all files as they lie, or from one image; None where the numbers are not known."""
     if storage is None or not storage.read_bandwidth:
         return None
-    reading = data.size / 1e6 / storage.read_bandwidth
+    read_seconds = data.size / 1e6 / storage.read_bandwidth
     if packed:
-        return reading + data.files * FROM_IMAGE
-    return reading + data.files / storage.file_rate if storage.file_rate else None
+        return read_seconds + data.files * FROM_IMAGE
+    return read_seconds + data.files / storage.file_rate if storage.file_rate else None
 
 
-def again(storage: Storage | None, data: Data, *, packed: bool = False) -> float | None:
+def later_epoch(storage: Storage | None, data: Data, *, packed: bool = False) -> float | None:
     """The same in another epoch: out of memory, where that keeps them and was measured."""
     if data.is_kept and storage is not None and storage.warm_file_rate:
         return data.files * FROM_IMAGE_AGAIN if packed else data.files / storage.warm_file_rate
-    return once(storage, data, packed=packed)
+    return first_epoch(storage, data, packed=packed)
 
 
-def in_all(storage: Storage | None, data: Data, *, packed: bool) -> float | None:
+def all_epochs(storage: Storage | None, data: Data, *, packed: bool) -> float | None:
     """All epochs."""
-    begin, more = once(storage, data, packed=packed), again(storage, data, packed=packed)
-    return None if begin is None or more is None else begin + (data.epochs - 1) * more
+    first, later = first_epoch(storage, data, packed=packed), later_epoch(storage, data, packed=packed)
+    return None if first is None or later is None else first + (data.epochs - 1) * later
 
 
-def to_pack(storage: Storage | None, data: Data) -> float | None:
+def packing_seconds(storage: Storage | None, data: Data) -> float | None:
     """To make the image where the files lie."""
-    reading = once(storage, data)
-    if reading is None or storage is None or not storage.write_bandwidth:
+    read_seconds = first_epoch(storage, data)
+    if read_seconds is None or storage is None or not storage.write_bandwidth:
         return None
-    return reading + data.size / 1e6 / storage.write_bandwidth
+    return read_seconds + data.size / 1e6 / storage.write_bandwidth
 
 
-def to_copy(source: Storage | None, scratch: Storage | None, data: Data, *, packed: bool) -> float | None:
+def copying_seconds(source: Storage | None, scratch: Storage | None, data: Data, *, packed: bool) -> float | None:
     """To copy the files, or their image, to another storage."""
-    reading = once(source, Data(data.size, 0, 1), packed=True) if packed else once(source, data)
-    if reading is None or scratch is None or not scratch.write_bandwidth:
+    read_seconds = first_epoch(source, Data(data.size, 0, 1), packed=True) if packed else first_epoch(source, data)
+    if read_seconds is None or scratch is None or not scratch.write_bandwidth:
         return None
-    return reading + data.size / 1e6 / scratch.write_bandwidth
+    return read_seconds + data.size / 1e6 / scratch.write_bandwidth

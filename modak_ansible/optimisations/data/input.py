@@ -31,31 +31,31 @@ class Input(CodeOptimisation):
         "tfdata": "tf.data makes the batches",
     }
 
-    def known(self, draft: Draft) -> tuple[str, ...]:
+    def askable_values(self, draft: Draft) -> tuple[str, ...]:
         return () if switch_of(draft, self.name) else self.property_values()
 
     def values(self, draft: Draft) -> tuple[str, ...]:
         return self.property_values() if framework_of(draft) in ("pytorch", "tensorflow", "keras") else ("stock",)
 
     def wish(self, draft: Draft) -> str:
-        wanted, own = super().wish(draft), switch_of(draft, self.name)
-        return own[0] if own and wanted == "stock" else wanted
+        value, switch_values = super().wish(draft), switch_of(draft, self.name)
+        return switch_values[0] if switch_values and value == "stock" else value
 
     def default(self, draft: Draft) -> Default | None:
         """Where the script has them in memory by itself: a loader is more work, whatever records promise."""
-        own = switch_of(draft, self.name)
-        if own[:1] != ("memory",) or "loader" not in own or self.why_not(draft, "memory"):
+        switch_values = switch_of(draft, self.name)
+        if switch_values[:1] != ("memory",) or "loader" not in switch_values or self.why_not(draft, "memory"):
             return None
         return Default("memory", "the script's own way; a loader would only add to each step")
 
     def why_not(self, draft: Draft, value: str) -> str:
         if value != "memory":
             return ""
-        needed, there = _bytes(draft), draft.node_memory
-        each = draft.layout.processes_per_node  # in any order: each process comes to keep all
-        if needed and there and needed * each > _SHARE * there:
-            several = f" of {each} processes" if each > 1 else ""
-            return f"the samples{several} are more than a quarter of the node's memory"
+        needed_bytes, node_memory = _bytes(draft), draft.node_memory
+        processes = draft.layout.processes_per_node  # in any order: each process comes to keep all
+        if needed_bytes and node_memory and needed_bytes * processes > _SHARE * node_memory:
+            of_processes = f" of {processes} processes" if processes > 1 else ""
+            return f"the samples{of_processes} are more than a quarter of the node's memory"
         return ""
 
 

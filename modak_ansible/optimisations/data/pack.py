@@ -5,7 +5,7 @@ from __future__ import annotations
 from modak_ansible.model.dataset import Dataset
 from modak_ansible.model.quantities import format_seconds
 from modak_ansible.optimisations.base import Default, Draft, Optimisation, Option
-from modak_ansible.optimisations.data.data_costs import Data, again, in_all, once, to_pack
+from modak_ansible.optimisations.data.data_costs import Data, all_epochs, first_epoch, later_epoch, packing_seconds
 from modak_ansible.schedulers.containers import CONTAINER_RUNTIMES
 
 # Fewer are opened in less time than an image is made, wherever that was measured.
@@ -26,33 +26,33 @@ class Pack(Optimisation):
         if draft.request.dataset is None:
             return ()
         reason = "one file is opened instead of many, and mounted in the container in place of the folder"
-        found = (Option("none", "its files are read as they are"), Option(_IMAGE, reason, why_not=_why_not(draft)))
-        if _SHARDS in _asked(draft):
+        options = (Option("none", "its files are read as they are"), Option(_IMAGE, reason, why_not=_why_not(draft)))
+        if _SHARDS in _requested_formats(draft):
             return (
-                *found,
+                *options,
                 Option(_SHARDS, "tar shards, each of many samples, which its script reads one after another"),
             )
-        return found
+        return options
 
     def wish(self, draft: Draft) -> str:
-        asked = _asked(draft)
-        return next((each for each in (_IMAGE, _SHARDS) if each in asked), "none" if asked == {"none"} else "")
+        formats = _requested_formats(draft)
+        return next((kind for kind in (_IMAGE, _SHARDS) if kind in formats), "none" if formats == {"none"} else "")
 
     def default(self, draft: Draft) -> Default | None:
-        return Default(*_chosen(draft))
+        return Default(*_choice(draft))
 
     def apply(self, draft: Draft, value: str) -> None:
         if value == _IMAGE:
-            weighed = _many(draft) if _chosen(draft)[0] == _IMAGE else []
-            asked = [dataset for dataset in draft.request.datasets if dataset.pack == _IMAGE]
-            draft.packed = tuple(dataset.name for dataset in (*asked, *weighed))
+            chosen_datasets = _many_file_datasets(draft) if _choice(draft)[0] == _IMAGE else []
+            requested_datasets = [dataset for dataset in draft.request.datasets if dataset.pack == _IMAGE]
+            draft.packed = tuple(dataset.name for dataset in (*requested_datasets, *chosen_datasets))
 
 
-def _asked(draft: Draft) -> set[str]:
+def _requested_formats(draft: Draft) -> set[str]:
     return {dataset.pack for dataset in draft.request.datasets}
 
 
-def _many(draft: Draft) -> list[Dataset]:
+def _many_file_datasets(draft: Draft) -> list[Dataset]:
     """The datasets that are left to the plan and have many files."""
     return [
         dataset
@@ -71,41 +71,43 @@ def _why_not(draft: Draft) -> str:
     lines = "\n".join((*application.pre_execution, *application.post_execution))
     if "{dataset" in lines or "MODAK_DATASET" in lines:
         return "the shell lines before or after the training name the data, and run outside the container"
-    asked = [dataset for dataset in draft.request.datasets if dataset.pack == _IMAGE]
-    if theirs := next((dataset.name for dataset in asked if dataset.sources[0].kind == "on_target"), ""):
-        return f"{theirs} is already on the target and is read in place"
-    if single := next((dataset.name for dataset in asked if dataset.files == 1), ""):
+    requested_datasets = [dataset for dataset in draft.request.datasets if dataset.pack == _IMAGE]
+    if on_target := next(
+        (dataset.name for dataset in requested_datasets if dataset.sources[0].kind == "on_target"), ""
+    ):
+        return f"{on_target} is already on the target and is read in place"
+    if single := next((dataset.name for dataset in requested_datasets if dataset.files == 1), ""):
         return f"{single} is one file"
     return ""
 
 
-def _chosen(draft: Draft) -> tuple[str, str]:
+def _choice(draft: Draft) -> tuple[str, str]:
     """What is taken where nobody asks, and why."""
-    many = _many(draft)
-    data = Data.of(many, draft.request.application.work.epochs, draft.node_memory)
+    datasets = _many_file_datasets(draft)
+    data = Data.of(datasets, draft.request.application.work.epochs, draft.node_memory)
     if data is None:
         counts = [dataset.files for dataset in draft.request.datasets if dataset.files]
-        few = (
+        reason = (
             f"{sum(counts):,} files are too few to matter"
             if counts
             else "how many files it has is not known beforehand"
         )
-        return "none", few
+        return "none", reason
     files, home = f"{data.files:,} files", draft.request.target.home
     if why_not := _why_not(draft):
         return "none", f"{files} are read as they are: {why_not}"
-    lying, packed = once(home, data), once(home, data, packed=True)
-    all_lying, all_packed = in_all(home, data, packed=False), in_all(home, data, packed=True)
-    making = to_pack(home, data)
-    if lying is None or packed is None or making is None or all_lying is None or all_packed is None:
-        missing = "how fast the target opens files is not known (home: read_bandwidth, write_bandwidth, file_rate)"
-        return "none", f"{files} are read as they are: {missing}; pack: squashfs asks for one image"
-    later = again(home, data)
-    memory = "" if later in (lying, None) else f" ({format_seconds(later)} in later epochs, out of memory)"
-    each = (
-        f"{files} take {format_seconds(lying)} an epoch as they are{memory} and {format_seconds(packed)} from one image"
+    plain, image = first_epoch(home, data), first_epoch(home, data, packed=True)
+    all_plain, all_image = all_epochs(home, data, packed=False), all_epochs(home, data, packed=True)
+    making_seconds = packing_seconds(home, data)
+    if plain is None or image is None or making_seconds is None or all_plain is None or all_image is None:
+        problem = "how fast the target opens files is not known (home: read_bandwidth, write_bandwidth, file_rate)"
+        return "none", f"{files} are read as they are: {problem}; pack: squashfs asks for one image"
+    later = later_epoch(home, data)
+    memory = "" if later in (plain, None) else f" ({format_seconds(later)} in later epochs, out of memory)"
+    comparison = (
+        f"{files} take {format_seconds(plain)} an epoch as they are{memory} and {format_seconds(image)} from one image"
     )
-    each += f", which takes {format_seconds(making)} to make; with {data.epochs} epochs "
-    if making + all_packed < _WORTH * all_lying:
-        return _IMAGE, each + "that is faster"
-    return "none", each + "that saves less than a fifth"
+    comparison += f", which takes {format_seconds(making_seconds)} to make; with {data.epochs} epochs "
+    if making_seconds + all_image < _WORTH * all_plain:
+        return _IMAGE, comparison + "that is faster"
+    return "none", comparison + "that saves less than a fifth"

@@ -9,7 +9,7 @@ from modak_ansible.model.dataset import SHARDS
 from modak_ansible.model.quantities import format_seconds, format_size
 from modak_ansible.model.target import Scheduler
 from modak_ansible.optimisations.base import Default, Draft, Optimisation, Option
-from modak_ansible.optimisations.data.data_costs import Data, in_all, to_copy
+from modak_ansible.optimisations.data.data_costs import Data, all_epochs, copying_seconds
 from modak_ansible.optimisations.properties import Property
 
 # Larger data would spend a noticeable part of a short job on the copy, and may not fit.
@@ -42,15 +42,15 @@ class Staging(Optimisation):
         shared = Option(_SHARED, "the data is read in place, through the shared file system")
         scratch = draft.request.target.scratch
         reason = f"every epoch then reads from {scratch.path} of its own node" if scratch else ""
-        found = (shared, Option(_LOCAL, reason, why_not=_why_not(draft)))
+        options = (shared, Option(_LOCAL, reason, why_not=_why_not(draft)))
         if draft.request.resources.nodes == 1 and self.wish(draft) != _BY_NODE:
-            return found
+            return options
         reason = "each node copies the shards that its own ranks read, and reads the others in place"
-        return (*found, Option(_BY_NODE, reason, why_not=_why_not_by_node(draft)))
+        return (*options, Option(_BY_NODE, reason, why_not=_why_not_by_node(draft)))
 
     def wish(self, draft: Draft) -> str:
-        wanted = super().wish(draft)
-        return "" if wanted == _SHARED and draft.request.dataset is None else wanted
+        value = super().wish(draft)
+        return "" if value == _SHARED and draft.request.dataset is None else value
 
     def default(self, draft: Draft) -> Default | None:
         dataset, scratch = draft.request.dataset, draft.request.target.scratch
@@ -59,19 +59,19 @@ class Staging(Optimisation):
             return Default(_SHARED, why_not)
         way, nodes = _way(draft), draft.request.resources.nodes
         total = ceil((draft.request.data_bytes or 0) / (nodes if way == _BY_NODE else 1))
-        has = f"{'each node has' if way == _BY_NODE else 'the data has'} {format_size(total)}"
+        amount = f"{'each node has' if way == _BY_NODE else 'the data has'} {format_size(total)}"
         if total > LARGEST:
-            return Default(_SHARED, f"{has}, more than the {format_size(LARGEST)} that are copied for one job")
+            return Default(_SHARED, f"{amount}, more than the {format_size(LARGEST)} that are copied for one job")
         home = draft.request.target.home
-        if home is not None and _rank(home.storage_class) > _rank(scratch.storage_class):
+        if home is not None and _storage_rank(home.storage_class) > _storage_rank(scratch.storage_class):
             return Default(_SHARED, f"the data is on {home.storage_class}, faster than {scratch.storage_class}")
         if scratch.room and total > scratch.room:
-            return Default(_SHARED, f"{has}, and {scratch.path} has room for {format_size(scratch.room)}")
+            return Default(_SHARED, f"{amount}, and {scratch.path} has room for {format_size(scratch.room)}")
         if times := _times(draft):
-            best = min((_SHARED, way), key=lambda each: times[each])
+            best = min((_SHARED, way), key=lambda staging: times[staging])
             local = f"{format_seconds(times[way])} with {_COPIES[way]}"
-            compared = f"{format_seconds(times[_SHARED])} of reading in place, and {local}"
-            return Default(best, f"{compared}, as the storage was measured")
+            comparison = f"{format_seconds(times[_SHARED])} of reading in place, and {local}"
+            return Default(best, f"{comparison}, as the storage was measured")
         if nodes > 1 and way == _LOCAL:
             return Default(_SHARED, f"{nodes} nodes would copy it, and how fast the storage is is not known")
         if draft.request.application.work.epochs == 1:
@@ -104,29 +104,35 @@ def _way(draft: Draft) -> str:
 
 def _shares(draft: Draft) -> str:
     """What in the script's source has each rank read files of its own; empty where nothing is found."""
-    own = draft.request.parallelism
-    return f"its ranks share files out ({own.shares})" if own and own.shares else ""
+    parallelism = draft.request.parallelism
+    return f"its ranks share files out ({parallelism.shares})" if parallelism and parallelism.shares else ""
 
 
 def _times(draft: Draft) -> dict[str, float]:
     """Seconds of all epochs by each way, by what was measured of the storage; none where that was not, or the files
     are not counted."""
     request, target = draft.request, draft.request.target
-    copied = [dataset for dataset in request.datasets if dataset.sources[0].kind != "on_target"]
-    data, packed = Data.of(copied, request.application.work.epochs, draft.node_memory), bool(draft.packed)
-    if data is None or (packed and {each.name for each in copied} != set(draft.packed)):
+    datasets = [dataset for dataset in request.datasets if dataset.sources[0].kind != "on_target"]
+    data, is_packed = Data.of(datasets, request.application.work.epochs, draft.node_memory), bool(draft.packed)
+    if data is None or (is_packed and {dataset.name for dataset in datasets} != set(draft.packed)):
         return {}
     part = data.part(request.resources.nodes) if _shares(draft) else data
-    far, near = in_all(target.home, part, packed=packed), in_all(target.scratch, part, packed=packed)
+    shared_seconds, local_seconds = (
+        all_epochs(target.home, part, packed=is_packed),
+        all_epochs(target.scratch, part, packed=is_packed),
+    )
     whole_or_part = {_LOCAL: data, _BY_NODE: part}
-    copies = {way: to_copy(target.home, target.scratch, each, packed=packed) for way, each in whole_or_part.items()}
-    if far is None or near is None:
+    copies = {
+        way: copying_seconds(target.home, target.scratch, copied_data, packed=is_packed)
+        for way, copied_data in whole_or_part.items()
+    }
+    if shared_seconds is None or local_seconds is None:
         return {}
-    found = {way: copy + near for way, copy in copies.items() if copy is not None}
-    return {_SHARED: far, **found} if found else {}
+    totals = {way: copy + local_seconds for way, copy in copies.items() if copy is not None}
+    return {_SHARED: shared_seconds, **totals} if totals else {}
 
 
-def _rank(storage_class: str) -> int:
+def _storage_rank(storage_class: str) -> int:
     return _CLASSES.index(storage_class) if storage_class in _CLASSES else 0
 
 
@@ -153,5 +159,5 @@ def _why_not_by_node(draft: Draft) -> str:
     if not shards:
         return f"its files are not shards, which need format: {', '.join(SHARDS)}"
     ranks = draft.layout.processes
-    few = next((shard for shard in shards if shard.pack != "shards" and shard.files and shard.files < ranks), None)
-    return f"{few.name} has {few.files} shards, and the job {ranks} ranks" if few else ""
+    scarce = next((shard for shard in shards if shard.pack != "shards" and shard.files and shard.files < ranks), None)
+    return f"{scarce.name} has {scarce.files} shards, and the job {ranks} ranks" if scarce else ""

@@ -23,14 +23,14 @@ class Workers(CodeOptimisation):
     def options(self, draft: Draft) -> tuple[Option, ...]:
         if switch_of(draft, self.name):
             return super().options(draft)
-        wanted, cores = draft.request.optimisation.workers, draft.layout.cores or 1
-        if framework_of(draft) != "pytorch" and wanted is None:
+        worker_count, cores = draft.request.optimisation.workers, draft.layout.cores or 1
+        if framework_of(draft) != "pytorch" and worker_count is None:
             return ()
         why_not = self.why_out_of_reach(draft)
-        if not why_not and draft.settings.get("input") == "memory" and wanted is None:
+        if not why_not and draft.settings.get("input") == "memory" and worker_count is None:
             why_not = "samples kept in memory need no process to read them"
         # a worker beside a process of one core would only take time from it
-        numbers = {wanted} if wanted is not None else {cores // 2, cores - 1} - {0}
+        numbers = {worker_count} if worker_count is not None else {cores // 2, cores - 1} - {0}
         options = [
             Option(str(number), "other processes make the batches while this one trains", "same", why_not)
             for number in sorted(number for number in numbers if number is not None)

@@ -32,8 +32,8 @@ class LargeBatch(SumsOptimisation):
 
     def wish(self, draft: Draft) -> str:
         """Nobody takes it unasked: whether a training learns as well is not known before."""
-        wanted = draft.request.optimisation.large_batch
-        return "" if wanted == _STOCK else wanted
+        value = draft.request.optimisation.large_batch
+        return "" if value == _STOCK else value
 
     def options(self, draft: Draft) -> tuple[Option, ...]:
         return super().options(draft) if self.wish(draft) else ()

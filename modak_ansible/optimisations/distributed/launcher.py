@@ -54,20 +54,20 @@ class Launcher(Optimisation):
 def launching_of(draft: Draft) -> Launching:
     """How the processes of a draft's job are started."""
     ranks = ranks_of(draft.request, draft.layout)
-    launching = _launching(draft, ranks)
+    launching = _choose_launching(draft, ranks)
     hpc = draft.request.application.hpc
     if launching.launch.outside and hpc and hpc.parallelisation == "mpi" and not draft.layout.shares_cores:
         launching = launching._replace(launch=launching.launch._replace(notes_cores=True))
     if ranks is None or ranks.strategy == "none":
         return launching
-    told, environment = _told(draft, ranks, launching.launch), launching.environment
-    asked = draft.request.resources.memory
-    if asked and ranks.shares_out:  # others may have the rest of the node
-        environment = (*environment, ("MODAK_MEMORY_LIMIT", str(asked // draft.layout.processes_per_node)))
-    return launching._replace(launch=launching.launch._replace(ranks=told), environment=environment)
+    training_ranks, environment = _training_ranks(draft, ranks, launching.launch), launching.environment
+    memory = draft.request.resources.memory
+    if memory and ranks.shares_out:  # others may have the rest of the node
+        environment = (*environment, ("MODAK_MEMORY_LIMIT", str(memory // draft.layout.processes_per_node)))
+    return launching._replace(launch=launching.launch._replace(ranks=training_ranks), environment=environment)
 
 
-def _told(draft: Draft, ranks: Ranks, launch: Launch) -> TrainingRanks:
+def _training_ranks(draft: Draft, ranks: Ranks, launch: Launch) -> TrainingRanks:
     """What the job tells each rank of a training."""
     resources, vendor = draft.request.resources, draft.request.target.accelerator.vendor or ""
     is_local = not (launch.outside or launch.inside)
@@ -101,7 +101,7 @@ def _other_hosts(draft: Draft) -> tuple[str, ...]:
     return draft.request.target.hosts[: draft.layout.nodes - 1]
 
 
-def _launching(draft: Draft, ranks: Ranks | None) -> Launching:
+def _choose_launching(draft: Draft, ranks: Ranks | None) -> Launching:
     """
     Raises:
         CannotPlan: the container is entered by srun, which starts nothing here.
@@ -116,15 +116,15 @@ def _launching(draft: Draft, ranks: Ranks | None) -> Launching:
         message = "only Slurm's srun starts the processes of all components"
         raise CannotPlan("job_options.components", message, "leave the launcher out")
     environment = _threads(hpc)
-    wished = hpc.launcher if hpc else ""
+    launcher = hpc.launcher if hpc else ""
     if draft.layout.processes == 1 and not (hpc and hpc.parallelisation == "mpi" and hpc.ranks):
         return Launching(environment=environment)
     if _other_hosts(draft):
         _check_enters(draft)
         return Launching(words=("ssh",), reason="the first host starts the ranks of the others, and ends them")
-    if wished or site:
-        reason = "asked for" if wished else "the site's own"
-        return _given(draft, hpc, (wished or site or "").split(), environment, reason)
+    if launcher or site:
+        reason = "asked for" if launcher else "the site's own"
+        return _named_launching(draft, hpc, (launcher or site or "").split(), environment, reason)
     if request.target.scheduler is Scheduler.SLURM:
         words = _srun(draft, hpc, ranks)
         return Launching(
@@ -150,13 +150,13 @@ def _check_enters(draft: Draft) -> None:
         CannotPlan: a container is made ready by the job script, which knows its own host alone.
     """
     runtime = draft.request.target.container_runtime
-    known = CONTAINER_RUNTIMES.get(runtime)
-    if draft.in_container and known and known.entry:
+    container = CONTAINER_RUNTIMES.get(runtime)
+    if draft.in_container and container and container.entry:
         message = f"ranks on several hosts need containers of Apptainer, and {runtime} is asked for"
         raise CannotPlan("resources.nodes", message, "take one node, or container_runtime: apptainer or none")
 
 
-def _given(
+def _named_launching(
     draft: Draft, hpc: HpcApplication | None, words: list[str], environment: tuple[tuple[str, str], ...], reason: str
 ) -> Launching:
     """A launcher as it stands, with the job's numbers in place of ``{ranks}`` and the like."""
@@ -165,15 +165,15 @@ def _given(
         "{ranks}": layout.processes, "{ranks_per_node}": layout.processes_per_node, "{nodes}": layout.nodes,
         "{threads}": layout.cores or 1,
     }  # fmt: skip
-    filled = []
+    command = []
     for word in words:
         for name, number in numbers.items():
             word = word.replace(name, str(number))  # noqa: PLW2901
-        filled.append('"$hosts"'.join(shlex.quote(part) if part else "" for part in word.split("{hosts}")))
+        command.append('"$hosts"'.join(shlex.quote(part) if part else "" for part in word.split("{hosts}")))
     library = _library(draft, hpc)
     has_hosts = any("{hosts}" in word for word in words)
-    launch = Launch(outside=tuple(filled), hosts=_host_suffix(draft, library) if has_hosts else "")
-    return Launching(launch, environment, tuple(filled), reason)
+    launch = Launch(outside=tuple(command), hosts=_host_suffix(draft, library) if has_hosts else "")
+    return Launching(launch, environment, tuple(command), reason)
 
 
 def _library(draft: Draft, hpc: HpcApplication | None) -> str:
@@ -236,15 +236,15 @@ def _mpi_launcher(draft: Draft, hpc: HpcApplication | None, environment: tuple[t
     launch = Launch(inside=words) if inside else Launch(outside=words, hosts=suffix, slots=slots)
     if library == "mvapich":
         environment = (*environment, ("MV2_ENABLE_AFFINITY", "0"))  # its own binding would undo the launcher's
-    where = "the image's own: all ranks are on one node" if inside else "the host's: ranks are on several nodes"
+    reason = "the image's own: all ranks are on one node" if inside else "the host's: ranks are on several nodes"
     if not draft.in_container:
-        where = "the host's"
-    return Launching(launch, environment, words, where)
+        reason = "the host's"
+    return Launching(launch, environment, words, reason)
 
 
 def _host_suffix(draft: Draft, library: str) -> str:
-    each = draft.layout.processes_per_node
-    return f" slots={each}" if library == "openmpi" else f":{each}"
+    ranks_per_node = draft.layout.processes_per_node
+    return f" slots={ranks_per_node}" if library == "openmpi" else f":{ranks_per_node}"
 
 
 def _open_mpi(draft: Draft, hpc: HpcApplication | None, hosts: tuple[str, ...], *, slots: bool) -> tuple[str, ...]:
@@ -280,10 +280,10 @@ def _threads(hpc: HpcApplication | None) -> tuple[tuple[str, str], ...]:
     """OpenMP's own variables, where the program or the user has threads."""
     if hpc is None or not (hpc.threads or hpc.parallelisation == "openmp"):
         return ()
-    found = [("OMP_NUM_THREADS", str(hpc.threads))] if hpc.threads else []
+    variables = [("OMP_NUM_THREADS", str(hpc.threads))] if hpc.threads else []
     if hpc.affinity == "none":
-        found.append(("OMP_PROC_BIND", "false"))
+        variables.append(("OMP_PROC_BIND", "false"))
     elif hpc.affinity:
         # OpenMP 5.1 says primary, and every runtime still knows master
-        found += [("OMP_PROC_BIND", hpc.affinity.replace("primary", "master")), ("OMP_PLACES", "cores")]
-    return tuple(found)
+        variables += [("OMP_PROC_BIND", hpc.affinity.replace("primary", "master")), ("OMP_PLACES", "cores")]
+    return tuple(variables)

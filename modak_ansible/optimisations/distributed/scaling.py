@@ -19,14 +19,14 @@ class Scaling(Optimisation):
             return ()
         if scaled.why_not or scaled.efficiency is None:
             return (Option(scaled.stock, scaled.why_not),)
-        least = draft.request.scale.minimal_efficiency if draft.request.scale else 0.0
-        taken = (
+        minimum = draft.request.scale.minimal_efficiency if draft.request.scale else 0.0
+        reason = (
             f"nodes x processes x threads, by {scaled.source}: an efficiency of {scaled.efficiency:.2f}, "
-            f"where at least {least:.2f} is wanted, in {1 / (scaled.faster or 1.0):.2f} of the time of what was asked"
+            f"where at least {minimum:.2f} is wanted, in {1 / (scaled.faster or 1.0):.2f} of the time of what was asked"
         )
         if not scaled.is_changed:
             return (Option(scaled.stock, f"as asked: an efficiency of {scaled.efficiency:.2f}"),)
-        return (Option(scaled.stock, "as asked for"), Option(scaled.value, taken))
+        return (Option(scaled.stock, "as asked for"), Option(scaled.value, reason))
 
     def default(self, draft: Draft) -> Default | None:
         scaled = draft.scaled

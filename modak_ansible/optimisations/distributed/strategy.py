@@ -21,12 +21,12 @@ class Strategy(Optimisation):
         ranks = ranks_of(draft.request, draft.layout)
         if ranks is None:
             return ()
-        alone = Option(_NONE, "each process trains the whole model by itself")
+        no_strategy = Option(_NONE, "each process trains the whole model by itself")
         if ranks.strategy == _NONE:
-            return (alone,)
+            return (no_strategy,)
         numerics: Numerics = "reassociation" if ranks.is_prepared else "same"
-        others = (Option(name, why_not=reason) for name, reason in ranks.rejected)
-        return alone, Option(ranks.strategy, ranks.reason, numerics=numerics), *others
+        rejections = (Option(name, why_not=reason) for name, reason in ranks.rejected)
+        return no_strategy, Option(ranks.strategy, ranks.reason, numerics=numerics), *rejections
 
     def default(self, draft: Draft) -> Default | None:
         ranks = ranks_of(draft.request, draft.layout)
@@ -37,8 +37,8 @@ class Strategy(Optimisation):
         ranks, mesh = ranks_of(draft.request, draft.layout), mesh_of(value, draft.layout.processes)
         if ranks is None or mesh is None or draft.settings.get("large_batch", "none") != "none":
             return None
-        other = between(draft.request, draft.layout, draft.settings, ranks.by(mesh, ""))
-        return draft.question().model_copy(update=dict(other))
+        communication = between(draft.request, draft.layout, draft.settings, ranks.by(mesh, ""))
+        return draft.question().model_copy(update=dict(communication))
 
     def why_other(self, other: str, taken: str, draft: Draft) -> str:  # noqa: ARG002
         return "each process would train the whole model" if other == _NONE else ""

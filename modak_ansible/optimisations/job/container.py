@@ -20,7 +20,7 @@ class Container(Optimisation):
             return ()
         plain = Option("plain", "the workspace is bound, and nothing else is needed")
         flags, _ = _flags(draft)
-        return plain, *(Option(each) for each in [self._value(draft)] if each != plain.value), *_without(draft, flags)
+        return plain, *(Option(value) for value in [self._value(draft)] if value != plain.value), *_unused(draft, flags)
 
     @classmethod
     def property_values(cls) -> tuple[str, ...]:
@@ -48,15 +48,20 @@ class Container(Optimisation):
 def _flags(draft: Draft) -> tuple[list[str], list[str]]:
     """Options of the container, and why each is there."""
     request = draft.request
-    own = (
+    own_flag = (
         _accelerator_flags(draft).get(request.target.accelerator.vendor or "", "")
         if request.resources.accelerators
         else ""
     )
-    asked = f"{own} lets the container reach the {request.target.accelerator.vendor} accelerators that the job asks for"
-    ruled = [container_flag for container_flag in effects_of(request).container_flags if container_flag != own]
-    reasons = [*([asked] if own else []), *(f"{each} comes from the site's rules" for each in ruled)]
-    return [*([own] if own else []), *ruled], reasons
+    reason = (
+        f"{own_flag} lets the container reach the {request.target.accelerator.vendor} accelerators "
+        "that the job asks for"
+    )
+    rule_flags = [
+        container_flag for container_flag in effects_of(request).container_flags if container_flag != own_flag
+    ]
+    reasons = [*([reason] if own_flag else []), *(f"{flag} comes from the site's rules" for flag in rule_flags)]
+    return [*([own_flag] if own_flag else []), *rule_flags], reasons
 
 
 def _accelerator_flags(draft: Draft) -> dict[str, str]:
@@ -64,14 +69,14 @@ def _accelerator_flags(draft: Draft) -> dict[str, str]:
     return dict(runtime.accelerators) if runtime else {}
 
 
-def _without(draft: Draft, flags: list[str]) -> list[Option]:
+def _unused(draft: Draft, flags: list[str]) -> list[Option]:
     """Flags for accelerators that this job does not take, and why not."""
-    vendor, asked = draft.request.target.accelerator.vendor, draft.request.resources.accelerators
-    found = []
+    vendor, count = draft.request.target.accelerator.vendor, draft.request.resources.accelerators
+    options = []
     for name, flag in _accelerator_flags(draft).items():
         if flag in flags:
             continue
-        reason = "the job asks for no accelerator" if not asked else f"the accelerators are {vendor or 'not described'}"
-        if vendor == name or asked:
-            found.append(Option(flag, why_not=reason))
-    return found
+        reason = "the job asks for no accelerator" if not count else f"the accelerators are {vendor or 'not described'}"
+        if vendor == name or count:
+            options.append(Option(flag, why_not=reason))
+    return options

@@ -46,35 +46,35 @@ class Image(Optimisation):
     reaches = "image"
 
     def options(self, draft: Draft) -> tuple[Option, ...]:
-        given = draft.request.image
-        if given:
-            _check_given(draft, given)
-            return (Option(given.source, _why_given(given)),)
+        image = draft.request.image
+        if image:
+            _check_given_image(draft, image)
+            return (Option(image.source, _why_given_image(image)),)
         if draft.request.runs_natively:
             return (Option("none", "the program runs with what is installed on the nodes"),)
-        wanted = self.wish(draft)
-        if wanted:
-            _check_wanted(draft, wanted)
-        fitting: list[Entry] = []
-        refused: list[Option] = []
-        for entry in _competing(draft):
-            unasked = "" if entry.name == wanted else _why_not_unasked(entry, draft)
-            reason = _why_not(entry, draft) or unasked
+        entry_name = self.wish(draft)
+        if entry_name:
+            _check_requested(draft, entry_name)
+        candidates: list[Entry] = []
+        refusals: list[Option] = []
+        for entry in _candidates(draft):
+            reason_to_ask = "" if entry.name == entry_name else _why_not_unasked(entry, draft)
+            reason = _why_not(entry, draft) or reason_to_ask
             if reason:
-                refused.append(Option(entry.name, why_not=reason))
+                refusals.append(Option(entry.name, why_not=reason))
             else:
-                fitting.append(entry)
-        if not fitting:
-            raise _nothing_fits_with(draft, refused)
-        fitting, colliding = _without_collisions(fitting, draft)
-        refused += colliding
-        fitting.sort(key=lambda entry: _ORIGINS.index(entry.origin))  # stable: newest first
-        return (*(_option(entry, fitting[0], draft) for entry in fitting), *refused)
+                candidates.append(entry)
+        if not candidates:
+            raise _nothing_fits_with(draft, refusals)
+        candidates, collisions = _without_collisions(candidates, draft)
+        refusals += collisions
+        candidates.sort(key=lambda entry: _ORIGINS.index(entry.origin))  # stable: newest first
+        return (*(_option(entry, candidates[0], draft) for entry in candidates), *refusals)
 
     def apply(self, draft: Draft, value: str) -> None:
-        given = draft.request.image
-        if given and given.seen and not given.seen.problem:
-            draft.entry = _entry_of(given.seen, draft)
+        image = draft.request.image
+        if image and image.seen and not image.seen.problem:
+            draft.entry = _entry_of(image.seen, draft)
             draft.script = _script_of(draft, draft.entry) if draft.entry else None
             draft.own = _own_settings(draft)
         elif draft.request.image is None and not draft.request.runs_natively:
@@ -85,8 +85,8 @@ class Image(Optimisation):
             draft.own = _own_settings(draft)
 
     def wish(self, draft: Draft) -> str:
-        entry, given = draft.request.optimisation.entry, draft.request.image
-        if given and entry:
+        entry, image = draft.request.optimisation.entry, draft.request.image
+        if image and entry:
             raise CannotPlan("optimisation.entry", f"{entry} is asked for, and the training has an image of its own")
         return entry
 
@@ -97,62 +97,62 @@ class Image(Optimisation):
         return _why_other(draft.catalogue.entry(other), draft.catalogue.entry(taken))
 
 
-def _why_given(given: GivenImage) -> str:
-    named = "the blueprint names this image"
-    if given.seen is None:
-        return f"{named}; not inspected yet; modak deploy does that first"
-    if given.seen.problem:
-        return f"{named}, which could not be inspected: {given.seen.problem}"
-    there = [f"{name} {version}" for name, version in given.seen.frameworks.items()]
-    oci = f" as {given.seen.oci}" if given.seen.oci else ""
-    return f"{named}{oci}, which has {', '.join([*there, *given.seen.preloads, *given.seen.libraries])}"
+def _why_given_image(image: GivenImage) -> str:
+    reason = "the blueprint names this image"
+    if image.seen is None:
+        return f"{reason}; not inspected yet; modak deploy does that first"
+    if image.seen.problem:
+        return f"{reason}, which could not be inspected: {image.seen.problem}"
+    frameworks = [f"{name} {version}" for name, version in image.seen.frameworks.items()]
+    oci = f" as {image.seen.oci}" if image.seen.oci else ""
+    return f"{reason}{oci}, which has {', '.join([*frameworks, *image.seen.preloads, *image.seen.libraries])}"
 
 
-def _check_given(draft: Draft, given: GivenImage) -> None:
+def _check_given_image(draft: Draft, image: GivenImage) -> None:
     """
     Raises:
         CannotPlan: an image that was looked into has not got the framework, or has another version of it.
     """
-    seen, application = given.seen, draft.request.application
-    if seen is None or seen.problem or not application.is_training or application.framework == ANY:
+    inspection, application = image.seen, draft.request.application
+    if inspection is None or inspection.problem or not application.is_training or application.framework == ANY:
         return
-    version = seen.frameworks.get(application.framework)
+    version = inspection.frameworks.get(application.framework)
     if version is None and application.requirements:
         return  # they may bring it
     if version is None:
-        there = ", ".join(f"{name} {framework}" for name, framework in seen.frameworks.items())
+        frameworks = ", ".join(f"{name} {framework}" for name, framework in inspection.frameworks.items())
         hint = "name what it has, or give an image that has it"
-        raise CannotPlan("framework", f"{given.source} has no {application.framework}: it has {there}", hint)
+        raise CannotPlan("framework", f"{image.source} has no {application.framework}: it has {frameworks}", hint)
     if not satisfies(version, application.version):
-        message = f"{given.source} has {application.framework} {version}, not {application.version}"
+        message = f"{image.source} has {application.framework} {version}, not {application.version}"
         raise CannotPlan("version", message, "leave it out, or give another image")
 
 
-def _entry_of(seen: SeenImage, draft: Draft) -> Entry | None:
+def _entry_of(image: SeenImage, draft: Draft) -> Entry | None:
     """What was found in an image, in the form in which the catalogue knows a build."""
     framework = draft.request.application.framework
-    known = draft.catalogue.of_framework(framework)
-    if framework not in seen.frameworks:
+    builds = draft.catalogue.of_framework(framework)
+    if framework not in image.frameworks:
         return None
     return Entry(
-        name=f"image-{seen.sha256[:12]}",
+        name=f"image-{image.sha256[:12]}",
         framework=framework,
-        version=seen.frameworks[framework],
+        version=image.frameworks[framework],
         origin="given",
-        compilers=seen.compilers if framework != "python" else (),
-        architectures=known[0].architectures if known else (),
-        allocators=tuple(seen.preloads),
-        preloads=seen.preloads,
-        thread_variables=known[0].thread_variables if known else ("OMP_NUM_THREADS",),
-        python_version=seen.version,
-        glibc=seen.glibc,
+        compilers=image.compilers if framework != "python" else (),
+        architectures=builds[0].architectures if builds else (),
+        allocators=tuple(image.preloads),
+        preloads=image.preloads,
+        thread_variables=builds[0].thread_variables if builds else ("OMP_NUM_THREADS",),
+        python_version=image.version,
+        glibc=image.glibc,
         probe="",
-        provenance=f"{seen.source}, as inspected ({seen.sha256[:12]})",
+        provenance=f"{image.source}, as inspected ({image.sha256[:12]})",
         licence="",
     )
 
 
-def _competing(draft: Draft) -> list[Entry]:
+def _candidates(draft: Draft) -> list[Entry]:
     """The builds among which the choice is: all that the workload has a script for where any framework will do."""
     application = draft.request.application
     if application.framework != ANY:
@@ -163,8 +163,8 @@ def _competing(draft: Draft) -> list[Entry]:
             "name the framework of the script",
         )  # fmt: skip
     frameworks = dict.fromkeys(script.framework for script in application.workload.scripts)
-    found = [entry for framework in frameworks for entry in draft.catalogue.of_framework(framework)]
-    return [entry for entry in found if script_for(application.workload, entry)]
+    entries = [entry for framework in frameworks for entry in draft.catalogue.of_framework(framework)]
+    return [entry for entry in entries if script_for(application.workload, entry)]
 
 
 def _with_script(draft: Draft, entry: Entry) -> Request:
@@ -190,27 +190,29 @@ def _own_settings(draft: Draft) -> dict[str, str]:
     return {name: given.get(name, values[0]) for name, values in switches.items()}
 
 
-def _option(entry: Entry, first: Entry, draft: Draft) -> Option:
+def _option(entry: Entry, first_entry: Entry, draft: Draft) -> Option:
     reason = f"{entry.framework} {entry.version} fits the request and {draft.request.target.processor.architecture}"
-    asked = draft.request.optimisation.build != "any" or draft.request.optimisation.entry == entry.name
+    is_requested = draft.request.optimisation.build != "any" or draft.request.optimisation.entry == entry.name
     # operators of ours are a matter of their own, which says what they do to results
-    other_libraries = entry.origin != first.origin and not asked and entry.libraries != ("operators",)
+    other_libraries = entry.origin != first_entry.origin and not is_requested and entry.libraries != ("operators",)
     return Option(entry.name, reason, numerics="reassociation" if other_libraries else "same")
 
 
-def _check_wanted(draft: Draft, wanted: str) -> None:
+def _check_requested(draft: Draft, entry_name: str) -> None:
     """Refuses an entry that is asked for and cannot be had."""
-    entry, framework = draft.catalogue.find(wanted), draft.request.application.framework
+    entry, framework = draft.catalogue.find(entry_name), draft.request.application.framework
     if entry is None:
-        raise CannotPlan("optimisation.entry", *draft.catalogue.why_none(wanted))
-    if entry not in _competing(draft):
+        raise CannotPlan("optimisation.entry", *draft.catalogue.why_none(entry_name))
+    if entry not in _candidates(draft):
         raise CannotPlan(
-            "optimisation.entry", f"{wanted} is a build of {entry.framework}, not of {framework}",
+            "optimisation.entry", f"{entry_name} is a build of {entry.framework}, not of {framework}",
             f"framework: {entry.framework}, or another entry",
         )  # fmt: skip
     reason = _why_not(entry, draft)
     if reason:
-        raise CannotPlan("optimisation.entry", f"{wanted} cannot be taken: {reason}", "take another entry", wish=True)
+        raise CannotPlan(
+            "optimisation.entry", f"{entry_name} cannot be taken: {reason}", "take another entry", wish=True
+        )
 
 
 def _why_not(entry: Entry, draft: Draft) -> str:
@@ -245,10 +247,10 @@ def _why_no_script(entry: Entry, draft: Draft) -> str:
         travels = script and any(file.path == script.script for file in application.files)
         return "" if travels or script is None else f"its script {script.script} is not among the files that are copied"
     named = [script for script in application.workload.scripts if script.script == application.script]
-    if not named or any(fits(each, entry) for each in named):
+    if not named or any(fits(script, entry) for script in named):
         return ""
-    right = script_for(application.workload, entry)
-    return f"workload.yaml has {right.script if right else 'no script'} for it, not {application.script}"
+    right_script = script_for(application.workload, entry)
+    return f"workload.yaml has {right_script.script if right_script else 'no script'} for it, not {application.script}"
 
 
 def _why_no_library(entry: Entry, draft: Draft) -> str:
@@ -262,25 +264,25 @@ def _why_no_library(entry: Entry, draft: Draft) -> str:
     return ""
 
 
-def _used_of_brought(draft: Draft) -> frozenset[str]:
+def _used_packages(draft: Draft) -> frozenset[str]:
     """What is used of the packages that some build brings."""
     request = draft.request
-    imported = request.parallelism.name.partition(".")[0] if request.parallelism else ""
-    return _used(draft.catalogue.brought, imported, request.application.requirements)
+    module = request.parallelism.name.partition(".")[0] if request.parallelism else ""
+    return _packages_in_use(draft.catalogue.brought, module, request.application.requirements)
 
 
 @lru_cache(maxsize=64)  # every entry asks, of every training
-def _used(brought: frozenset[str], imported: str, requirements: tuple[str, ...]) -> frozenset[str]:
-    return brought & {imported, *map(package_of, requirements)}
+def _packages_in_use(packages: frozenset[str], module: str, requirements: tuple[str, ...]) -> frozenset[str]:
+    return packages & {module, *map(package_of, requirements)}
 
 
 def _why_no_package(entry: Entry, draft: Draft) -> str:
-    missing = _used_of_brought(draft).difference(entry.brings)
+    missing_packages = _used_packages(draft).difference(entry.brings)
     is_own = entry.source and entry.name == draft.request.optimisation.entry  # an image whose user knows what is in it
-    if not missing or is_own or missing <= {*map(package_of, entry.requirements)}:
+    if not missing_packages or is_own or missing_packages <= {*map(package_of, entry.requirements)}:
         return ""
-    having = [each.name for each in draft.catalogue.entries if missing <= {*each.brings}]
-    return f"it lacks {', '.join(sorted(missing))}, which {' and '.join(having) or 'no entry'} has"
+    names = [build.name for build in draft.catalogue.entries if missing_packages <= {*build.brings}]
+    return f"it lacks {', '.join(sorted(missing_packages))}, which {' and '.join(names) or 'no entry'} has"
 
 
 def _why_not_accelerated(entry: Entry, draft: Draft) -> str:
@@ -303,7 +305,7 @@ def _why_not_shared_out(entry: Entry, draft: Draft) -> str:
 
 def _why_not_unasked(entry: Entry, draft: Draft) -> str:
     """Why a build that would serve has to be asked for."""
-    is_off = _is_off(entry, draft)
+    is_off = _lacks_accelerator(entry, draft)
     if is_off and _has_smaller_wheels(draft, entry):
         return "it includes what an accelerator needs, and the job asks for none; optimisation.entry selects it"
     if entry.untried and not is_off:
@@ -314,9 +316,9 @@ def _why_not_unasked(entry: Entry, draft: Draft) -> str:
         return f"{STOCK_MPI} is taken where no library is asked for"
     if entry.tools and not draft.request.application.build and _has_smaller(draft, entry):
         return "it has compilers, and nothing is built; optimisation.entry selects it"
-    unused = sorted(set(entry.brings) - _used_of_brought(draft))
-    if unused and not draft.request.application.version:
-        return f"it has {', '.join(unused)}, which nothing here uses; its version, or optimisation.entry, selects it"
+    extras = sorted(set(entry.brings) - _used_packages(draft))
+    if extras and not draft.request.application.version:
+        return f"it has {', '.join(extras)}, which nothing here uses; its version, or optimisation.entry, selects it"
     is_old = base is not None and base.python.startswith("2.")
     if is_old and not draft.request.application.version and _has_present_build(draft, entry.framework):
         return f"its Python is {base.python if base else ''}; its version, or optimisation.entry, selects it"
@@ -327,37 +329,37 @@ def _why_not_unasked(entry: Entry, draft: Draft) -> str:
 def _newer_of_its_kind(entry: Entry, draft: Draft) -> Entry | None:
     """A later release of the same kind of build that serves, so that both need not be weighed."""
 
-    def kind(each: Entry) -> tuple[object, ...]:
-        return each.origin, each.accelerator, each.libraries, sorted(each.environment.items()), each.tools
+    def kind(build: Entry) -> tuple[object, ...]:
+        return build.origin, build.accelerator, build.libraries, sorted(build.environment.items()), build.tools
 
     later = draft.catalogue.of_framework(entry.framework)  # the newest first
     later = later[: later.index(entry)]
     return next(
         (
-            each
-            for each in later
-            if kind(each) == kind(entry)
-            and (not each.untried or _is_off(each, draft))
-            and not _why_not(each, draft)
-            and not collision_of(each, draft)
+            build
+            for build in later
+            if kind(build) == kind(entry)
+            and (not build.untried or _lacks_accelerator(build, draft))
+            and not _why_not(build, draft)
+            and not collision_of(build, draft)
         ),
         None,
     )
 
 
-def _is_off(entry: Entry, draft: Draft) -> bool:
+def _lacks_accelerator(entry: Entry, draft: Draft) -> bool:
     """Whether a build would run without the accelerator that it was made for."""
     return bool(entry.accelerator) and not draft.request.resources.accelerators
 
 
 def _has_smaller_wheels(draft: Draft, entry: Entry) -> bool:
     """Whether the framework's own wheels for processors alone serve, in a release of today where none is asked for."""
-    others = (each for each in draft.catalogue.of_framework(entry.framework) if each.origin == entry.origin)
+    builds = (build for build in draft.catalogue.of_framework(entry.framework) if build.origin == entry.origin)
     collides = collision_of(entry, draft)  # the other's collision is no reason for this one then
     return any(
-        not (each.accelerator or _why_not(each, draft) or _why_not_unasked(each, draft))
-        and (collides or not collision_of(each, draft))
-        for each in others
+        not (build.accelerator or _why_not(build, draft) or _why_not_unasked(build, draft))
+        and (collides or not collision_of(build, draft))
+        for build in builds
     )
 
 
@@ -369,23 +371,23 @@ def collision_of(entry: Entry, draft: Draft) -> tuple[int, Collision] | None:
     from modak_ansible.catalogue.companions import collision  # noqa: PLC0415 - packaging is slow to import, and few ask for packages
 
     base = draft.catalogue.bases.get(entry.base)
-    found = ((number, collision(entry, line, base.python if base else "")) for number, line in enumerate(lines))
-    return next(((number, problem) for number, problem in found if problem), None)
+    problems = ((number, collision(entry, line, base.python if base else "")) for number, line in enumerate(lines))
+    return next(((number, problem) for number, problem in problems if problem), None)
 
 
-def _without_collisions(fitting: list[Entry], draft: Draft) -> tuple[list[Entry], list[Option]]:
+def _without_collisions(candidates: list[Entry], draft: Draft) -> tuple[list[Entry], list[Option]]:
     """The builds that the packages go with, and why not the others; all of them where they go with none."""
-    reasons = {entry.name: collision_of(entry, draft) for entry in fitting}
+    reasons = {entry.name: collision_of(entry, draft) for entry in candidates}
     if all(reasons.values()):
-        return fitting, []
-    colliding = [Option(name, why_not=found[1].message) for name, found in reasons.items() if found]
-    return [entry for entry in fitting if not reasons[entry.name]], colliding
+        return candidates, []
+    collisions = [Option(name, why_not=collision[1].message) for name, collision in reasons.items() if collision]
+    return [entry for entry in candidates if not reasons[entry.name]], collisions
 
 
 def _has_smaller(draft: Draft, entry: Entry) -> bool:
     """Whether another build has the same MPI library, and no compilers."""
-    others = (build for build in draft.catalogue.of_framework(entry.framework) if build.base == entry.base)
-    return any(not other.tools for other in others)
+    builds = (build for build in draft.catalogue.of_framework(entry.framework) if build.base == entry.base)
+    return any(not build.tools for build in builds)
 
 
 def _has_present_build(draft: Draft, framework: str) -> bool:
@@ -401,36 +403,44 @@ def _why_other(other: Entry, taken: Entry) -> str:
     return f"{taken.name} is newer"
 
 
-def _nothing_fits_with(draft: Draft, refused: list[Option]) -> CannotPlan:
+def _nothing_fits_with(draft: Draft, refusals: list[Option]) -> CannotPlan:
     """What stands against every build; a wish, where some would fit without it."""
-    problem, wishes = _nothing_fits(draft, refused), draft.request.optimisation
-    asked = [name for name in ("build", "compiler") if getattr(wishes, name) != "any"]
-    for names in (*([name] for name in asked), asked):
+    problem, wishes = _nothing_fits(draft, refusals), draft.request.optimisation
+    requested_fields = [name for name in ("build", "compiler") if getattr(wishes, name) != "any"]
+    for names in (*([name] for name in requested_fields), requested_fields):
         weaker = wishes.model_copy(update=dict.fromkeys(names, "any"))
-        other = replace(draft, request=draft.request.model_copy(update={"optimisation": weaker}))
-        fits = (entry for entry in _competing(other) if not (_why_not(entry, other) or _why_not_unasked(entry, other)))
+        weaker_draft = replace(draft, request=draft.request.model_copy(update={"optimisation": weaker}))
+        fits = (
+            entry
+            for entry in _candidates(weaker_draft)
+            if not (_why_not(entry, weaker_draft) or _why_not_unasked(entry, weaker_draft))
+        )
         if names and any(fits):
             return CannotPlan(f"optimisation.{names[0]}", problem.message, problem.hint, wish=True)
     return problem
 
 
-def _nothing_fits(draft: Draft, refused: list[Option]) -> CannotPlan:
+def _nothing_fits(draft: Draft, refusals: list[Option]) -> CannotPlan:
     application = draft.request.application
-    if not refused:
-        known = sorted({entry.framework for entry in draft.catalogue.entries})
-        return CannotPlan("framework", f"the catalogue has no {application.framework}", f"it has {', '.join(known)}")
+    if not refusals:
+        frameworks = sorted({entry.framework for entry in draft.catalogue.entries})
+        return CannotPlan(
+            "framework", f"the catalogue has no {application.framework}", f"it has {', '.join(frameworks)}"
+        )
     architecture = draft.request.target.processor.architecture
     if architecture not in archspec.cpu.TARGETS:
         hint = nearest(architecture, archspec.cpu.TARGETS) or "leave architecture out, or take x86_64 or aarch64"
         return CannotPlan("host", f"{visible(architecture)} is not a processor that archspec knows", hint)
-    others = [option.why_not for option in refused if not option.why_not.startswith("version ")]
-    no_compiler = bool(others) and all(reason.startswith("it does not include ") for reason in others)
-    about = "optimisation.compiler" if no_compiler else "framework" if others else "version"
-    grouped = by_reason(Rejected(value=option.value, reason=option.why_not) for option in refused)
-    reasons = "; ".join(f"{', '.join(values)}: {reason}" for reason, values in grouped.items())
+    other_reasons = [option.why_not for option in refusals if not option.why_not.startswith("version ")]
+    no_compiler = bool(other_reasons) and all(reason.startswith("it does not include ") for reason in other_reasons)
+    field = "optimisation.compiler" if no_compiler else "framework" if other_reasons else "version"
+    grouped_reasons = by_reason(Rejected(value=option.value, reason=option.why_not) for option in refusals)
+    reasons = "; ".join(f"{', '.join(values)}: {reason}" for reason, values in grouped_reasons.items())
     hint = "ask for another version, or give an image of your own as a modak.nodes.Image"
     if no_compiler:
-        names = {option.value for option in refused if option.why_not.startswith("it does not include ")}
-        there = sorted({name for entry in draft.catalogue.entries if entry.name in names for name in entry.compilers})
-        hint = f"compilers there: {', '.join(there)}" if there else "none of them has a graph compiler"
-    return CannotPlan(about, f"no build of {application.framework} fits ({reasons})", hint)
+        names = {option.value for option in refusals if option.why_not.startswith("it does not include ")}
+        compilers = sorted(
+            {name for entry in draft.catalogue.entries if entry.name in names for name in entry.compilers}
+        )
+        hint = f"compilers there: {', '.join(compilers)}" if compilers else "none of them has a graph compiler"
+    return CannotPlan(field, f"no build of {application.framework} fits ({reasons})", hint)

@@ -16,13 +16,13 @@ class SiteRules(Optimisation):
         outcomes = outcomes_of(draft.request)
         if not outcomes:
             return ()
-        taken = [Option(*self._applied(draft))] if any(outcome.applies for outcome in outcomes) else []
-        why_not = "they are set by the site" if taken else ""
-        others = [Option(outcome.rule.name, why_not=outcome.reason) for outcome in outcomes if not outcome.applies]
-        return Option("none", "no rule of the site applies to this job", why_not=why_not), *taken, *others
+        applied = [Option(*self._applied_rules(draft))] if any(outcome.applies for outcome in outcomes) else []
+        why_not = "they are set by the site" if applied else ""
+        rejected = [Option(outcome.rule.name, why_not=outcome.reason) for outcome in outcomes if not outcome.applies]
+        return Option("none", "no rule of the site applies to this job", why_not=why_not), *applied, *rejected
 
     def default(self, draft: Draft) -> Default | None:
-        value, reason = self._applied(draft)
+        value, reason = self._applied_rules(draft)
         return Default(value, reason) if value else Default("none", "no rule of the site applies to this job")
 
     def evidence(self, draft: Draft) -> str:
@@ -32,10 +32,10 @@ class SiteRules(Optimisation):
         """The planner has applied them to the request already: what a site demands is no matter of choice."""
 
     @staticmethod
-    def _applied(draft: Draft) -> tuple[str, str]:
+    def _applied_rules(draft: Draft) -> tuple[str, str]:
         """The names of the rules that apply, and for each why."""
-        applied = [outcome for outcome in outcomes_of(draft.request) if outcome.applies]
-        names = ", ".join(each.rule.name for each in applied)
-        if len(applied) == 1:
-            return names, applied[0].reason
-        return names, "; ".join(f"{each.rule.name}: {each.reason}" for each in applied)
+        outcomes = [outcome for outcome in outcomes_of(draft.request) if outcome.applies]
+        names = ", ".join(outcome.rule.name for outcome in outcomes)
+        if len(outcomes) == 1:
+            return names, outcomes[0].reason
+        return names, "; ".join(f"{outcome.rule.name}: {outcome.reason}" for outcome in outcomes)

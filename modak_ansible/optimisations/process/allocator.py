@@ -26,9 +26,9 @@ class Allocator(Optimisation):
     def apply(self, draft: Draft, value: str) -> None:
         if value not in _LIBRARIES:
             return
-        preloaded = draft.environment.get("LD_PRELOAD")  # by the build itself
+        preload = draft.environment.get("LD_PRELOAD")  # by the build itself
         library = draft.entry.preloads.get(value) if draft.entry else None
-        draft.environment["LD_PRELOAD"] = ":".join(filter(None, (preloaded, library or _LIBRARIES[value])))
+        draft.environment["LD_PRELOAD"] = ":".join(filter(None, (preload, library or _LIBRARIES[value])))
         draft.settings[self.name] = value
 
 

@@ -22,8 +22,8 @@ class HugePages(Optimisation):
 
     def options(self, draft: Draft) -> tuple[Option, ...]:
         none = Option("none", "the kernel's default pages")
-        who = "PyTorch" if _by_pytorch(draft) else "glibc's allocator"
-        reason = f"{who} asks the kernel for pages of 2 MB, where its setting is madvise or always"
+        allocator = "PyTorch" if _by_pytorch(draft) else "glibc's allocator"
+        reason = f"{allocator} asks the kernel for pages of 2 MB, where its setting is madvise or always"
         return none, Option("transparent", reason, why_not=_why_not(draft))
 
     def apply(self, draft: Draft, value: str) -> None:
@@ -54,8 +54,8 @@ def _why_not(draft: Draft) -> str:
     if not draft.in_container or not (base or version):
         return "its version of glibc is not known"
     if version is None or version < _TUNABLE_SINCE:
-        has = base.suite if base else "the image"
-        return f"glibc can ask for them from 2.35 on, and {has} has {'.'.join(map(str, version or ()))}".rstrip()
+        image_name = base.suite if base else "the image"
+        return f"glibc can ask for them from 2.35 on, and {image_name} has {'.'.join(map(str, version or ()))}".rstrip()
     return ""
 
 

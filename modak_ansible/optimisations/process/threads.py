@@ -24,15 +24,15 @@ class Threads(Optimisation):
     reaches = "environment"
 
     def options(self, draft: Draft) -> tuple[Option, ...]:
-        wanted, cores = draft.request.optimisation.threads, draft.layout.cores
-        if wanted and cores and wanted > cores:
+        threads, cores = draft.request.optimisation.threads, draft.layout.cores
+        if threads and cores and threads > cores:
             raise CannotPlan(
-                "optimisation.threads", f"{wanted} threads are more than the {counted(cores, 'core')} of a process",
+                "optimisation.threads", f"{threads} threads are more than the {counted(cores, 'core')} of a process",
                 "ask for more cores_per_process, or for fewer threads", wish=True,
             )  # fmt: skip
-        unknown = "" if cores else "neither the blueprint nor the target says how many cores a process has"
-        options = [Option(STOCK, unknown or "as many as the framework sees cores, including those of other jobs")]
-        numbers = {number for number in (wanted, cores) if number}
+        problem = "" if cores else "neither the blueprint nor the target says how many cores a process has"
+        options = [Option(STOCK, problem or "as many as the framework sees cores, including those of other jobs")]
+        numbers = {number for number in (threads, cores) if number}
         options += [Option(str(number), "one for each core that the process is given") for number in sorted(numbers)]
         if draft.node_cores and cores and draft.node_cores > cores:
             why_not = "the scheduler gives the other cores of the node to other jobs"
@@ -46,7 +46,7 @@ class Threads(Optimisation):
     def instead(self, draft: Draft) -> tuple[Option, ...]:
         """Halves of the cores, down to one: small steps are done before all threads have begun."""
         cores = draft.layout.cores or 1
-        halves = [cores >> each for each in range(1, cores.bit_length())]
+        halves = [cores >> power for power in range(1, cores.bit_length())]
         reason = "measured for this work: more threads take longer to start and synchronise than they save"
         return tuple(Option(str(number), reason, numerics="reassociation") for number in halves)
 

@@ -27,8 +27,8 @@ class WaitPolicy(Optimisation):
     def options(self, draft: Draft) -> tuple[Option, ...]:
         if draft.threads == 1 and not self.wish(draft):
             return (Option("stock", "a single thread waits for no other"),)
-        alone = "the job has its cores to itself, so spinning threads are in nobody's way"
-        stock = Option("stock", alone if has_cores_alone(draft) else "threads spin for a while, then sleep")
+        reason = "the job has its cores to itself, so spinning threads are in nobody's way"
+        stock = Option("stock", reason if has_cores_alone(draft) else "threads spin for a while, then sleep")
         passive = "waiting threads sleep, and leave their core to the threads that they wait for"
         why_not = why_no_openmp(draft)
         active = Option("active", "waiting threads spin, and resume at once", why_not=why_not)
@@ -78,7 +78,7 @@ def has_cores_alone(draft: Draft) -> bool:
 
 def why_no_openmp(draft: Draft) -> str:
     """Why nobody reads OpenMP's variables, as far as a look into the user's image tells."""
-    seen = draft.request.image.seen if draft.request.image else None
-    if seen is None or seen.problem or draft.request.application.framework != "pytorch":
+    image = draft.request.image.seen if draft.request.image else None
+    if image is None or image.problem or draft.request.application.framework != "pytorch":
         return ""
-    return "" if any(name.endswith("omp") or "omp5" in name for name in seen.libraries) else "the image has no OpenMP"
+    return "" if any(name.endswith("omp") or "omp5" in name for name in image.libraries) else "the image has no OpenMP"

@@ -61,7 +61,7 @@ class KeptList(Generic[T]):
         Raises:
             ModakError: the file is damaged.
         """
-        self._replace(state, lambda each: self._key(each) == self._key(new), (new,))
+        self._replace(state, lambda item: self._key(item) == self._key(new), (new,))
 
     def forget(self, state: Path, is_meant: Callable[[T], bool]) -> None:
         """Takes items out.
@@ -73,9 +73,9 @@ class KeptList(Generic[T]):
 
     def _replace(self, state: Path, is_meant: Callable[[T], bool], new: tuple[T, ...]) -> None:
         with Lock(state / f".{self._name}.json.lock"):
-            known = self.read(state)
-            others = [each for each in known if not is_meant(each)]
-            if new or len(others) < len(known):
-                items = sorted((*others, *new), key=self._key)
-                listed = self._items.dump_python(tuple(items), mode="json")
-                write_json(state / f"{self._name}.json", {"schema_version": self._schema, self._name: listed})
+            items = self.read(state)
+            kept = [item for item in items if not is_meant(item)]
+            if new or len(kept) < len(items):
+                updated = sorted((*kept, *new), key=self._key)
+                data = self._items.dump_python(tuple(updated), mode="json")
+                write_json(state / f"{self._name}.json", {"schema_version": self._schema, self._name: data})

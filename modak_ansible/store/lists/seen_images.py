@@ -10,8 +10,8 @@ from modak_ansible.model.request import GivenImage
 from modak_ansible.store.lists.kept_list import KeptList
 
 
-def _key(seen: SeenImage) -> tuple[str, str, str]:
-    return seen.source, seen.python, seen.address
+def _key(image: SeenImage) -> tuple[str, str, str]:
+    return image.source, image.python, image.address
 
 
 _IMAGES = KeptList(
@@ -25,14 +25,14 @@ _IMAGES = KeptList(
 seen_images, note_image = _IMAGES.read, _IMAGES.put
 
 
-def seen_of(known: tuple[SeenImage, ...], image: GivenImage, address: str) -> SeenImage | None:
+def seen_of(images: tuple[SeenImage, ...], image: GivenImage, address: str) -> SeenImage | None:
     """What is known of an image on a target; None where nobody has looked into it, not for all that counts
     today, or its checksum is another."""
     key = (image.source, image.python, address)
-    found = next((each for each in known if _key(each) == key), None)
-    return found if found and found.look == LOOK and image.checksum in (None, "", found.sha256) else None
+    seen = next((item for item in images if _key(item) == key), None)
+    return seen if seen and seen.look == LOOK and image.checksum in (None, "", seen.sha256) else None
 
 
 def forget_image(state: Path, source: str, python: str, address: str) -> None:
     """Has an image looked into again."""
-    _IMAGES.forget(state, lambda each: _key(each) == (source, python, address))
+    _IMAGES.forget(state, lambda image: _key(image) == (source, python, address))

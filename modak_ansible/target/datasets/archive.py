@@ -55,9 +55,9 @@ def is_packed(name: str) -> bool:
     return name.lower().endswith((*_ARCHIVES, *_PACKED))
 
 
-def limit_of(size: int, said: int | None) -> int:
+def limit_of(size: int, stated_size: int | None) -> int:
     """Bytes that an archive may unpack to: 200 times its own, and 1 GB; or what the user says that it holds."""
-    return max(_FREE + _RATIO * size, said or 0)
+    return max(_FREE + _RATIO * size, stated_size or 0)
 
 
 def name_problem(name: str) -> str:
@@ -73,7 +73,7 @@ def name_problem(name: str) -> str:
     return ""
 
 
-def check_case(folder: Path, names: Sequence[str], what: str) -> None:
+def check_case(folder: Path, names: Sequence[str], holder: str) -> None:
     """Makes sure that a file system that takes ``a`` and ``A`` for one has not made one file of two.
 
     Args:
@@ -87,7 +87,7 @@ def check_case(folder: Path, names: Sequence[str], what: str) -> None:
         if path.name not in os.listdir(path.parent):
             raise ModakError(
                 (
-                    f"{what} holds two files whose names differ only in case, one of them {path}: the file system "
+                    f"{holder} holds two files whose names differ only in case, one of them {path}: the file system "
                     "there takes them for the same"
                 ),
                 hint="rename one of them, or give the target a workspace elsewhere",
@@ -103,13 +103,13 @@ def members_of(path: Path, limit: int) -> list[Member]:
     Raises:
         ModakError: it is damaged, or holds what may not be unpacked.
     """
-    found, total = [], 0
-    for member, _ in _each(path):
-        found.append(member)
+    members, total = [], 0
+    for member, _ in _open_members(path):
+        members.append(member)
         total += member.size
-        _check_limits(path, total, len(found), limit)
-    _check_members(path, found)
-    return found
+        _check_limits(path, total, len(members), limit)
+    _check_members(path, members)
+    return members
 
 
 def unpack(path: Path, folder: Path, limit: int, note: Callable[[str], None] = lambda _: None) -> dict[str, int]:
@@ -129,28 +129,28 @@ def unpack(path: Path, folder: Path, limit: int, note: Callable[[str], None] = l
     room = _Room(path, limit, note)
     if not is_archive(path.name):
         name = path.name[: path.name.rindex(".")]
-        with _damage_told(path), _decompressed(path) as source:
+        with _report_damage(path), _decompress(path) as source:
             return {name: room.write(source, folder / name)}
     members = []
-    for member, opened in _each(path):
+    for member, opener in _open_members(path):
         members.append(member)
         place = folder / member.name
         try:
             place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             if member.leads_to:
                 continue
-            with _damage_told(path), opened() as source:
+            with _report_damage(path), opener() as source:
                 room.write(source, place)
         except (FileExistsError, NotADirectoryError) as error:
-            raise _twofold(path, member.name) from error
+            raise _name_conflict(path, member.name) from error
     _check_members(path, members)
-    known = {member.name: member for member in members}
-    ends = {name: _end_of(name, known) for name in known}
+    by_name = {member.name: member for member in members}
+    ends = {name: _resolve_link(name, by_name) for name in by_name}
     for name, end in ends.items():
         if end != name:
             (folder / name).unlink(missing_ok=True)
             link_or_copy(folder / end, folder / name)
-    return {name: known[end].size for name, end in ends.items()}
+    return {name: by_name[end].size for name, end in ends.items()}
 
 
 class _Room:
@@ -163,19 +163,19 @@ class _Room:
     def write(self, source: IO[bytes], place: Path) -> int:
         """Gives the bytes of the file."""
         self._files += 1
-        before = self._bytes
+        start = self._bytes
         if os.path.lexists(place) and not place.is_dir():
             check_case(place.parent, [place.name], self._path.name)
             place.unlink()  # what comes later in an archive replaces what came before
         file = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(file, "wb") as out:
+        with os.fdopen(file, "wb") as output:
             for block in iter(lambda: source.read(_BLOCK), b""):
                 self._bytes += len(block)
                 _check_limits(self._path, self._bytes, self._files, self._limit)
-                out.write(block)
+                output.write(block)
         if self._files % 500 == 1:
             self._note(f"unpacking {self._path.name}, {self._files} files, {self._bytes / 1e6:.0f} MB")
-        return self._bytes - before
+        return self._bytes - start
 
 
 def _check_limits(path: Path, total: int, count: int, limit: int) -> None:
@@ -191,8 +191,8 @@ def _check_limits(path: Path, total: int, count: int, limit: int) -> None:
 # --- what an archive holds
 
 
-def _each(path: Path) -> Iterator[tuple[Member, Open]]:
-    with _damage_told(path):
+def _open_members(path: Path) -> Iterator[tuple[Member, Open]]:
+    with _report_damage(path):
         if path.name.lower().endswith(".zip"):
             yield from _in_zip(path)
         else:
@@ -200,7 +200,7 @@ def _each(path: Path) -> Iterator[tuple[Member, Open]]:
 
 
 @contextmanager
-def _damage_told(path: Path) -> Iterator[None]:
+def _report_damage(path: Path) -> Iterator[None]:
     try:
         yield
     except _DAMAGE as error:
@@ -224,17 +224,17 @@ def _first_line(error: BaseException) -> str:
 
 def _in_tar(path: Path) -> Iterator[tuple[Member, Open]]:
     with _tar_of(path) as tar:
-        for each in tar:
-            if each.isdir():
-                _checked(path, each.name)
-            elif each.issym() or each.islnk():
-                name = _checked(path, each.name)
-                start = os.path.dirname(name) if each.issym() else ""
-                yield Member(name, 0, _led_to(path, name, start, each.linkname)), _nothing
-            elif each.isreg():
-                yield Member(_checked(path, each.name), each.size), cast(Open, partial(tar.extractfile, each))
+        for member in tar:
+            if member.isdir():
+                _safe_name(path, member.name)
+            elif member.issym() or member.islnk():
+                name = _safe_name(path, member.name)
+                start = os.path.dirname(name) if member.issym() else ""
+                yield Member(name, 0, _link_target(path, name, start, member.linkname)), _no_content
+            elif member.isreg():
+                yield Member(_safe_name(path, member.name), member.size), cast(Open, partial(tar.extractfile, member))
             else:
-                raise ModakError(f"{path.name} holds {each.name}, a device or a pipe", hint="pack files only")
+                raise ModakError(f"{path.name} holds {member.name}, a device or a pipe", hint="pack files only")
 
 
 class _Strict(tarfile.TarInfo):
@@ -260,7 +260,7 @@ def _tar_of(path: Path) -> Iterator[tarfile.TarFile]:
             while source.read(_BLOCK):  # the padding behind the end, and the checksum that compressors have there
                 pass
         return
-    with _decompressed(path) as source, tarfile.open(fileobj=source, mode="r|", tarinfo=_Strict) as tar:
+    with _decompress(path) as source, tarfile.open(fileobj=source, mode="r|", tarinfo=_Strict) as tar:
         yield tar
 
 
@@ -268,11 +268,11 @@ def _in_zip(path: Path) -> Iterator[tuple[Member, Open]]:
     with zipfile.ZipFile(path) as archive:
         for member in archive.infolist():
             mode = member.external_attr >> 16
-            said = member.filename
-            if member.create_system == _WINDOWS and "/" not in said:  # some of its own programs write its separator
-                said = said.replace("\\", "/").lstrip("/")
-            name = _checked(path, said)
-            if said.endswith("/"):
+            raw_name = member.filename
+            if member.create_system == _WINDOWS and "/" not in raw_name:  # some of its own programs write its separator
+                raw_name = raw_name.replace("\\", "/").lstrip("/")
+            name = _safe_name(path, raw_name)
+            if raw_name.endswith("/"):
                 continue
             if member.flag_bits & _ENCRYPTED:
                 raise ModakError(
@@ -280,19 +280,19 @@ def _in_zip(path: Path) -> Iterator[tuple[Member, Open]]:
                 )
             if stat.S_ISLNK(mode):
                 target = os.fsdecode(archive.read(member)) if member.file_size < 4096 else "/"
-                yield Member(name, 0, _led_to(path, name, os.path.dirname(name), target)), _nothing
+                yield Member(name, 0, _link_target(path, name, os.path.dirname(name), target)), _no_content
             elif stat.S_IFMT(mode) in (0, stat.S_IFREG):
                 yield Member(name, member.file_size), partial(archive.open, member)
             else:
                 raise ModakError(f"{path.name} holds {name}, a device or a pipe", hint="pack files only")
 
 
-def _nothing() -> IO[bytes]:
+def _no_content() -> IO[bytes]:
     raise ValueError("a link has nothing to open")
 
 
 @contextmanager
-def _decompressed(path: Path) -> Iterator[IO[bytes]]:
+def _decompress(path: Path) -> Iterator[IO[bytes]]:
     ending = path.name.lower().rsplit(".", 1)[-1]
     if ending not in ("zst", "tzst"):
         openers: dict[str, Callable[..., Any]] = {"gz": gzip.open, "bz2": bz2.open, "xz": lzma.open}
@@ -304,10 +304,10 @@ def _decompressed(path: Path) -> Iterator[IO[bytes]]:
     with subprocess.Popen(
         ["zstd", "-dcq", "--", str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL
     ) as process:
-        out: Any = process.stdout
+        output: Any = process.stdout
         try:
-            yield out
-            while out.read(_BLOCK):  # the padding behind a tar's end
+            yield output
+            while output.read(_BLOCK):  # the padding behind a tar's end
                 pass
         except BaseException:
             process.kill()
@@ -320,7 +320,7 @@ def _decompressed(path: Path) -> Iterator[IO[bytes]]:
 # --- what is trusted in nothing
 
 
-def _checked(path: Path, name: str) -> str:
+def _safe_name(path: Path, name: str) -> str:
     """A member's name below the folder that it is unpacked into.
 
     Raises:
@@ -338,40 +338,40 @@ def _checked(path: Path, name: str) -> str:
     return "/".join(parts) or "."
 
 
-def _led_to(path: Path, name: str, start: str, target: str) -> str:
+def _link_target(path: Path, name: str, start: str, target: str) -> str:
     """The member that a link names."""
-    found = os.path.normpath(os.path.join(start, target))
-    if target.startswith("/") or found == ".." or found.startswith("../"):
+    destination = os.path.normpath(os.path.join(start, target))
+    if target.startswith("/") or destination == ".." or destination.startswith("../"):
         raise ModakError(
             f"{path.name} holds {name}, a link to {target!a}, which leads out of its folder",
             hint="pack the file itself instead of the link: tar --dereference",
         )
-    return found
+    return destination
 
 
 def _check_members(path: Path, members: list[Member]) -> None:
-    known = {member.name: member for member in members}
+    by_name = {member.name: member for member in members}
     for member in members:
         parts = member.name.split("/")
-        above = ["/".join(parts[:number]) for number in range(1, len(parts))]
-        twofold = next((name for name in above if name in known), "." if member.name == "." else "")
-        if twofold:
-            raise _twofold(path, twofold)
-        if member.leads_to and not _end_of(member.name, known):
+        parents = ["/".join(parts[:number]) for number in range(1, len(parts))]
+        conflict = next((name for name in parents if name in by_name), "." if member.name == "." else "")
+        if conflict:
+            raise _name_conflict(path, conflict)
+        if member.leads_to and not _resolve_link(member.name, by_name):
             raise ModakError(
                 f"{path.name} holds {member.name}, a link to {member.leads_to}, which it does not hold",
                 hint="pack the file itself instead of the link: tar --dereference",
             )
 
 
-def _twofold(path: Path, name: str) -> ModakError:
+def _name_conflict(path: Path, name: str) -> ModakError:
     return ModakError(f"{path.name} holds {name!a} as a file and as a folder", hint="pack it again")
 
 
-def _end_of(name: str, known: dict[str, Member]) -> str:
+def _resolve_link(name: str, by_name: dict[str, Member]) -> str:
     """The file at the end of a chain of links; empty where there is none."""
-    for _ in range(len(known) + 1):
-        member = known.get(name)
+    for _ in range(len(by_name) + 1):
+        member = by_name.get(name)
         if member is None or not member.leads_to:
             return name if member else ""
         name = member.leads_to

@@ -91,19 +91,19 @@ class DatasetStore:
         if not self.path.is_dir():
             return None
         manifest = manifest_of(self.path)
-        known = read_json(manifest)
+        record = read_json(manifest)
         try:
-            files = [] if known is None else [cast(StagedFile, dict(file)) for file in known["files"]]
-            damaged = next((file["name"] for file in files if not self._is_intact(file)), "")
+            files = [] if record is None else [cast(StagedFile, dict(file)) for file in record["files"]]
+            damaged_file = next((file["name"] for file in files if not self._is_intact(file)), "")
         except (KeyError, TypeError, ValueError):
-            known, damaged = None, ""
-        if known is None or damaged:
-            self.damaged = damaged or manifest.name
+            record, damaged_file = None, ""
+        if record is None or damaged_file:
+            self.damaged = damaged_file or manifest.name
             return None
-        if files != known["files"]:
+        if files != record["files"]:
             with suppress(OSError):
-                write_json(manifest, {**known, "files": files})
-        return _summary(known, files)
+                write_json(manifest, {**record, "files": files})
+        return _summary(record, files)
 
     def _is_intact(self, file: StagedFile) -> bool:
         """Whether a file is the one that was staged; the stamp of one that was only touched or copied is renewed."""
@@ -134,45 +134,45 @@ class DatasetStore:
         """
         self._workspace.create()
         self.partial.mkdir(mode=0o700, exist_ok=True)
-        wanted = {file["name"]: file for file in (read_json(self.wanted) or {}).get("files", files)}
-        have = 0
+        wanted_files = {file["name"]: file for file in (read_json(self.wanted) or {}).get("files", files)}
+        present_bytes = 0
         for path in files_below(self.partial):
-            file = wanted.get(path.relative_to(self.partial).as_posix())
-            found = path.lstat().st_size
-            if wanted and (file is None or found > file["size"]):
+            file = wanted_files.get(path.relative_to(self.partial).as_posix())
+            file_size = path.lstat().st_size
+            if wanted_files and (file is None or file_size > file["size"]):
                 path.unlink()
             else:
-                have += found
-        taken = self._take_over(wanted)
-        have += sum(wanted[name]["size"] for name in taken)
-        self._workspace.require_space(max(0, (size or 0) - have), f"the dataset {self._dataset['name']}")
-        return len(taken)
+                present_bytes += file_size
+        names = self._take_over(wanted_files)
+        present_bytes += sum(wanted_files[name]["size"] for name in names)
+        self._workspace.require_space(max(0, (size or 0) - present_bytes), f"the dataset {self._dataset['name']}")
+        return len(names)
 
-    def _take_over(self, wanted: dict[str, DataFile]) -> list[str]:
+    def _take_over(self, wanted_files: dict[str, DataFile]) -> list[str]:
         """Gives files of other datasets a second name here; it is a change of theirs, which their manifests note."""
-        keys = {name: [key for key in (file["sha256"], origin_of(file)) if key] for name, file in wanted.items()}
-        missing = {key: name for name in wanted if not (self.partial / name).exists() for key in keys[name]}
-        taken = []
-        for manifest in sorted(self._workspace.datasets.glob(f"*{MANIFEST}")) if missing else []:
+        keys = {name: [key for key in (file["sha256"], origin_of(file)) if key] for name, file in wanted_files.items()}
+        missing_names = {key: name for name in wanted_files if not (self.partial / name).exists() for key in keys[name]}
+        names = []
+        for manifest in sorted(self._workspace.datasets.glob(f"*{MANIFEST}")) if missing_names else []:
             folder = manifest.with_name(manifest.name[: -len(MANIFEST)])
-            known = read_json(manifest) or {}
-            files = known.get("files")
-            mine = []
+            record = read_json(manifest) or {}
+            files = record.get("files")
+            linked_names = []
             for file in files if isinstance(files, list) else []:  # of what was on the target before, their number
-                name = missing.get(file.get("sha256")) or missing.get(file.get("origin"))
+                name = missing_names.get(file.get("sha256")) or missing_names.get(file.get("origin"))
                 with suppress(OSError, KeyError):
                     if name and stamp_of(folder / file["name"]) == file["stamp"]:
                         place = self.partial / name
                         place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                         os.link(folder / file["name"], place)
                         file["stamp"] = stamp_of(place)
-                        mine.append(name)
+                        linked_names.append(name)
                         for key in keys[name]:
-                            missing.pop(key, None)
-            if mine:
-                write_json(manifest, known)
-                taken += mine
-        return taken
+                            missing_names.pop(key, None)
+            if linked_names:
+                write_json(manifest, record)
+                names += linked_names
+        return names
 
     def start_commit(self, source: DataSource) -> bool:
         """Begins to verify and to unpack what was brought; False when that is going on already."""
@@ -207,15 +207,15 @@ class DatasetStore:
                 archive cannot be unpacked.
         """
         note = activity.note if activity else lambda _: None
-        wanted = (read_json(self.wanted) or {}).get("files") or source["files"]
-        if not wanted:
+        wanted_files = (read_json(self.wanted) or {}).get("files") or source["files"]
+        if not wanted_files:
             raise ModakError(f"nothing of {self._dataset['name']} has arrived", hint="deploy again")
-        self._check_case([file["name"] for file in wanted])
+        self._check_case([file["name"] for file in wanted_files])
         files = []
-        for number, file in enumerate(wanted):
+        for number, file in enumerate(wanted_files):
             if number % 500 == 0:
-                note(f"verifying {number} of {len(wanted)} files")
-            files.append(self._verified(file))
+                note(f"verifying {number} of {len(wanted_files)} files")
+            files.append(self._verify(file))
         names = {file["name"] for file in files}
         for path in files_below(self.partial):
             if path.relative_to(self.partial).as_posix() not in names:
@@ -226,20 +226,20 @@ class DatasetStore:
             files = [_entry(folder, path) for path in files_below(folder)]
             self._check_unpacked(files, sizes)
         if self._dataset.get("pack") == "shards":
-            folder = self._sharded(folder, files, note)
+            folder = self._make_shards(folder, files, note)
             files = [_entry(folder, path) for path in files_below(folder)]
         return self._publish(source, files, folder)
 
     def _check_case(self, names: list[str]) -> None:
-        alike: dict[str, list[str]] = {}
+        by_casefold: dict[str, list[str]] = {}
         for name in names:
-            alike.setdefault(name.casefold(), []).append(name)
-        for twins in alike.values():
-            there = [name for name in twins if (self.partial / name).is_file()]
-            if len(there) > 1:
-                check_case(self.partial, there, f"the dataset {self._dataset['name']}")
+            by_casefold.setdefault(name.casefold(), []).append(name)
+        for twins in by_casefold.values():
+            existing = [name for name in twins if (self.partial / name).is_file()]
+            if len(existing) > 1:
+                check_case(self.partial, existing, f"the dataset {self._dataset['name']}")
 
-    def _verified(self, file: DataFile) -> StagedFile:
+    def _verify(self, file: DataFile) -> StagedFile:
         path = self.partial / file["name"]
         if not path.is_file():
             raise ModakError(f"{file['name']} has not arrived at {self.partial}", hint="deploy again: it continues")
@@ -263,22 +263,22 @@ class DatasetStore:
         shutil.rmtree(self._unpacked, ignore_errors=True)
         self._unpacked.mkdir(mode=0o700)
         try:
-            return self._unpacked, self._unpack_each(source, files, note)
+            return self._unpacked, self._unpack_files(source, files, note)
         except BaseException:
             shutil.rmtree(self._unpacked, ignore_errors=True)  # which may be much, and nothing goes on with it
             raise
 
-    def _unpack_each(self, source: DataSource, files: list[StagedFile], note: Note) -> dict[str, int]:
-        said = source.get("unpacked") or {}
+    def _unpack_files(self, source: DataSource, files: list[StagedFile], note: Note) -> dict[str, int]:
+        contents = source.get("unpacked") or {}
         sizes: dict[str, int] = {}
         for file in files:
             path, place = self.partial / file["name"], self._unpacked / file["name"]
             place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             if is_archive(path.name) if source["unpack"] == "archive" else is_packed(path.name):
-                limit = limit_of(file["size"], max(said.get("size") or 0, self._dataset.get("size") or 0))
+                limit = limit_of(file["size"], max(contents.get("size") or 0, self._dataset.get("size") or 0))
                 folder = os.path.dirname(file["name"])
-                unpacked = unpack(path, place.parent, limit, note)
-                sizes.update({os.path.join(folder, name): size for name, size in unpacked.items()})
+                members = unpack(path, place.parent, limit, note)
+                sizes.update({os.path.join(folder, name): size for name, size in members.items()})
             else:
                 link_or_copy(path, place)
                 sizes[file["name"]] = file["size"]
@@ -294,7 +294,7 @@ class DatasetStore:
                 hint="deploy again, when nothing else of this workspace is at work",
             )
 
-    def _sharded(self, folder: Path, files: list[StagedFile], note: Note) -> Path:
+    def _make_shards(self, folder: Path, files: list[StagedFile], note: Note) -> Path:
         """Packs what was brought into shards, in a folder of their own."""
         shutil.rmtree(self._shards, ignore_errors=True)
         size = sum(file["size"] for file in files)
@@ -304,7 +304,7 @@ class DatasetStore:
         return self._shards
 
     def _publish(self, source: DataSource, files: list[StagedFile], folder: Path) -> Staged:
-        known = {
+        record = {
             "name": self._dataset["name"],
             "format": self._dataset["format"],
             "source": source["kind"],
@@ -313,15 +313,15 @@ class DatasetStore:
             "staged": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         }
         if self._dataset["format"] == _DESCRIBED and not (folder / DESCRIPTION).exists():
-            write_json(folder / DESCRIPTION, known)
+            write_json(folder / DESCRIPTION, record)
         if self.path.exists():
             shutil.rmtree(self.path)
-        write_json(manifest_of(self.path), {**known, "files": files})
+        write_json(manifest_of(self.path), {**record, "files": files})
         folder.rename(self.path)
-        for left in (self.partial, self._unpacked, self._shards):
-            shutil.rmtree(left, ignore_errors=True)
+        for leftover in (self.partial, self._unpacked, self._shards):
+            shutil.rmtree(leftover, ignore_errors=True)
         self.wanted.unlink(missing_ok=True)
-        return _summary(known, files)
+        return _summary(record, files)
 
 
 def _entry(folder: Path, path: Path) -> StagedFile:
@@ -333,8 +333,8 @@ def _entry(folder: Path, path: Path) -> StagedFile:
     return {"name": name, "size": path.stat().st_size, "sha256": digest, "stamp": stamp}
 
 
-def _summary(known: Mapping[str, Any], files: list[StagedFile]) -> Staged:
-    return cast(Staged, {**known, "files": len(files), "size": sum(file["size"] for file in files)})
+def _summary(record: Mapping[str, Any], files: list[StagedFile]) -> Staged:
+    return cast(Staged, {**record, "files": len(files), "size": sum(file["size"] for file in files)})
 
 
 def _with_room(work: Any, path: Path) -> None:

@@ -17,7 +17,7 @@ from urllib.parse import quote, urlsplit
 from ...errors import ModakError, NotReached, unwrapped
 from ..core.files import NO_ROOM, open_private, read_text, write_whole
 from ..core.plan import DataFile
-from .listed import GIT, LOGIN, STREAMS, Access, address_of, check, digest_said, etag_of, is_page, is_there
+from .listed import GIT, LOGIN, STREAMS, Access, address_of, check, etag_of, is_page, is_there, known_digest
 
 Note = Callable[[str], None]
 _BLOCK = 1 << 20
@@ -57,13 +57,13 @@ def _fetch_one(file: DataFile, location: str, folder: Path, progress: _Progress,
     fetch(
         address,
         path,
-        progress.of(path),
+        progress.callback_for(path),
         is_known=bool(file["sha256"] or version),
         query=access.get("queries", {}).get(file["name"], ""),
         headers=access.get("headers"),
         version="" if version.startswith(GIT) else version,
     )
-    if not digest_said(file) and is_page(path):
+    if not known_digest(file) and is_page(path):
         path.unlink()
         raise ModakError(f"{address} returned a web page instead of {path.name}", hint=LOGIN)
     found = path.stat().st_size
@@ -81,17 +81,17 @@ class _Progress:
 
     def __init__(self, note: Note) -> None:
         self._note = note
-        self._done: dict[Path, int] = {}
-        self._told = 0.0
+        self._received: dict[Path, int] = {}
+        self._last_note = 0.0
 
-    def of(self, path: Path) -> Callable[[int, int], None]:
-        def tell(done: int, total: int) -> None:
-            self._done[path] = done
-            if time.monotonic() - self._told > 1:
-                self._told = time.monotonic()
-                share = f" of {total / 1e6:.0f}" if total and len(self._done) == 1 else ""
-                what = path.name if len(self._done) == 1 else f"{len(self._done)} files"
-                self._note(f"fetching {what}, {sum(self._done.values()) / 1e6:.0f}{share} MB")
+    def callback_for(self, path: Path) -> Callable[[int, int], None]:
+        def tell(received: int, total: int) -> None:
+            self._received[path] = received
+            if time.monotonic() - self._last_note > 1:
+                self._last_note = time.monotonic()
+                share = f" of {total / 1e6:.0f}" if total and len(self._received) == 1 else ""
+                subject = path.name if len(self._received) == 1 else f"{len(self._received)} files"
+                self._note(f"fetching {subject}, {sum(self._received.values()) / 1e6:.0f}{share} MB")
 
         return tell
 
@@ -129,11 +129,11 @@ def fetch(
         NotReached: the address does not answer.
         ModakError: it cannot be read, has another version, or the disk is full.
     """
-    url = _as_sent(address)
+    url = _encoded(address)
     asked = _Asked(address, f"{url}?{query}" if query else url, headers or {}, version)
     attempt = 0  # of those in a row that brought nothing
     while True:
-        before = path.stat().st_size if path.exists() else 0
+        start = path.stat().st_size if path.exists() else 0
         attempt += 1
         try:
             _fetch_once(asked, path, tell, is_known=is_known)
@@ -142,23 +142,23 @@ def fetch(
                 return
             is_passing = error.code >= 500 or error.code in (408, 429)
             if not is_passing or attempt == _ATTEMPTS:
-                said = str(error.reason).partition("\n")[0]
-                raise ModakError(f"{address}: {error.code} {said}", hint=_hint(error.code, said)) from error
+                reason = str(error.reason).partition("\n")[0]
+                raise ModakError(f"{address}: {error.code} {reason}", hint=_hint(error.code, reason)) from error
             time.sleep(_wait_of(error, attempt))
         except (OSError, HTTPException) as error:
             number = getattr(error, "errno", None)
             if number in NO_ROOM:
                 raise ModakError(f"{NO_ROOM[number]} at {path.parent}", hint="make room there") from error
-            if path.exists() and path.stat().st_size > before:
+            if path.exists() and path.stat().st_size > start:
                 attempt = 1
             if attempt == _ATTEMPTS:
-                raise _given_up(address, error) from error
+                raise _final_error(address, error) from error
             time.sleep(attempt)
         else:
             return
 
 
-def _as_sent(address: str) -> str:
+def _encoded(address: str) -> str:
     """An address as its server is asked for it: browsers show letters in it that no request may hold."""
     scheme, _, rest = address.partition("://")
     host, slash, path = rest.partition("/")
@@ -167,24 +167,24 @@ def _as_sent(address: str) -> str:
 
 def _wait_of(error: urllib.error.HTTPError, attempt: int) -> float:
     """The seconds that a server asks to be left alone, within bounds."""
-    said = str(error.headers.get("Retry-After") or "")
-    return min(float(said), _LONGEST_WAIT) if said.isdigit() else attempt
+    delay = str(error.headers.get("Retry-After") or "")
+    return min(float(delay), _LONGEST_WAIT) if delay.isdigit() else attempt
 
 
 _NO_WAY = "the address, and the network there and here; or fetch the file yourself, and give its path"
 
 
-def _given_up(address: str, error: Exception) -> ModakError:
+def _final_error(address: str, error: Exception) -> ModakError:
     reason = unwrapped(error)
     if isinstance(error, (urllib.error.URLError, ConnectionError)):
         return NotReached(f"{address}: {reason}", hint=_NO_WAY)
     return ModakError(f"{address}: {reason}", hint=_NO_WAY)
 
 
-def _hint(code: int, said: str) -> str:
+def _hint(code: int, reason: str) -> str:
     if code in (401, 403):
         return "it asks for a login: fetch the file yourself, and give its path"
-    if code // 100 == 3 and "not allowed" in said:
+    if code // 100 == 3 and "not allowed" in reason:
         return "it redirects to something that is not a web address: fetch the file yourself, and give its path"
     if code // 100 == 3:
         return "it redirects to itself: look at the address in a browser"
@@ -219,23 +219,23 @@ def _fetch_once(asked: _Asked, path: Path, tell: Callable[[int, int], None], *, 
     request = urllib.request.Request(asked.url, headers=headers)  # noqa: S310
     opener = urllib.request.build_opener(Redirects)  # http(s) and file, as the blueprint says
     with opener.open(request, timeout=30) as answer:
-        resumed = begin and answer.status == 206
-        total = int(answer.headers.get("Content-Length") or 0) + (begin if resumed else 0)
-        done = begin if resumed else 0
-        etag, modified = (str(answer.headers.get(name) or "") for name in ("ETag", "Last-Modified"))
-        if asked.version and (etag or modified) and asked.version not in (etag_of(etag), modified):
+        is_resumed = begin and answer.status == 206
+        total = int(answer.headers.get("Content-Length") or 0) + (begin if is_resumed else 0)
+        received = begin if is_resumed else 0
+        etag, last_modified = (str(answer.headers.get(name) or "") for name in ("ETag", "Last-Modified"))
+        if asked.version and (etag or last_modified) and asked.version not in (etag_of(etag), last_modified):
             raise ModakError(
                 f"{asked.address} has changed since the plan was made", hint="deploy again: it is planned again"
             )
-        if said := (etag if not etag.startswith("W/") else "") or modified:
+        if new_validator := (etag if not etag.startswith("W/") else "") or last_modified:
             with suppress(OSError):  # beside the longest of names there is room for no other
-                write_whole(note, said)
-        with open_private(path, os.O_APPEND if resumed else os.O_TRUNC) as file:
+                write_whole(note, new_validator)
+        with open_private(path, os.O_APPEND if is_resumed else os.O_TRUNC) as file:
             for block in iter(lambda: answer.read(_BLOCK), b""):
                 file.write(block)
-                done += len(block)
-                tell(done, total)
-    if total and done < total:
-        raise OSError(f"the connection ended after {done} of {total} bytes")
+                received += len(block)
+                tell(received, total)
+    if total and received < total:
+        raise OSError(f"the connection ended after {received} of {total} bytes")
     with suppress(OSError):
         note.unlink()

@@ -47,10 +47,10 @@ def is_there(file: Mapping[str, Any], path: Path) -> bool:
     """Whether a file need not be fetched; what is as long as it should be and another is removed."""
     if not path.is_file():
         return False
-    said, is_whole = digest_said(file), path.stat().st_size == file["size"]
-    if not said:
+    digest, is_whole = known_digest(file), path.stat().st_size == file["size"]
+    if not digest:
         return bool(is_whole and file.get("version"))  # what is gone on with is of this version
-    if _digest_of(path, said) == said:
+    if _digest_of(path, digest) == digest:
         return True
     if is_whole:
         path.unlink()
@@ -62,7 +62,7 @@ def check(file: Mapping[str, Any], path: Path) -> None:
     Raises:
         ModakError: what is there has not the digest that is known of it; it is removed.
     """
-    said = digest_said(file)
+    said = known_digest(file)
     if said and (digest := _digest_of(path, said)) != said:
         hint = "deploy again to fetch it again; if it stays so, the source has other data"
         what = "is a web page, and " if is_page(path) else ""
@@ -85,14 +85,14 @@ def is_page(path: Path) -> bool:
     return is_wrapped or begin.startswith((b"<!doctype html", b"<html"))
 
 
-def digest_said(file: Mapping[str, Any]) -> str:
+def known_digest(file: Mapping[str, Any]) -> str:
     """The SHA-256 that is known of a file, or what git calls its content; empty where neither is."""
     version = str(file.get("version") or "")
     return str(file["sha256"] or "") or (version if version.startswith(GIT) else "")
 
 
-def _digest_of(path: Path, said: str) -> str:
-    return git_digest(path) if said.startswith(GIT) else sha256_of(path)
+def _digest_of(path: Path, expected: str) -> str:
+    return git_digest(path) if expected.startswith(GIT) else sha256_of(path)
 
 
 def git_digest(path: Path) -> str:

@@ -79,10 +79,10 @@ class PackedData:
 
         None where the image is not there, or is no longer the one that was made.
         """
-        known = read_json(self._about)
-        if known is None or not self.image.is_file() or not is_intact(self.image, self._seal):
+        record = read_json(self._about)
+        if record is None or not self.image.is_file() or not is_intact(self.image, self._seal):
             return None
-        return cast(Packed, known)
+        return cast(Packed, record)
 
     def start(self) -> bool:
         """Begins to pack the folder; False when that is going on already."""
@@ -98,13 +98,13 @@ class PackedData:
         began = time.time()
         part.unlink(missing_ok=True)  # what a killed packing left
         try:
-            known = self._packed(part, activity)
+            record = self._pack(part, activity)
             activity.note("checking the image")
             digest = sha256_of(part)
             write_whole(self._seal, f"{digest} unknown\n")  # a job that begins meanwhile reads all of the image
-            known.update({"packed": part.stat().st_size, "sha256": digest, "seconds": round(time.time() - began, 1)})
-            known["made"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-            write_json(self._about, known)
+            record.update({"packed": part.stat().st_size, "sha256": digest, "seconds": round(time.time() - began, 1)})
+            record["made"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+            write_json(self._about, record)
             part.replace(self.image)
             write_seal(self._seal, self.image, digest)
         except OSError as error:
@@ -114,47 +114,47 @@ class PackedData:
         finally:
             part.unlink(missing_ok=True)
 
-    def _packed(self, part: Path, activity: Activity) -> Packed:
+    def _pack(self, part: Path, activity: Activity) -> Packed:
         program = find_program("mksquashfs")
         if program is None:
             raise ModakError(f"mksquashfs is not on the target, and packs the dataset {self._name}", hint=_NEEDS)
         activity.note("counting files")
-        before = held(self.folder)
-        self._workspace.require_space(before.size, f"the image of the dataset {self._name}")
+        contents = held(self.folder)
+        self._workspace.require_space(contents.size, f"the image of the dataset {self._name}")
         words = [program, str(self.folder), str(part), "-noappend", "-no-progress", "-no-xattrs", *_PLAIN]
         with subprocess.Popen(words, stdin=subprocess.DEVNULL, env={**full_environment(), "LC_ALL": "C"}) as process:
             while process.poll() is None:
                 with suppress(FileNotFoundError):
-                    done, total = part.stat().st_size / 1e6, before.size / 1e6
-                    activity.note(f"packing {before.files} files, {done:.0f} of {total:.0f} MB")
+                    written, total = part.stat().st_size / 1e6, contents.size / 1e6
+                    activity.note(f"packing {contents.files} files, {written:.0f} of {total:.0f} MB")
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(_LOOK_SECONDS)
         if process.returncode:
             sys.stdout.flush()
-            said = [line for line in tail(activity.log, 20) if line.strip()]
-            lack = lack_in("\n".join(said))
+            lines = [line for line in tail(activity.log, 20) if line.strip()]
+            lack = lack_in("\n".join(lines))
             if lack:
                 raise _no_room(lack, self.image)
-            last = said[-1] if said else f"it ended with {process.returncode}"
-            raise ModakError(f"mksquashfs could not pack {self.folder}: {last}", hint=f"see {activity.log}")
-        if held(self.folder) != before:
+            message = lines[-1] if lines else f"it ended with {process.returncode}"
+            raise ModakError(f"mksquashfs could not pack {self.folder}: {message}", hint=f"see {activity.log}")
+        if held(self.folder) != contents:
             raise ModakError(
                 f"{self.folder} changed while it was packed", hint="deploy again when nothing writes there"
             )
-        self._check(part, before)
-        return {"files": before.files, "size": before.size, "of": before.digest}
+        self._check(part, contents)
+        return {"files": contents.files, "size": contents.size, "of": contents.digest}
 
-    def _check(self, part: Path, before: _Folder) -> None:
+    def _check(self, part: Path, contents: _Folder) -> None:
         """Compares what the image says that it holds with what was to be packed."""
         program = find_program("unsquashfs")
         if program is None:
             raise ModakError("unsquashfs is not on the target, and checks what was packed", hint=_NEEDS)
         listing = TimedRun(timeout=_LISTING_SECONDS)([program, "-lls", str(part)])
-        sizes = [int(found.group(1)) for found in map(_LISTED.match, listing.out.splitlines()) if found]
-        if listing.code or (len(sizes), sum(sizes)) != (before.files, before.size):
+        sizes = [int(match.group(1)) for match in map(_LISTED.match, listing.out.splitlines()) if match]
+        if listing.code or (len(sizes), sum(sizes)) != (contents.files, contents.size):
             reason = listing.message if listing.code else f"{len(sizes)} files of {sum(sizes)} bytes"
             raise ModakError(
-                f"the image of {self.folder} does not hold its {before.files} files: {reason}", hint="deploy again"
+                f"the image of {self.folder} does not hold its {contents.files} files: {reason}", hint="deploy again"
             )
 
     def drop_folder(self) -> bool:
@@ -164,10 +164,10 @@ class PackedData:
         """
         if not self.folder.is_dir() or self.description() is None:
             return False
-        gone = self.folder.with_name(f".{self.folder.name}.part")
-        shutil.rmtree(gone, ignore_errors=True)
-        self.folder.rename(gone)
-        shutil.rmtree(gone, ignore_errors=True)
+        trash = self.folder.with_name(f".{self.folder.name}.part")
+        shutil.rmtree(trash, ignore_errors=True)
+        self.folder.rename(trash)
+        shutil.rmtree(trash, ignore_errors=True)
         return True
 
 
@@ -192,10 +192,10 @@ def held(folder: Path) -> _Folder:
         folders.sort()
         for name in sorted(names):
             path = os.path.join(parent, name)
-            found = os.lstat(path)
-            digest.update(os.fsencode(f"{path[len(str(folder)) :]}\0{found.st_size} {found.st_mtime_ns}\0"))
+            status = os.lstat(path)
+            digest.update(os.fsencode(f"{path[len(str(folder)) :]}\0{status.st_size} {status.st_mtime_ns}\0"))
             if not os.path.islink(path):
-                count, size = count + 1, size + found.st_size
+                count, size = count + 1, size + status.st_size
     return _Folder(count, size, digest.hexdigest())
 
 

@@ -52,26 +52,26 @@ class PresentData:
         location = self._dataset["sources"][0]["location"]
         path = resolved(location)
         try:
-            found, sample = _fingerprint(path)
+            facts, sample = _fingerprint(path)
         except OSError as error:
             shown = error.filename or path
             raise ModakError(
                 f"the dataset {self._dataset['name']}: {os.fsdecode(shown)} on the target: {error.strerror}",
                 hint="on_target names a path that the front end sees; give source: for data of this machine",
             ) from error
-        if found["is_whole"] and not found["files"]:
+        if facts["is_whole"] and not facts["files"]:
             raise ModakError(f"the dataset {self._dataset['name']}: nothing is in {path} on the target")
-        before = read_json(manifest_of(self._known)) or {}
-        comparable = found["is_whole"] and before.get("is_whole", False)
-        found["changed"] = bool(comparable and before["fingerprint"] != found["fingerprint"])
+        previous = read_json(manifest_of(self._known)) or {}
+        comparable = facts["is_whole"] and previous.get("is_whole", False)
+        facts["changed"] = bool(comparable and previous["fingerprint"] != facts["fingerprint"])
         if keep:
             self._workspace.create()
             view = [str(path), *(word for name, size in sample for word in (str(size), name))]
             write_whole(
-                self._known.with_name(self._known.name + VIEW), b"".join(os.fsencode(each) + b"\0" for each in view)
+                self._known.with_name(self._known.name + VIEW), b"".join(os.fsencode(word) + b"\0" for word in view)
             )
-            write_json(manifest_of(self._known), {key: value for key, value in found.items() if key != "changed"})
-        return found
+            write_json(manifest_of(self._known), {key: value for key, value in facts.items() if key != "changed"})
+        return facts
 
 
 def _fingerprint(path: Path) -> tuple[Staged, list[tuple[str, int]]]:
@@ -87,14 +87,14 @@ def _fingerprint(path: Path) -> tuple[Staged, list[tuple[str, int]]]:
                 break
     else:
         files = [("", path.stat().st_size)]
-    chosen = sorted({number * (len(files) - 1) // max(1, SAMPLE - 1) for number in range(SAMPLE)}) if files else []
-    sample = [files[number] for number in chosen]
+    indices = sorted({number * (len(files) - 1) // max(1, SAMPLE - 1) for number in range(SAMPLE)}) if files else []
+    sample = [files[number] for number in indices]
     digest = hashlib.sha256(f"{len(files)} {sum(size for _, size in files)}".encode())
     for name, size in sample:
         digest.update(os.fsencode(f"\0{size} {name}\0"))
         with open(os.fsdecode(os.fsencode(str(path)) + os.fsencode(name)), "rb") as file:
             digest.update(file.read(HEAD))
-    found: Staged = {
+    facts: Staged = {
         "path": str(path),
         "files": len(files),
         "size": sum(size for _, size in files),
@@ -102,16 +102,16 @@ def _fingerprint(path: Path) -> tuple[Staged, list[tuple[str, int]]]:
         "sample": len(sample),
         "fingerprint": digest.hexdigest(),
     }
-    return found, sample
+    return facts, sample
 
 
-def _walk(folder: Path, below: str) -> Iterator[tuple[str, int]]:
+def _walk(folder: Path, prefix: str) -> Iterator[tuple[str, int]]:
     """The entries below a folder in order: a file with its size, anything else with -1; links to folders are not
     followed, so that none leads round in a circle."""
-    with os.scandir(folder) as found:
-        entries = sorted(found, key=lambda entry: entry.name)
+    with os.scandir(folder) as scan:
+        entries = sorted(scan, key=lambda entry: entry.name)
     for entry in entries:
-        name = f"{below}/{entry.name}"
+        name = f"{prefix}/{entry.name}"
         if entry.is_dir(follow_symlinks=False):
             yield name, -1
             yield from _walk(Path(entry.path), name)

@@ -27,16 +27,16 @@ def key_of(name: str) -> str:
 
     Readers of webdataset's form pass over files without an ending, and over those whose names begin with a dot.
     """
-    folder, slash, last = name.rpartition("/")
-    stem, dot, ending = last.partition(".")
+    folder, slash, file_name = name.rpartition("/")
+    stem, dot, ending = file_name.partition(".")
     return f"{folder}{slash}{stem}" if stem and dot and ending else ""
 
 
-def make_shards(folder: Path, names: Sequence[str], out: Path, note: Callable[[str], None] = lambda _: None) -> None:
+def make_shards(folder: Path, names: Sequence[str], output: Path, note: Callable[[str], None] = lambda _: None) -> None:
     """Writes shards of a folder's files, and their index.
 
     Args:
-        out: a folder for the shards, which is there and empty.
+        output: a folder for the shards, which is there and empty.
 
     Raises:
         ModakError: a file is part of no sample.
@@ -52,23 +52,23 @@ def make_shards(folder: Path, names: Sequence[str], out: Path, note: Callable[[s
             )
         samples.setdefault(key, []).append(name)
     sizes = {name: (folder / name).stat().st_size for name in names}
-    most = min(max(sum(sizes.values()) // _COUNT, _SMALLEST), _LARGEST)
+    limit = min(max(sum(sizes.values()) // _COUNT, _SMALLEST), _LARGEST)
     shards: List[List[str]] = []
-    filled = most
+    shard_size = limit
     for key in sorted(samples, key=lambda sample: hashlib.sha256(sample.encode()).digest()):
-        if filled >= most:
+        if shard_size >= limit:
             shards.append([])
-            filled = 0
+            shard_size = 0
         shards[-1].append(key)
-        filled += sum(sizes[name] for name in samples[key])
-    listed = []
+        shard_size += sum(sizes[name] for name in samples[key])
+    entries = []
     for number, keys in enumerate(shards):
         note(f"packing {len(samples)} samples, shard {number + 1} of {len(shards)}")
-        path = out / f"{number:06}{ENDING}"
+        path = output / f"{number:06}{ENDING}"
         _write(folder, [name for key in keys for name in samples[key]], path)
-        listed.append({"url": path.name, "nsamples": len(keys), "filesize": path.stat().st_size})
-    index = {"__kind__": "wids-shard-index-v1", "wids_version": 1, "shardlist": listed}
-    write_whole(out / INDEX, json.dumps(index, indent=1) + "\n")
+        entries.append({"url": path.name, "nsamples": len(keys), "filesize": path.stat().st_size})
+    index = {"__kind__": "wids-shard-index-v1", "wids_version": 1, "shardlist": entries}
+    write_whole(output / INDEX, json.dumps(index, indent=1) + "\n")
 
 
 def _write(folder: Path, names: List[str], path: Path) -> None:

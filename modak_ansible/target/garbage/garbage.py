@@ -56,7 +56,7 @@ class Needs(NamedTuple):
 
 
 @dataclass
-class Found:
+class Item:
     kind: str  # image, dataset, deployment, unfinished, log, lock, reservation or trash
     name: str  # for people
     paths: list[Path]  # all that belongs to it; the first one stands for it
@@ -91,15 +91,15 @@ class Garbage:
         self._is_elsewhere = needs is not None
         self._uses = Uses(workspace)
 
-    def survey(self) -> list[Found]:
+    def survey(self) -> list[Item]:
         """What nobody needs, and the images and datasets that stay, with the reason; changes nothing."""
         self._users = self._uses.users()
-        self._left = [path for path in self._uses.brought() if self._is_left(path)]
+        self._left = [path for path in self._uses.brought() if self._is_abandoned(path)]
         known = {*self._left, *(self._workspace.deployments / name for name in self._needs.names)}
         unreadable = [path for path in self._uses.unreadable() if path not in known]
         self._unknown = f"what {unreadable[0]} uses is not known" if unreadable else self._needs.unknown
         found = [*self._images(), *self._datasets(), *self._of_deployments(), *self._trash()]
-        return [each for each in found if not each.keep or each.kind in ("image", "dataset")]
+        return [item for item in found if not item.keep or item.kind in ("image", "dataset")]
 
     def collect(self, *, remove: bool, only: list[str] | None) -> dict[str, list[GarbageItem]]:
         """What is ``removed``, what may be (``garbage``), and what stays with the reason (``kept``).
@@ -108,15 +108,15 @@ class Garbage:
             ModakError: something could not be removed.
         """
         removed = self.remove(only) if remove else []
-        found = [each.as_dict() for each in self.survey()]
-        garbage, kept = ([each for each in found if bool(each["keep"]) is stays] for stays in (False, True))
+        items = [item.as_dict() for item in self.survey()]
+        garbage, kept = ([item for item in items if bool(item["keep"]) is stays] for stays in (False, True))
         return {"removed": removed, "garbage": garbage, "kept": kept}
 
     def needs(self) -> Needs:
         """What other hosts, to which deployments of this workspace bring things, are to keep."""
-        kept = {str(each.paths[0]): each.keep for each in self.survey() if each.keep}
-        kept.update({str(path): _used_by(names) for path, names in self._users.items()})
-        return Needs(kept, sorted({name for names in self._users.values() for name in names}), self._unknown)
+        reasons = {str(item.paths[0]): item.keep for item in self.survey() if item.keep}
+        reasons.update({str(path): _used_by(names) for path, names in self._users.items()})
+        return Needs(reasons, sorted({name for names in self._users.values() for name in names}), self._unknown)
 
     def remove(self, only: list[str] | None = None) -> list[GarbageItem]:
         """Removes what nobody needs; whoever looks for it meanwhile finds it whole or not at all.
@@ -132,21 +132,21 @@ class Garbage:
         """
         if not self._workspace.path.is_dir():
             return []
-        name, gone = f"{_TRASH}{uuid.uuid4().hex}", []
+        name, removed = f"{_TRASH}{uuid.uuid4().hex}", []
         with self._uses.lock():  # deployments reserve under it: none can find what goes now
-            for each in self.survey():
-                if each.keep or (only is not None and str(each.paths[0]) not in only):
+            for item in self.survey():
+                if item.keep or (only is not None and str(item.paths[0]) not in only):
                     continue
-                described = each.as_dict()
-                if _move(each, name):
-                    gone.append(described)
-                    for path in each.paths:
+                description = item.as_dict()
+                if _move(item, name):
+                    removed.append(description)
+                    for path in item.paths:
                         forget_stored(path)
         for trash in (folder / name for folder in self._folders()):
             shutil.rmtree(trash, ignore_errors=True)
             if trash.exists():
                 raise ModakError(f"{trash} could not be removed", hint="remove it by hand")
-        return gone
+        return removed
 
     def _folders(self) -> list[Path]:
         """Those of which each may be on a file system of its own, as one that is a link may."""
@@ -155,113 +155,115 @@ class Garbage:
 
     # --- what there is
 
-    def _images(self) -> Iterator[Found]:
-        for digest, paths in _grouped(self._workspace.images, _IMAGE).items():
+    def _images(self) -> Iterator[Item]:
+        for digest, paths in _group_files(self._workspace.images, _IMAGE).items():
             names = {f"{digest}{ending}" for ending in (*IMAGE_ENDINGS, ".venv")}
             tops = [path for path in paths if path.name in names]
             locks = (self._workspace.images / f".{digest}.lock", self._workspace.images / f"{digest}.lock")
-            known = read_json(self._workspace.images / f"{digest}.json") or {}
-            name = f"{known['name']} ({digest[:12]})" if "name" in known else digest[:12]
-            marker = f"{digest}.json" if known.get("refused") else ""  # it is remembered until it is tried again
-            mine = [path for path in paths if path.name != marker]
-            yield from self._parts("image", name, tops, mine, locks)
+            record = read_json(self._workspace.images / f"{digest}.json") or {}
+            name = f"{record['name']} ({digest[:12]})" if "name" in record else digest[:12]
+            marker = f"{digest}.json" if record.get("refused") else ""  # it is remembered until it is tried again
+            own_paths = [path for path in paths if path.name != marker]
+            yield from self._parts("image", name, tops, own_paths, locks)
 
-    def _datasets(self) -> Iterator[Found]:
-        for name, paths in _grouped(self._workspace.datasets, _DATASET).items():
+    def _datasets(self) -> Iterator[Item]:
+        for name, paths in _group_files(self._workspace.datasets, _DATASET).items():
             tops = [path for path in paths if path.name == name and (path.is_dir() or name.endswith(ENDING))]
             locks = (self._workspace.datasets / f"{name}.lock",)
             yield from self._parts("dataset", name, tops, paths, locks)
 
     def _parts(
         self, kind: str, name: str, tops: list[Path], paths: list[Path], locks: tuple[Path, ...]
-    ) -> Iterator[Found]:
+    ) -> Iterator[Item]:
         """A thing with all that belongs to it; where it stays or is not there, what is left over beside it."""
         if tops:
             used = max(self._used_at(tops[0]), *(changed_at(top) or 0.0 for top in tops))
-            whole = Found(kind, name, [*tops, *(path for path in paths if path not in tops)], locks, used)
-            whole.keep = self._why_kept(whole, tops)
-            yield whole
-            if not whole.keep:
+            item = Item(kind, name, [*tops, *(path for path in paths if path not in tops)], locks, used)
+            item.keep = self._why_kept(item, tops)
+            yield item
+            if not item.keep:
                 return
         is_part = [path for path in paths if path.name.endswith(".part") or _HALF_BROUGHT.fullmatch(path.name)]
-        left = {"unfinished": is_part}
-        left["log"] = [path for path in paths if path.name.endswith(_LOGS)]
+        leftovers = {"unfinished": is_part}
+        leftovers["log"] = [path for path in paths if path.name.endswith(_LOGS)]
         if not tops:
             endings = (".sh", ".json", *((".view", ".seal") if kind == "dataset" else ()))
-            left["unfinished"] += [path for path in paths if path.suffix in endings and path not in left["log"]]
-            left["lock"] = [path for path in paths if path.suffix == ".lock"]
-        meant = [each for path in left["unfinished"] for each in _meant(path)]
-        for left_kind, left_paths in left.items():
+            leftovers["unfinished"] += [
+                path for path in paths if path.suffix in endings and path not in leftovers["log"]
+            ]
+            leftovers["lock"] = [path for path in paths if path.suffix == ".lock"]
+        products = [product for path in leftovers["unfinished"] for product in _products_of(path)]
+        for left_kind, left_paths in leftovers.items():
             if left_paths:
-                found = Found(left_kind, name, left_paths, locks, max(map(_newest, left_paths)))
-                found.keep = self._why_kept(found, meant if left_kind == "unfinished" else [])
-                yield found
+                leftover = Item(left_kind, name, left_paths, locks, max(map(_newest, left_paths)))
+                leftover.keep = self._why_kept(leftover, products if left_kind == "unfinished" else [])
+                yield leftover
 
     def _used_at(self, top: Path) -> float:
         """When an image or a dataset was used; what was brought here has the dates that it had there, and no mark."""
         used = changed_at(used_mark(top))
         return top.lstat().st_ctime if used is None and self._is_elsewhere else used or 0.0
 
-    def _of_deployments(self) -> Iterator[Found]:
+    def _of_deployments(self) -> Iterator[Item]:
         folder = self._workspace.deployments
         for path in sorted(folder.iterdir()) if folder.is_dir() else []:
             lock = _DEPLOYMENT_LOCK.fullmatch(path.name)
             if _HALF_STAGED.fullmatch(path.name):
-                found = Found("unfinished", path.name, [path], used=_newest(path))
-                found.keep = self._why_kept(found, [], _LEAST)
+                item = Item("unfinished", path.name, [path], used=_newest(path))
+                item.keep = self._why_kept(item, [], _LEAST)
             elif lock and not (folder / lock.group(1)).exists():
-                found = Found("lock", path.name, [path], (path,), _newest(path))
-                found.keep = self._why_kept(found, [])
+                item = Item("lock", path.name, [path], (path,), _newest(path))
+                item.keep = self._why_kept(item, [])
             else:
                 continue
-            yield found
+            yield item
         for path in self._left:
-            yield Found("deployment", path.name, [path], used=_newest(path))
+            yield Item("deployment", path.name, [path], used=_newest(path))
         for path in self._uses.stale_reservations():
-            yield Found("reservation", path.name, [path], used=_newest(path))
+            yield Item("reservation", path.name, [path], used=_newest(path))
 
-    def _is_left(self, path: Path) -> bool:
+    def _is_abandoned(self, path: Path) -> bool:
         """Whether a deployment that another host brought here is over, though that host could not say so any more."""
         is_new = time.time() - _newest(path) < max(self._older_than, _LEAST)
         return not is_new and not is_at_work(self._workspace, path)
 
-    def _trash(self) -> Iterator[Found]:
+    def _trash(self) -> Iterator[Item]:
         """What was cut short while it removed."""
         for path in sorted(path for folder in self._folders() for path in folder.glob(f"{_TRASH}*")):
             if any(path.glob("*")):
-                yield Found("trash", path.name, [path], used=_newest(path))
+                yield Item("trash", path.name, [path], used=_newest(path))
 
     # --- who needs it
 
-    def _why_kept(self, found: Found, things: list[Path], least: float = 0.0) -> str:
+    def _why_kept(self, item: Item, paths: list[Path], minimum_age: float = 0.0) -> str:
         """Why something stays; empty where nobody needs it.
 
         Args:
             things: the images or datasets that it is, or would become.
             least: how long it stays in any case, in seconds.
         """
-        users = [name for thing in things for name in self._users.get(thing, [])]
-        elsewhere = next((self._needs.kept[str(thing)] for thing in things if str(thing) in self._needs.kept), "")
-        if users or elsewhere:
-            return _used_by(users) if users else elsewhere
-        if things and self._unknown:
+        users = [name for path in paths for name in self._users.get(path, [])]
+        reason = next((self._needs.kept[str(path)] for path in paths if str(path) in self._needs.kept), "")
+        if users or reason:
+            return _used_by(users) if users else reason
+        if paths and self._unknown:
             return self._unknown
-        if any(Lock(lock).is_taken() for lock in found.locks):
+        if any(Lock(lock).is_taken() for lock in item.locks):
             return "being made"
-        return "used lately" if time.time() - found.used < max(self._older_than, least) else ""
+        return "used lately" if time.time() - item.used < max(self._older_than, minimum_age) else ""
 
 
-def _grouped(folder: Path, pattern: Pattern[str]) -> dict[str, list[Path]]:
+def _group_files(folder: Path, pattern: Pattern[str]) -> dict[str, list[Path]]:
     """The files of a folder by what they belong to; those of other people's are left out."""
     groups: dict[str, list[Path]] = {}
     for path in sorted(folder.iterdir()) if folder.is_dir() else []:
-        found = pattern.fullmatch(path.name)
-        if found:
-            groups.setdefault(found.group(1), []).append(path)
+        match = pattern.fullmatch(path.name)
+        if match:
+            groups.setdefault(match.group(1), []).append(path)
     return groups
 
 
-def _meant(path: Path) -> list[Path]:
+def _products_of(path: Path) -> list[Path]:
     """What something unfinished would become: an image of one kind or another, or a dataset."""
     image = _IMAGE.fullmatch(path.name)
     if image and path.parent.name == "images":
@@ -274,19 +276,19 @@ def _used_by(names: list[str]) -> str:
     return f"used by {names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}"
 
 
-def _move(found: Found, trash: str) -> bool:
+def _move(item: Item, trash: str) -> bool:
     """Moves something out of everybody's way in one step each; False where it is being made.
 
     Args:
         trash: the name of a folder beside it.
     """
-    locks = [Lock(path) for path in found.locks]
+    locks = [Lock(path) for path in item.locks]
     if not all(lock.take(wait=False) for lock in locks):
         for lock in locks:
             lock.release()
         return False
-    for path in found.paths:
-        if path not in found.locks and os.path.lexists(path):
+    for path in item.paths:
+        if path not in item.locks and os.path.lexists(path):
             place = path.parent / trash
             place.mkdir(mode=0o700, exist_ok=True)
             path.rename(place / f"{len(os.listdir(place))}{path.name}")
@@ -311,7 +313,7 @@ def _file_size(path: Path) -> int:
 
 def _newest(path: Path) -> float:
     """When anything of a file or a folder was written last."""
-    found = [path]
+    paths = [path]
     if path.is_dir() and not path.is_symlink():
-        found += [Path(folder) / name for folder, _, names in os.walk(path) for name in (".", *names)]
-    return max(changed_at(each) or 0.0 for each in found)
+        paths += [Path(folder) / name for folder, _, names in os.walk(path) for name in (".", *names)]
+    return max(changed_at(entry) or 0.0 for entry in paths)

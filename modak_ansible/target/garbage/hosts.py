@@ -26,7 +26,7 @@ class Collected(NamedTuple):
     problems: List[str]
 
 
-class Asked(TypedDict):
+class Request(TypedDict):
     """Of another host."""
 
     workspace: str  # its path, the same as here
@@ -52,42 +52,42 @@ def collect(
         needs = Garbage(workspace, older_than).needs()
 
         def ask(host: str) -> Any:
-            own = [path[len(host) + 1 :] for path in only or () if path.startswith(f"{host}:")]
-            asked: Asked = {
+            paths = [path[len(host) + 1 :] for path in only or () if path.startswith(f"{host}:")]
+            request: Request = {
                 "workspace": str(workspace.path),
                 "older_than": older_than,
                 "mark": mark,
                 "needs": needs._asdict(),
-                "remove": remove and (only is None or bool(own)),
-                "only": own,
+                "remove": remove and (only is None or bool(paths)),
+                "only": paths,
             }
             try:
-                return run_there(host, answer, asked)
+                return run_there(host, answer, request)
             except ModakError as error:
                 return error
 
         with ThreadPoolExecutor(len(hosts)) as pool:
             answers = dict(zip(hosts, pool.map(ask, hosts)))
-    found = Collected([], [], [], [])
-    for host, found_there in answers.items():
-        if isinstance(found_there, ModakError):
-            found.problems.append(found_there.message)
+    collected = Collected([], [], [], [])
+    for host, host_items in answers.items():
+        if isinstance(host_items, ModakError):
+            collected.problems.append(host_items.message)
             continue
         for name in ("removed", "garbage", "kept"):
-            getattr(found, name).extend(_of(host, each) for each in found_there[name])
-    return found
+            getattr(collected, name).extend(_on_host(host, item) for item in host_items[name])
+    return collected
 
 
-def answer(asked: Asked) -> Dict[str, List[GarbageItem]]:
+def answer(request: Request) -> Dict[str, List[GarbageItem]]:
     """On the other host: what is removed, what may be, and what stays with the reason."""
-    workspace = Workspace(asked["workspace"])
-    if (workspace.path / asked["mark"]).exists():  # it is the first one's, which was looked at there
+    workspace = Workspace(request["workspace"])
+    if (workspace.path / request["mark"]).exists():  # it is the first one's, which was looked at there
         return {"removed": [], "garbage": [], "kept": []}
-    garbage = Garbage(workspace, asked["older_than"], Needs(**asked["needs"]))
-    return garbage.collect(remove=asked["remove"], only=asked["only"] or None)
+    garbage = Garbage(workspace, request["older_than"], Needs(**request["needs"]))
+    return garbage.collect(remove=request["remove"], only=request["only"] or None)
 
 
-def _of(host: str, item: GarbageItem) -> GarbageItem:
+def _on_host(host: str, item: GarbageItem) -> GarbageItem:
     return {**item, "name": f"{item['name']} on {host}", "path": f"{host}:{item['path']}"}
 
 
@@ -105,16 +105,20 @@ def run_there(host: str, function: Callable[[Any], Any], arguments: Mapping[str,
         ModakError: the host cannot be entered, or it fails there.
     """
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             by_ssh(host, ["python3", "-c", READER, WORD]), input=sent(function, arguments), stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, timeout=_SECONDS, check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired as error:
         raise ModakError(f"the host {host} did not answer within {_SECONDS:.0f} s") from error
-    if done.returncode != 0:
-        said = done.stderr.decode(errors="replace").strip().rpartition("\n")[2] or f"exit code {done.returncode}"
-        raise ModakError(f"the host {host} cannot be queried: {said}", hint=f"ssh -o BatchMode=yes {host} python3 -V")
-    answered = answer_in(done.stdout)
-    if answered is None:
+    if result.returncode != 0:
+        error_text = (
+            result.stderr.decode(errors="replace").strip().rpartition("\n")[2] or f"exit code {result.returncode}"
+        )
+        raise ModakError(
+            f"the host {host} cannot be queried: {error_text}", hint=f"ssh -o BatchMode=yes {host} python3 -V"
+        )
+    reply = answer_in(result.stdout)
+    if reply is None:
         raise ModakError(f"the host {host} cannot be queried: it gave no answer", hint=f"ssh {host} python3 -V")
-    return answered
+    return reply

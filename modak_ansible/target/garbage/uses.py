@@ -42,8 +42,8 @@ class Uses:
         self._workspace.create()
         file = self._reservation(deployment)
         with self.lock():
-            known = (read_json(file) or {}).get("paths", [])
-            write_json(file, {"deployment": deployment, "paths": sorted({*known, *paths})})
+            reserved = (read_json(file) or {}).get("paths", [])
+            write_json(file, {"deployment": deployment, "paths": sorted({*reserved, *paths})})
             self.mark(paths)
 
     def mark(self, paths: Iterable[str]) -> None:
@@ -58,14 +58,14 @@ class Uses:
 
     def users(self) -> dict[Path, list[str]]:
         """The names of the deployments that use an image or a dataset, by its path."""
-        found: dict[Path, list[str]] = {}
-        for name, paths in [*((folder.name, _named_by(folder)) for folder in self._folders()), *self._reserved()]:
+        by_path: dict[Path, list[str]] = {}
+        for name, paths in [*((folder.name, _named_by(folder)) for folder in self._folders()), *self._reserved_paths()]:
             for path in paths:
                 with suppress(ModakError):  # it lies where a variable said that has no value any more, and so not here
-                    users = found.setdefault(self._workspace.place(path), [])
+                    users = by_path.setdefault(self._workspace.place(path), [])
                     if name not in users:
                         users.append(name)
-        return found
+        return by_path
 
     def unreadable(self) -> list[Path]:
         """The folders of deployments that do not tell what they use."""
@@ -78,22 +78,24 @@ class Uses:
 
     def stale_reservations(self) -> list[Path]:
         """Reservations of deployments that have a folder by now, or never came."""
-        there = {folder.name for folder in self._folders()}
+        names = {folder.name for folder in self._folders()}
         return [
             file
             for file in self._reservations()
-            if _is_old(file) or (read_json(file) or {}).get("deployment", "") in there
+            if _is_old(file) or (read_json(file) or {}).get("deployment", "") in names
         ]
 
-    def _reserved(self) -> list[tuple[str, list[str]]]:
-        found = [read_json(file) or {} for file in self._reservations() if not _is_old(file)]
-        return [(str(each.get("deployment", "")), list(each.get("paths", []))) for each in found]
+    def _reserved_paths(self) -> list[tuple[str, list[str]]]:
+        reservations = [read_json(file) or {} for file in self._reservations() if not _is_old(file)]
+        return [
+            (str(reservation.get("deployment", "")), list(reservation.get("paths", []))) for reservation in reservations
+        ]
 
     def _folders(self) -> list[Path]:
-        return [path for path in _listed(self._workspace.deployments) if path.is_dir() and path.name[0] != "."]
+        return [path for path in _entries(self._workspace.deployments) if path.is_dir() and path.name[0] != "."]
 
     def _reservations(self) -> list[Path]:
-        return [path for path in _listed(self._workspace.deployments) if path.name.endswith(".uses.json")]
+        return [path for path in _entries(self._workspace.deployments) if path.name.endswith(".uses.json")]
 
     def _reservation(self, deployment: str) -> Path:
         return self._workspace.deployments / f".{deployment}.uses.json"
@@ -150,9 +152,9 @@ def _texts(folder: Path) -> str:
 
 
 def _is_old(reservation: Path) -> bool:
-    changed = changed_at(reservation)
-    return changed is None or time.time() - changed > RESERVED
+    date = changed_at(reservation)
+    return date is None or time.time() - date > RESERVED
 
 
-def _listed(folder: Path) -> list[Path]:
+def _entries(folder: Path) -> list[Path]:
     return sorted(folder.iterdir()) if folder.is_dir() else []

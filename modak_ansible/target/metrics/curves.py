@@ -42,7 +42,7 @@ class Curve:
     def best(self, *, rising: bool) -> Tuple[float, float] | None:
         """Place and value of the best point; None where none is finite."""
         finite = [(place, value) for place, value in self.points.items() if math.isfinite(value)]
-        return (max if rising else min)(finite, key=lambda each: each[1], default=None)
+        return (max if rising else min)(finite, key=lambda point: point[1], default=None)
 
     @property
     def lost_at(self) -> float | None:
@@ -82,10 +82,10 @@ class Curves:
 
 def is_rising(name: str) -> bool:
     """Whether more of it is better, by its name; not of a loss or an error, whatever else is in the name."""
-    lowered = name.lower()
+    lowercase = name.lower()
     words = (word.lower() for word in _WORD.findall(name))
-    falls = any(word in lowered for word in _FALLING) or any(word.endswith(("err", "errs")) for word in words)
-    return any(word in lowered for word in _RISING) and not falls
+    falls = any(word in lowercase for word in _FALLING) or any(word.endswith(("err", "errs")) for word in words)
+    return any(word in lowercase for word in _RISING) and not falls
 
 
 def read_curves(folder: Path, paths: Iterable[str], most: int = 0) -> Curves:
@@ -95,42 +95,42 @@ def read_curves(folder: Path, paths: Iterable[str], most: int = 0) -> Curves:
         paths: of whatever files; those that hold no metrics are passed over.
         most: bytes at the end of each that are read; 0 for as many as are read at all.
     """
-    found = Curves()
+    result = Curves()
     by_key: Dict[str, Dict[str, _Curve]] = {}
-    for key, each in in_order(paths).items():
+    for key, key_paths in in_order(paths).items():
         curves = by_key.setdefault(key, {})
-        for path in each:
-            _read(folder, path, most, curves, found)
-    found.by_name = _named(by_key, found.remarks)
-    return found
+        for path in key_paths:
+            _read(folder, path, most, curves, result)
+    result.by_name = _name_curves(by_key, result.remarks)
+    return result
 
 
-def _read(folder: Path, path: str, most: int, curves: Dict[str, "_Curve"], found: Curves) -> None:
-    remarks, seen = Remarks(path), set()
+def _read(folder: Path, path: str, most: int, curves: Dict[str, "_Curve"], result: Curves) -> None:
+    remarks, names = Remarks(path), set()
     reader = texts.READERS.get(kind_of(path), events.points)
     try:
         with (folder / path).open("rb") as file:
             if reader is not events.points and texts.is_binary(file, remarks):
-                found.remarks += remarks.lines
+                result.remarks += remarks.lines
                 return
             size = os.fstat(file.fileno()).st_size
             if not most and size > LARGEST and reader is not texts.whole:  # which reads no such file
                 remarks.add(f"has {size >> 20:,} MiB, of which the last {LARGEST >> 20} are read")
             for point in reader(file, most or LARGEST, remarks):
                 if point.epoch is not None:
-                    found.epoch = max(point.epoch, found.epoch or point.epoch)
+                    result.epoch = max(point.epoch, result.epoch or point.epoch)
                 for name, value in point.values.items():
                     if name not in curves and len(curves) >= _CURVES:
                         remarks.add(f"has more than {_CURVES} names; the others are left out")
                         continue
                     curve = curves.setdefault(name, _Curve())
-                    if name not in seen:
-                        seen.add(name)
-                        curve.goes_on(point)
+                    if name not in names:
+                        names.add(name)
+                        curve.resume_at(point)
                     curve.add(point, value)
     except OSError as error:
         remarks.add(f"cannot be read: {error.strerror}")
-    found.remarks += remarks.lines
+    result.remarks += remarks.lines
 
 
 class _Moment(NamedTuple):
@@ -152,7 +152,7 @@ class _Curve:
         self._lowest: _Moment | None = None
         self._highest: _Moment | None = None
 
-    def goes_on(self, first: Point) -> None:
+    def resume_at(self, first: Point) -> None:
         """Takes that a later run begins, which trains anew what lies behind its first point."""
         if first.step is not None:
             self._points = [point for point in self._points if point.step is None or point.step < first.step]
@@ -177,21 +177,21 @@ class _Curve:
             self._stride *= 2
             self._points = [point for point in self._points if not point.number % self._stride or point is new]
 
-    def done(self) -> Curve:
-        by, index = self._by()
-        curve = Curve(by)
-        beside = [each for each in (self._lowest, self._highest) if each and self._stride > 1]
-        for each in sorted({*self._points, *beside}, key=lambda each: each.number):
-            place = each[index]
+    def finish(self) -> Curve:
+        unit, index = self._placement()
+        curve = Curve(unit)
+        extremes = [moment for moment in (self._lowest, self._highest) if moment and self._stride > 1]
+        for moment in sorted({*self._points, *extremes}, key=lambda moment: moment.number):
+            place = moment[index]
             assert place is not None  # noqa: S101 - for mypy: it is told of all
             curve.again += place in curve.points
-            curve.points[place] = each.value
-            if each.time is not None:
-                curve.times[place] = each.time
+            curve.points[place] = moment.value
+            if moment.time is not None:
+                curve.times[place] = moment.time
         curve.points = dict(sorted(curve.points.items()))
         return curve
 
-    def _by(self) -> Tuple[str, int]:
+    def _placement(self) -> Tuple[str, int]:
         """By what points are placed: steps that begin anew in each epoch are no places, nor is one epoch for all."""
         pairs = list(zip(self._points, self._points[1:]))
         if all(point.step is not None for point in self._points):
@@ -202,47 +202,49 @@ class _Curve:
         return "point", 2
 
 
-def _begins_anew(one: _Moment, next_one: _Moment) -> bool:
-    if one.step is None or next_one.step is None or one.epoch is None or next_one.epoch is None:
+def _begins_anew(point: _Moment, next_point: _Moment) -> bool:
+    if point.step is None or next_point.step is None or point.epoch is None or next_point.epoch is None:
         return False
-    return next_one.epoch > one.epoch and next_one.step <= one.step
+    return next_point.epoch > point.epoch and next_point.step <= point.step
 
 
-def _named(by_key: Dict[str, Dict[str, _Curve]], remarks: List[str]) -> Dict[str, Curve]:
+def _name_curves(by_key: Dict[str, Dict[str, _Curve]], remarks: List[str]) -> Dict[str, Curve]:
     """The curves by their names; of files of several folders with the folder before those that they share."""
-    found: Dict[str, Curve] = {}
+    by_name: Dict[str, Curve] = {}
     kinds: Dict[str, str] = {}
     for key, curves in by_key.items():
         for name, raw in curves.items():
             rivals = [
-                other for other in by_key if other != key and _kind(other) == _kind(key) and name in by_key[other]
+                other_key
+                for other_key in by_key
+                if other_key != key and _kind(other_key) == _kind(key) and name in by_key[other_key]
             ]
-            labels = {label_of(other) for other in rivals}
-            own = label_of(key)
-            full = f"{own}/{name}" if rivals and own and own not in labels else name
-            curve = raw.done()
+            labels = {label_of(other_key) for other_key in rivals}
+            label = label_of(key)
+            full_name = f"{label}/{name}" if rivals and label and label not in labels else name
+            curve = raw.finish()
             if not curve.points:
                 continue
-            if full not in found or len(curve.points) > len(found[full].points):
-                found[full], kinds[full] = curve, _kind(key)
+            if full_name not in by_name or len(curve.points) > len(by_name[full_name].points):
+                by_name[full_name], kinds[full_name] = curve, _kind(key)
     for name in [
-        name for name in found if "/" in name and kinds[name] == EVENTS and _is_told_twice(name, found, kinds)
+        name for name in by_name if "/" in name and kinds[name] == EVENTS and _is_duplicate(name, by_name, kinds)
     ]:
-        del found[name]
-    for name, curve in found.items():
+        del by_name[name]
+    for name, curve in by_name.items():
         if curve.again:
             places = "1 place" if curve.again == 1 else f"{curve.again} places"
             remarks.append(f"{name} was written again for {places}; the last values count")
-    return found
+    return by_name
 
 
 def _kind(key: str) -> str:
     return key.rpartition("|")[2]
 
 
-def _is_told_twice(name: str, found: Dict[str, Curve], kinds: Dict[str, str]) -> bool:
+def _is_duplicate(name: str, by_name: Dict[str, Curve], kinds: Dict[str, str]) -> bool:
     """Whether a trainer's own log has the same under the name that it has there: ``eval/loss`` for ``eval_loss``."""
-    for other in (name.replace("/", "_"), name.partition("/")[2]):
-        if other in found and kinds[other] != EVENTS:
-            return math.isclose(found[other].last, found[name].last, rel_tol=_ALIKE)
+    for alias in (name.replace("/", "_"), name.partition("/")[2]):
+        if alias in by_name and kinds[alias] != EVENTS:
+            return math.isclose(by_name[alias].last, by_name[name].last, rel_tol=_ALIKE)
     return False

@@ -23,15 +23,15 @@ _TYPES = {1: "<f", 2: "<d", 3: "<i", 9: "<q", 19: "<e"}
 _VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5
 
 
-def points(file: BinaryIO, most: int, remarks: Remarks) -> Iterator[Point]:
+def points(file: BinaryIO, limit: int, remarks: Remarks) -> Iterator[Point]:
     """The scalars of an event file.
 
     Args:
         file: at its beginning.
-        most: bytes at its end that are read; 0 for all of it.
+        limit: bytes at its end that are read; 0 for all of it.
         remarks: gets what is wrong; a last record that is not whole is being written.
     """
-    for data in records(file, most, remarks):
+    for data in records(file, limit, remarks):
         try:
             point = _event(data)
         except (ValueError, IndexError, struct.error, UnicodeDecodeError):
@@ -41,12 +41,12 @@ def points(file: BinaryIO, most: int, remarks: Remarks) -> Iterator[Point]:
             yield point
 
 
-def records(file: BinaryIO, most: int, remarks: Remarks) -> Iterator[bytes]:
+def records(file: BinaryIO, limit: int, remarks: Remarks) -> Iterator[bytes]:
     """The records that are whole; behind a damaged one it goes on at the next."""
     size = os.fstat(file.fileno()).st_size
-    place = max(0, size - most) if most else 0
+    place = max(0, size - limit) if limit else 0
     if place:
-        place = _next(file, place, size)
+        place = _next_record(file, place, size)
     while place + _HEAD.size <= size:
         file.seek(place)
         head = file.read(_HEAD.size)
@@ -55,7 +55,7 @@ def records(file: BinaryIO, most: int, remarks: Remarks) -> Iterator[bytes]:
         length, checksum = _HEAD.unpack(head)
         if masked(head[:8]) != checksum:
             remarks.add("is damaged, or not an event file of TensorBoard", f"byte {place}")
-            place = _next(file, place + 1, size)
+            place = _next_record(file, place + 1, size)
             continue
         end = place + _HEAD.size + length + 4
         if end > size:
@@ -69,18 +69,18 @@ def records(file: BinaryIO, most: int, remarks: Remarks) -> Iterator[bytes]:
         place = end
 
 
-def _next(file: BinaryIO, place: int, size: int) -> int:
+def _next_record(file: BinaryIO, place: int, size: int) -> int:
     """Where the next record of less than 16 MiB begins: its length has five bytes of zero."""
     while place < size:
         file.seek(place)
         block = file.read(_BLOCK)
-        found = block.find(b"\0" * 5)
-        while found >= 0:
-            begin = found - 3
+        position = block.find(b"\0" * 5)
+        while position >= 0:
+            begin = position - 3
             head = block[begin : begin + _HEAD.size] if begin >= 0 else b""
             if len(head) == _HEAD.size and masked(head[:8]) == _HEAD.unpack(head)[1]:
                 return place + begin
-            found = block.find(b"\0" * 5, found + 1)
+            position = block.find(b"\0" * 5, position + 1)
         if len(block) < _BLOCK:
             return size
         place += len(block) - _HEAD.size
@@ -127,7 +127,7 @@ def _event(data: bytes) -> Point | None:
 
 def _scalars(summary: bytes) -> Dict[str, float]:
     """Of a message Summary.Value: tag = 1, simple_value = 2, tensor = 8."""
-    found = {}
+    scalars = {}
     for number, kind, message in _fields(summary):
         if number != 1 or kind != _BYTES:
             continue
@@ -140,15 +140,15 @@ def _scalars(summary: bytes) -> Dict[str, float]:
             elif inner == 8 and wire == _BYTES:
                 scalar = _tensor(value)
         if tag.isprintable() and tag and scalar is not None:
-            found[tag] = float(scalar)
-    return found
+            scalars[tag] = float(scalar)
+    return scalars
 
 
 def _tensor(data: bytes) -> float | None:
     """The number of a TensorProto that has one: dtype = 1, tensor_shape = 2, tensor_content = 4, or values by type."""
     dtype, content = 0, b""
     packed = {5: "<f", 6: "<d"}
-    whole: List[float] = []
+    numbers: List[float] = []
     for number, kind, value in _fields(data):
         if number == 1 and kind == _VARINT:
             dtype = _signed(value)
@@ -157,14 +157,14 @@ def _tensor(data: bytes) -> float | None:
         elif number == 4 and kind == _BYTES:
             content = value
         elif number in packed and kind in (_BYTES, _FOUR, _EIGHT):
-            whole += [each[0] for each in struct.iter_unpack(packed[number], value)]
+            numbers += [item[0] for item in struct.iter_unpack(packed[number], value)]
         elif number in (7, 10) and kind == _VARINT:
-            whole.append(_signed(value))
+            numbers.append(_signed(value))
         elif number in (7, 10) and kind == _BYTES:
-            whole.append(_signed(_varint(value, 0)[0].to_bytes(8, "little")))
+            numbers.append(_signed(_varint(value, 0)[0].to_bytes(8, "little")))
     if content and dtype in _TYPES and len(content) == struct.calcsize(_TYPES[dtype]):
         return float(struct.unpack(_TYPES[dtype], content)[0])
-    return float(whole[0]) if len(whole) == 1 else None
+    return float(numbers[0]) if len(numbers) == 1 else None
 
 
 def _fields(data: bytes) -> Iterator[Tuple[int, int, bytes]]:

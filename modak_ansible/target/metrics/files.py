@@ -31,19 +31,19 @@ def found_in(deployment: Path) -> List[str]:
     with the user's code.
     """
     staged = changed_at(deployment / SCRIPT) or 0.0
-    found = [(changed, path) for path, changed in _walk(deployment / CODE) if changed > staged]
-    return [path.relative_to(deployment).as_posix() for _, path in sorted(found)[-_MOST:]]
+    files = [(changed, path) for path, changed in _walk(deployment / CODE) if changed > staged]
+    return [path.relative_to(deployment).as_posix() for _, path in sorted(files)[-_MOST:]]
 
 
 def _walk(top: Path) -> Iterator["tuple[Path, float]"]:
-    left, folders = _ENTRIES, [(top, 0)]
+    remaining, folders = _ENTRIES, [(top, 0)]
     while folders:
         folder, depth = folders.pop(0)
         try:
             with os.scandir(folder) as entries:
                 for entry in entries:
-                    left -= 1
-                    if left < 0:
+                    remaining -= 1
+                    if remaining < 0:
                         return
                     if entry.is_dir(follow_symlinks=False):
                         if depth < _DEEPEST:
@@ -60,15 +60,19 @@ def in_order(paths: Iterable[str]) -> Dict[str, List[str]]:
     The key is the folder without those parts; of Hugging Face's states only the newest, which has all before it. What
     an earlier attempt logged counts once the present one has logged, too; what ranks but the first wrote never does.
     """
-    found: Dict[str, List[str]] = {}
-    given = {path for path in paths if kind_of(path) and not path.startswith(f"{RANKS}/")}
-    meant = [path for path in given if not path.startswith(f"{ATTEMPTS}/") or (_is_logged(path) and LOGGED in given)]
-    for path in sorted(meant, key=_place):
-        found.setdefault(f"{_folder(path)}|{kind_of(path)}", []).append(path)
-    for key, each in found.items():
+    groups: Dict[str, List[str]] = {}
+    metric_paths = {path for path in paths if kind_of(path) and not path.startswith(f"{RANKS}/")}
+    current_paths = [
+        path
+        for path in metric_paths
+        if not path.startswith(f"{ATTEMPTS}/") or (_is_logged(path) and LOGGED in metric_paths)
+    ]
+    for path in sorted(current_paths, key=_order):
+        groups.setdefault(f"{_folder(path)}|{kind_of(path)}", []).append(path)
+    for key, group in groups.items():
         if key.endswith("|trainer_state.json"):
-            found[key] = each[-1:]
-    return found
+            groups[key] = group[-1:]
+    return groups
 
 
 def _is_logged(path: str) -> bool:
@@ -81,7 +85,7 @@ def label_of(key: str) -> str:
     return PurePosixPath(key.rpartition("|")[0]).name
 
 
-def _place(path: str) -> "tuple[bool, list[object]]":
+def _order(path: str) -> "tuple[bool, list[object]]":
     """Attempts before the present one, and numbers in names by their size."""
     parts = [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", path) if part]
     return not path.startswith(f"{ATTEMPTS}/"), [*parts]

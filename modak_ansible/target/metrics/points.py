@@ -29,19 +29,19 @@ class Remarks:
     """What is wrong with a file, each kind once, with the first place and how often."""
 
     name: str
-    _found: Dict[str, Tuple[str, int]] = field(default_factory=dict)
+    _places: Dict[str, Tuple[str, int]] = field(default_factory=dict)
 
     def add(self, words: str, place: str = "") -> None:
-        first, count = self._found.get(words, (place, 0))
-        self._found[words] = (first, count + 1)
+        first_place, count = self._places.get(words, (place, 0))
+        self._places[words] = (first_place, count + 1)
 
     @property
     def lines(self) -> List[str]:
-        found = []
-        for words, (place, count) in self._found.items():
+        lines = []
+        for words, (place, count) in self._places.items():
             often = f", {count} times" if count > 1 else ""
-            found.append(f"{self.name}{':' + place if place else ''}: {words}{often}")
-        return found
+            lines.append(f"{self.name}{':' + place if place else ''}: {words}{often}")
+        return lines
 
 
 def value_of(value: Any) -> float | None:
@@ -56,10 +56,10 @@ def value_of(value: Any) -> float | None:
     return _WORDS.get(value.strip().lower()) if isinstance(value, str) and len(value) < 12 else None
 
 
-def point_of(found: Mapping[Any, Any]) -> Point | None:
+def point_of(mapping: Mapping[Any, Any]) -> Point | None:
     """The point of a mapping with any names; None where it has no number but its place."""
-    values = dict(_numbers("", found, 0))
-    step, epoch, time = (_taken(values, names) for names in (_STEPS, _EPOCHS, _TIMES))
+    values = dict(_numbers("", mapping, 0))
+    step, epoch, time = (_take(values, names) for names in (_STEPS, _EPOCHS, _TIMES))
     return Point(values, step, epoch, time) if values else None
 
 
@@ -75,7 +75,7 @@ def _numbers(name: str, value: Any, depth: int) -> Iterator[Tuple[str, float]]:
             yield from _numbers(joined, inner, depth + 1)
 
 
-def _taken(values: Dict[str, float], names: Tuple[str, ...]) -> float | None:
+def _take(values: Dict[str, float], names: Tuple[str, ...]) -> float | None:
     """The first finite one of some names, which are all taken out."""
-    found = [values.pop(name) for name in list(values) if name.lower() in names]
-    return next((each for each in found if math.isfinite(each)), None)
+    candidates = [values.pop(name) for name in list(values) if name.lower() in names]
+    return next((value for value in candidates if math.isfinite(value)), None)

@@ -18,7 +18,7 @@ _SWITCHES = {
     "/proc/sys/kernel/unprivileged_userns_clone": "0",
     "/proc/sys/kernel/apparmor_restrict_unprivileged_userns": "1",
 }
-_TOOLS = {tool for each in CONTAINER_RUNTIMES.values() for tool in each.tools}
+_TOOLS = {tool for runtime in CONTAINER_RUNTIMES.values() for tool in runtime.tools}
 _BUILDERS = ("debootstrap", "mmdebstrap", *sorted(_TOOLS))
 
 
@@ -45,7 +45,7 @@ def container_facts(preference: str, signing_key: str = "") -> ContainerFacts:
     """
     runtime = find_program(*CONTAINER_RUNTIMES.get(preference, CONTAINER_RUNTIMES["any"]).programs)
     problem, hint = _problem(check_fakeroot)
-    signing = _problem(lambda: check_signing_key(runtime, signing_key)) if runtime and signing_key else ("", "")
+    key_problem = _problem(lambda: check_signing_key(runtime, signing_key)) if runtime and signing_key else ("", "")
     return {
         "runtime": runtime,
         "version": version_of(runtime) if runtime else "",
@@ -53,8 +53,8 @@ def container_facts(preference: str, signing_key: str = "") -> ContainerFacts:
         "namespaces": _namespace_problem(),
         "range": problem,
         "range_hint": hint,
-        "signing": signing[0],
-        "signing_hint": signing[1],
+        "signing": key_problem[0],
+        "signing_hint": key_problem[1],
         "missing": [name for name in _BUILDERS if find_program(name) is None],
     }
 
@@ -83,8 +83,8 @@ def _problem(check: Callable[[], None]) -> tuple[str, str]:
 
 def _namespace_problem() -> str:
     """Tried, and where that fails the switch of the kernel that is to blame."""
-    blamed = next((f"{path} is {value}" for path, value in _SWITCHES.items() if read_text(Path(path)) == value), "")
+    switch = next((f"{path} is {value}" for path, value in _SWITCHES.items() if read_text(Path(path)) == value), "")
     if find_program("unshare") is None:
-        return blamed
+        return switch
     result = TimedRun(timeout=20)(["unshare", "--user", "--map-root-user", "true"])
-    return "" if result.code == 0 else blamed or result.message
+    return "" if result.code == 0 else switch or result.message

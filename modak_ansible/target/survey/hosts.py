@@ -53,31 +53,31 @@ def host_facts(hosts: List[str], workspace: Workspace, runtime: Optional[str]) -
     if not hosts:
         return []
     mark = ""
-    with ExitStack() as kept, ThreadPoolExecutor(len(hosts)) as pool:
+    with ExitStack() as stack, ThreadPoolExecutor(len(hosts)) as pool:
         with suppress(OSError):  # nobody may write there, which is told of the workspace
-            mark = kept.enter_context(workspace.marked())
+            mark = stack.enter_context(workspace.marked())
         return list(pool.map(lambda host: _look(host, [str(workspace.path), runtime or "", mark]), hosts))
 
 
 def _look(host: str, words: List[str]) -> HostFacts:
     run = TimedRun(timeout=_SECONDS)
-    known = dict(line.partition(" ")[::2] for line in run(["ssh", "-G", host]).out.splitlines())
-    before = time.time()
-    done = run(by_ssh(host, ["sh", "-c", _LOOK, "sh", *words]))
-    middle = (before + time.time()) / 2
-    found = dict(re.findall(r"(?m)^(\w+)=(.*)$", done.out))
-    clock = re.fullmatch(r"\d{9,12}(\.\d{1,9})?", found.get("clock", ""), re.ASCII)
-    free = found.get("free", "")
+    ssh_options = dict(line.partition(" ")[::2] for line in run(["ssh", "-G", host]).out.splitlines())
+    began = time.time()
+    result = run(by_ssh(host, ["sh", "-c", _LOOK, "sh", *words]))
+    middle = (began + time.time()) / 2
+    facts = dict(re.findall(r"(?m)^(\w+)=(.*)$", result.out))
+    clock = re.fullmatch(r"\d{9,12}(\.\d{1,9})?", facts.get("clock", ""), re.ASCII)
+    free = facts.get("free", "")
     return {
         "host": host,
-        "place": f"{known.get('user', '?')}@{known.get('hostname', host)}:{known.get('port', '22')}",
-        "problem": "" if found.get("ended") else done.said_by("ssh"),
+        "place": f"{ssh_options.get('user', '?')}@{ssh_options.get('hostname', host)}:{ssh_options.get('port', '22')}",
+        "problem": "" if facts.get("ended") else result.said_by("ssh"),
         "ahead": round(float(clock.group(0)) - middle, 2) if clock else None,
-        "machine": found.get("machine", ""),
-        "rsync": "rsync" in found,
-        "runtime": "runtime" in found,
-        "python": found.get("python", ""),
-        "shared": "shared" in found,
-        "writable": "writable" in found,
+        "machine": facts.get("machine", ""),
+        "rsync": "rsync" in facts,
+        "runtime": "runtime" in facts,
+        "python": facts.get("python", ""),
+        "shared": "shared" in facts,
+        "writable": "writable" in facts,
         "free_bytes": int(free) * 1024 if re.fullmatch(r"\d{1,18}", free, re.ASCII) else None,
     }

@@ -117,7 +117,7 @@ def node_view(workspace: Workspace, scheduler: str, options: NodeOptions, patien
 
 
 def _view(folder: Path, scheduler: str, options: NodeOptions, patience: float) -> NodeView:
-    script, out = folder / "job.sh", folder / "answer.txt"
+    script, answer = folder / "job.sh", folder / "answer.txt"
     script.write_text(job_script(scheduler, folder, options), encoding="utf-8")
     run, knows = TimedRun(folder), SCHEDULERS[scheduler]
     try:
@@ -128,8 +128,8 @@ def _view(folder: Path, scheduler: str, options: NodeOptions, patience: float) -
         return {"problem": f"{knows.title} {SILENT}, and no job was submitted: {error}"}
     deadline, ended, last = time.monotonic() + patience, 0.0, ""
     try:
-        while time.monotonic() < deadline and _is_heard():
-            text = read_text(out)
+        while time.monotonic() < deadline and _has_reader():
+            text = read_text(answer)
             if _ENDED in text:
                 return read_view(text)
             if ended and time.monotonic() > ended + _LATE_SECONDS:
@@ -147,25 +147,27 @@ def job_script(scheduler: str, folder: Path, options: NodeOptions) -> str:
     """The script of the job; its answer is in ``answer.txt``, which nobody writes but the script itself."""
     partition, account = options.get("partition", ""), options.get("account", "")
     if scheduler == "slurm":
-        mark, to, charged = "#SBATCH", f"--partition={partition}", f"--account={account}"
+        mark, partition_option, account_option = "#SBATCH", f"--partition={partition}", f"--account={account}"
         lines = ["--nodes=1", "--ntasks=1", "--time=00:02:00", "--output=/dev/null", f"--chdir={folder}"]
     elif scheduler == "lsf":
-        mark, to, charged = "#BSUB", to_queues(partition), f"-P {account}"
+        mark, partition_option, account_option = "#BSUB", to_queues(partition), f"-P {account}"
         lines = ["-n 1", "-W 2", f"-o {folder}/output.txt"]
     else:
-        mark, to, charged = "#PBS", f"-q {partition}", f"-A {account}"
+        mark, partition_option, account_option = "#PBS", f"-q {partition}", f"-A {account}"
         size = "select=1:ncpus=1" if scheduler == "pbspro" else "nodes=1:ppn=1"
         lines = [f"-l {size}", "-l walltime=00:02:00", "-j oe", f"-o {folder}/output.txt"]
     lines += [f"--qos={options['qos']}"] if options.get("qos") and scheduler == "slurm" else []
-    lines += [line for line, is_asked in ((to, partition), (charged, account)) if is_asked]
+    lines += [line for line, is_asked in ((partition_option, partition), (account_option, account)) if is_asked]
     head = [f"{mark} {line}" for line in lines]
     body = _SCRIPT % {
         "out": shlex.quote(str(folder / "answer.txt")),
         "marker": shlex.quote(str(folder / "job.sh")),
         "paths": ":".join(SYSTEM_PATHS),
-        "runtimes": " ".join(dict.fromkeys(name for each in CONTAINER_RUNTIMES.values() for name in each.programs)),
+        "runtimes": " ".join(
+            dict.fromkeys(name for runtime in CONTAINER_RUNTIMES.values() for name in runtime.programs)
+        ),
         "modules": "\n".join(f"module load {shlex.quote(module)}" for module in options["modules"]),
-        "places": " ".join(f"'{each}'" for each in [*PLACES, *filter(_FOLDER.fullmatch, options["folders"])]),
+        "places": " ".join(f"'{place}'" for place in [*PLACES, *filter(_FOLDER.fullmatch, options["folders"])]),
         "ended": _ENDED,
     }
     return "\n".join(["#!/bin/bash -l", *head, body])
@@ -173,20 +175,20 @@ def job_script(scheduler: str, folder: Path, options: NodeOptions) -> str:
 
 def read_view(text: str) -> NodeView:
     pairs = [line.partition("=")[::2] for line in text.splitlines() if "=" in line]
-    first: Dict[str, str] = {}
+    values: Dict[str, str] = {}
     for key, value in pairs:
-        first.setdefault(key, value.strip())
-    memory = count_of(first.get("memory", ""))
+        values.setdefault(key, value.strip())
+    memory = count_of(values.get("memory", ""))
     cpu = (value.partition(":") for key, value in pairs if key == "cpu")
     return {
         "problem": "",
-        "host": first.get("host", ""),
-        "machine": first.get("machine", ""),
-        "processors": count_of(first.get("processors", "")),
+        "host": values.get("host", ""),
+        "machine": values.get("machine", ""),
+        "processors": count_of(values.get("processors", "")),
         "memory": memory * 1024 if memory else None,
         "runtimes": [value for key, value in pairs if key == "runtime"],
-        "same_home": first.get("home") == "same",
-        "namespaces": first.get("namespaces") == "yes",
+        "same_home": values.get("home") == "same",
+        "namespaces": values.get("namespaces") == "yes",
         "gpus": [value for key, value in pairs if key == "gpu"],
         "makers": [value for key, value in pairs if key == "maker"],
         "cpuinfo": {name.strip(): value.strip() for name, _, value in cpu if name.strip()},
@@ -198,7 +200,7 @@ def _place(value: str) -> List[NodePlace]:
     parts = value.split("|")
     if len(parts) != 5:
         return []
-    name, path, kind, may, free = parts
+    name, path, kind, may_write, free = parts
     blocks = count_of(free)
     return [
         {
@@ -206,7 +208,7 @@ def _place(value: str) -> List[NodePlace]:
             "path": path,
             "type": kind,
             "network": is_network(kind),
-            "writable": may == "yes",
+            "writable": may_write == "yes",
             "free_bytes": blocks * 1024 if blocks is not None else None,
         }
     ]
@@ -223,7 +225,7 @@ def _state(run: TimedRun, scheduler: str, job_id: str) -> Tuple[bool, str]:
     return record.state.is_final, " ".join([str(record.state), record.reason]).strip()
 
 
-def _is_heard() -> bool:
+def _has_reader() -> bool:
     """Whether the other end of our output is still there: the user may have had enough of waiting."""
     watch = select.poll()
     watch.register(1, 0)

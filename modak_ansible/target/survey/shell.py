@@ -36,13 +36,13 @@ def shell_facts(modules: List[str]) -> ShellFacts:
     """
     marks = (" ".join(_VARIABLES), *[_MARK] * 4)
     result = TimedRun(timeout=40)(["bash", "-lc", _SCRIPT % marks, "bash", *modules])
-    found = re.findall(rf"(?m)^{_MARK}(\w+)=(.*)$", result.out)
-    variables = {name: value for name, value in found if name in _VARIABLES and value}
+    pairs = re.findall(rf"(?m)^{_MARK}(\w+)=(.*)$", result.out)
+    variables = {name: value for name, value in pairs if name in _VARIABLES and value}
     return {
         "variables": variables,
-        "modules": _system(variables) if ("module", "yes") in found else "",
-        "loads": [value for name, value in found if name == "loads"],
-        "offers": [re.split("[(<]", value)[0].strip() for name, value in found if name == "offers"],
+        "modules": _system(variables) if ("module", "yes") in pairs else "",
+        "loads": [value for name, value in pairs if name == "loads"],
+        "offers": [re.split("[(<]", value)[0].strip() for name, value in pairs if name == "offers"],
         "problem": result.message if result.code else "",
     }
 

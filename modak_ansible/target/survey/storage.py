@@ -61,15 +61,15 @@ def folder_facts(path: Path, *, trial: bool = False) -> FolderFacts:
     Args:
         trial: whether a megabyte is written there and removed again: a quota shows itself in no other way everywhere.
     """
-    there = nearest(path)
-    source, kind, options = mount_of(str(there.resolve()), _mounts())
-    numbers = os.statvfs(there)
+    existing = nearest(path)
+    source, kind, options = mount_of(str(existing.resolve()), _mounts())
+    numbers = os.statvfs(existing)
     counts = numbers.f_files > 0
     return {
         "path": str(path),
         "there": os.path.isdir(path),
-        "writable": os.access(there, os.W_OK | os.X_OK),
-        "problem": _try_to_write(there) if trial else "",
+        "writable": os.access(existing, os.W_OK | os.X_OK),
+        "problem": _try_to_write(existing) if trial else "",
         "type": kind,
         "source": source,
         "network": is_network(kind),
@@ -89,7 +89,7 @@ def is_network(kind: str) -> Optional[bool]:
 
 def mount_of(path: str, mounts: str) -> Tuple[str, str, List[str]]:
     """Source, type and options of the file system that a path is on, in the words of /proc/self/mounts."""
-    best, found = -1, ("", "", [""])
+    best, mount = -1, ("", "", [""])
     for line in mounts.splitlines():
         fields = [_ESCAPED.sub(lambda code: chr(int(code.group(1), 8)), field) for field in line.split()]
         if len(fields) < 4:
@@ -97,44 +97,44 @@ def mount_of(path: str, mounts: str) -> Tuple[str, str, List[str]]:
         point = fields[1].rstrip("/")
         is_above = path == point or path.startswith(f"{point}/")
         if is_above and len(point) >= best:  # the last one that is mounted there is the one that is seen
-            best, found = len(point), (fields[0], fields[2], fields[3].split(","))
-    return found
+            best, mount = len(point), (fields[0], fields[2], fields[3].split(","))
+    return mount
 
 
 def quotas(*folders: Path) -> QuotaFacts:
     """Asks the usual commands for the user's quotas on the file systems of some folders, each once."""
     run = TimedRun(timeout=20)
-    asked: Dict[str, Tuple[str, List[str]]] = {}  # the commands and their names, by whom they ask
+    commands: Dict[str, Tuple[str, List[str]]] = {}  # the commands and their names, by whom they ask
     for folder in folders:
-        there = str(nearest(folder).resolve())  # a home folder is a link at some sites
-        source, kind, _ = mount_of(there, _mounts())
+        path = str(nearest(folder).resolve())  # a home folder is a link at some sites
+        source, kind, _ = mount_of(path, _mounts())
         gpfs = find_program("mmlsquota", "/usr/lpp/mmfs/bin/mmlsquota") if kind == "gpfs" else None
         if kind == "lustre" and find_program("lfs"):
-            asked[source] = "lfs quota", ["lfs", "quota", "-q", "-u", str(os.getuid()), there]
+            commands[source] = "lfs quota", ["lfs", "quota", "-q", "-u", str(os.getuid()), path]
             # many sites limit what is in a folder, whoever wrote it
-            project = re.match(r"\s*([1-9]\d*)\s", run(["lfs", "project", "-d", there]).out, re.ASCII)
+            project = re.match(r"\s*([1-9]\d*)\s", run(["lfs", "project", "-d", path]).out, re.ASCII)
             if project:
-                words = ["lfs", "quota", "-q", "-p", project.group(1), there]
-                asked[f"{source} {project.group(1)}"] = "lfs quota", words
+                words = ["lfs", "quota", "-q", "-p", project.group(1), path]
+                commands[f"{source} {project.group(1)}"] = "lfs quota", words
         elif gpfs:
-            asked[kind] = "mmlsquota", [gpfs, "-Y"]
+            commands[kind] = "mmlsquota", [gpfs, "-Y"]
         elif find_program("quota"):
-            asked[""] = "quota", ["quota", "-w", "-p"]  # which tells of all others
-    limits = [limit for _, command in asked.values() for limit in read_quotas(run(command).out)]
-    return {"asked": " and ".join(dict.fromkeys(name for name, _ in asked.values())), "limits": limits}
+            commands[""] = "quota", ["quota", "-w", "-p"]  # which tells of all others
+    limits = [limit for _, command in commands.values() for limit in read_quotas(run(command).out)]
+    return {"asked": " and ".join(dict.fromkeys(name for name, _ in commands.values())), "limits": limits}
 
 
 def _rows_of_gpfs(text: str) -> str:
     """What ``mmlsquota -Y`` prints, in the form of quota: which columns there are, its first line tells."""
     head, *rows = [line.split(":") for line in text.splitlines() if line.startswith("mmlsquota:")] or [[]]
     columns = ("blockUsage", "blockQuota", "blockLimit", "", "filesUsage", "filesQuota", "filesLimit", "")
-    found = []
+    lines = []
     for row in rows:
         values = dict(zip(head, row))
-        whose = "" if values.get("quotaType") == "USR" else values.get("name", "")
-        place = ":".join(filter(None, (values.get("filesystemName"), values.get("filesetname"), whose)))
-        found.append(" ".join([place, *(values.get(name) or "-" for name in columns)]))
-    return "\n".join(found)
+        owner = "" if values.get("quotaType") == "USR" else values.get("name", "")
+        place = ":".join(filter(None, (values.get("filesystemName"), values.get("filesetname"), owner)))
+        lines.append(" ".join([place, *(values.get(name) or "-" for name in columns)]))
+    return "\n".join(lines)
 
 
 def read_quotas(text: str) -> List[Quota]:
@@ -144,26 +144,28 @@ def read_quotas(text: str) -> List[Quota]:
     The first two print used, soft, hard and a time of grace; a ``*`` behind a number says that it is over its limit,
     brackets that some servers of Lustre's do not answer, and a limit of 0 is none.
     """
-    found: List[Quota] = []
+    rows: List[Quota] = []
     text = _rows_of_gpfs(text) if text.startswith("mmlsquota:") else text
     # lfs gives a long place a line of its own
     for line in re.sub(r"(?m)^[ \t]*(/\S*)[ \t]*\n[ \t]+(?=[\d\[])", r"\1 ", text).splitlines():
         fields = line.split()
         numbers = [field.strip("[]*") for field in fields[1:]]
-        if len(numbers) < 7 or not all(re.fullmatch(r"\d{1,18}", numbers[at], re.ASCII) for at in (0, 1, 2, 4, 5, 6)):
+        if len(numbers) < 7 or not all(
+            re.fullmatch(r"\d{1,18}", numbers[index], re.ASCII) for index in (0, 1, 2, 4, 5, 6)
+        ):
             continue
-        used, soft, hard, files, soft_files, hard_files = (int(numbers[at]) for at in (0, 1, 2, 4, 5, 6))
-        limit, most = hard or soft, hard_files or soft_files
-        found.append(
+        used, soft, hard, files, soft_files, hard_files = (int(numbers[index]) for index in (0, 1, 2, 4, 5, 6))
+        limit, most_files = hard or soft, hard_files or soft_files
+        rows.append(
             {
                 "place": fields[0],
                 "used": used * 1024,
                 "limit": limit * 1024 if limit else None,
                 "files": files,
-                "most_files": most or None,
+                "most_files": most_files or None,
             }
         )
-    return found
+    return rows
 
 
 def _mounts() -> str:

@@ -64,32 +64,32 @@ class SurveyFacts(TypedDict):
     hosts: List[HostFacts]
 
 
-def survey(wanted: SurveyOptions) -> SurveyFacts:
-    workspace = Workspace(wanted["workspace"])
-    there = [name for name in _READERS if is_there(name)]
-    scheduler = wanted["scheduler"] or next(iter(there), "none")
-    cluster = _cluster(scheduler) if scheduler in there else None
-    expected = _forecast(scheduler, wanted["directives"]) if cluster else None
-    containers = container_facts(wanted["container_runtime"], wanted["site"].get("signing_key") or "")
+def survey(options: SurveyOptions) -> SurveyFacts:
+    workspace = Workspace(options["workspace"])
+    schedulers = [name for name in _READERS if is_there(name)]
+    scheduler = options["scheduler"] or next(iter(schedulers), "none")
+    cluster = _cluster(scheduler) if scheduler in schedulers else None
+    start = _forecast(scheduler, options["directives"]) if cluster else None
+    containers = container_facts(options["container_runtime"], options["site"].get("signing_key") or "")
     return {
         "machine": machine_facts(),
         "rsync": find_program("rsync") is not None,
-        "schedulers": there,
+        "schedulers": schedulers,
         "others": [title for program, title in _OTHERS.items() if find_program(program)],
         "scheduler": scheduler,
         "missing": missing_commands(scheduler),
         "another": "" if cluster else of_another(scheduler),
         "cluster": cluster.as_json() if cluster else None,
         "containers": containers,
-        "folders": _folders(workspace, wanted["folders"]),
+        "folders": _folders(workspace, options["folders"]),
         "quotas": quotas(Path.home(), workspace.path),
-        "shell": shell_facts(wanted["modules"]),
-        "apt_mirror": read_site(wanted["site"]).apt_mirror,
-        "forecast": expected,
-        "objection": "" if expected else _objection(scheduler, wanted["directives"]),
-        "node": node_view(workspace, scheduler, wanted, wanted["patience"]) if wanted["node"] and cluster else None,
+        "shell": shell_facts(options["modules"]),
+        "apt_mirror": read_site(options["site"]).apt_mirror,
+        "forecast": start,
+        "objection": "" if start else _objection(scheduler, options["directives"]),
+        "node": node_view(workspace, scheduler, options, options["patience"]) if options["node"] and cluster else None,
         "gpus": gpus_here() if scheduler == "none" else [],
-        "hosts": host_facts(wanted["hosts"], workspace, containers["runtime"]),
+        "hosts": host_facts(options["hosts"], workspace, containers["runtime"]),
     }
 
 
@@ -114,14 +114,14 @@ def _group(number: int) -> str:
         return str(number)
 
 
-def _folders(workspace: Workspace, more: List[str]) -> Dict[str, FolderFacts]:
-    found = {
+def _folders(workspace: Workspace, texts: List[str]) -> Dict[str, FolderFacts]:
+    folders = {
         "home": folder_facts(Path.home()),
         "workspace": folder_facts(workspace.path, trial=True),
         "build": folder_facts(build_folder(workspace.path)),
     }
-    for text in more:
+    for text in texts:
         path = os.path.expandvars(os.path.expanduser(text))
         if path.startswith("/"):  # what is left of a variable is set in jobs only
-            found[text] = folder_facts(Path(path))
-    return found
+            folders[text] = folder_facts(Path(path))
+    return folders

@@ -57,8 +57,8 @@ def parse_stat(text: str) -> Optional[Stat]:
 
 def parse_pairs(text: str) -> Dict[str, int]:
     """The numbers of ``name: 12 kB`` and ``name 12``, with kB as bytes: /proc/PID/io and smaps_rollup, memory.stat."""
-    found = re.findall(r"^([\w()]+):?[ \t]+(\d{1,19})(?:[ \t]+(kB))?[ \t]*$", text, re.MULTILINE | re.ASCII)
-    return {name: int(number) * (1024 if unit else 1) for name, number, unit in found}
+    matches = re.findall(r"^([\w()]+):?[ \t]+(\d{1,19})(?:[ \t]+(kB))?[ \t]*$", text, re.MULTILINE | re.ASCII)
+    return {name: int(number) * (1024 if unit else 1) for name, number, unit in matches}
 
 
 def parse_environment(content: bytes) -> Dict[str, str]:
@@ -77,26 +77,26 @@ def environment_of(folder: Path) -> Dict[str, str]:
 
 def parse_cgroup(text: str) -> str:
     """The folder below /sys/fs/cgroup where a process's memory is counted, by its /proc/PID/cgroup; empty for none."""
-    found = {}
+    paths = {}
     for line in text.splitlines():
         number, _, rest = line.partition(":")
         controllers, sign, path = rest.partition(":")
         if sign and path.startswith("/") and ".." not in path.split("/"):
             for part in controllers.split(","):
-                found[part if part or number == "0" else "?"] = path
-    if "memory" in found:  # v1, also beside an empty v2
-        return f"memory{found['memory']}".rstrip("/")
-    return found.get("", "").strip("/")
+                paths[part if part or number == "0" else "?"] = path
+    if "memory" in paths:  # v1, also beside an empty v2
+        return f"memory{paths['memory']}".rstrip("/")
+    return paths.get("", "").strip("/")
 
 
 def parse_cpus(text: str) -> Set[int]:
     """The processors of ``0-3,8``."""
-    found: Set[int] = set()
+    cpus: Set[int] = set()
     for part in text.strip().split(","):
         ends = re.fullmatch(r"(\d{1,5})(?:-(\d{1,5}))?", part.strip(), re.ASCII)
         if ends:
-            found.update(range(int(ends.group(1)), int(ends.group(2) or ends.group(1)) + 1))
-    return found
+            cpus.update(range(int(ends.group(1)), int(ends.group(2) or ends.group(1)) + 1))
+    return cpus
 
 
 def parse_gpus(gpus: str, applications: str, pids: Set[int]) -> List[Dict[str, Any]]:
@@ -107,27 +107,27 @@ def parse_gpus(gpus: str, applications: str, pids: Set[int]) -> List[Dict[str, A
         applications: lines of process, UUID and MiB.
         pids: the processes.
     """
-    used: Dict[str, Dict[str, float]] = {}
+    by_gpu: Dict[str, Dict[str, float]] = {}
     for line in applications.splitlines():
         words = [word.strip() for word in line.split(",")]
         if len(words) == 3 and _is_number(words[0]) and int(words[0]) in pids:
-            used.setdefault(words[1], {})[words[0]] = _float(words[2]) or 0.0
-    found = []
+            by_gpu.setdefault(words[1], {})[words[0]] = _float(words[2]) or 0.0
+    rows = []
     for line in gpus.splitlines():
         words = [word.strip() for word in line.split(",")]
-        if len(words) == len(_GPUS) and words[1] in used:
+        if len(words) == len(_GPUS) and words[1] in by_gpu:
             busy, memory, total, power = map(_float, words[2:])
-            found.append(
+            rows.append(
                 {
                     "gpu": words[0],
                     "percent": busy,
                     "memory_bytes": None if memory is None else int(memory * _MEBI),
                     "memory_total_bytes": None if total is None else int(total * _MEBI),
                     "watts": power,
-                    "pids": sorted(map(int, used[words[1]])),
+                    "pids": sorted(map(int, by_gpu[words[1]])),
                 }
             )
-    return found
+    return rows
 
 
 def processes(proc: Path, marks: Sequence[str]) -> Dict[int, Process]:
@@ -143,32 +143,34 @@ def processes(proc: Path, marks: Sequence[str]) -> Dict[int, Process]:
         if stat:
             stats[int(folder.name)] = stat
             environments[int(folder.name)] = environment_of(folder)
-    lookers = _line(stats, os.getpid())
-    wanted = [mark.partition("=")[::2] for mark in marks]
+    lookers = _ancestors(stats, os.getpid())
+    pairs = [mark.partition("=")[::2] for mark in marks]
 
     def is_marked(pid: int) -> bool:
-        known = {**environments[pid], "pid": str(pid)}
-        return all(known.get(name) == value for name, value in wanted)
+        environment = {**environments[pid], "pid": str(pid)}
+        return all(environment.get(name) == value for name, value in pairs)
 
     marked = {pid for pid in stats if pid not in lookers and is_marked(pid)}
-    found = {}
+    job_processes = {}
     for pid, stat in stats.items():
-        line = _line(stats, pid)
-        if pid in lookers or os.getpid() in line or not marked.intersection(line):
+        ancestors = _ancestors(stats, pid)
+        if pid in lookers or os.getpid() in ancestors or not marked.intersection(ancestors):
             continue
-        rank = next((environments[each]["RANK"] for each in line if "RANK" in environments[each]), "")
+        rank = next((environments[ancestor]["RANK"] for ancestor in ancestors if "RANK" in environments[ancestor]), "")
         io = parse_pairs(_read(proc / str(pid) / "io"))
-        found[pid] = Process(rank if _is_number(rank) else "", stat, io.get("read_bytes", 0), io.get("write_bytes", 0))
-    return found
+        job_processes[pid] = Process(
+            rank if _is_number(rank) else "", stat, io.get("read_bytes", 0), io.get("write_bytes", 0)
+        )
+    return job_processes
 
 
-def _line(stats: Dict[int, Stat], pid: int) -> List[int]:
+def _ancestors(stats: Dict[int, Stat], pid: int) -> List[int]:
     """A process, its parent, and so on."""
-    line: List[int] = []
-    while pid in stats and pid not in line:
-        line.append(pid)
+    ancestors: List[int] = []
+    while pid in stats and pid not in ancestors:
+        ancestors.append(pid)
         pid = stats[pid].parent
-    return line
+    return ancestors
 
 
 def memory_of(proc: Path, pid: int) -> int:
@@ -187,18 +189,18 @@ def cgroup_of(proc: Path, root: Path, pids: Set[int]) -> Dict[str, int]:
     common = os.path.commonpath(paths) if paths and all(paths) else ""
     if not common or common == "memory":
         return {}
-    others = {int(word) for path in (root / common).rglob("cgroup.procs") for word in _read(path).split()} - pids
-    strangers = others.difference(_line(_stats(proc, others), os.getpid()))
+    other_pids = {int(word) for path in (root / common).rglob("cgroup.procs") for word in _read(path).split()} - pids
+    strangers = other_pids.difference(_ancestors(_stats(proc, other_pids), os.getpid()))
     if any(_owner(proc, stranger) == os.getuid() for stranger in strangers):
         return {}
-    found = {}
-    for used, limit in _MEMORY:
-        texts = _read(root / common / used).strip(), _limit(root, common, limit)
+    counts = {}
+    for usage_file, limit_file in _MEMORY:
+        texts = _read(root / common / usage_file).strip(), _limit(root, common, limit_file)
         if _is_number(texts[0]):
-            found["memory_bytes"] = int(texts[0])
+            counts["memory_bytes"] = int(texts[0])
             if texts[1] is not None:
-                found["limit_bytes"] = texts[1]
-    return found
+                counts["limit_bytes"] = texts[1]
+    return counts
 
 
 def _limit(root: Path, path: str, name: str) -> Optional[int]:
@@ -216,41 +218,44 @@ def usage(proc: Path, root: Path, marks: Sequence[str], seconds: float) -> Dict[
     """
     before, began = processes(proc, marks), time.monotonic()
     time.sleep(seconds)
-    after, passed, until = processes(proc, marks), time.monotonic() - began, time.time()
+    after, elapsed, end = processes(proc, marks), time.monotonic() - began, time.time()
     memory = {pid: memory_of(proc, pid) for pid in after}
     gpus = _gpus(set(after))
-    allowed: Set[int] = set()
+    allowed_cpus: Set[int] = set()
     for pid in after:
-        found = re.search(r"^Cpus_allowed_list:(.*)$", _read(proc / str(pid) / "status"), re.MULTILINE)
-        allowed |= parse_cpus(found.group(1)) if found else set()
+        cpu_list = re.search(r"^Cpus_allowed_list:(.*)$", _read(proc / str(pid) / "status"), re.MULTILINE)
+        allowed_cpus |= parse_cpus(cpu_list.group(1)) if cpu_list else set()
 
-    def row(known: Dict[int, Process], now: Dict[int, Process]) -> Dict[str, Any]:
-        ticks, read, written = _growth(known, now)
-        pids = set(now)
+    def row(earlier: Dict[int, Process], later: Dict[int, Process]) -> Dict[str, Any]:
+        ticks, read, written = _growth(earlier, later)
+        pids = set(later)
         return {
             "processes": len(pids),
-            "cpu_percent": round(100 * ticks / os.sysconf("SC_CLK_TCK") / passed, 1),
+            "cpu_percent": round(100 * ticks / os.sysconf("SC_CLK_TCK") / elapsed, 1),
             "memory_bytes": sum(memory[pid] for pid in pids),
-            "read_bytes_per_second": round(read / passed),
-            "written_bytes_per_second": round(written / passed),
+            "read_bytes_per_second": round(read / elapsed),
+            "written_bytes_per_second": round(written / elapsed),
             "gpus": [gpu for gpu in gpus if pids.intersection(gpu["pids"])],
         }
 
-    ranks = sorted({each.rank for each in after.values() if each.rank}, key=int)
+    ranks = sorted({process.rank for process in after.values() if process.rank}, key=int)
     cgroup = cgroup_of(proc, root, set(after))
     return {
         **row(before, after),
-        "cores": len(allowed),
+        "cores": len(allowed_cpus),
         "cgroup_memory_bytes": cgroup.get("memory_bytes"),
         "memory_limit_bytes": cgroup.get("limit_bytes"),
-        "time": until,
-        "seconds": round(passed, 3),
-        "ranks": [{"rank": int(rank), **row(_of_rank(before, rank), _of_rank(after, rank))} for rank in ranks],
+        "time": end,
+        "seconds": round(elapsed, 3),
+        "ranks": [
+            {"rank": int(rank), **row(_processes_of_rank(before, rank), _processes_of_rank(after, rank))}
+            for rank in ranks
+        ],
     }
 
 
-def _of_rank(found: Dict[int, Process], rank: str) -> Dict[int, Process]:
-    return {pid: each for pid, each in found.items() if each.rank == rank}
+def _processes_of_rank(by_pid: Dict[int, Process], rank: str) -> Dict[int, Process]:
+    return {pid: process for pid, process in by_pid.items() if process.rank == rank}
 
 
 def _growth(before: Dict[int, Process], after: Dict[int, Process]) -> Tuple[int, int, int]:
@@ -259,18 +264,18 @@ def _growth(before: Dict[int, Process], after: Dict[int, Process]) -> Tuple[int,
     What has ended between them has left its ticks to its parent, where that waited for it.
     """
     ticks = read = written = 0
-    for pid, now in after.items():
-        was = before.get(pid)
-        is_same = was is not None and was.stat.started == now.stat.started
-        ticks += now.stat.ticks - (was.stat.ticks if was and is_same else 0)
-        read += now.read - (was.read if was and is_same else 0)
-        written += now.written - (was.written if was and is_same else 0)
-    left = _sum(after) - _sum(before)
-    return max(ticks, left), read, written
+    for pid, later in after.items():
+        earlier = before.get(pid)
+        is_same = earlier is not None and earlier.stat.started == later.stat.started
+        ticks += later.stat.ticks - (earlier.stat.ticks if earlier and is_same else 0)
+        read += later.read - (earlier.read if earlier and is_same else 0)
+        written += later.written - (earlier.written if earlier and is_same else 0)
+    total = _sum(after) - _sum(before)
+    return max(ticks, total), read, written
 
 
-def _sum(found: Dict[int, Process]) -> int:
-    return sum(each.stat.ticks + each.stat.ended for each in found.values())
+def _sum(by_pid: Dict[int, Process]) -> int:
+    return sum(process.stat.ticks + process.stat.ended for process in by_pid.values())
 
 
 def gpus_here() -> List[str]:
@@ -285,18 +290,18 @@ def _gpus(pids: Set[int]) -> List[Dict[str, Any]]:
 
 def _nvidia(query: str) -> str:
     try:
-        done = subprocess.run(
+        call = subprocess.run(
             ["nvidia-smi", query, "--format=csv,noheader,nounits"],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=15, check=False,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    return "" if done.returncode else done.stdout.decode(errors="replace")  # what it complains of it writes there, too
+    return "" if call.returncode else call.stdout.decode(errors="replace")  # what it complains of it writes there, too
 
 
 def _stats(proc: Path, pids: Set[int]) -> Dict[int, Stat]:
-    found = {pid: parse_stat(_read(proc / str(pid) / "stat")) for pid in pids}
-    return {pid: stat for pid, stat in found.items() if stat}
+    stats = {pid: parse_stat(_read(proc / str(pid) / "stat")) for pid in pids}
+    return {pid: stat for pid, stat in stats.items() if stat}
 
 
 def _owner(proc: Path, pid: int) -> Optional[int]:
@@ -322,10 +327,10 @@ def _float(text: str) -> Optional[float]:
     return float(text) if re.fullmatch(r"\d{1,12}(\.\d{1,6})?", text, re.ASCII) else None
 
 
-def training_of(found: Dict[int, Process], environments: Dict[int, Dict[str, str]], rank: str = "") -> int:
+def training_of(by_pid: Dict[int, Process], environments: Dict[int, Dict[str, str]], rank: str = "") -> int:
     """The first process of a job's training, of several ranks that of one, or of the first; 0 before it has begun."""
-    those = [pid for pid in found if _TRAINS in environments.get(pid, {}) and rank in ("", found[pid].rank)]
-    return min(those, key=lambda pid: (int(found[pid].rank or 0), found[pid].stat.started, pid), default=0)
+    pids = [pid for pid in by_pid if _TRAINS in environments.get(pid, {}) and rank in ("", by_pid[pid].rank)]
+    return min(pids, key=lambda pid: (int(by_pid[pid].rank or 0), by_pid[pid].stat.started, pid), default=0)
 
 
 def enter(marks: Sequence[str], words: Sequence[str], rank: str = "") -> None:
@@ -338,9 +343,9 @@ def enter(marks: Sequence[str], words: Sequence[str], rank: str = "") -> None:
         SystemExit: it cannot; it says why.
     """
     proc = Path("/proc")
-    found = processes(proc, marks)
-    environments = {pid: environment_of(proc / str(pid)) for pid in found}
-    pid = training_of(found, environments, rank)
+    job_processes = processes(proc, marks)
+    environments = {pid: environment_of(proc / str(pid)) for pid in job_processes}
+    pid = training_of(job_processes, environments, rank)
     if not pid:
         who = f"rank {rank} of the job" if rank else "the job's training"
         sys.exit(f"modak: {who} does not run: it has not begun yet, or is at its end")
@@ -348,15 +353,15 @@ def enter(marks: Sequence[str], words: Sequence[str], rank: str = "") -> None:
     try:
         root, place = (os.open(folder / name, os.O_RDONLY) for name in ("root", "cwd"))
         spaces = [folder / "ns" / name for name in _SPACES]
-        others = [
+        descriptors = [
             os.open(path, os.O_RDONLY)
             for path in spaces
             if os.readlink(path) != os.readlink(f"/proc/self/ns/{path.name}")
         ]
-        for space in others:
-            if ctypes.CDLL(None, use_errno=True).setns(space, 0) != 0:
+        for descriptor in descriptors:
+            if ctypes.CDLL(None, use_errno=True).setns(descriptor, 0) != 0:
                 raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-        if others:
+        if descriptors:
             os.fchdir(root)
             os.chroot(".")
         os.fchdir(place)
@@ -377,13 +382,13 @@ def main(words: Sequence[str]) -> None:
             the same, and behind them what is run, as the hexadecimal digits of its JSON, which every shell on the way
             leaves alone. In names and marks are variables.
     """
-    what, _, rank = words[0].partition("=")
-    if what == "enter":
+    action, _, rank = words[0].partition("=")
+    if action == "enter":
         enter([os.path.expandvars(word) for word in words[2:-1]], json.loads(bytes.fromhex(words[-1])), rank)
     node, *marks = [os.path.expandvars(word) for word in words[1:]]
     name = os.uname().nodename if not node or "$" in node else node
-    found = usage(Path("/proc"), Path("/sys/fs/cgroup"), marks, float(words[0]))
-    print(json.dumps({"node": name, **found}), flush=True)  # noqa: T201
+    facts = usage(Path("/proc"), Path("/sys/fs/cgroup"), marks, float(words[0]))
+    print(json.dumps({"node": name, **facts}), flush=True)  # noqa: T201
 
 
 if __name__ == "__main__":

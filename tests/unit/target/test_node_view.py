@@ -47,7 +47,7 @@ def node(monkeypatch):
     def make(**options):
         made = Node(**options)
         monkeypatch.setitem(module.SCHEDULERS, "slurm", made)
-        monkeypatch.setattr(module, "_is_heard", lambda: True)
+        monkeypatch.setattr(module, "_has_reader", lambda: True)
         return made
 
     return make
@@ -114,7 +114,7 @@ def test_a_scheduler_that_is_away_costs_no_survey(tmp_path, node):
 
 def test_nobody_waits_any_more(tmp_path, node, monkeypatch):
     made = node(runs=False)
-    monkeypatch.setattr(module, "_is_heard", lambda: False)
+    monkeypatch.setattr(module, "_has_reader", lambda: False)
     assert node_view(Workspace(str(tmp_path)), "slurm", OPTIONS, 60)["problem"]
     assert made.cancelled == ["7"]
 
