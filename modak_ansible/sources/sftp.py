@@ -160,7 +160,7 @@ def _fetch(session: Session, place: _Place, file: DataFile, carrier: Carrier) ->
     attributes = session.attributes_of(remote_path)
     if attributes is None or (attributes.size, attributes.version) != (file.size, file.version):
         reason = f"{file.address} has changed since the plan was made"
-        raise SourceProblem(reason, "deploy again: it is planned again")
+        raise SourceProblem(reason, "deploy again, which makes a new plan")
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with open_private(path, os.O_APPEND if begin else os.O_TRUNC) as out:
         session.read(remote_path, begin, attributes.size, out.write)
