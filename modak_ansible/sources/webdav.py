@@ -73,13 +73,9 @@ class WebDav(Listed):
         if not files:
             above = _entries(server, f"/{root.rpartition('/')[0]}", text)
             raise path_not_found(root, server, [PurePosixPath(entry.path).name for entry in above])
-        chosen_names = select_names(files, path, server)
+        names = select_names(files, path, server)
         return Listing(
-            text,
-            tuple(
-                files[remote_name].model_copy(update={"name": name})
-                for name, remote_name in sorted(chosen_names.items())
-            ),
+            text, tuple(files[remote].model_copy(update={"name": name}) for name, remote in sorted(names.items()))
         )
 
     def fetched(self, source: DataSource, files: Sequence[DataFile]) -> tuple[list[DataFile], Access] | None:
