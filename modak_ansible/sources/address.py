@@ -55,7 +55,7 @@ class Address(Source):
                 carrier.send(source, carrier.downloads, source.files)
 
 
-def several(addresses: Sequence[str], spec: SourceSpec) -> DataSource:
+def source_of_addresses(addresses: Sequence[str], spec: SourceSpec) -> DataSource:
     """The source of several files that are a dataset together.
 
     Raises:

@@ -18,7 +18,7 @@ from urllib.parse import unquote
 from modak_ansible.errors import close_to, nearest
 from modak_ansible.model.dataset import DataFile, DataSource
 from modak_ansible.sources.base import Carrier, SourceProblem, Unreached
-from modak_ansible.sources.listed import Listed, Listing, chosen, needed
+from modak_ansible.sources.listed import Listed, Listing, import_extra, select_names
 from modak_ansible.store.cache import cache_folder, keep_json
 from modak_ansible.target.core.files import NO_ROOM, read_json
 from modak_ansible.target.datasets.listed import STREAMS, Access
@@ -60,12 +60,12 @@ class HuggingFace(Listed):
     def listing(self, text: str) -> Listing:
         place = _place(text)
         commit, files, samples = _tree(place)
-        chosen_names = chosen(files, place.path, f"{place.name}@{commit[:12]}")
+        chosen_names = select_names(files, place.path, f"{place.name}@{commit[:12]}")
         listed = tuple(_file(name, files[hub_name]) for name, hub_name in sorted(chosen_names.items()))
         return Listing(place.at(commit), listed, samples if not place.path else None)
 
     def fetched(self, source: DataSource, files: Sequence[DataFile]) -> tuple[list[DataFile], Access] | None:
-        hub = needed("huggingface_hub", "hf")
+        hub = import_extra("huggingface_hub", "hf")
         place, hub_names = _place(source.location), self._own_names(source)
         of_place = {"repo_type": "dataset", "revision": place.revision, "endpoint": _endpoint()}
         urls = {file.name: hub.hf_hub_url(place.name, hub_names[file.name], **of_place) for file in files}
@@ -74,7 +74,7 @@ class HuggingFace(Listed):
         return addressed, {"headers": {"Authorization": f"Bearer {token}"}} if token else {}
 
     def download(self, source: DataSource, files: Sequence[DataFile], carrier: Carrier) -> None:
-        hub = needed("huggingface_hub", "hf")
+        hub = import_extra("huggingface_hub", "hf")
         place, hub_names = _place(source.location), self._own_names(source)
         started = time.monotonic()
 
@@ -112,7 +112,7 @@ class HuggingFace(Listed):
     def _own_names(self, source: DataSource) -> dict[str, str]:
         """By the name that a file gets, that which it has on the Hub."""
         place = _place(source.location)
-        return chosen(_tree(place)[1], place.path, place.name)
+        return select_names(_tree(place)[1], place.path, place.name)
 
 
 def _page(text: str) -> str:
@@ -155,7 +155,7 @@ def _tree(place: _Place) -> tuple[str, dict[str, list[Any]], int | None]:
     """
     if _COMMIT.fullmatch(place.revision) and (listing := read_json(_listing_path(place.name, place.revision))):
         return place.revision, listing["files"], listing["samples"]
-    hub = needed("huggingface_hub", "hf")
+    hub = import_extra("huggingface_hub", "hf")
     api = hub.HfApi(endpoint=_endpoint())
     info = _answer(place, lambda: api.dataset_info(place.name, revision=place.revision or None))
     commit = info.sha
@@ -200,7 +200,7 @@ def _answer(place: _Place, ask: Callable[[], _Answer]) -> _Answer:
     Raises:
         SourceProblem: it has no such thing, refuses it, or does not answer.
     """
-    errors = needed("huggingface_hub.errors", "hf")
+    errors = import_extra("huggingface_hub.errors", "hf")
     for attempt in range(1, _ATTEMPTS + 1):
         try:
             return ask()
@@ -223,7 +223,7 @@ def _problem(place: _Place, error: Exception, code: int, errors: Any) -> SourceP
         hint = f"accept its terms at {where}/datasets/{place.name}, and {login}"
         return SourceProblem(f"{place.name} is only available to those who have accepted its terms", hint)
     # the client knows a missing one by the addresses of the Hub itself, not by those of each mirror
-    is_missing = code == 404 or (code == 401 and not needed("huggingface_hub", "hf").get_token())
+    is_missing = code == 404 or (code == 401 and not import_extra("huggingface_hub", "hf").get_token())
     if isinstance(error, errors.RevisionNotFoundError):
         reason = f"{place.name} has no revision {place.revision or 'main'}"
         return SourceProblem(reason, nearest(place.revision, _revisions(place)))
@@ -244,7 +244,7 @@ def _problem(place: _Place, error: Exception, code: int, errors: Any) -> SourceP
 
 def _similar_name(place: _Place) -> str:
     """The dataset's name that another was mistyped from, as the Hub finds it."""
-    hub = needed("huggingface_hub", "hf")
+    hub = import_extra("huggingface_hub", "hf")
     api = hub.HfApi(endpoint=_endpoint())
     with suppress(hub.errors.HTTPError, OSError, ValueError):
         owner, _, name = place.name.rpartition("/")
@@ -257,7 +257,7 @@ def _similar_name(place: _Place) -> str:
 
 
 def _revisions(place: _Place) -> list[str]:
-    hub = needed("huggingface_hub", "hf")
+    hub = import_extra("huggingface_hub", "hf")
     with suppress(hub.errors.HTTPError, OSError, ValueError):
         refs = hub.HfApi(endpoint=_endpoint()).list_repo_refs(place.name, repo_type="dataset")
         return [ref.name for ref in (*refs.branches, *refs.tags, *refs.converts)]

@@ -222,7 +222,7 @@ def _check_names(listing: Listing) -> None:
             raise SourceProblem(f"{listing.location}: {reason}", "name the files that are meant")
 
 
-def chosen(names: Iterable[str], path: str, place: str) -> dict[str, str]:
+def select_names(names: Iterable[str], path: str, place: str) -> dict[str, str]:
     """What a path means among the names below a place: a file, a folder or what a pattern matches.
 
     Args:
@@ -268,7 +268,7 @@ def nothing_in(location: str) -> SourceProblem:
     return SourceProblem(f"there are no files in {location}", "put the data there")
 
 
-def missing(path: str, place: str, beside: Iterable[str]) -> SourceProblem:
+def path_not_found(path: str, place: str, beside: Iterable[str]) -> SourceProblem:
     """What is said of a path that is not there, with the name beside it that it was mistyped from.
 
     Args:
@@ -303,7 +303,7 @@ def _pattern(path: str) -> re.Pattern[str]:
         raise SourceProblem(f"{path!r} is not a valid pattern: {error.msg}", "such as **/*.parquet") from error
 
 
-def needed(module: str, extra: str) -> ModuleType:
+def import_extra(module: str, extra: str) -> ModuleType:
     """A library of an extra, which a machine without such data need not have.
 
     Raises:

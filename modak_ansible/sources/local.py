@@ -13,7 +13,16 @@ from modak_ansible.errors import NEAR, ModakError, nearest
 from modak_ansible.model.dataset import IDX, DataFile, Dataset, DataSource
 from modak_ansible.sources import samples
 from modak_ansible.sources.base import Carrier, Source, SourceProblem, SourceSpec
-from modak_ansible.sources.manifest import LISTED, below, change_of, contents_of, files_of, is_glob, matching, single
+from modak_ansible.sources.manifest import (
+    LISTED,
+    change_of,
+    contents_of,
+    files_below,
+    files_matching,
+    files_of,
+    is_glob,
+    single_file,
+)
 from modak_ansible.sources.published import WORDS
 from modak_ansible.store.cache import cache_folder, keep_json
 from modak_ansible.target.core.files import expanded, read_json, real_path
@@ -145,12 +154,12 @@ def _resolved(folder: Path, text: str, pattern: str) -> tuple[str, Path, list[st
     path = folder / here
     try:
         if path.is_dir():
-            names = below(path, text)
+            names = files_below(path, text)
             return "folder", path, [name for name in names if fnmatch(name, pattern or "*")]
         if path.exists() or path.is_symlink():
-            return "file", path.parent, single(path, text)
+            return "file", path.parent, single_file(path, text)
         if is_glob(text):
-            return "glob", *matching(folder, text)
+            return "glob", *files_matching(folder, text)
     except OSError as error:
         raise SourceProblem(f"{text} cannot be read: {error.strerror}", rule="file-unreadable") from error
     hint = f"paths are relative to the file that names them; write {here.resolve()}" if here.exists() else ""

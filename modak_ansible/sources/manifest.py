@@ -29,7 +29,7 @@ def is_glob(text: str) -> bool:
     return _MAGIC.search(text) is not None
 
 
-def below(root: Path, text: str) -> list[str]:
+def files_below(root: Path, text: str) -> list[str]:
     """The files of a folder, links followed, relative to it and in order.
 
     Raises:
@@ -42,14 +42,14 @@ def below(root: Path, text: str) -> list[str]:
     return names
 
 
-def matching(folder: Path, text: str) -> tuple[Path, list[str]]:
+def files_matching(folder: Path, text: str) -> tuple[Path, list[str]]:
     """The folder above a pattern's signs, and the files that it matches with those below folders that it matches.
 
     Args:
         folder: that the pattern is relative to; signs in its own name are none of the pattern's.
 
     Raises:
-        SourceProblem: nothing matches, or as :func:`below`.
+        SourceProblem: nothing matches, or as :func:`files_below`.
     """
     pattern = expanded(text)
     parts = pattern.parts
@@ -67,11 +67,11 @@ def matching(folder: Path, text: str) -> tuple[Path, list[str]]:
     return root, sorted(names)
 
 
-def single(path: Path, text: str) -> list[str]:
+def single_file(path: Path, text: str) -> list[str]:
     """The name of one file.
 
     Raises:
-        SourceProblem: as :func:`below`.
+        SourceProblem: as :func:`files_below`.
     """
     if path.exists() and not path.is_file():
         raise SourceProblem(f"{text} is a device, a pipe or a socket", "name a file or a folder")

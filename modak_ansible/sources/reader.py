@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from modak_ansible.catalogue import load_catalogue
 from modak_ansible.model.dataset import Dataset, DataSource
-from modak_ansible.sources.address import several
+from modak_ansible.sources.address import source_of_addresses
 from modak_ansible.sources.base import SourceProblem, SourceSpec, kind_of, read_source
 from modak_ansible.sources.on_target import OnTarget
 from modak_ansible.sources.samples import format_of
@@ -95,7 +95,7 @@ def _sources(said: Said, form: str, folder: Path, reject: Refuse) -> list[DataSo
         if said.on_target:
             return [OnTarget().read(spec_of(said.on_target))]
         if said.urls:
-            return [several(said.urls, spec_of(""))]
+            return [source_of_addresses(said.urls, spec_of(""))]
     except SourceProblem as problem:
         reject("on_target" if said.on_target else "urls", problem.number, problem)
         return []

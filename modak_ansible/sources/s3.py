@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 from modak_ansible.errors import close_to
 from modak_ansible.model.dataset import DataFile, DataSource
 from modak_ansible.sources.base import SourceProblem, Unreached, is_split
-from modak_ansible.sources.listed import Listed, Listing, chosen, missing, needed, root_of
+from modak_ansible.sources.listed import Listed, Listing, import_extra, path_not_found, root_of, select_names
 from modak_ansible.target.datasets.listed import Access, etag_of
 
 _SCHEME = "s3://"
@@ -53,8 +53,8 @@ class S3(Listed):
         file_objects = {name: facts for name, facts in objects.items() if not name.endswith("/")}
         where = f"{_SCHEME}{place.bucket}"
         if not file_objects and (root := root_of(place.path)):
-            raise missing(root, where, _answer(place, lambda: _beside(client, place.bucket, root)))
-        chosen_keys = chosen(file_objects, place.path, where)
+            raise path_not_found(root, where, _answer(place, lambda: _beside(client, place.bucket, root)))
+        chosen_keys = select_names(file_objects, place.path, where)
         base = _address(client, place.bucket)
         files = []
         for name, key in sorted(chosen_keys.items()):
@@ -102,8 +102,8 @@ def _client(place: _Place, region: str = "") -> Any:
 @lru_cache(maxsize=8)
 def _client_of(items: tuple[tuple[str, str], ...], region: str, login: object) -> Any:  # noqa: ARG001 - it is the key's
     settings = dict(items)
-    boto3, unsigned = needed("boto3", "s3"), needed("botocore", "s3").UNSIGNED
-    config = needed("botocore.config", "s3").Config
+    boto3, unsigned = import_extra("boto3", "s3"), import_extra("botocore", "s3").UNSIGNED
+    config = import_extra("botocore.config", "s3").Config
     session = boto3.Session(profile_name=settings.get("profile") or None)
     return session.client(
         "s3",
@@ -154,7 +154,7 @@ def _answer(place: _Place, ask: Callable[[], _Answer]) -> _Answer:
     Raises:
         SourceProblem: the bucket is not there, refuses the login, or cannot be asked.
     """
-    errors = needed("botocore.exceptions", "s3")
+    errors = import_extra("botocore.exceptions", "s3")
     try:
         return ask()
     except errors.ClientError as error:
@@ -183,7 +183,7 @@ def _refused(place: _Place, code: str, status: int) -> SourceProblem:
 
 
 def _buckets(place: _Place) -> list[str]:
-    errors = needed("botocore.exceptions", "s3")
+    errors = import_extra("botocore.exceptions", "s3")
     with suppress(errors.ClientError, errors.BotoCoreError):
         return [bucket["Name"] for bucket in _client(place).list_buckets()["Buckets"]]
     return []

@@ -20,7 +20,7 @@ from urllib.parse import unquote
 from modak_ansible.errors import last_line
 from modak_ansible.model.dataset import DataFile, DataSource
 from modak_ansible.sources.base import Carrier, SourceProblem, Unreached
-from modak_ansible.sources.listed import Listed, Listing, chosen, missing, nothing_in, root_of
+from modak_ansible.sources.listed import Listed, Listing, nothing_in, path_not_found, root_of, select_names
 from modak_ansible.target.core.files import open_private
 from modak_ansible.target.datasets.listed import STREAMS, Access
 
@@ -80,8 +80,8 @@ class Sftp(Listed):
             if not attributes:
                 above = f"{home}/{root.rpartition('/')[0]}"
                 beside = [name for name, _ in session.entries(above)] if session.attributes_of(above) else []
-                raise missing(root, f"{place.server}{home}", beside)
-        chosen_names = chosen(attributes, path, f"{place.server}{home}")
+                raise path_not_found(root, f"{place.server}{home}", beside)
+        chosen_names = select_names(attributes, path, f"{place.server}{home}")
         files = [
             DataFile(
                 name=name,

@@ -17,7 +17,7 @@ from urllib.parse import quote, unquote, urljoin, urlsplit
 from modak_ansible.errors import unwrapped
 from modak_ansible.model.dataset import DataFile, DataSource
 from modak_ansible.sources.base import SourceProblem, Unreached
-from modak_ansible.sources.listed import Listed, Listing, chosen, missing, nothing_in, root_of
+from modak_ansible.sources.listed import Listed, Listing, nothing_in, path_not_found, root_of, select_names
 from modak_ansible.target.core.files import expanded
 from modak_ansible.target.datasets.listed import Access, etag_of
 
@@ -72,14 +72,10 @@ class WebDav(Listed):
             raise nothing_in(text)
         if not files:
             above = _entries(server, f"/{root.rpartition('/')[0]}", text)
-            raise missing(root, server, [PurePosixPath(entry.path).name for entry in above])
-        chosen_names = chosen(files, path, server)
+            raise path_not_found(root, server, [PurePosixPath(entry.path).name for entry in above])
+        names = select_names(files, path, server)
         return Listing(
-            text,
-            tuple(
-                files[remote_name].model_copy(update={"name": name})
-                for name, remote_name in sorted(chosen_names.items())
-            ),
+            text, tuple(files[remote].model_copy(update={"name": name}) for name, remote in sorted(names.items()))
         )
 
     def fetched(self, source: DataSource, files: Sequence[DataFile]) -> tuple[list[DataFile], Access] | None:

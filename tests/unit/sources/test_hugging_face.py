@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from modak_ansible.errors import ModakError
 from modak_ansible.sources.base import SourceProblem, SourceWarning
 from modak_ansible.sources.hugging_face import HuggingFace, _place
-from modak_ansible.sources.listed import chosen
+from modak_ansible.sources.listed import select_names
 from modak_ansible.target.core.workspace import Workspace
 from modak_ansible.target.datasets.dataset import DatasetStore
 
@@ -212,7 +212,7 @@ def test_any_text_is_a_place_or_is_refused(text):
 @given(st.lists(st.text("ab/*[!]?.", min_size=1, max_size=6), max_size=5), st.text("ab/*[!]?.-\\^", max_size=8))
 def test_any_pattern_means_files_or_is_refused(names, pattern):
     try:
-        found = chosen(names, pattern, "there")
+        found = select_names(names, pattern, "there")
     except SourceProblem:
         return
     assert set(found.values()) <= set(names)
