@@ -71,7 +71,7 @@ def case_the_script_s_own_word_stands():
 
 def case_a_compiler_of_another_backend():
     _, choices, _ = trained("compiler=inductor memory_format=channels_last")
-    assert "has not got it" in choices["compiler"]["reason"] and choices["memory_format"]["applied"] is None
+    assert "does not have it" in choices["compiler"]["reason"] and choices["memory_format"]["applied"] is None
 
 
 def case_what_the_compiler_cannot_do_is_done_without():
@@ -124,7 +124,7 @@ def case_too_large_a_pipeline():
         _, choices, _ = trained("input=memory", pipeline().batch(16))
     finally:
         keras_input.free_memory = free
-    assert "of what is free" in choices["input"]["reason"]
+    assert "of the free memory" in choices["input"]["reason"]
 
 
 def main():

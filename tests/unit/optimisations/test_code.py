@@ -14,7 +14,7 @@ from modak_ansible.planning.plan import make_plan
 
 from .conftest import matter, values, why_not
 
-NO_PREPARE = "the script calls no prepare; one line would let it: see docs/prepare.md"
+NO_PREPARE = "the script does not call prepare; one line would let it: see docs/prepare.md"
 PREPARES = {"prepares": True}
 SWITCHES = {
     "memory_format": ("contiguous", "channels_last"),
