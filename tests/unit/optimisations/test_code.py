@@ -338,7 +338,7 @@ def test_a_state_in_files_is_only_taken_where_it_is_asked_for(draft):
     ("changed", "reason"),
     [
         ({"resources": {"accelerators": 1}}, "an accelerator's memory"),
-        ({"resources": {"nodes": 2}}, "ranks that train together"),
+        ({"resources": {"nodes": 2}}, "parallel ranks exchange"),
         ({"application": {**PREPARES, "work": {"parameters": 10**9}}}, "the state may take 16 GB"),
     ],
 )

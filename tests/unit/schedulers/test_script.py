@@ -284,12 +284,12 @@ def test_walltimes_beyond_a_day():
 @pytest.mark.parametrize("value", ["a\n#SBATCH --uid=0", "a b", "a'b", 'a"b', "$(id)", "a;b", "a`b`", "a|b", "a>b"])
 @pytest.mark.parametrize("scheduler", ["slurm", "torque", "pbspro", "lsf"])
 def test_directives_take_plain_words_only(scheduler, field, value):
-    with pytest.raises(ValueError, match="cannot stand in a directive"):
+    with pytest.raises(ValueError, match="cannot be written in a directive"):
         render_script(job(scheduler, **{field: value}), PLAIN)
 
 
 def test_a_name_stays_in_its_comment_without_a_scheduler():
-    with pytest.raises(ValueError, match="cannot stand"):
+    with pytest.raises(ValueError, match="cannot be written"):
         render_script(job("none", name="a\nreboot"), PLAIN)
 
 
