@@ -383,7 +383,7 @@ def test_a_second_job_leaves_the_deployment_alone(tmp_path):
     (deployment / "state" / "claim").write_text("12345\n")
     done = run_script(deployment, "echo trained > ../trained")
     assert done.returncode == 75
-    assert "job 12345 has this deployment" in done.stderr
+    assert "job 12345 already runs this deployment" in done.stderr
     assert not (deployment / "trained").exists()
 
 
