@@ -66,7 +66,7 @@ def case_the_script_s_own_word_stands():
     assert "the script itself" in choices["compiler"]["reason"] and choices["compiler"]["applied"] is None
     own = [keras.layers.Input((8,)), keras.layers.Dense(4, dtype="float32")]
     _, choices, _ = trained("precision=bf16", layers=own)
-    assert "of their own" in choices["precision"]["reason"]
+    assert "of its layers itself" in choices["precision"]["reason"]
 
 
 def case_a_compiler_of_another_backend():
@@ -110,7 +110,7 @@ def case_pipelines_that_may_change_are_left_alone():
 
     for data, word in (
         (pipeline().shuffle(64).batch(16), "ShuffleDataset"),
-        (pipeline().map(random).batch(16), "another value"),
+        (pipeline().map(random).batch(16), "a different value"),
         (pipeline().batch(16).repeat(1), "RepeatDataset"),
     ):
         _, choices, _ = trained("input=memory", data)

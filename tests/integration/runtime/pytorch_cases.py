@@ -199,9 +199,9 @@ def case_what_is_not_kept():
     words = Images(lambda image, number: "word")
     ragged = Images(lambda image, number: image[:, : 1 + number])
     refused("input=memory", "input", "stream", DataLoader(Stream()))
-    refused("input=memory", "input", "side by side", DataLoader(Images(), batch_size=8, collate_fn=mixed))
-    refused("input=memory", "input", "no tensor", DataLoader(words, batch_size=8))
-    refused("input=memory", "input", "no batches", DataLoader(Images(), batch_size=None))
+    refused("input=memory", "input", "stacked", DataLoader(Images(), batch_size=8, collate_fn=mixed))
+    refused("input=memory", "input", "not a tensor", DataLoader(words, batch_size=8))
+    refused("input=memory", "input", "does not batch samples", DataLoader(Images(), batch_size=None))
     report = prepared("input=memory", DataLoader(ragged, batch_size=1))  # which cannot even be looked at
     assert outcome(report, "input")["applied"] is None and "equal size" in outcome(report, "input")["reason"]
 
@@ -215,7 +215,7 @@ def case_more_than_the_memory_is_not_kept():
         report, _ = same_batches(lambda: DataLoader(Images(), batch_size=16, shuffle=True))
     finally:
         store.free_memory = free
-    assert "may take 40 %" in outcome(report, "input")["reason"]
+    assert "may use 40 %" in outcome(report, "input")["reason"]
 
 
 def case_named_parts_and_dictionaries_keep_their_form():
