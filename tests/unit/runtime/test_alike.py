@@ -41,6 +41,7 @@ class Ranks:
 
 @pytest.fixture(autouse=True)
 def sums(monkeypatch):
+    monkeypatch.setattr(sys, "excepthook", lambda *_: None)
     monkeypatch.setattr(alike, "_sums", lambda _, tensors: [(1.0, 2.0, 4) for _ in tensors])
 
 
@@ -140,3 +141,58 @@ def test_steps_behind_a_loop_are_said_where_they_learn_from_more_than_it_gave(mo
     ranks.arrivals += 1
     steps[0](Optimizer(), (), {})
     assert len(ranks.said) == 1
+
+
+class Weight:
+    grad = None
+
+
+WEIGHT = Weight()
+
+
+class Training:
+    """Two ranks, the first of which has five of ten samples, in a loop that makes steps."""
+
+    def __init__(self):
+        self.turn = SimpleNamespace(is_over=False, pieces=None, stepped=set())
+        self.looks, self.has_parts, self.is_compared, self.part = None, False, True, (5, 10)
+        self.stepped, self.steps, self.models, self.optimizers, self.said = set(), 0, [], set(), []
+        self.rank, self.known, self.has_part = self, lambda: {id(WEIGHT)}, lambda: True
+
+    def say(self, words, by_all=False):
+        self.said.append(words)
+
+    say_once = say
+
+
+@pytest.fixture
+def followed(monkeypatch):
+    hooks, ranks = [], Training()
+    optimizers = SimpleNamespace(register_optimizer_step_pre_hook=hooks.append)
+    monkeypatch.setitem(sys.modules, "torch.optim.optimizer", optimizers)
+    alike.follow_steps(SimpleNamespace(optim=SimpleNamespace(LBFGS=int)), ranks)
+    return ranks, hooks[0]
+
+
+@pytest.mark.parametrize(("pieces", "times"), [(True, 1), (False, 0), (None, 0)])
+def test_a_step_for_each_piece_of_a_batch_is_told(followed, pieces, times):
+    (ranks, about_to_step), one, other = followed, Optimizer(), Optimizer()
+    ranks.turn.pieces, one.param_groups = pieces, [{"params": [WEIGHT]}]
+    for each in (one, other):  # each of them once for a batch
+        about_to_step(each)
+    assert ranks.said == []
+    about_to_step(one)
+    assert [each for each in ranks.said if "steps for each piece" in each] == ranks.said
+    assert len(ranks.said) == times
+    assert ranks.steps == 1  # of parameters whose gradients ranks sum, but for the first
+
+
+@pytest.mark.parametrize(
+    ("error", "has_stepped", "times"), [(RuntimeError(), False, 1), (RuntimeError(), True, 0), (KeyError(), False, 0)]
+)
+def test_an_error_before_the_first_step_may_be_a_size_that_is_written_as_a_number(followed, error, has_stepped, times):
+    ranks, _ = followed
+    ranks.is_compared = has_stepped
+    sys.excepthook(type(error), error, None)
+    assert len(ranks.said) == times
+    assert all("5 of 10 samples" in each for each in ranks.said)

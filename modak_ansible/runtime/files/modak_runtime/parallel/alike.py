@@ -142,7 +142,7 @@ def imported(torch):
 
 
 def follow_steps(torch, ranks):
-    """Looks at what optimizers step, as often as they have more or fewer parameters."""
+    """Looks at what optimizers step, as often as they have more or fewer parameters; and at why none does."""
     looked = weakref.WeakKeyDictionary()
 
     def about_to_step(optimizer, *_):
@@ -161,6 +161,13 @@ def follow_steps(torch, ranks):
         if not ranks.is_compared:
             end_step(ranks)
         ranks.stepped.update(stepped)
+        if turn.pieces and optimizer in turn.stepped:
+            ranks.say_once(
+                "the script steps for each piece of a batch: ranks, which have parts of it, make fewer such steps than "
+                "one process, of more samples each: let the loader's batches be as large as the pieces, or leave it "
+                "out of prepare"
+            )
+        turn.stepped.add(optimizer)
         many, is_known = looked.get(optimizer, (0, False))
         ranks.steps += is_known
         if many == len(stepped):
@@ -182,3 +189,16 @@ def follow_steps(torch, ranks):
             )
 
     sys.modules["torch.optim.optimizer"].register_optimizer_step_pre_hook(about_to_step)
+    show = sys.excepthook
+
+    def explain(kind, error, trace):
+        show(kind, error, trace)
+        if ranks.has_part() and not ranks.is_compared and issubclass(kind, (RuntimeError, ValueError)):
+            ranks.rank.say(
+                "this is before the first step. Each rank is given its part of a batch, here %d of %d samples: where "
+                "sizes do not match, the script may have that of a whole batch as a number, instead of len(x)"
+                % ranks.part,
+                by_all=True,
+            )
+
+    sys.excepthook = explain

@@ -120,6 +120,7 @@ class _Turn:
         passes: backward passes before the last batch; rows: samples that this rank was given of that.
         pieces: whether models are called with fewer samples; None where it is not known.
         hooks: on models that may be; None before several backward passes were made for a batch.
+        stepped: the optimizers that have stepped since the last batch.
     """
 
     def __init__(self, ranks, way):
@@ -127,10 +128,12 @@ class _Turn:
         self.shares, self.parts, self.given, self.drawn = self.trains and way != _WHOLE, [], 0, None
         self.arrivals, self.behind, self.is_over, self.ahead = ranks.arrivals, None, False, False
         self.passes, self.rows, self.pieces, self.hooks = ranks.passes, 0, None, None
+        self.stepped = set()
 
     def look_for_pieces(self, ranks):
         """Looks at the calls of models where a batch has several backward passes: they may be of its pieces."""
         made, self.passes = ranks.passes - self.passes, ranks.passes
+        self.stepped.clear()
         if made < 2 or self.hooks is not None:
             return
 
