@@ -26,8 +26,8 @@ from modak_ansible.transport.ssh import Connection
 PROGRESS = "modak"
 # Stages whose progress is noted in the deployment's stage log; what a job writes is in its own log.
 _NOTED = ("dataset", "image", "results")
-# What is asked again and again.
-_AGAIN = ("wait", "watch")
+# What is asked again and again, or comes before that: no files come or go next.
+_AGAIN = ("submit", "wait", "watch")
 
 
 class StageAction(ActionBase):  # type: ignore[misc]
@@ -38,8 +38,7 @@ class StageAction(ActionBase):  # type: ignore[misc]
 
     stage_name: ClassVar[str]
     is_noted = True  # False for what concerns the target, and no deployment
-    # what only looks, by module and action, and what answers as the module would: how a build or a job gets on is asked
-    # again and again, and a module is sent and started anew for each question
+    # what answers as a module and action of it would, which Ansible sends and starts anew for each question
     looks: ClassVar[Mapping[tuple[str, str], Callable[[Any], Any]]] = {}
     _kept: Kept | None = None
     _discovered_interpreter_key: str | None = None  # Ansible's own
@@ -152,7 +151,8 @@ class StageAction(ActionBase):  # type: ignore[misc]
             if not entered:
                 connection.check()  # patience is for a target that answered before
                 entered = True
-            kept = self._keep(self.looks.get((name, arguments.get("action", ""))), connection)
+            is_kept = not self._task.check_mode  # of which only modules know
+            kept = self._keep(self.looks.get((name, arguments.get("action", ""))) if is_kept else None, connection)
             if kept:
                 answer = self._patiently(lambda: _asked(kept, arguments), connection)
                 if arguments.get("action") not in _AGAIN:  # files come or go next, by a session of their own

@@ -20,7 +20,7 @@ class ActionModule(StageAction):
     """Runs the stage for the plan in ``plan_file``; ``state`` as the role's image_state."""
 
     stage_name = "image"
-    looks = {("modak_image", "wait"): acted}
+    looks = {("modak_image", action): acted for action in ("look", "wait")}
 
     def perform(self, stage):
         arguments = self._task.args

@@ -14,7 +14,10 @@ class ActionModule(StageAction):
     """Runs the stage for the plan in ``plan_file``, or those in ``plan_files``; ``state`` as the role's job_state."""
 
     stage_name = "job"
-    looks = {("modak_job", "look"): acted, ("modak_job", "watch"): acted, ("modak_results", ""): listed_by}
+    looks = {
+        **{("modak_job", action): acted for action in ("look", "submit", "watch")},
+        ("modak_results", ""): listed_by,
+    }
 
     def run(self, tmp=None, task_vars=None):
         self.is_noted = self._task.args.get("state") not in operations.OPERATIONS  # these note what they do

@@ -6,12 +6,14 @@ from pathlib import Path
 
 from modak_ansible.stages.action import StageAction
 from modak_ansible.stages.probe import probe_target
+from modak_ansible.target.core.probe import looked
 
 
 class ActionModule(StageAction):
     """Runs the stage for the plan in ``plan_file``, or for those in ``plan_files``."""
 
     stage_name = "target"
+    looks = {("modak_probe", ""): looked}
 
     def perform(self, stage):
         files = self._task.args.get("plan_files") or [self._task.args["plan_file"]]

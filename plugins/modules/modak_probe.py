@@ -6,9 +6,7 @@ from __future__ import annotations
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.modak.hpc.plugins.module_utils.schedulers.known import SCHEDULERS
 from ansible_collections.modak.hpc.plugins.module_utils.target.core.answer import answer
-from ansible_collections.modak.hpc.plugins.module_utils.target.core.probe import probe
-from ansible_collections.modak.hpc.plugins.module_utils.target.core.staging import has_completed
-from ansible_collections.modak.hpc.plugins.module_utils.target.core.workspace import Workspace
+from ansible_collections.modak.hpc.plugins.module_utils.target.core.probe import look
 
 DOCUMENTATION = """
 module: modak_probe
@@ -40,15 +38,7 @@ def main():
         },
         supports_check_mode=True,
     )
-    answer(module, lambda: look(module))
-
-
-def look(module):
-    params = module.params
-    workspace = Workspace(params["workspace"])
-    facts = probe(workspace, params["scheduler"], params["container_runtime"], create=not module.check_mode)
-    completed = [name for name in params["deployments"].split() if has_completed(workspace.deployments / name)]
-    return {"changed": False, "facts": facts, "completed": completed}
+    answer(module, lambda: look(module.params, create=not module.check_mode))
 
 
 if __name__ == "__main__":

@@ -219,7 +219,7 @@ def test_a_job_whose_node_died_is_resumed(project):
 
 
 def test_killed_between_the_second_attempts_submission_and_its_note(project):
-    """The job of the first attempt is not taken for that of the second, and there is no third."""
+    """The job of the first attempt is not taken for that of the second, and there is no third, asked at once again."""
     project.script(CHECKPOINTED.format(end="raise SystemExit(3)"))
     assert project.deploy().returncode == 5
     deadly = 'if [ "$1" = --parsable ]; then kill -9 $PPID; fi'
@@ -228,9 +228,11 @@ def test_killed_between_the_second_attempts_submission_and_its_note(project):
         f"mv /usr/bin/sbatch /usr/bin/sbatch.real; printf '{wrapper}' > /usr/bin/sbatch; chmod 755 /usr/bin/sbatch"
     )
     try:
-        assert modak("resume", project.path, cwd=project.path).returncode != 0
+        resumed = modak("resume", project.path, cwd=project.path)
     finally:
         project.testbed.root("mv /usr/bin/sbatch.real /usr/bin/sbatch")
+    assert resumed.returncode == 0, resumed.stdout + resumed.stderr
+    assert "the connection broke; trying again in 1 s" in resumed.stdout
     wait_for(lambda: len(project.jobs()) == 2)
     assert act(project, "resume")["job"]["state"] == "COMPLETED"
     assert len(project.jobs()) == 2

@@ -6,15 +6,17 @@ import os
 import platform
 import socket
 from pathlib import Path
-from typing import Dict, List, Optional, Tuple, TypedDict
+from typing import Any, Dict, List, Mapping, Optional, Tuple, TypedDict
 
 from ...errors import ModakError
 from ...schedulers.containers import CONTAINER_RUNTIMES
 from ...schedulers.known import SCHEDULERS
 from ...schedulers.pbs.pbspro import is_pbspro
+from .answer import answered
 from .commands import TimedRun, find_program, user_name
 from .files import free_bytes, lack_of_room, read_text
 from .processor import cpuinfo, processor_name
+from .staging import has_completed
 from .workspace import Workspace
 
 _NO_SCHEDULER = (
@@ -84,6 +86,23 @@ def probe(workspace: Workspace, scheduler: str, container_runtime: str, *, creat
         "scheduler": version_of("sbatch") if scheduler == "slurm" else SCHEDULERS[scheduler].title,
         "rsync": find_program("rsync") is not None,
     }
+
+
+def look(given: Mapping[str, Any], *, create: bool = True) -> Dict[str, object]:
+    """What the module modak_probe answers.
+
+    Raises:
+        ModakError: something that every deployment needs is missing.
+    """
+    workspace = Workspace(given["workspace"])
+    facts = probe(workspace, given["scheduler"], given["container_runtime"], create=create)
+    completed = [name for name in given["deployments"].split() if has_completed(workspace.deployments / name)]
+    return {"changed": False, "facts": facts, "completed": completed}
+
+
+def looked(given: Mapping[str, Any]) -> Mapping[str, object]:
+    """The same for whoever asks without the module, errors included."""
+    return answered(lambda: look(given))
 
 
 def missing_commands(scheduler: str) -> List[str]:

@@ -41,8 +41,9 @@ class Action(action.StageAction):
 
     stage_name = "job"
 
-    def __init__(self, *answers):
+    def __init__(self, *answers, check_mode=False):
         self._connection = Connection()
+        self._task = SimpleNamespace(check_mode=check_mode)
         self.answers = list(answers)
         self.said = []
 
@@ -136,6 +137,23 @@ def test_what_only_looks_is_kept_ready_until_something_else_is_done(kept, monkey
     call = made._caller(Connection(), {})
     assert [call("m", action=each)["x"] for each in ("watch", "watch", "act", "watch")] == [1, 2, 3, 4]
     assert [(each.function, each.is_open) for each in kept] == [(print, False), (print, True)]
+
+
+def test_what_submits_a_job_stays_to_watch_it(kept, monkeypatch):
+    monkeypatch.setattr(Kept, "answers", [{}, {}])
+    made = Action()
+    made.looks = dict.fromkeys([("m", "submit"), ("m", "watch")], print)
+    call = made._caller(Connection(), {})
+    assert [call("m", action=each) for each in ("submit", "watch")] == [{}, {}]
+    assert [each.is_open for each in kept] == [True]
+
+
+def test_in_check_mode_modules_are_asked(kept):
+    """Which know of it."""
+    made = Action({"x": 1}, check_mode=True)
+    made.looks = {("m", "look"): print}
+    assert made._caller(Connection(), {})("m", action="look") == {"x": 1}
+    assert kept == []
 
 
 def test_what_is_asked_once_is_not_kept_ready(kept, monkeypatch):
