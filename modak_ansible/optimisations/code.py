@@ -88,11 +88,12 @@ class CodeOptimisation(Optimisation):
     after: ClassVar[tuple[str, ...]] = ("image",)
     reaches = "code"
     # the frameworks in whose scripts the runtime can do it without any line; TensorFlow's in its Keras
-    hooked: ClassVar[tuple[str, ...]] = ()
-    prepared: ClassVar[tuple[str, ...]] = ()  # those in whose scripts it can do it with the line that calls prepare
+    hook_frameworks: ClassVar[tuple[str, ...]] = ()
+    # those in whose scripts it can do it with the line that calls prepare
+    prepare_frameworks: ClassVar[tuple[str, ...]] = ()
     # whether prepare can do it only where a process has all of the parameters
     needs_whole_model: ClassVar[bool] = False
-    moves: ClassVar[Numerics]  # what any value but stock does to results
+    numerics: ClassVar[Numerics]  # what any value but stock does to results
     reasons: ClassVar[dict[str, str]]  # what each value does, for people
 
     def options(self, draft: Draft) -> tuple[Option, ...]:
@@ -110,7 +111,7 @@ class CodeOptimisation(Optimisation):
                 why_not = why_not or ("" if is_plain else self.why_not(draft, value)) or self.why_out_of_reach(draft)
                 if switch_values and value not in switch_values:
                     why_not = why_not or f"the switch of {draft.request.application.script} has no such value"
-                options.append(Option(value, self.reasons.get(value, ""), self.moves, why_not))
+                options.append(Option(value, self.reasons.get(value, ""), self.numerics, why_not))
         return tuple(options)
 
     def apply(self, draft: Draft, value: str) -> None:
@@ -139,9 +140,9 @@ class CodeOptimisation(Optimisation):
         if why_nothing_acts(draft):
             return ""
         framework = framework_of(draft)
-        if framework in self.hooked and (framework != "tensorflow" or is_at_least(draft, _OLDEST_KERAS)):
+        if framework in self.hook_frameworks and (framework != "tensorflow" or is_at_least(draft, _OLDEST_KERAS)):
             return "hook"
-        return "prepare" if draft.request.application.prepares and framework in self.prepared else ""
+        return "prepare" if draft.request.application.prepares and framework in self.prepare_frameworks else ""
 
     def why_out_of_reach(self, draft: Draft, switch: str = "") -> str:
         """Why a choice does not get to the script; empty where it does."""
@@ -157,7 +158,9 @@ class CodeOptimisation(Optimisation):
         framework = framework_of(draft)
         if draft.script is not None:
             return f"{draft.script.script} has no switch for it"
-        reason = NO_PREPARE if framework in self.prepared else f"this has no effect in a script of {framework}"
+        reason = (
+            NO_PREPARE if framework in self.prepare_frameworks else f"this has no effect in a script of {framework}"
+        )
         return why_nothing_acts(draft) or reason
 
     def askable_values(self, draft: Draft) -> tuple[str, ...]:  # noqa: ARG002 - of compilers it depends on the framework
@@ -183,17 +186,17 @@ class OfPyTorch(CodeOptimisation):
 class OnProcessors(OfPyTorch):
     """A choice among what PyTorch itself has for processors."""
 
-    hooked: ClassVar[tuple[str, ...]] = ("pytorch",)
-    moves: ClassVar[Numerics] = "reassociation"
-    elsewhere: ClassVar[str]  # what another framework does, behind its name
-    accelerated: ClassVar[str] = "it applies only to processors"  # why not on accelerators
+    hook_frameworks: ClassVar[tuple[str, ...]] = ("pytorch",)
+    numerics: ClassVar[Numerics] = "reassociation"
+    in_other_frameworks: ClassVar[str]  # what another framework does, behind its name
+    why_not_accelerated: ClassVar[str] = "it applies only to processors"  # why not on accelerators
 
     def why_not(self, draft: Draft, value: str) -> str:
         if value in self.stock:
             return ""
         if framework_of(draft) != "pytorch":
-            return f"{framework_of(draft)} {self.elsewhere}"
-        return self.accelerated if draft.request.resources.accelerators else self.why_not_here(draft)
+            return f"{framework_of(draft)} {self.in_other_frameworks}"
+        return self.why_not_accelerated if draft.request.resources.accelerators else self.why_not_here(draft)
 
     @abstractmethod
     def why_not_here(self, draft: Draft) -> str:

@@ -13,7 +13,7 @@ class SumsOptimisation(OfPyTorch):
     """A matter of the sums between ranks; the performance model knows it by its law, not by records of each value."""
 
     after: ClassVar[tuple[str, ...]] = ("image", "scaling")
-    prepared = ("pytorch",)
+    prepare_frameworks = ("pytorch",)
     is_switch = False
 
     def options(self, draft: Draft) -> tuple[Option, ...]:

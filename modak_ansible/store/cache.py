@@ -70,7 +70,7 @@ def version_of(module: str, distribution: str = "") -> str:
     return f"{folder} {folder.stat().st_mtime_ns} {' '.join(folders)}"
 
 
-def _with_digest(name: str, text: str) -> str:
+def _sealed(name: str, text: str) -> str:
     return f"{hashlib.sha256(f'{name} {text}'.encode()).hexdigest()}\n{text}"
 
 
@@ -82,7 +82,7 @@ def _read(path: Path) -> str | None:
     except (OSError, ValueError):
         return None
     text = data.partition("\n")[2]
-    return text if data == _with_digest(path.name, text) else None
+    return text if data == _sealed(path.name, text) else None
 
 
 def _leave_newest(folder: Path) -> None:

@@ -18,10 +18,10 @@ class BatchSize(CodeOptimisation):
             "Whether the planner may choose another batch size, which changes the training.", ("any",), default=STOCK
         ),
     )
-    prepared = ("pytorch",)
+    prepare_frameworks = ("pytorch",)
     stock = (STOCK,)
     is_switch = False
-    moves = "any"
+    numerics = "any"
     reasons = {STOCK: "the script's own"}
 
     def wish(self, draft: Draft) -> str:  # noqa: ARG002 - keep is stock, and any leaves the choice

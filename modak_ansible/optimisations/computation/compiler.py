@@ -32,12 +32,12 @@ class Compiler(CodeOptimisation):
             },
         ),
     )
-    hooked = ("keras", "tensorflow")
-    prepared = ("pytorch",)
+    hook_frameworks = ("keras", "tensorflow")
+    prepare_frameworks = ("pytorch",)
     needs_whole_model = True
     stock = (*_OFF, "off")
     stock_of = {"jax": ("xla", "default")}
-    moves = "reassociation"
+    numerics = "reassociation"
     reasons = {
         "none": "each operation by itself, the framework's default",
         "default": "the default of Keras",

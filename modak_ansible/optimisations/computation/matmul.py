@@ -14,9 +14,9 @@ class Matmul(OnProcessors):
         "onednn": "oneDNN instead of MKL, which is slow on processors other than Intel's; its error is checked first",
     }
     properties = (Property("The library that multiplies matrices.", tuple(reasons)),)
-    prepared = ("pytorch",)
+    prepare_frameworks = ("pytorch",)
     stock = ("default",)
-    elsewhere = "chooses its library itself"
+    in_other_frameworks = "chooses its library itself"
 
     def why_not_here(self, draft: Draft) -> str:
         image = draft.request.image

@@ -31,11 +31,11 @@ class Memory(CodeOptimisation):
     properties = (
         Property("Whether a training's state is kept in memory, recomputed, or kept in files.", tuple(reasons)),
     )
-    prepared = ("pytorch",)
+    prepare_frameworks = ("pytorch",)
     needs_whole_model = True
     stock = (FITS,)
     after = ("image", "compiler", "batch_size")
-    moves = "same"
+    numerics = "same"
 
     def options(self, draft: Draft) -> tuple[Option, ...]:
         """

@@ -16,11 +16,11 @@ class MemoryFormat(CodeOptimisation):
         _LAST: "the order in which convolutions on processors are fastest; saves the reordering around each",
     }
     properties = (Property("The order in which images are stored in memory.", tuple(reasons)),)
-    prepared = ("pytorch",)
+    prepare_frameworks = ("pytorch",)
     needs_whole_model = True
     stock = ("contiguous", "default")
     stock_of = dict.fromkeys(("jax", "tensorflow", "keras"), (_LAST, "default"))
-    moves = "reassociation"
+    numerics = "reassociation"
 
     def values(self, draft: Draft) -> tuple[str, ...]:
         framework = framework_of(draft)

@@ -21,8 +21,8 @@ class OptimizerStep(OnProcessors):
     after = ("image", "memory", "strategy")
     is_switch = False
     stock = ("default",)
-    elsewhere = "has its own"
-    accelerated = "on accelerators PyTorch uses fast ones by default"
+    in_other_frameworks = "has its own"
+    why_not_accelerated = "on accelerators PyTorch uses fast ones by default"
 
     def why_not_here(self, draft: Draft) -> str:
         if draft.entry and not is_at_least(draft, _SINCE):

@@ -22,10 +22,10 @@ class Precision(CodeOptimisation):
         "fp16": "11 bits of mantissa and a small range, with scaled losses",
     }
     properties = (Property("The number format; formats other than fp32 need numerics any.", tuple(reasons)),)
-    hooked = ("keras", "tensorflow")
-    prepared = ("pytorch",)
+    hook_frameworks = ("keras", "tensorflow")
+    prepare_frameworks = ("pytorch",)
     stock = ("fp32",)
-    moves = "any"
+    numerics = "any"
 
     def values(self, draft: Draft) -> tuple[str, ...]:  # noqa: ARG002 - the same for all
         return self.property_values()

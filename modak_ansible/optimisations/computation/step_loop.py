@@ -10,7 +10,7 @@ class StepLoop(CodeOptimisation):
     name = "step_loop"
     stock = ("plain",)
     after = ("image", "compiler")
-    moves = "reassociation"
+    numerics = "reassociation"
     reasons = {
         "plain": "the framework's usual loop",
         "whole": "the step with its optimiser is one function, and many steps are one call",

@@ -18,11 +18,11 @@ class Input(CodeOptimisation):
             ("stock", "memory"),
         ),
     )
-    hooked = ("keras", "tensorflow")
-    prepared = ("pytorch",)
+    hook_frameworks = ("keras", "tensorflow")
+    prepare_frameworks = ("pytorch",)
     stock = ("memory",)
     stock_of = {"pytorch": ("loader",)}  # as its own examples read
-    moves = "same"
+    numerics = "same"
     reasons = {
         "stock": "the script's own way",
         "memory": "samples are kept in memory, the same to the bit",

@@ -17,10 +17,10 @@ class PipelineTuning(CodeOptimisation):
         Property("Whether tf.data tunes itself while Keras's fit takes its batches from arrays.", tuple(reasons)),
     )
     suite_default = "stock"
-    hooked = ("keras", "tensorflow")
+    hook_frameworks = ("keras", "tensorflow")
     stock = ("stock",)
     after = ("image", "step_loop")
-    moves = "same"
+    numerics = "same"
 
     def values(self, draft: Draft) -> tuple[str, ...]:
         fits = framework_of(draft) in ("tensorflow", "keras") and draft.settings.get("step_loop") != "whole"

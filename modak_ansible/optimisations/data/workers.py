@@ -14,10 +14,10 @@ class Workers(CodeOptimisation):
             "Processes that read samples; by default the script's own number.", type="integer", default=None, least=0
         ),
     )
-    prepared = ("pytorch",)
+    prepare_frameworks = ("pytorch",)
     stock = ("stock",)
     after = ("image", "input")
-    moves = "same"
+    numerics = "same"
     reasons = {"stock": "as many as the script starts"}
 
     def options(self, draft: Draft) -> tuple[Option, ...]:

@@ -21,4 +21,4 @@ class BucketSize(SumsOptimisation):
     )
     after = (*SumsOptimisation.after, "gradient_compression", "local_sgd")
     stock = ("25",)
-    moves = "reassociation"
+    numerics = "reassociation"

@@ -23,7 +23,7 @@ class GradientCompression(SumsOptimisation):
         Property("How gradients are sent between ranks; values other than none need numerics any.", tuple(reasons)),
     )
     stock = ("none",)
-    moves = "any"
+    numerics = "any"
 
     def why_not(self, draft: Draft, value: str) -> str:
         if value.startswith("powersgd") and draft.request.optimisation.local_sgd not in ("any", "none"):

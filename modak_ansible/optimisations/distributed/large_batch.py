@@ -28,7 +28,7 @@ class LargeBatch(SumsOptimisation):
     )  # fmt: skip
     after = (*SumsOptimisation.after, "batch_size", "local_sgd")
     stock = (_STOCK,)
-    moves = "any"
+    numerics = "any"
 
     def wish(self, draft: Draft) -> str:
         """Nobody takes it unasked: whether a training learns as well is not known before."""

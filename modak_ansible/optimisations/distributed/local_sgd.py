@@ -24,7 +24,7 @@ class LocalSgd(SumsOptimisation):
     )
     after = (*SumsOptimisation.after, "gradient_compression")
     stock = ("none",)
-    moves = "any"
+    numerics = "any"
 
     def why_not(self, draft: Draft, value: str) -> str:
         if draft.settings.get("gradient_compression", "").startswith("powersgd"):
