@@ -77,7 +77,7 @@ def main() -> None:
         lines = []
         for network, (words, images) in trained.items():
             work = traced_work(traced(sys.argv[1], path.parent, words), images)
-            told = work.model_dump(mode="json", exclude_unset=True)
+            told = work.model_dump(mode="json", exclude_defaults=True)
             rows = told.pop("operators")
             lines += [f"  {network}:\n", "    operators:\n", *(f"      - {json.dumps(row)}\n" for row in rows)]
             lines += [f"    {name}: {json.dumps(value)}\n" for name, value in told.items()]
@@ -85,7 +85,8 @@ def main() -> None:
         text = path.read_text(encoding="utf-8").partition("# GFLOP")[0]
         note = (
             "# GFLOP, GB and GFLOP of convolutions of a step for each image, of operators with like FLOP a byte;\n"
-            "# a step's calls; and the seconds of kernels beyond their rooflines for each image: by trace_networks.py\n"
+            "# a step's calls; and the seconds of kernels beyond their rooflines for each image, in any run, besides\n"
+            "# in bf16, and besides by oneDNN: by trace_networks.py\n"
         )
         path.write_text(f"{text}{note}traced:\n{''.join(lines)}", encoding="utf-8")
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from modak_ansible.model.measured.work import Rates, Work
 
-FEATURES = 13  # of this list; a model that was fitted with another one is not read
+FEATURES = 14  # of this list; a model that was fitted with another one is not read
 
 DAY = "day"  # the group of what all runs of a machine's day have in common
 _OF = ": "
@@ -27,6 +27,7 @@ _PARAMETERS_A_GFLOP = 1e5
 _BYTES_A_GFLOP = 1e5
 _FLOP_A_BYTE = 5.0
 _OVER_IDEAL = 1.6
+_MEASURED = "pytorch"  # whose kernels were measured one by one
 
 
 class Facts(NamedTuple):
@@ -64,7 +65,8 @@ class Facts(NamedTuple):
         step_gflop = work.gflop_per_sample * batch if work.gflop_per_sample and batch else None
         over_ideal = work.over_ideal(self.balance, rates or Rates.usual())
         if over_ideal and peak and step_gflop and batch:
-            over_ideal += work.seconds_beside(batch, self.threads or 1) * peak / step_gflop
+            switches = self.switches if self.framework == _MEASURED else {}
+            over_ideal += work.seconds_beside(batch, self.threads or 1, switches) * peak / step_gflop
         return self._replace(
             workload=work.workload,
             step_gflop=step_gflop,
@@ -123,7 +125,6 @@ def step_features(facts: Facts) -> list[Feature]:
         if not facts.over_ideal:
             found.append(("size", "operators not known", 1.0))
     found.append(("roofline", "log(roofline / ideal)", _roofline(facts)))
-    thin = log(facts.step_bytes / facts.step_gflop / _BYTES_A_GFLOP) if facts.step_gflop and facts.step_bytes else None
     if facts.balance:
         found.append(("balance", "log(peak / bandwidth)", log(facts.balance / _FLOP_A_BYTE)))
     if facts.threads and facts.threads > 1:
@@ -145,9 +146,6 @@ def step_features(facts: Facts) -> list[Feature]:
         if name == "precision" and facts.format_gain is None:
             # units for a number format have twice the speed of those for another, or half of it
             found.append(("format not measured", f"{switch} not measured on {facts.machine}", 1.0))
-        if thin is not None:
-            # little work for each byte, as of depthwise convolutions: what speeds arithmetic up gains nothing there
-            found.append(("switch and bytes", f"{switch} log(bytes / step work)", thin))
     return found + _pairs(facts)
 
 

@@ -25,6 +25,8 @@ _OF_WORKLOAD = (
     "operators",
     "calls",
     "kernel_seconds",
+    "bf16_seconds",
+    "onednn_seconds",
     "parameters",
     "layers",
     "sample_bytes",

@@ -45,7 +45,7 @@ def kept_text(kind: str, made_from: str, make: Callable[[], str | None]) -> str 
     if text is not None and path.is_absolute():
         with suppress(OSError):
             make_private(path.parent)
-            write_whole(path, _with_digest(path.name, text), is_awaited=False)  # a part has not its digest
+            write_whole(path, _sealed(path.name, text), is_awaited=False)  # a part has not its digest
             _leave_newest(path.parent)
     return text
 

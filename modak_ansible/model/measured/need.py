@@ -6,6 +6,7 @@ them.
 """
 
 from collections.abc import Iterable
+from math import ceil, prod
 from typing import Literal
 
 from pydantic import Field
@@ -32,6 +33,13 @@ _BEYOND = {
     "_scaled_dot_product_flash_attention_for_cpu": (0.0, 0.0137),
     "_scaled_dot_product_flash_attention_for_cpu_backward": (0.0, 0.0165),
 }
+# Attention multiplies piece by piece, some queries of a head with up to 512 keys: two products in the forward and five
+# in the backward pass. oneDNN takes 12 to 25 us for each of them however small it is, MKL next to nothing; in bf16 all
+# are oneDNN's in the backward pass, and 10 to 12 us. The gradient of a depthwise convolution's input computes row by
+# row in bf16 if it has a stride, 0.42 us a row. By half: rooflines are 0.6 to 0.9 of what steps take, and with tcmalloc
+# the products of attention take 0.4 of it.
+_PIECE_IN_BF16, _PIECE_BY_ONEDNN, _ROW_IN_BF16 = 29e-6, 63e-6, 0.21e-6
+_LEAST_OF_ONEDNN = 16**3  # multiplications of a product; smaller ones are never its own
 
 
 # Of what an accelerator's allocator reserves, for one process (benchmarks/memory/accelerator.jsonl).
@@ -101,14 +109,37 @@ def traced_work(operators: Iterable[Operator], samples: int) -> Work:
     """What a step of so many samples computes and moves, and what it takes besides, by its operators."""
     every = tuple(operators)
     kernel_seconds = 0.0
+    pieces = rows = 0
     for operator in every:
         of_gigabyte, of_gflop = _BEYOND.get(operator.name, (0.0, 0.0))
         kernel_seconds += (operator.bytes * of_gigabyte + operator.flop * of_gflop) / 1e9
+        pieces += operator.count * _pieces(operator)
+        rows += operator.count * _rows(operator)
     return Work(
         operators=by_intensity(every, samples),
         calls=sum(operator.count for operator in every),
         kernel_seconds=float(f"{kernel_seconds / samples:.4g}"),
+        bf16_seconds=float(f"{(pieces * _PIECE_IN_BF16 + rows * _ROW_IN_BF16) / samples:.4g}"),
+        onednn_seconds=float(f"{pieces * _PIECE_BY_ONEDNN / samples:.4g}"),
     )
+
+
+def _pieces(operator: Operator) -> int:
+    """How many pieces attention computes one after the other, of both passes: they are counted in the forward one."""
+    match operator.name, operator.shapes:
+        case "_scaled_dot_product_flash_attention_for_cpu", ((*heads, queries, width), (*_, keys, _), _, *_):
+            size = min(queries, 256 if queries >= 768 else 64 if queries >= 192 else 32)  # as in ATen
+            return prod(heads) * ceil(queries / size) if size * min(keys, 512) * width > _LEAST_OF_ONEDNN else 0
+    return 0
+
+
+def _rows(operator: Operator) -> int:
+    """Of the inputs of a convolution in groups that has a stride, in the backward pass."""
+    match operator.name, operator.shapes:
+        case "convolution_backward", ((_, _, *_, made), (images, channels, *rows, given), (_, each, *_)):
+            groups = channels // max(each, 1)
+            return images * groups * prod(rows) if groups > 1 and made < given >= 2 * made - 1 else 0
+    return 0
 
 
 class TracedRank(Model):

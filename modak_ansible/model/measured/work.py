@@ -1,5 +1,6 @@
 """What a training computes, as far as anybody knows: what the performance model relates to time."""
 
+from collections.abc import Mapping
 from math import fsum
 from typing import NamedTuple, Self
 
@@ -47,6 +48,10 @@ class Work(Model):
     kernel_seconds: float = Field(
         default=0.0, ge=0, description="of a step for each sample: what kernels take on a core beyond their rooflines"
     )
+    bf16_seconds: float = Field(
+        default=0.0, ge=0, description="of a step for each sample: what kernels take on a core besides if it is in bf16"
+    )
+    onednn_seconds: float = Field(default=0.0, ge=0, description="the same if oneDNN multiplies in single precision")
     sample_bytes: int | None = Field(default=None, ge=1, description="bytes of one sample as the network gets it")
     samples: int | None = Field(default=None, ge=1, description="training samples of an epoch")
     epochs: int | None = Field(default=None, ge=1)
@@ -78,12 +83,20 @@ class Work(Model):
             return None
         return fsum(max(_arithmetic(operator, rates), operator[1] * balance) for operator in self.operators) / ideal
 
-    def seconds_beside(self, batch: int, threads: int) -> float:
+    def seconds_beside(self, batch: int, threads: int, switches: Mapping[str, str]) -> float:
         """What a step of so many samples takes on a processor beside its operators' rooflines, as far as it is known.
 
         The calls follow each other, however many threads compute.
+
+        Args:
+            switches: of the kernels that were measured. In bf16 nothing is left to multiply in single precision.
         """
-        return (self.calls or 0) * _CALL + self.kernel_seconds * batch / threads
+        kernels = self.kernel_seconds
+        if switches.get("precision") == "bf16":
+            kernels += self.bf16_seconds
+        elif switches.get("matmul") == "onednn":
+            kernels += self.onednn_seconds
+        return (self.calls or 0) * _CALL + kernels * batch / threads
 
 
 def _arithmetic(operator: tuple[float, ...], rates: Rates) -> float:

@@ -54,7 +54,6 @@ USUAL = {
     "switch and size": 0.1,
     # two machines multiply in bf16 at twice the speed of single precision, and one at half of it
     "format not measured": 0.7,
-    "switch and bytes": 0.1,
     "switch in version": 0.15,
     "switch in build": 0.2,
     "switch in workload": 0.15,

@@ -70,13 +70,59 @@ def test_some_kernels_are_slower_than_the_machine() -> None:
     assert seconds(attention, 10**9, 10**8) == seconds(attention, 10**9, 10**9) > 0
 
 
+def attention(queries: int, keys: int) -> Work:
+    """Of 8 samples with 4 heads each of 32 numbers."""
+    shapes = ((8, 4, queries, 32), (8, 4, keys, 32), (8, 4, keys, 32))
+    name = "_scaled_dot_product_flash_attention_for_cpu"
+    return traced_work(
+        [Operator(name=name, shapes=shapes, format="float32", count=2, flop=10**6, bytes=10**6)], samples=8
+    )
+
+
+def test_attention_takes_as_long_for_each_piece_of_its_queries_in_bf16_and_by_onednn() -> None:
+    one = attention(32, 32)
+    assert 0 < one.bf16_seconds < one.onednn_seconds
+    assert attention(16, 64).onednn_seconds == one.onednn_seconds == attention(32, 512).onednn_seconds
+    assert attention(33, 64).onednn_seconds == attention(64, 64).onednn_seconds == 2 * one.onednn_seconds
+    assert attention(128, 128).bf16_seconds == attention(256, 256).bf16_seconds == 4 * one.bf16_seconds
+    assert attention(8, 8).onednn_seconds == attention(8, 8).bf16_seconds == 0.0  # too small for oneDNN
+
+
+@pytest.mark.parametrize(
+    ("gradient", "weight", "is_slow"),
+    [
+        ((8, 16, 12, 12), (16, 1, 3, 3), True),
+        ((8, 16, 11, 11), (16, 1, 3, 3), True),  # without padding
+        ((8, 16, 24, 24), (16, 1, 3, 3), False),  # without a stride
+        ((8, 16, 22, 22), (16, 1, 3, 3), False),  # without both
+        ((8, 32, 12, 12), (32, 16, 3, 3), False),  # in a single group
+        ((8, 16, 48, 48), (16, 1, 2, 2), False),  # transposed
+    ],
+)
+def test_the_gradient_of_a_depthwise_convolution_with_a_stride_is_slow_in_bf16(
+    gradient: tuple[int, ...], weight: tuple[int, ...], is_slow: bool
+) -> None:
+    shapes = (gradient, (8, 16, 24, 24), weight)
+    operator = Operator(name="convolution_backward", shapes=shapes, format="float32", count=1, flop=1, bytes=1)
+    assert (traced_work([operator], 8).bf16_seconds > 0) is is_slow
+    assert traced_work([operator], 8).onednn_seconds == 0.0
+
+
 def test_calls_take_time_for_a_step_and_slow_kernels_for_each_sample() -> None:
     work = Work(calls=1000, kernel_seconds=1e-4)
-    calls = Work(calls=1000).seconds_beside(32, 1)
-    assert calls == Work(calls=1000).seconds_beside(64, 4) > 0
-    assert work.seconds_beside(32, 1) == pytest.approx(calls + 32e-4)
-    assert work.seconds_beside(32, 4) == pytest.approx(calls + 8e-4)  # a kernel's rows are shared out among threads
-    assert Work().seconds_beside(32, 1) == 0.0  # as of records from before
+    calls = Work(calls=1000).seconds_beside(32, 1, {})
+    assert calls == Work(calls=1000).seconds_beside(64, 4, {}) > 0
+    assert work.seconds_beside(32, 1, {}) == pytest.approx(calls + 32e-4)
+    assert work.seconds_beside(32, 4, {}) == pytest.approx(calls + 8e-4)  # a kernel's rows are shared out among threads
+    assert Work().seconds_beside(32, 1, {}) == 0.0  # as of records from before
+
+
+def test_kernels_are_as_slow_as_the_switches_make_them() -> None:
+    work, by_onednn = Work(kernel_seconds=1e-4, bf16_seconds=2e-4, onednn_seconds=5e-4), {"matmul": "onednn"}
+    assert work.seconds_beside(10, 1, {"allocator": "tcmalloc"}) == pytest.approx(1e-3)
+    assert work.seconds_beside(10, 1, {"precision": "bf16"}) == pytest.approx(3e-3)
+    assert work.seconds_beside(10, 1, by_onednn) == pytest.approx(6e-3)
+    assert work.seconds_beside(10, 1, by_onednn | {"precision": "bf16"}) == pytest.approx(3e-3)  # none is left to it
 
 
 @given(OPERATORS, st.floats(0.1, 1000))

@@ -16,7 +16,7 @@ from synthetic_records import measured, record, training
 from modak_ansible.errors import ModakError
 from modak_ansible.model.measured.prediction import Question
 from modak_ansible.model.measured.record import Allocation, Steps
-from modak_ansible.model.measured.work import Work
+from modak_ansible.model.measured.work import Rates, Work
 from modak_ansible.performance.explaining import switch_effects
 from modak_ansible.performance.features import Facts, configuration_words, unmeasured
 from modak_ansible.performance.fit.calibration import _quantile, left_out_once
@@ -249,6 +249,17 @@ def test_a_recorded_network_has_what_its_trace_told():
         (traced.operators, 233, 1e-6),
         ((), None, 0.0),
     ]
+
+
+def test_only_pytorchs_steps_have_the_kernels_that_are_slow_in_bf16():
+    work = Work(operators=((0.1, 0.01),), gflop_per_sample=0.1, bf16_seconds=1e-3)
+    facts = Facts(
+        framework="pytorch", entry="e", workload="w", switches={"precision": "bf16"}, machine="m", balance=5.0
+    )
+    slow, other = (
+        each.of_work(work, 8, Rates.usual(2.0), 100.0) for each in (facts, facts._replace(framework="tensorflow"))
+    )
+    assert slow.over_ideal == pytest.approx(other.over_ideal + 1.0)  # a millisecond at 100 GFLOP/s
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,9 @@ def test_a_training_takes_as_long_as_its_steps_wherever_it_is(model, place):
 def test_another_run_of_it_is_surer_than_a_work_that_nobody_measured(model):
     work = Work(samples=1000, epochs=5, batch_size=10, gflop_per_sample=1.0)
     by_steps, by_law = (model.predict(question(work=work, timed=steps)).parts["training"] for steps in (timed(), None))
-    assert log(by_steps.high / by_steps.low) < log(by_law.high / by_law.low) / 1.5
+    width = log(by_steps.high / by_steps.low)
+    assert width < 0.47
+    assert width < log(by_law.high / by_law.low) / 1.4
     assert by_steps.low < 100 < by_steps.high
 
 
