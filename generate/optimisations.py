@@ -73,7 +73,7 @@ def _application_fields() -> Iterator[str]:
     for each in asked:
         yield from _form_field(each.name, _annotation(each), each.description)
     names = " ".join(f"{json.dumps(each.name)}," for each in asked)
-    yield f"    wishes: ClassVar[tuple[str, ...]] = ({names})"
+    yield f"    preferences: ClassVar[tuple[str, ...]] = ({names})"
 
 
 def _annotation(declared: Property) -> str:
@@ -96,7 +96,7 @@ def _with_frameworks(text: str) -> str:
     for each in _declared():
         for framework, values in each.in_frameworks.items():
             fields = [line for name, words in values.items() for line in _form_field(name, "bool", words)]
-            text = with_section(text, f"wishes of {framework}", "\n".join(fields))
+            text = with_section(text, f"preferences of {framework}", "\n".join(fields))
     return text
 
 
@@ -140,7 +140,7 @@ FILES: Writers = {
         text, "optimisation", "\n".join(map(_model_field, _declared()))
     ),
     "modak_ansible/reading/requests/form/form.py": lambda text: with_section(
-        text, "wishes", "\n".join(_application_fields())
+        text, "preferences", "\n".join(_application_fields())
     ),
     "modak_ansible/reading/requests/form/optimisation.py": _with_frameworks,
     **{f"modak_ansible/{optimisation.page()}": partial(page, matter=optimisation) for optimisation in optimisations()},

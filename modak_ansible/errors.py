@@ -79,15 +79,15 @@ class CannotPlan(ModakError):
 
     Attributes:
         about: the part of the request, such as ``resources.nodes``.
-        wish: whether a plan without that part would serve: it is then left out, unless strictness is asked for.
+        optional: whether a plan without that part would serve: it is then left out, unless strictness is asked for.
     """
 
     exit_code = INVALID_BLUEPRINT
 
-    def __init__(self, about: str, message: str, hint: str = "", *, wish: bool = False) -> None:
+    def __init__(self, about: str, message: str, hint: str = "", *, optional: bool = False) -> None:
         super().__init__(message, hint=hint)
         self.about = about
-        self.wish = wish
+        self.optional = optional
 
 
 class TargetUnreachable(ModakError):

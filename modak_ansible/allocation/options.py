@@ -46,7 +46,7 @@ def settled(request: Request) -> Request:
 
 
 def _with_binding(request: Request) -> Optimisation:
-    """The wish for binding that an affinity of OpenMP's threads is; ranks of MPI are bound by their launcher."""
+    """The preference for binding that an affinity of OpenMP's threads is; ranks of MPI are bound by their launcher."""
     hpc, optimisation = request.application.hpc, request.optimisation
     if hpc is None or hpc.parallelisation == "mpi" or not hpc.affinity or optimisation.binding != "any":
         return optimisation
@@ -70,8 +70,8 @@ def _check_possible(options: JobOptions, scheduler: Scheduler, target: str) -> N
     for name, option in OPTIONS.items():
         if option.without_scheduler and getattr(options, name):
             message = f"{target} has no scheduler: {option.without_scheduler}"
-            is_wish = name != "job_dependency"  # what it waits for may make what it reads
-            raise CannotPlan(f"job_options.{name}", message, "leave it out", wish=is_wish)
+            is_optional = name != "job_dependency"  # what it waits for may make what it reads
+            raise CannotPlan(f"job_options.{name}", message, "leave it out", optional=is_optional)
 
 
 def _check_components(request: Request) -> None:

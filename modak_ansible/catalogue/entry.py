@@ -172,7 +172,7 @@ def version_from(text: str) -> Version:
 def satisfies(version: str, wanted: str) -> bool:
     """Whether a version is the wanted one, lies in the wanted range, or begins with the wanted parts.
 
-    ``2`` takes 2.13.0 and ``2.1`` does not; an empty wish takes any.
+    ``2`` takes 2.13.0 and ``2.1`` does not; an empty preference takes any.
     """
     if not wanted:
         return True

@@ -14,7 +14,7 @@ def accelerated(framework: str, version: str, target: Target, entry: str = "") -
     """The builds that a target's accelerators can be used with, the newest first.
 
     Args:
-        entry: the only one that is wanted, where there is such a wish.
+        entry: the only one that is wanted, where there is such a preference.
     """
     catalogue = load_catalogue()
     return [

@@ -276,7 +276,7 @@ def takes(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
 
 
 def show_warnings(warnings: Iterable[Mistake]) -> None:
-    """Tells people what was read otherwise, and which wishes are not kept; what is piped on stays clean."""
+    """Tells people what was read otherwise, and which preferences are not kept; what is piped on stays clean."""
     for warning in warnings:
         typer.echo(f"{'note' if warning.rule == NOT_KEPT else 'warning'}: {as_given(str(warning))}", err=True)
 

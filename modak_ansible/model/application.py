@@ -146,7 +146,7 @@ class Checkpoint(Model):
 
 
 class Optimisation(Model):
-    """What the optimiser may do: any leaves a matter to it, every other value is a wish."""
+    """What the optimiser may do: any leaves a matter to it, every other value is a preference."""
 
     # optimisation: what the optimisations declare; make generate
     objective: str = "time"

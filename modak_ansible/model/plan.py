@@ -171,7 +171,7 @@ class Staged(Model):
 
 
 class Note(Model):
-    """A wish that the plan does not keep."""
+    """A preference that the plan does not keep."""
 
     path: str = Field(description="of the field, as the request or the blueprint has it")
     reason: str
@@ -181,7 +181,7 @@ class Note(Model):
 class Plan(Model):
     """What will happen, why, and what was rejected; the digest is over all that happens, and why.
 
-    Notes are no part of the digest: with and without a wish that is not kept, the same happens. Nor are the files
+    Notes are no part of the digest: with and without a preference that is not kept, the same happens. Nor are the files
     beside a script that it does not depend on, and what it costs: whatever that is, the same comes of it.
     """
 
@@ -212,7 +212,7 @@ class Plan(Model):
         (), "files that travel with the application's, and on which its script does not depend"
     )
     cost: PlannedCost | None = left_out(None, "of a cloud's machine")
-    notes: tuple[Note, ...] = left_out((), "wishes that are not kept, and why")
+    notes: tuple[Note, ...] = left_out((), "preferences that are not kept, and why")
 
     @property
     def datasets(self) -> tuple[PlannedDataset, ...]:

@@ -32,8 +32,8 @@ class GivenImage(Model):
         return f"{repository}@{digest}" if separator and source.startswith("docker://") and "/" not in tag else source
 
 
-# Where a request has wishes: what cannot be kept of them is left out, and the plan says so.
-_WISHES = ("optimisation", "job_options")
+# Where a request has preferences: what cannot be kept of them is left out, and the plan says so.
+_OPTIONAL = ("optimisation", "job_options")
 
 
 class Request(Model):
@@ -81,13 +81,13 @@ class Request(Model):
         return is_program and self.image is None and self.target.container_runtime == "none"
 
 
-def without(request: Request, wish: str) -> Request | None:
-    """The request without a wish, such as ``optimisation.allocator``; None where it has none there."""
-    section, _, name = wish.partition(".")
-    if section not in _WISHES:
+def without(request: Request, preference: str) -> Request | None:
+    """The request without a preference, such as ``optimisation.allocator``; None where it has none there."""
+    section, _, name = preference.partition(".")
+    if section not in _OPTIONAL:
         return None
-    wishes: Model = getattr(request, section)
-    field = type(wishes).model_fields.get(name)
-    if field is None or getattr(wishes, name) == field.default:
+    preferences: Model = getattr(request, section)
+    field = type(preferences).model_fields.get(name)
+    if field is None or getattr(preferences, name) == field.default:
         return None
-    return request.model_copy(update={section: wishes.model_copy(update={name: field.default})})
+    return request.model_copy(update={section: preferences.model_copy(update={name: field.default})})

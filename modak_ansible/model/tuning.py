@@ -18,7 +18,9 @@ class TuningCandidate(Model):
     )
     arguments: tuple[tuple[str, str | bool], ...] = Field(default=(), description="all options of the script")
     threads: int | None = None
-    may_win: bool = Field(default=True, description="false for the stock run where it breaks a wish: a yardstick only")
+    may_win: bool = Field(
+        default=True, description="false for the stock run where it is not as asked for: a yardstick only"
+    )
     parts: tuple[str, ...] = Field(
         default=(), description="the candidates that it combines; it is tried where each of them was faster"
     )

@@ -259,7 +259,7 @@ class Optimisation(ABC):
     def apply(self, draft: Draft, value: str) -> None:
         """Notes an option of this draft's in it."""
 
-    def wish(self, draft: Draft) -> str:
+    def requested(self, draft: Draft) -> str:
         """The option that the user asks for; empty leaves the choice."""
         if all(prop.name for prop in self.properties):
             return ""

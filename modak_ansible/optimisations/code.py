@@ -100,7 +100,7 @@ class CodeOptimisation(Optimisation):
         switch_values = switch_of(draft, self.name)
         values = switch_values or self.values(draft)
         is_plain = framework_of(draft) == PLAIN and not switch_values
-        if not values or (is_plain and not self.wish(draft)):
+        if not values or (is_plain and not self.requested(draft)):
             return ()
         argument = argument_of(draft, self.name) if switch_values else ""
         stock = argument or values[0]

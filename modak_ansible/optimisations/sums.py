@@ -17,7 +17,7 @@ class SumsOptimisation(OfPyTorch):
     is_switch = False
 
     def options(self, draft: Draft) -> tuple[Option, ...]:
-        if not self.wish(draft) and why_nothing_travels(draft):
+        if not self.requested(draft) and why_nothing_travels(draft):
             return ()
         return super().options(draft)
 

@@ -46,13 +46,13 @@ class Configuration:
 
 
 class _Open(NamedTuple):
-    """What is open in one: its options, the value that records cannot change, and what is wrong with a wish."""
+    """What is open in one: its options, the value that records cannot change, and what is wrong with a preference."""
 
     options: tuple[Option, ...]
     fixed: str = ""
     problem: CannotPlan | None = None
     instead: tuple[Option, ...] = ()  # of the default, where records of the very work tell that it is faster
-    is_wish: bool = False
+    is_optional: bool = False
 
 
 # From an optimisation, what is open in it, and nothing else, to a value.
@@ -81,10 +81,10 @@ class Configurations:
         self._drafts: dict[str, Draft] = {}
         self._open: dict[tuple[str | None, ...], _Open] = {}
         self.builds = self.image.options(start)
-        wish, problem = self._wish(self.image, start, self.builds)
+        requested, problem = self._requested(self.image, start, self.builds)
         if problem:
             raise problem
-        self.names = (wish,) if wish else tuple(build.value for build in self.builds if self.may(build))
+        self.names = (requested,) if requested else tuple(build.value for build in self.builds if self.may(build))
 
     @property
     def allowed(self) -> Numerics:
@@ -98,10 +98,10 @@ class Configurations:
         return not option.why_not and self.permits(option)
 
     def settled(self, build: str, wanted: Mapping[str, str]) -> Configuration:
-        """The configuration with the values that are wanted, where wishes and safety leave them open, or stock.
+        """The configuration with the values that are wanted, where preferences and safety leave them open, or stock.
 
         Raises:
-            CannotPlan: a wish cannot be kept in it.
+            CannotPlan: a preference cannot be kept in it.
         """
 
         def pick(optimisation: Optimisation, found: _Open) -> str:
@@ -126,26 +126,26 @@ class Configurations:
         return self._configuration(build, pick)
 
     def considerate(self, build: str) -> Configuration:
-        """Stock, but for wishes and for what others feel who use the node, as they do a job's threads.
+        """Stock, but for preferences and for what others feel who use the node, as they do a job's threads.
 
         Raises:
-            CannotPlan: a wish cannot be kept in it.
+            CannotPlan: a preference cannot be kept in it.
         """
 
         def pick(optimisation: Optimisation, found: _Open) -> str:
             if found.problem:
                 raise found.problem
-            is_kept = found.fixed and (found.is_wish or optimisation.reaches != "code")
+            is_kept = found.fixed and (found.is_optional or optimisation.reaches != "code")
             return found.fixed if is_kept else found.options[0].value
 
         return self._configuration(build, pick)
 
     def is_fixed(self, optimisation: Optimisation, configuration: Configuration) -> bool:
-        """Whether a wish or safety has decided it."""
+        """Whether a preference or safety has decided it."""
         return bool(self._find(optimisation, configuration.draft, configuration.values).fixed)
 
     def tried(self, optimisation: Optimisation, configuration: Configuration) -> tuple[Option, ...]:
-        """What a tuning may try of it in that configuration: nothing of what a wish or safety has decided."""
+        """What a tuning may try of it in that configuration: nothing of what a preference or safety has decided."""
         found = self._find(optimisation, configuration.draft, configuration.values)
         return tuple(filter(self.may, found.instead if found.fixed else found.options))
 
@@ -176,35 +176,39 @@ class Configurations:
         key = (optimisation.name, *map(values.get, self._reads[optimisation.name]))
         if key not in self._open:
             options = optimisation.options(draft)
-            wish, problem = self._wish(optimisation, draft, options)
+            requested, problem = self._requested(optimisation, draft, options)
             default = optimisation.default(draft) if options else None
-            instead = optimisation.instead(draft) if default and not wish else ()
-            self._open[key] = _Open(options, wish or (default.value if default else ""), problem, instead, bool(wish))
+            instead = optimisation.instead(draft) if default and not requested else ()
+            self._open[key] = _Open(
+                options, requested or (default.value if default else ""), problem, instead, bool(requested)
+            )
         return self._open[key]
 
-    def _wish(
+    def _requested(
         self, optimisation: Optimisation, draft: Draft, options: tuple[Option, ...]
     ) -> tuple[str, CannotPlan | None]:
-        """The user's wish, and what stands against it."""
-        wish = optimisation.wish(draft)
-        if not wish or (not options and optimisation.is_stock(framework_of(draft), wish)):
+        """The user's preference, and what stands against it."""
+        requested = optimisation.requested(draft)
+        if not requested or (not options and optimisation.is_stock(framework_of(draft), requested)):
             return "", None
         about = optimisation.about or f"optimisation.{optimisation.name}"
         there = [option.value for option in options if not option.why_not]
         hint = f"use any, or {' or '.join(there)}" if there else "use any"
-        option = next((option for option in options if option.value == wish), None)
+        option = next((option for option in options if option.value == requested), None)
         if option is None or option.why_not:
             reason = option.why_not if option else f"{about} has no such value here"
-            return wish, CannotPlan(about, f"{wish} is not available: {reason}", hint, wish=True)
+            return requested, CannotPlan(about, f"{requested} is not available: {reason}", hint, optional=True)
         if not self.permits(option):
-            message = f"{wish} {MOVES[option.numerics]}, and numerics: {self.allowed} is asked for"
-            return wish, CannotPlan(about, message, f"numerics: {option.numerics} permits it", wish=True)
-        return wish, None
+            message = f"{requested} {MOVES[option.numerics]}, and numerics: {self.allowed} is asked for"
+            return requested, CannotPlan(about, message, f"numerics: {option.numerics} permits it", optional=True)
+        return requested, None
 
 
 def _concerns(optimisation: Optimisation, start: Draft) -> bool:
     """Whether there is anything to say of it: nothing acts in the code of a program that is no training."""
-    return optimisation.reaches != "code" or start.request.application.is_training or bool(optimisation.wish(start))
+    return (
+        optimisation.reaches != "code" or start.request.application.is_training or bool(optimisation.requested(start))
+    )
 
 
 def _reads(optimisation: Optimisation, found: tuple[Optimisation, ...]) -> tuple[str, ...]:

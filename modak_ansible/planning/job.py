@@ -19,7 +19,7 @@ from modak_ansible.schedulers.directives import CannotExpress
 from modak_ansible.schedulers.script import DataPlace, ScriptParts, render_script
 
 # Options of which a job can do without what the scheduler has no words for.
-_WISHES = tuple(f"job_options.{name}" for name in ("standard_output_file", "standard_error_file", "email_address"))
+_OPTIONAL = tuple(f"job_options.{name}" for name in ("standard_output_file", "standard_error_file", "email_address"))
 _CHOICES = "MODAK_CHOICES"  # where the runtime in the training's process reads what it is to do
 
 
@@ -35,16 +35,16 @@ def planned_job(
     try:
         script = render_script(job, script_parts(draft, image, datasets, tuning))
     except CannotExpress as error:
-        raise CannotPlan(error.about, error.message, error.hint, wish=error.about in _wishes(job)) from error
+        raise CannotPlan(error.about, error.message, error.hint, optional=error.about in _preferences(job)) from error
     return job.model_copy(update={"script": script})
 
 
-def _wishes(job: PlannedJob) -> tuple[str, ...]:
-    from modak_ansible.schedulers.kubernetes.directives import UNKNOWN  # noqa: PLC0415 - few wishes are not kept
+def _preferences(job: PlannedJob) -> tuple[str, ...]:
+    from modak_ansible.schedulers.kubernetes.directives import UNKNOWN  # noqa: PLC0415 - few preferences are not kept
 
     lacking = UNKNOWN if job.scheduler is Scheduler.KUBERNETES else ()
     # what a job waits for may make what it reads
-    return (*_WISHES, *(f"job_options.{name}" for name in lacking if name != "job_dependency"))
+    return (*_OPTIONAL, *(f"job_options.{name}" for name in lacking if name != "job_dependency"))
 
 
 def _asked(draft: Draft) -> PlannedJob:

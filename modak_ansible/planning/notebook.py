@@ -18,7 +18,7 @@ _PYTHON = (3, 8)  # that it needs at least
 # What runs in the place of the script, below the folder of its code.
 _SCRIPT = f"../runtime/{NOTEBOOK}.py"
 _UNSET = {**ONE_PROCESS, "job_name": None}
-# Of a training's wishes for itself those that say in what image it runs, and how its process is set up.
+# Of a training's preferences for itself those that say in what image it runs, and how its process is set up.
 _KEPT = ("entry", "build", "allocator", "threads", "binding", "wait_policy", "huge_pages", "staging", "strict")
 
 
@@ -60,14 +60,14 @@ def notebook_for(request: Request, idle: int) -> Request:
         "distributed_training": False,
         "prepares": False,
     }
-    wishes = {name: getattr(request.optimisation, name) for name in _KEPT}
+    preferences = {name: getattr(request.optimisation, name) for name in _KEPT}
     return request.model_copy(
         update={
             "blueprint": f"{request.blueprint}-notebook",
             "application": application.model_copy(update=program),
             "resources": resources.model_copy(update={"nodes": 1, "processes_per_node": 1}),
             "job_options": options.model_copy(update=_UNSET),
-            "optimisation": Optimisation(**wishes),
+            "optimisation": Optimisation(**preferences),
             "after": (),
             "parallel": None,
             "checkpoint": None,

@@ -70,7 +70,7 @@ class Teller:
 
     def _reason(self, optimisation: Optimisation, taken: Option) -> str:
         draft = self._configurations.start if optimisation.name == IMAGE else self._best.draft
-        if optimisation.wish(draft):
+        if optimisation.requested(draft):
             return "asked for"
         default = optimisation.default(draft)
         if default and default.value == taken.value:

@@ -1,4 +1,4 @@
-"""Settles every matter of a draft: by the user's wishes, by safety, and otherwise by what was measured."""
+"""Settles every matter of a draft: by the user's preferences, by safety, and otherwise by what was measured."""
 
 from __future__ import annotations
 
@@ -27,9 +27,11 @@ class Chosen(NamedTuple):
     stock: Configuration  # the same build, with nothing else chosen
     # what a tuning may try, by the names of the matters
     free: dict[str, tuple[Option, ...]]
-    # the configuration with other values, by their matters; it raises CannotPlan where a wish stands against
+    # the configuration with other values, by their matters; it raises CannotPlan where a preference stands against
     settle: Callable[[dict[str, str]], Configuration]
-    considerate: Callable[[], Configuration]  # stock, but for wishes and what others on the node feel; raises as settle
+    considerate: Callable[
+        [], Configuration
+    ]  # stock, but for preferences and what others on the node feel; raises as settle
     gain: Callable[[Configuration, Configuration], Gain]  # of a configuration over another
 
 
@@ -47,7 +49,7 @@ def choose(draft: Draft, model: PerformanceModel | None, shared: Shared | None =
         shared: what was chosen for other requests with the same catalogue, refusals and model; it is added to.
 
     Raises:
-        CannotPlan: a wish that cannot be kept, or contradicts another.
+        CannotPlan: a preference that cannot be kept, or contradicts another.
     """
     if shared is None:
         return _Chooser(draft, model).choose()
@@ -167,7 +169,7 @@ class _Chooser:
         return [each for each in found if each]
 
     def _with(self, now: Configuration, optimisation: Optimisation, value: str) -> Configuration | None:
-        """The configuration with another value; None where a wish could not be kept with it."""
+        """The configuration with another value; None where a preference could not be kept with it."""
         if now.values[optimisation.name] == value:
             return now
         try:

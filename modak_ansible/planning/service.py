@@ -1,4 +1,4 @@
-"""From a blueprint or a request to a plan: reads, plans, and says where a wish that cannot be met stands."""
+"""From a blueprint or a request to a plan: reads, plans, and says where a preference that cannot be met stands."""
 
 from __future__ import annotations
 
@@ -451,14 +451,14 @@ def _plan_or_note(
     *,
     is_strict: bool,
 ) -> Plan | None:
-    """The plan, without the wishes that cannot be kept; None, and mistakes, where even that cannot be."""
+    """The plan, without the preferences that cannot be kept; None, and mistakes, where even that cannot be."""
     training = request.training
     count = sum(len(each.deployments) for each in request.after)
     if count > _MOST_BEFORE:
         message = f"{training} comes after {count} trainings; {_MOST_BEFORE} at most"
         mistakes.add(blueprint.place(training, ""), "cannot-plan", message, "let it come after fewer points")
         return None
-    # what an image of the user's own permits is known once it was looked into: until then a wish is no mistake
+    # what an image of the user's own permits is known once it was looked into: until then a preference is no mistake
     is_open = request.application.is_training and request.image is not None and request.image.seen is None
     strict = (is_strict or request.optimisation.strict) and not is_open
     notes = list(blueprint.notes.get(training, ()))
@@ -466,8 +466,8 @@ def _plan_or_note(
         found = _plan_of(request, known)
         if isinstance(found, Plan):
             return found.model_copy(update={"notes": tuple(notes)})
-        wishes = (each for each in found if each.wish and not strict)
-        weaker = next(((less, each) for each in wishes if (less := without(request, each.about))), None)
+        preferences = (each for each in found if each.optional and not strict)
+        weaker = next(((less, each) for each in preferences if (less := without(request, each.about))), None)
         if weaker is None:
             for each in found:
                 mistakes.add(blueprint.place(training, each.about), "cannot-plan", each.message, each.hint)

@@ -90,8 +90,8 @@ def test_an_optimiser_without_fused_kernels_is_no_failure_and_is_compared_with_s
     (project / "train").mkdir()
     script = SCRIPT.replace("optim.SGD(model.parameters(), lr=0.1)", "optim.Adadelta(model.parameters())")
     (project / "train" / "train.py").write_text(script.replace("range(2)", "range(20)"))
-    wishes = "compiler: none, input: memory, memory_format: channels_last"
-    (project / "service.yaml").write_text(BLUEPRINT.replace(wishes, "compare_with_stock: 60"))
+    preferences = "compiler: none, input: memory, memory_format: channels_last"
+    (project / "service.yaml").write_text(BLUEPRINT.replace(preferences, "compare_with_stock: 60"))
     done = modak("deploy", project, cwd=project)
     assert done.returncode == 0, done.stderr
     shown = " ".join(done.stdout.split())
@@ -112,8 +112,8 @@ def test_stock_trains_where_the_choice_is_slower(pytorch_python, tmp_path):
     )
     script = SCRIPT.replace("        optimizer.zero_grad()\n", takes).replace("range(2)", "range(9)")
     (project / "train" / "train.py").write_text(f"import os\nimport time\n{script}")
-    wishes = "compiler: none, input: memory, memory_format: channels_last"
-    (project / "service.yaml").write_text(BLUEPRINT.replace(wishes, "compare_with_stock: 40"))
+    preferences = "compiler: none, input: memory, memory_format: channels_last"
+    (project / "service.yaml").write_text(BLUEPRINT.replace(preferences, "compare_with_stock: 40"))
     done = modak("deploy", project, "--json", cwd=project)
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)

@@ -153,7 +153,7 @@ def test_components_that_are_not_to_be_had(options, resources, said):
 @pytest.mark.parametrize("scheduler", ["torque", "pbspro", "lsf", "none"])
 def test_components_are_slurms(scheduler):
     (problem,) = resource_problems(request(scheduler, components()))
-    assert (problem.about, problem.wish) == ("job_options.components", False)
+    assert (problem.about, problem.optional) == ("job_options.components", False)
     assert "only Slurm has heterogeneous jobs" in problem.message
 
 
@@ -272,7 +272,7 @@ def test_an_image_for_gpus_on_a_partition_without():
     assert caught.value.about == "optimisation.entry"
 
 
-def test_an_affinity_is_a_wish_for_binding():
+def test_an_affinity_is_a_preference_for_binding():
     program = HpcApplication(parallelisation="openmp", threads=4, affinity="spread")
     asked = request()
     application = asked.application.model_copy(update={"hpc": program})

@@ -53,7 +53,7 @@ def command(
 
     path, training = find_blueprint(asked.blueprint), asked.training
     trainings = those_named(path, plan_trainings(path, asked.given, training), training)
-    # the plan itself has the wishes that it does not keep
+    # the plan itself has the preferences that it does not keep
     warnings = [warning for warning in trainings[0].warnings if warning.rule != NOT_KEPT]
     if len(trainings) > 1 and not (explain or texts or output or plot):
         show_warnings(warnings)

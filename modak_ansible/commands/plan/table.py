@@ -93,7 +93,7 @@ def _row(title: str, text: str, width: int) -> list[str]:
 
 
 def _not_kept(notes: Iterable[Note], width: int) -> list[str]:
-    """The wishes that the plan does not keep, each by its path."""
+    """The preferences that the plan does not keep, each by its path."""
     lines = []
     for note in notes:
         hint = f" ({note.hint})" if note.hint else ""

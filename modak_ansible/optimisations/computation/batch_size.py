@@ -24,7 +24,7 @@ class BatchSize(CodeOptimisation):
     numerics = "any"
     reasons = {STOCK: "the script's own"}
 
-    def wish(self, draft: Draft) -> str:  # noqa: ARG002 - keep is stock, and any leaves the choice
+    def requested(self, draft: Draft) -> str:  # noqa: ARG002 - keep is stock, and any leaves the choice
         return ""
 
     def options(self, draft: Draft) -> tuple[Option, ...]:
@@ -36,7 +36,7 @@ class BatchSize(CodeOptimisation):
             raise CannotPlan(
                 "optimisation.batch_size",
                 f"another batch size changes results, and numerics: {optimisation.numerics} is asked for",
-                "numerics: any permits it, or batch_size: keep", wish=True,
+                "numerics: any permits it, or batch_size: keep", optional=True,
             )  # fmt: skip
         if batch is None:
             return (Option(STOCK, "the script's own batch size is not known: set work: { batch_size: N }"),)

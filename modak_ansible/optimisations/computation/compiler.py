@@ -49,7 +49,7 @@ class Compiler(CodeOptimisation):
     }
 
     def askable_values(self, draft: Draft) -> tuple[str, ...]:
-        requested_compiler = self.wish(draft)
+        requested_compiler = self.requested(draft)
         return (*_OF_FRAMEWORK.get(framework_of(draft), ()), *((requested_compiler,) if requested_compiler else ()))
 
     def values(self, draft: Draft) -> tuple[str, ...]:

@@ -42,17 +42,21 @@ class Memory(CodeOptimisation):
         Raises:
             CannotPlan: by its trace the training fits in no way.
         """
-        wish = self.wish(draft)
-        if not wish and (draft.request.need is None or _limit(draft) is None):
+        requested = self.requested(draft)
+        if not requested and (draft.request.need is None or _limit(draft) is None):
             return ()  # no record of speed tells whether a training fits: who knows that it does not asks for it
         options = super().options(draft)
-        if not wish and options and not any(_fits(draft, option.value) and not option.why_not for option in options):
+        if (
+            not requested
+            and options
+            and not any(_fits(draft, option.value) and not option.why_not for option in options)
+        ):
             raise _does_not_fit(draft, options)
         return options
 
     def default(self, draft: Draft) -> Default | None:
         limit = _limit(draft)
-        if self.wish(draft) or draft.request.need is None or limit is None:
+        if self.requested(draft) or draft.request.need is None or limit is None:
             return None
         value = next(
             option.value for option in super().options(draft) if _fits(draft, option.value) and not option.why_not

@@ -37,8 +37,8 @@ class Input(CodeOptimisation):
     def values(self, draft: Draft) -> tuple[str, ...]:
         return self.property_values() if framework_of(draft) in ("pytorch", "tensorflow", "keras") else ("stock",)
 
-    def wish(self, draft: Draft) -> str:
-        value, switch_values = super().wish(draft), switch_of(draft, self.name)
+    def requested(self, draft: Draft) -> str:
+        value, switch_values = super().requested(draft), switch_of(draft, self.name)
         return switch_values[0] if switch_values and value == "stock" else value
 
     def default(self, draft: Draft) -> Default | None:

@@ -34,7 +34,7 @@ class Pack(Optimisation):
             )
         return options
 
-    def wish(self, draft: Draft) -> str:
+    def requested(self, draft: Draft) -> str:
         formats = _requested_formats(draft)
         return next((kind for kind in (_IMAGE, _SHARDS) if kind in formats), "none" if formats == {"none"} else "")
 

@@ -43,13 +43,13 @@ class Staging(Optimisation):
         scratch = draft.request.target.scratch
         reason = f"every epoch then reads from {scratch.path} of its own node" if scratch else ""
         options = (shared, Option(_LOCAL, reason, why_not=_why_not(draft)))
-        if draft.request.resources.nodes == 1 and self.wish(draft) != _BY_NODE:
+        if draft.request.resources.nodes == 1 and self.requested(draft) != _BY_NODE:
             return options
         reason = "each node copies the shards that its own ranks read, and reads the others in place"
         return (*options, Option(_BY_NODE, reason, why_not=_why_not_by_node(draft)))
 
-    def wish(self, draft: Draft) -> str:
-        value = super().wish(draft)
+    def requested(self, draft: Draft) -> str:
+        value = super().requested(draft)
         return "" if value == _SHARED and draft.request.dataset is None else value
 
     def default(self, draft: Draft) -> Default | None:

@@ -30,16 +30,16 @@ class LargeBatch(SumsOptimisation):
     stock = (_STOCK,)
     numerics = "any"
 
-    def wish(self, draft: Draft) -> str:
+    def requested(self, draft: Draft) -> str:
         """Nobody takes it unasked: whether a training learns as well is not known before."""
         value = draft.request.optimisation.large_batch
         return "" if value == _STOCK else value
 
     def options(self, draft: Draft) -> tuple[Option, ...]:
-        return super().options(draft) if self.wish(draft) else ()
+        return super().options(draft) if self.requested(draft) else ()
 
     def values(self, draft: Draft) -> tuple[str, ...]:
-        return (_STOCK, *super().values(draft)) if self.wish(draft) else (_STOCK,)
+        return (_STOCK, *super().values(draft)) if self.requested(draft) else (_STOCK,)
 
     def why_not(self, draft: Draft, value: str) -> str:
         ranks = ranks_of(draft.request, draft.layout)

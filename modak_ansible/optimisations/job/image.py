@@ -52,7 +52,7 @@ class Image(Optimisation):
             return (Option(image.source, _why_given_image(image)),)
         if draft.request.runs_natively:
             return (Option("none", "the program runs with what is installed on the nodes"),)
-        entry_name = self.wish(draft)
+        entry_name = self.requested(draft)
         if entry_name:
             _check_requested(draft, entry_name)
         candidates: list[Entry] = []
@@ -84,7 +84,7 @@ class Image(Optimisation):
             draft.script = _script_of(draft, draft.entry)
             draft.own = _own_settings(draft)
 
-    def wish(self, draft: Draft) -> str:
+    def requested(self, draft: Draft) -> str:
         entry, image = draft.request.optimisation.entry, draft.request.image
         if image and entry:
             raise CannotPlan("optimisation.entry", f"{entry} is asked for, and the training has an image of its own")
@@ -211,20 +211,20 @@ def _check_requested(draft: Draft, entry_name: str) -> None:
     reason = _why_not(entry, draft)
     if reason:
         raise CannotPlan(
-            "optimisation.entry", f"{entry_name} cannot be taken: {reason}", "take another entry", wish=True
+            "optimisation.entry", f"{entry_name} cannot be taken: {reason}", "take another entry", optional=True
         )
 
 
 def _why_not(entry: Entry, draft: Draft) -> str:
     """Why a build cannot serve; empty when it can."""
     request = draft.request
-    wish = request.optimisation
+    requested = request.optimisation
     if not satisfies(entry.version, request.application.version):
         return f"version {entry.version} is not {request.application.version}"
-    if wish.build not in ("any", entry.origin):
-        return f"its build is {entry.origin}, and {wish.build} is asked for"
-    if wish.compiler not in ("any", "none", "default", *entry.compilers):
-        return f"it does not include {wish.compiler}"
+    if requested.build not in ("any", entry.origin):
+        return f"its build is {entry.origin}, and {requested.build} is asked for"
+    if requested.compiler not in ("any", "none", "default", *entry.compilers):
+        return f"it does not include {requested.compiler}"
     return (
         _why_no_script(entry, draft)
         or _why_no_library(entry, draft)
@@ -404,11 +404,11 @@ def _why_other(other: Entry, taken: Entry) -> str:
 
 
 def _nothing_fits_with(draft: Draft, refusals: list[Option]) -> CannotPlan:
-    """What stands against every build; a wish, where some would fit without it."""
-    problem, wishes = _nothing_fits(draft, refusals), draft.request.optimisation
-    requested_fields = [name for name in ("build", "compiler") if getattr(wishes, name) != "any"]
+    """What stands against every build; a preference, where some would fit without it."""
+    problem, preferences = _nothing_fits(draft, refusals), draft.request.optimisation
+    requested_fields = [name for name in ("build", "compiler") if getattr(preferences, name) != "any"]
     for names in (*([name] for name in requested_fields), requested_fields):
-        weaker = wishes.model_copy(update=dict.fromkeys(names, "any"))
+        weaker = preferences.model_copy(update=dict.fromkeys(names, "any"))
         weaker_draft = replace(draft, request=draft.request.model_copy(update={"optimisation": weaker}))
         fits = (
             entry
@@ -416,7 +416,7 @@ def _nothing_fits_with(draft: Draft, refusals: list[Option]) -> CannotPlan:
             if not (_why_not(entry, weaker_draft) or _why_not_unasked(entry, weaker_draft))
         )
         if names and any(fits):
-            return CannotPlan(f"optimisation.{names[0]}", problem.message, problem.hint, wish=True)
+            return CannotPlan(f"optimisation.{names[0]}", problem.message, problem.hint, optional=True)
     return problem
 
 

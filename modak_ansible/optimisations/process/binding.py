@@ -17,7 +17,7 @@ class Binding(Optimisation):
 
     def options(self, draft: Draft) -> tuple[Option, ...]:
         none = Option("none", "the kernel moves threads to where a core is free")
-        if draft.threads == 1 and not self.wish(draft):
+        if draft.threads == 1 and not self.requested(draft):
             return (Option("none", "a single thread does not need to be bound"),)
         several = draft.layout.processes_per_node > 1 and draft.request.target.scheduler.value != "slurm"
         why_not = "the processes of a node would be bound to the same cores" if several else why_no_openmp(draft)

@@ -28,7 +28,7 @@ class Threads(Optimisation):
         if threads and cores and threads > cores:
             raise CannotPlan(
                 "optimisation.threads", f"{threads} threads are more than the {counted(cores, 'core')} of a process",
-                "ask for more cores_per_process, or for fewer threads", wish=True,
+                "ask for more cores_per_process, or for fewer threads", optional=True,
             )  # fmt: skip
         problem = "" if cores else "neither the blueprint nor the target says how many cores a process has"
         options = [Option(STOCK, problem or "as many as the framework sees cores, including those of other jobs")]

@@ -25,7 +25,7 @@ class WaitPolicy(Optimisation):
     reaches = "environment"
 
     def options(self, draft: Draft) -> tuple[Option, ...]:
-        if draft.threads == 1 and not self.wish(draft):
+        if draft.threads == 1 and not self.requested(draft):
             return (Option("stock", "a single thread waits for no other"),)
         reason = "the job has its cores to itself, so spinning threads are in nobody's way"
         stock = Option("stock", reason if has_cores_alone(draft) else "threads spin for a while, then sleep")

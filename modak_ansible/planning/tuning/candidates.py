@@ -23,8 +23,8 @@ def candidates(chosen: Chosen) -> tuple[TuningCandidate, ...]:
     """The chosen configuration, the stock one, those that may be as fast and differ in one optimisation, and what
     these combine to.
 
-    All of them live in the chosen image, and keep every wish and good practice. Where stock does not, it is only there
-    to be compared with.
+    All of them live in the chosen image, and keep every preference and good practice. Where stock does not, it is only
+    there to be compared with.
     """
     kept = [chosen.best]
     only_compared = []
@@ -58,8 +58,8 @@ def candidates(chosen: Chosen) -> tuple[TuningCandidate, ...]:
 def against_stock(chosen: Chosen) -> tuple[TuningCandidate, ...]:
     """The chosen configuration and the stock one; none where they are the same.
 
-    Where stock breaks a wish, or takes more of the node than is its own, what does not comes third: it trains where
-    stock is faster.
+    Where stock breaks a preference, or takes more of the node than is its own, what does not comes third: it trains
+    where stock is faster.
     """
     if _runs_alike(chosen.best, chosen.stock):
         return ()
@@ -72,7 +72,7 @@ def against_stock(chosen: Chosen) -> tuple[TuningCandidate, ...]:
 
 
 def _considerate(chosen: Chosen) -> Configuration | None:
-    """What may train in the place of stock; None where the wishes want what stock has not."""
+    """What may train in the place of stock; None where the preferences want what stock has not."""
     try:
         return chosen.considerate()
     except CannotPlan:

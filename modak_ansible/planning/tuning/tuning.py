@@ -23,7 +23,7 @@ _BESIDES = 120
 _STEPS, _REDUCTION, _RUNGS = 20, 3, 3
 # Turns of the choice and the stock run; the budget ends them before, but on the smallest networks.
 _TURNS = 5
-_SETTLED = "wishes, good practice and records leave no permitted choice open"
+_SETTLED = "preferences, good practice and records leave no permitted choice open"
 
 
 def tuning_alone(request: Request, budget: int | None = None) -> Request:
@@ -62,23 +62,23 @@ def planned_tuning(chosen: Chosen) -> tuple[PlannedTuning | None, Choice | None]
     problem = why_not_tuned(draft)
     if problem:
         hint = "autotuning: false trains with the plan's choice"
-        is_wish = not draft.request.optimisation.only_tune
-        raise CannotPlan(ABOUT, f"nothing can be tuned: {problem}", hint, wish=is_wish)
+        is_optional = not draft.request.optimisation.only_tune
+        raise CannotPlan(ABOUT, f"nothing can be tuned: {problem}", hint, optional=is_optional)
     found = candidates(chosen)
-    wish = draft.request.optimisation
+    requested = draft.request.optimisation
     if sum(each.may_win for each in found) < 2:
-        if wish.only_tune:
+        if requested.only_tune:
             raise CannotPlan(ABOUT, f"nothing is left to tune: {_SETTLED}", "numerics: reassociation opens more")
         return None, Choice(name="tuning", value="none", reason=_SETTLED, stock="none", reaches="job")
-    share = _WHOLE if wish.only_tune else _SHARE
+    share = _WHOLE if requested.only_tune else _SHARE
     tuning = PlannedTuning(
         candidates=found,
-        budget=_budget(draft, wish.tuning_budget, share),
+        budget=_budget(draft, requested.tuning_budget, share),
         first_rung=MOST,
         steps=_STEPS,
         reduction=_REDUCTION,
         rungs=_RUNGS,
-        trains=not wish.only_tune,
+        trains=not requested.only_tune,
     )
     return tuning, _choice(tuning)
 

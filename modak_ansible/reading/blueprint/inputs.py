@@ -13,7 +13,7 @@ class Inputs(NamedTuple):
     file: Path | None = None  # a YAML file with values
     values: tuple[tuple[str, str], ...] = ()  # single values by name
     targets: Path | None = None  # a target file, or for a request a service template with the target that it names
-    strict: bool = False  # whether a wish that cannot be kept is an error, whatever the file itself says
+    strict: bool = False  # whether a preference that cannot be kept is an error, whatever the file itself says
     words: tuple[str, ...] = ()  # options of a script that is deployed without a blueprint
     # nodes, processes_per_node: of such a script; None for one
     nodes: int | None = None

@@ -61,7 +61,9 @@ class Blueprint:
     warnings: Mistakes = field(default_factory=Mistakes)  # what is read, and would be better written otherwise
     # for every training, how its file names the fields that a planner's refusal may be about
     paths: dict[str, dict[str, str]] = field(default_factory=dict)
-    notes: dict[str, tuple[Note, ...]] = field(default_factory=dict)  # for every training, the wishes that are not kept
+    notes: dict[str, tuple[Note, ...]] = field(
+        default_factory=dict
+    )  # for every training, the preferences that are not kept
     text: str = ""  # the template's text, where it was made of a script and is in no file
 
     @property
@@ -288,7 +290,7 @@ class _Reader:
                 )  # fmt: skip
 
     def _check_used(self, trainings: list[Node]) -> None:
-        """A dataset or an image that no training reads is a slip of the pen, not a wish."""
+        """A dataset or an image that no training reads is a slip of the pen, not a preference."""
         used_names = {name for node in trainings for name in (*node.requirements.values(), *_datasets_of(node))}
         are_understood = all(node.is_understood for node in trainings)
         for kind in (DATASET, IMAGE):

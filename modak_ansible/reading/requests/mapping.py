@@ -28,8 +28,8 @@ from modak_ansible.reading.requests.containers import given_image
 from modak_ansible.reading.requests.form.form import JobForm
 from modak_ansible.reading.requests.form.notes import Notes
 from modak_ansible.reading.requests.form.optimisation import DataForm, DistributedForm
+from modak_ansible.reading.requests.preferences import Preferences, fitting_build, version_of
 from modak_ansible.reading.requests.targets import NamedTarget, with_traits
-from modak_ansible.reading.requests.wishes import Wishes, fitting_build, version_of
 from modak_ansible.sources import SourceProblem
 
 _HOUR = 3600
@@ -43,7 +43,7 @@ class Mapper:
     ) -> None:
         """
         Args:
-            notes: get what is wrong, and the wishes that are not kept.
+            notes: get what is wrong, and the preferences that are not kept.
             image: the source of an image that the request asks for, and for nothing else.
         """
         self._job = job
@@ -70,8 +70,8 @@ class Mapper:
         data = self._data()
         code = code_of(self._job, self._file, data, self._notes)
         shape = self._shape(target)
-        wishes = Wishes(self._job, target, self._catalogue, self._notes)
-        optimisation = wishes.read(
+        preferences = Preferences(self._job, target, self._catalogue, self._notes)
+        optimisation = preferences.read(
             self._training, has_data=bool(data.datasets), framework=framework, has_image=image is not None
         )
         walltime = self._walltime(target)
@@ -237,11 +237,11 @@ class Mapper:
         self._notes.cannot_keep((*OPTIMISATION, "enable_opt_build"), reason, "enable_opt_build: false")
         return True
 
-    def _with_threads(self, wishes: Optimisation, shape: ProcessLayout) -> Optimisation:
-        """The wishes with strictness, and the threads that each process can have."""
+    def _with_threads(self, preferences: Optimisation, shape: ProcessLayout) -> Optimisation:
+        """The preferences with strictness, and the threads that each process can have."""
         openmp = self._hpc.openmp if self._hpc else None
-        threads = shape.threads if wishes.threads or (openmp and openmp.number_of_threads) else None
-        return wishes.model_copy(update={"threads": threads, "strict": self._notes.strict})
+        threads = shape.threads if preferences.threads or (openmp and openmp.number_of_threads) else None
+        return preferences.model_copy(update={"threads": threads, "strict": self._notes.strict})
 
     # --- what the scheduler is asked for
 

@@ -67,8 +67,8 @@ def read_form(path: Path, mistakes: Mistakes, warnings: Mistakes, *, strict: boo
     """The form of a request, filled in; None, with mistakes, where it is not one.
 
     Args:
-        mistakes: collects what is wrong, and with strictness the wishes that cannot be kept.
-        warnings: collects what is read otherwise, and the wishes that are not kept.
+        mistakes: collects what is wrong, and with strictness the preferences that cannot be kept.
+        warnings: collects what is read otherwise, and the preferences that are not kept.
         strict: whether the caller wants strictness; the request itself may, too.
     """
     tree = _tree(path, mistakes)
@@ -177,7 +177,7 @@ def _paths(tree: Item) -> dict[str, FieldPath]:
         "optimisation.input": (*TRAINING, "data", "etl", "cache"),
         "optimisation.workers": (*TRAINING, "data", "etl", "prefetch"),
         "optimisation.staging": (*APPLICATION, "storage_class_pref"),
-        **{f"optimisation.{name}": (*APPLICATION, name) for name in ApplicationForm.wishes},
+        **{f"optimisation.{name}": (*APPLICATION, name) for name in ApplicationForm.preferences},
         **_dataset_paths(tree),
         "image": (*APPLICATION, "container_runtime"),
         "arguments": (*APPLICATION, "arguments"),

@@ -181,7 +181,7 @@ class Slurm(Scheduler):
         except ActionRefused as refusal:
             if _NOT_REQUEUED not in str(refusal):
                 raise
-            # --no-requeue is meant for what Slurm does by itself; this is the owner's own wish, and for once
+            # --no-requeue is meant for what Slurm does by itself; this is the owner asks for it, and for once
             _control(run, "update", f"JobId={job_id}", "Requeue=1")
             try:
                 _control(run, "requeue", job_id)

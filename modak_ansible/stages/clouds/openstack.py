@@ -120,7 +120,7 @@ class OpenStack:
         )
 
     def _address(self, addresses: Iterable[Answer]) -> str:
-        """Where it is entered: a floating address, or its own where that is public or wished for; else empty."""
+        """Where it is entered: a floating address, or its own where that is public or asked for; else empty."""
         ordered = sorted(
             addresses, key=lambda address: (address.get("OS-EXT-IPS:type") != "floating", address["version"])
         )

@@ -1,4 +1,4 @@
-"""Which versions a wish takes."""
+"""Which versions a preference takes."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def test_nothing_is_deployed_yet(blueprint, monkeypatch, capsys):
     assert "nothing of it is deployed" in shown
 
 
-def test_another_wish_another_file_and_their_script(deployed, capsys):
+def test_another_preference_another_file_and_their_script(deployed, capsys):
     deployed.replace("numerics: same", "threads: 2")
     (deployed.path / "train" / "train.py").write_text("import more\n")
     (deployed.path / "train" / "more.py").write_text("")

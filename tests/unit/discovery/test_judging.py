@@ -286,7 +286,7 @@ def test_a_training_that_does_not_fit(described):
     assert limits.seen == "training: 64 cores a node are asked for, and the partition batch has 40"
 
 
-def test_the_largest_kind_of_node_counts_for_a_wish(described):
+def test_the_largest_kind_of_node_counts_for_a_preference(described):
     aim = described(
         ("name: batch, nodes: 4, cores: 8", "name: gpu, nodes: 4, cores: 64"),
         ("cores_per_process: 4", "cores_per_process: 64"),

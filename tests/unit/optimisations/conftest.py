@@ -16,7 +16,7 @@ from modak_ansible.reading.blueprint.reader import Inputs
 def draft(blueprint):
     """Makes a draft: its build by name, and what differs in the request's parts."""
 
-    def make(entry="pytorch-2.13-cpu", application=None, resources=None, target=None, processor=None, **wishes):
+    def make(entry="pytorch-2.13-cpu", application=None, resources=None, target=None, processor=None, **preferences):
         catalogue = load_catalogue()
         request = request_of(blueprint.service, Inputs())
         known = next((each for each in catalogue.entries if each.name == entry), None)
@@ -26,7 +26,7 @@ def draft(blueprint):
             "application": request.application.model_copy(update={**framework, **(application or {})}),
             "resources": request.resources.model_copy(update=resources or {}),
             "target": there.model_copy(update={"processor": there.processor.model_copy(update=processor or {})}),
-            "optimisation": request.optimisation.model_copy(update=wishes),
+            "optimisation": request.optimisation.model_copy(update=preferences),
         }
         request = request.model_copy(update=update)
         job = allocate(request)

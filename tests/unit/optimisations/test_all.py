@@ -96,8 +96,8 @@ def test_an_optimisation_comes_after_all_whose_outcome_it_reads(draft, case):
                 )
 
 
-def test_every_wish_is_known_to_the_blueprints_types(draft, root):
-    """A wish that nobody can write down would never be one."""
+def test_every_preference_is_known_to_the_blueprints_types(draft, root):
+    """A preference that nobody can write down would never be one."""
     text = (root / "tosca" / "types" / "trainings.yaml").read_text()
     for optimisation in optimisations():
         if hasattr(draft().request.optimisation, optimisation.name):

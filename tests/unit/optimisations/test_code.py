@@ -240,7 +240,7 @@ def test_samples_are_kept_by_each_process_of_a_node_of_the_partition(draft):
 
 def test_stock_input_is_the_switchs_first_value(draft):
     made = draft(application=SWITCHED, input="stock")
-    assert matter("input").wish(made) == "memory"
+    assert matter("input").requested(made) == "memory"
 
 
 def test_workers(draft):
@@ -248,7 +248,7 @@ def test_workers(draft):
     assert values(options("workers", draft(application=PREPARES, resources={"cores_per_process": 1}))) == ["stock"]
     made = draft(application=PREPARES, workers=0)
     assert values(options("workers", made)) == ["stock", "0"]
-    assert matter("workers").wish(made) == "0"
+    assert matter("workers").requested(made) == "0"
     matter("input").apply(made, "memory")
     unasked = draft(application=PREPARES)
     matter("input").apply(unasked, "memory")

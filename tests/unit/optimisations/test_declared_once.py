@@ -122,7 +122,7 @@ def test_a_new_one_has_its_line_in_its_page(invented):
 def test_a_new_one_is_planned_as_it_is_asked_for(generated, draft):
     model = generated("modak_ansible/model/application.py")
     start = draft(entry="")
-    wishes = model.Optimisation(**start.request.optimisation.model_dump(), page_cache="off")
-    start.request = start.request.model_copy(update={"optimisation": wishes})
+    preferences = model.Optimisation(**start.request.optimisation.model_dump(), page_cache="off")
+    start.request = start.request.model_copy(update={"optimisation": preferences})
     configurations = Configurations(start)
     assert configurations.settled(configurations.names[0], {}).draft.environment["PAGES"] == "off"

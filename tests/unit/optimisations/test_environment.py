@@ -166,4 +166,4 @@ def test_without_data_nothing_is_staged(draft):
     made = draft(staging="shared")
     made.request = made.request.model_copy(update={"dataset": None})
     assert matter("staging").options(made) == ()
-    assert matter("staging").wish(made) == ""
+    assert matter("staging").requested(made) == ""

@@ -17,7 +17,7 @@ SEEN = SeenImage(
     frameworks={"pytorch": "2.13.0+cpu", "python": "3.11"}, compilers=("inductor",),
     preloads={"tcmalloc": "libtcmalloc.so.4"}, libraries=("onednn", "mkl", "libgomp"), packages=("numpy", "PyYAML"), look=LOOK,
 )  # fmt: skip
-WISHES = "numerics: any, precision: bf16, allocator: tcmalloc, huge_pages: transparent, compiler: inductor"
+PREFERENCES = "numerics: any, precision: bf16, allocator: tcmalloc, huge_pages: transparent, compiler: inductor"
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def mine(blueprint):
     """A blueprint with an image of its own, whose script calls prepare, in a project."""
     (blueprint.path / ".modak").mkdir()
     (blueprint.path / "train" / "train.py").write_text("import modak_runtime\n")
-    return blueprint.replace("skylake_avx512", "zen4").replace("numerics: same", WISHES).replace(
+    return blueprint.replace("skylake_avx512", "zen4").replace("numerics: same", PREFERENCES).replace(
         "    training:\n",
         "    mine:\n      type: modak.nodes.Image\n      properties: { source: /images/mine.sif }\n"
         "      requirements:\n        - host: cluster\n\n    training:\n",
@@ -69,7 +69,7 @@ def test_before_it_was_looked_into_nothing_is_claimed_and_nothing_refused(mine):
     assert plan.image.seen == ""
 
 
-def test_once_it_was_a_wish_that_cannot_be_kept_may_be_a_mistake(mine):
+def test_once_it_was_a_preference_that_cannot_be_kept_may_be_a_mistake(mine):
     mine.replace("numerics: any", "strict: true, numerics: any")
     with pytest.raises(InvalidBlueprint, match="image-aaaaaaaaaaaa does not include it"):
         plan_of(mine, SEEN.model_copy(update={"preloads": {}}))

@@ -38,12 +38,19 @@ def decide(blueprint):
     request = request_of(blueprint.service, Inputs())
 
     def plan(
-        *entries, refusals=(), architecture="x86_64", target=None, accelerators=0, version="", packages=(), **wishes
+        *entries,
+        refusals=(),
+        architecture="x86_64",
+        target=None,
+        accelerators=0,
+        version="",
+        packages=(),
+        **preferences,
     ):
         processor = request.target.processor.model_copy(update={"architecture": architecture})
         update = {
             "application": request.application.model_copy(update={"version": version, "requirements": packages}),
-            "optimisation": request.optimisation.model_copy(update=wishes),
+            "optimisation": request.optimisation.model_copy(update=preferences),
             "resources": request.resources.model_copy(update={"accelerators": accelerators}),
             "target": request.target.model_copy(update={"processor": processor, **(target or {})}),
         }
@@ -81,7 +88,7 @@ def test_the_others_are_named_with_their_reasons(decide):
 
 
 @pytest.mark.parametrize(
-    ("wishes", "name"),
+    ("preferences", "name"),
     [
         ({"version": "1.4"}, "torch-1.4"),
         ({"build": "opt-build"}, "torch-2.13-opt"),
@@ -90,8 +97,8 @@ def test_the_others_are_named_with_their_reasons(decide):
         *(({"entry": each.name, "target": DOCKER}, each.name) for each in ALL),
     ],
 )
-def test_what_is_asked_for_is_taken(decide, wishes, name):
-    assert decide(*ALL, **wishes)[0].value == name
+def test_what_is_asked_for_is_taken(decide, preferences, name):
+    assert decide(*ALL, **preferences)[0].value == name
 
 
 def test_a_build_of_old_that_has_no_successor_is_taken(decide):
@@ -99,7 +106,7 @@ def test_a_build_of_old_that_has_no_successor_is_taken(decide):
 
 
 @pytest.mark.parametrize(
-    ("wishes", "reason"),
+    ("preferences", "reason"),
     [
         ({"entry": "torch-2.31"}, "the catalogue has no entry torch-2.31"),
         ({"entry": "mxnet-1.6"}, "mxnet-1.6 is a build of mxnet, not of pytorch"),
@@ -117,10 +124,10 @@ def test_a_build_of_old_that_has_no_successor_is_taken(decide):
         ({"entry": "torch-2.15-avx", "architecture": "zen5"}, "its probe fails on zen4: Illegal instruction"),
     ],
 )
-def test_what_cannot_be_taken_is_refused_with_the_reason(decide, wishes, reason):
+def test_what_cannot_be_taken_is_refused_with_the_reason(decide, preferences, reason):
     mxnet = entry("mxnet-1.6", "1.6.0", framework="mxnet")
     with pytest.raises(CannotPlan) as caught:
-        decide(*ALL, CHOOSY, mxnet, **wishes)
+        decide(*ALL, CHOOSY, mxnet, **preferences)
     assert reason in caught.value.message
     assert caught.value.about == "optimisation.entry"
 

@@ -65,7 +65,7 @@ def test_without_a_trace_nothing_is_decided(draft):
     assert planned_memory(made) is None
 
 
-def test_a_wish_stands(draft):
+def test_a_preference_stands(draft):
     made = traced(draft, 1000 * MIB, memory="fits")
     assert taken(made) is None
     assert planned_memory(made).peak.middle == 2300 * MIB

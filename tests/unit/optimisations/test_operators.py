@@ -12,8 +12,8 @@ from modak_ansible.reading.blueprint.reader import Inputs
 OPS = "entry: pytorch-2.13-cpu-ops"
 
 
-def planned(blueprint, wishes):
-    made = make_plan(request_of(blueprint.replace("numerics: same", wishes).service, Inputs()))
+def planned(blueprint, preferences):
+    made = make_plan(request_of(blueprint.replace("numerics: same", preferences).service, Inputs()))
     return {choice.name: choice for choice in made.choices}, made.job.environment.get("MODAK_OPERATORS")
 
 
@@ -33,14 +33,14 @@ def test_results_that_are_to_stay_keep_what_is_bit_for_bit(blueprint, numerics):
 
 
 @pytest.mark.parametrize(("value", "told"), [("none", "none"), ("exact", "pooling,random"), ("all", None)])
-def test_a_wish_is_kept(blueprint, value, told):
+def test_a_preference_is_kept(blueprint, value, told):
     choices, variable = planned(blueprint, f"{OPS}, numerics: any, operators: {value}")
     assert choices["operators"].value == value
     assert variable == told
 
 
 @pytest.mark.parametrize("numerics", ["same", "reassociation"])
-def test_a_wish_that_moves_results_needs_leave_to(blueprint, numerics):
+def test_a_preference_that_moves_results_needs_leave_to(blueprint, numerics):
     with pytest.raises(CannotPlan, match="all changes results"):
         planned(blueprint, f"{OPS}, numerics: {numerics}, operators: all")
 

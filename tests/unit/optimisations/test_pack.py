@@ -86,10 +86,10 @@ def test_data_that_is_not_counted_is_not_packed(draft):
 
 def test_who_asks_for_an_image_gets_it_or_is_told_why_not(made):
     asked = made(files=3, pack="squashfs")
-    assert matter("pack").wish(asked) == "squashfs"
+    assert matter("pack").requested(asked) == "squashfs"
     assert why_not(matter("pack").options(asked), "squashfs") == ""
-    assert matter("pack").wish(made(pack="none")) == "none"
-    assert matter("pack").wish(made()) == ""
+    assert matter("pack").requested(made(pack="none")) == "none"
+    assert matter("pack").requested(made()) == ""
     native = made(pack="squashfs", target={"container_runtime": "none"})
     assert "the container runtime mounts an image" in why_not(matter("pack").options(native), "squashfs")
 

@@ -46,7 +46,7 @@ def test_nothing_is_predicted_and_nothing_claimed_of_its_code(plain):
     assert [(choice.name, choice.value, choice.rejected) for choice in in_code] == [("batch_size", "keep", ())]
 
 
-def test_a_wish_for_its_code_is_a_note(plain):
+def test_a_preference_for_its_code_is_a_note(plain):
     plan = plan_of(plain.replace("numerics: same", "compiler: inductor"))
     assert [note.path.rpartition(".")[2] for note in plan.notes] == ["compiler"]
 

@@ -1,4 +1,4 @@
-"""What a wish for efficiency does to a job: more processes, fewer, or a reason why it stays as it is."""
+"""What a preference for efficiency does to a job: more processes, fewer, or a reason why it stays as it is."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_where_nothing_can_be_chosen_it_says_why(asked, model, words):
     assert choice.rejected == ()
 
 
-def test_without_the_wish_nothing_is_said():
+def test_without_the_preference_nothing_is_said():
     assert planned(request(None, processes_per_node=4), Model(*ALL))[1] is None
 
 

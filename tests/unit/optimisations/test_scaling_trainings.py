@@ -102,8 +102,8 @@ def test_whole_nodes_are_filled(model):
 
 def test_what_only_the_user_has_set_may_be_unmeasured(model):
     asked = request(cores=9, at=2, minimal_efficiency=0.01)
-    wished = asked.optimisation.model_copy(update={"wait_policy": "brief"})
-    plan = make_plan(asked.model_copy(update={"optimisation": wished}), model=model)
+    preferenceed = asked.optimisation.model_copy(update={"wait_policy": "brief"})
+    plan = make_plan(asked.model_copy(update={"optimisation": preferenceed}), model=model)
     assert "without the effect of wait policy brief, which was not measured" in plan.scale.source
     assert plan.job.processes_per_node == 4
 
@@ -154,12 +154,14 @@ def test_several_nodes_that_are_asked_for_are_predicted(model):
     assert chosen.prediction.parts["waiting"].high > 0
 
 
-@pytest.mark.parametrize("wish", [{"gradient_compression": "bf16"}, {"large_batch": "linear", "local_sgd": "none"}])
-def test_what_is_asked_of_sums_is_weighed_and_kept_where_one_process_is_asked_for(model, wish):
+@pytest.mark.parametrize(
+    "preference", [{"gradient_compression": "bf16"}, {"large_batch": "linear", "local_sgd": "none"}]
+)
+def test_what_is_asked_of_sums_is_weighed_and_kept_where_one_process_is_asked_for(model, preference):
     plain = request(minimal_efficiency=0.01, objective="time")
-    asked = plain.model_copy(update={"optimisation": Optimisation(numerics="any", **wish)})
+    asked = plain.model_copy(update={"optimisation": Optimisation(numerics="any", **preference)})
     plan = make_plan(asked, model=model)
     assert plan.job.nodes > 1
-    assert wish.items() <= {each.name: each.value for each in plan.choices}.items()
+    assert preference.items() <= {each.name: each.value for each in plan.choices}.items()
     found = {point.nodes: point.seconds for point in plan.scale.curve}
     assert found[plan.job.nodes] == next(each for each in plan.candidates if each.chosen).prediction.seconds

@@ -76,17 +76,17 @@ def test_where_nothing_is_waited_for_or_nobody_knows_all_stay_stock(model, netwo
 
 
 @pytest.mark.parametrize(
-    "wish",
+    "preference",
     [{"gradient_compression": value} for value in ("fp16", "bf16", "powersgd", "powersgd_2", "powersgd_4")]
     + [{"local_sgd": "16"}, {"local_sgd": "8", "gradient_compression": "bf16"}, {"bucket_size": "5"}],
 )
-def test_it_gets_to_prepare_where_it_is_asked_for(model, wish):
-    made = plan(model, numerics="any", **wish)
-    assert chosen(made).items() >= wish.items()
-    assert sent(made).items() >= wish.items()
+def test_it_gets_to_prepare_where_it_is_asked_for(model, preference):
+    made = plan(model, numerics="any", **preference)
+    assert chosen(made).items() >= preference.items()
+    assert sent(made).items() >= preference.items()
 
 
-@pytest.mark.parametrize("wish", [{"gradient_compression": "fp16"}, {"local_sgd": "4"}, {"bucket_size": "1"}])
+@pytest.mark.parametrize("preference", [{"gradient_compression": "fp16"}, {"local_sgd": "4"}, {"bucket_size": "1"}])
 @pytest.mark.parametrize(
     ("more", "reason"),
     [
@@ -95,9 +95,9 @@ def test_it_gets_to_prepare_where_it_is_asked_for(model, wish):
         ({"numerics": "same"}, "numerics"),
     ],
 )
-def test_where_it_cannot_be_had_the_plan_says_why(model, more, reason, wish):
+def test_where_it_cannot_be_had_the_plan_says_why(model, more, reason, preference):
     with pytest.raises(CannotPlan, match=reason):
-        plan(model, **more, **wish)
+        plan(model, **more, **preference)
 
 
 def test_what_factors_leave_out_does_not_wait_for_a_mean_of_steps(model):

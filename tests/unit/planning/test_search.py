@@ -14,9 +14,9 @@ from modak_ansible.reading.blueprint.reader import Inputs
 
 @pytest.fixture
 def plan(blueprint):
-    def make(model=None, **wishes):
+    def make(model=None, **preferences):
         request = request_of(blueprint.service, Inputs())
-        optimisation = request.optimisation.model_copy(update=wishes)
+        optimisation = request.optimisation.model_copy(update=preferences)
         return make_plan(request.model_copy(update={"optimisation": optimisation}), model=model)
 
     return make
@@ -78,11 +78,11 @@ def test_fewer_threads_are_taken_where_this_work_was_measured_with_them(plan):
 
 
 @pytest.mark.parametrize(
-    ("known", "wishes"),
+    ("known", "preferences"),
     [(False, {"numerics": "reassociation"}), (True, {}), (True, {"numerics": "reassociation", "threads": 4})],
 )
-def test_else_threads_are_the_cores(plan, known, wishes):
-    made = choice(plan(OfThreads(known=known), **wishes), "threads")
+def test_else_threads_are_the_cores(plan, known, preferences):
+    made = choice(plan(OfThreads(known=known), **preferences), "threads")
     assert made.value == "4"
     assert [each.value for each in made.rejected if not each.reason.startswith("the scheduler")] == [made.stock]
 
@@ -94,7 +94,7 @@ def test_safety_goes_before_speed(plan):
     assert "others may use the node" in made.reason
 
 
-def test_a_wish_that_cannot_be_had_is_refused_with_its_place(plan, blueprint):
+def test_a_preference_that_cannot_be_had_is_refused_with_its_place(plan, blueprint):
     blueprint.replace("username: alice", "container_runtime: none")
     with pytest.raises(CannotPlan, match="tcmalloc is not available: without a container") as caught:
         plan(allocator="tcmalloc")
@@ -121,7 +121,7 @@ def test_the_same_request_and_model_give_the_same_digest(plan):
 
 
 @pytest.mark.parametrize(
-    ("wishes", "about", "words"),
+    ("preferences", "about", "words"),
     [
         ({"precision": "bf16"}, "precision", "bf16 is not available"),
         ({"compiler": "xla"}, "compiler", "it does not include xla"),
@@ -132,9 +132,9 @@ def test_the_same_request_and_model_give_the_same_digest(plan):
         ({"batch_size": "any"}, "batch_size", "another batch size changes results"),
     ],
 )
-def test_what_contradicts_is_refused_with_its_place(plan, wishes, about, words):
+def test_what_contradicts_is_refused_with_its_place(plan, preferences, about, words):
     with pytest.raises(CannotPlan) as caught:
-        plan(**wishes)
+        plan(**preferences)
     assert caught.value.about == f"optimisation.{about}"
     assert words in caught.value.message
 
@@ -158,13 +158,13 @@ def test_a_number_format_needs_leave_to_change_results(plan, blueprint):
     assert choice(plan(precision="bf16", numerics="any"), "precision").value == "bf16"
 
 
-def test_a_wish_for_a_framework_that_has_nothing_to_choose(plan, blueprint):
+def test_a_preference_for_a_framework_that_has_nothing_to_choose(plan, blueprint):
     blueprint.replace("framework: pytorch", "framework: jax")
     with pytest.raises(CannotPlan, match="optimisation.memory_format has no such value here"):
         plan(memory_format="contiguous")
 
 
-def test_exploring_does_not_stumble_over_a_wish(plan, blueprint):
+def test_exploring_does_not_stumble_over_a_preference(plan, blueprint):
     """tcmalloc would make the huge pages that are asked for impossible, so it is not taken."""
     blueprint.replace("framework: pytorch", "framework: tensorflow")
     made = plan(Measured(allocator_tcmalloc=2), huge_pages="transparent")

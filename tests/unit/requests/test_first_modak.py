@@ -100,7 +100,7 @@ def test_a_nodes_own_disk_is_asked_for_by_its_class(training):
     assert "cluster names no storage of class default-ultra_high (it has: node-local default-ssd" in training.warnings
 
 
-def test_xla_is_a_wish_and_no_dogma(training):
+def test_xla_is_a_preference_and_no_dogma(training):
     training.set(f"{T}/config/ai_framework", "tensorflow").set(f"{T}/ai_framework-pytorch", None)
     assert training.request.optimisation.compiler == "any"
     training.set(f"{T}/ai_framework-tensorflow", {"xla": False})

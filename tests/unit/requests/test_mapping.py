@@ -78,7 +78,7 @@ def test_a_plan_of_a_request_does_not_depend_on_its_folder(training, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "name", "wish"),
+    ("field", "value", "name", "preference"),
     [
         ("application/threads", 2, "threads", 2),
         ("optimisation/enable_autotuning", True, "autotuning", True),
@@ -92,9 +92,9 @@ def test_a_plan_of_a_request_does_not_depend_on_its_folder(training, tmp_path):
         (f"{T}/ai_framework-pytorch/inductor", False, "compiler", "none"),
     ],
 )
-def test_wishes(training, field, value, name, wish):
+def test_preferences(training, field, value, name, preference):
     training.set(field, value)
-    assert getattr(training.request.optimisation, name) == wish
+    assert getattr(training.request.optimisation, name) == preference
 
 
 def test_an_efficiency_is_the_short_form_of_a_scale(training):

@@ -1,4 +1,4 @@
-"""Wishes that cannot be kept: notes in the plan, and errors with strictness."""
+"""Preferences that cannot be kept: notes in the plan, and errors with strictness."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def check(folder, said):
         ("optimisation/app_name", "ansys", "the section of its app_type says what the application needs"),
     ],
 )  # fmt: skip
-def test_a_wish_of_a_training(training, field, value, said):
+def test_a_preference_of_a_training(training, field, value, said):
     training.set("application/arguments", "--epochs 3").set(field, value)
     check(training, said)
 
@@ -69,7 +69,7 @@ def test_a_wish_of_a_training(training, field, value, said):
         (f"{P}/data", {"etl": {"cache": True}}, "a program reads its data by itself"),
     ],
 )  # fmt: skip
-def test_a_wish_of_a_program(program, field, value, said):
+def test_a_preference_of_a_program(program, field, value, said):
     program.set(field, value)
     check(program, said)
 
@@ -136,12 +136,14 @@ def test_a_request_may_be_strict_itself(training, where):
     assert "autotuning.tuner is refused: no external tuner is run" in training.mistakes
 
 
-def test_a_wish_of_a_blueprint(blueprint):
-    wish = "        job_options: { account: me }\n        optimisation: { compiler: inductor%s }\n"
+def test_a_preference_of_a_blueprint(blueprint):
+    preference = "        job_options: { account: me }\n        optimisation: { compiler: inductor%s }\n"
     text = re.sub("        optimisation:.*\n", "", blueprint.service.read_text())
-    blueprint.service.write_text(text.replace("        walltime:", wish % "" + "        walltime:", 1))
+    blueprint.service.write_text(text.replace("        walltime:", preference % "" + "        walltime:", 1))
     plan = plan_blueprint(blueprint.service, Inputs()).plan
     assert "optimisation.compiler" in [note.path for note in plan.notes]
-    blueprint.service.write_text(text.replace("        walltime:", wish % ", strict: true" + "        walltime:", 1))
+    blueprint.service.write_text(
+        text.replace("        walltime:", preference % ", strict: true" + "        walltime:", 1)
+    )
     with pytest.raises(InvalidBlueprint, match="inductor"):
         plan_blueprint(blueprint.service, Inputs())

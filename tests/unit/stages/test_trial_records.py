@@ -36,8 +36,8 @@ def steps(median, foreign=0.0):
 @pytest.fixture
 def request_(blueprint):
     request = request_of(blueprint.service, Inputs())
-    wishes = request.optimisation.model_copy(update={"autotuning": True, "numerics": "reassociation"})
-    return request.model_copy(update={"optimisation": wishes})
+    preferences = request.optimisation.model_copy(update={"autotuning": True, "numerics": "reassociation"})
+    return request.model_copy(update={"optimisation": preferences})
 
 
 @pytest.fixture

@@ -17,13 +17,13 @@ sys.path.append(str(FILES))  # as PYTHONPATH has it in a job
 
 @pytest.fixture
 def tuned_request(blueprint):
-    """A request that is tuned, with other wishes and other resources."""
+    """A request that is tuned, with other preferences and other resources."""
 
-    def make(*, resources=None, application=None, **wishes):
+    def make(*, resources=None, application=None, **preferences):
         request = request_of(blueprint.service, Inputs())
-        wishes = {"autotuning": True, "numerics": "reassociation", **wishes}
+        preferences = {"autotuning": True, "numerics": "reassociation", **preferences}
         update = {
-            "optimisation": request.optimisation.model_copy(update=wishes),
+            "optimisation": request.optimisation.model_copy(update=preferences),
             "resources": request.resources.model_copy(update=resources or {}),
             "application": request.application.model_copy(update=application or {}),
         }

@@ -103,10 +103,10 @@ def test_fewer_threads_are_tried_where_results_may_be_summed_in_another_order(tu
     assert {candidate.threads for candidate in tuned_plan(threads=2).tuning.candidates if candidate.may_win} == {2}
 
 
-def test_wishes_and_numerics_stand(tuned_plan):
+def test_preferences_and_numerics_stand(tuned_plan):
     assert all("matmul" not in title for title in titles(tuned_plan(numerics="same")))
-    wished = tuned_plan(allocator="tcmalloc").tuning.candidates
-    assert all(each.settings.get("allocator") == "tcmalloc" for each in wished if each.may_win)
+    preferenceed = tuned_plan(allocator="tcmalloc").tuning.candidates
+    assert all(each.settings.get("allocator") == "tcmalloc" for each in preferenceed if each.may_win)
 
 
 def test_the_most_promising_come_first(tuned_plan):
@@ -175,12 +175,12 @@ def test_the_plan_says_it(tuned_plan):
 
 
 def test_where_nothing_is_open_nothing_is_tried(tuned_plan):
-    wishes = {"numerics": "same", "allocator": "system", "huge_pages": "none"}
-    made = tuned_plan(**wishes)
+    preferences = {"numerics": "same", "allocator": "system", "huge_pages": "none"}
+    made = tuned_plan(**preferences)
     assert made.tuning is None
     assert tuning_choice(made).value == "none"
     with pytest.raises(CannotPlan, match="nothing is left to tune") as refused:
-        tuned_plan(only_tune=True, **wishes)
+        tuned_plan(only_tune=True, **preferences)
     assert refused.value.about == "optimisation.autotuning"
 
 
@@ -239,10 +239,10 @@ def test_where_stock_is_faster_it_trains_with_the_threads_of_the_job(tuned_plan)
 
 
 def test_where_nothing_may_stand_for_stock_the_choice_trains_all_the_same(tuned_plan, monkeypatch):
-    """Such as where what the user wishes wants what stock has not."""
+    """Such as where what the user preferences wants what stock has not."""
 
     def refuse(*_):
-        raise CannotPlan("optimisation.compiler", "it needs another optimiser", wish=True)
+        raise CannotPlan("optimisation.compiler", "it needs another optimiser", optional=True)
 
     monkeypatch.setattr(Configurations, "considerate", refuse)
     made = tuned_plan(Measured(allocator_tcmalloc=1.3), autotuning=False, compare_with_stock=20)

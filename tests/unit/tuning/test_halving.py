@@ -305,7 +305,7 @@ def test_the_choice_and_stock_take_turns(tune, section, fake_runner, capsys):
     ],
 )
 def test_stock_trains_where_it_is_faster_beyond_noise(tune, section, fake_runner, capsys, stock, rungs, may_win, best):
-    """Or what keeps wishes and good practice where it breaks one, which the plan has behind it and no turn tries."""
+    """Or what keeps preferences and good practice where it breaks one, which the plan has behind it and no turn tries."""
     given = {**section(2 if may_win else 3, may_win=[True, may_win, True]), "reduction": 1, "rungs": rungs}
     assert tune(given, fake_runner({"c0": 0.2, "c1": stock}))["best"] == best
     told = "" if best == "c0" else f"; best: candidate {best[1]}"

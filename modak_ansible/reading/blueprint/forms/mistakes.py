@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from modak_ansible.errors import InvalidBlueprint, Location, Mistake
 
-# The rule of a warning about a wish that a plan does not keep.
+# The rule of a warning about a preference that a plan does not keep.
 NOT_KEPT = "not-kept"
 
 

@@ -14,7 +14,7 @@ from modak_ansible.reading.requests.checks import HPC, OPTIMISATION
 from modak_ansible.reading.requests.form.form import BuildForm, JobForm
 from modak_ansible.reading.requests.form.notes import Notes
 from modak_ansible.reading.requests.form.optimisation import HpcForm
-from modak_ansible.reading.requests.wishes import MPI, NATIVE
+from modak_ansible.reading.requests.preferences import MPI, NATIVE
 
 Library = Literal["", "mpich", "openmpi", "mvapich"]
 # Libraries whose programs another one's can stand in for.

@@ -40,7 +40,7 @@ def shape_of(
         parallel: whether every process that is asked for is started; else one is, and what was asked for are its cores.
         subscription: processes that may share a core.
         warn: gets the path, the words and the hint of a warning.
-        cannot_keep: gets those of a wish that is not kept.
+        cannot_keep: gets those of a preference that is not kept.
 
     Raises:
         ShapeProblem: two numbers contradict each other.

@@ -60,12 +60,12 @@ class ApplicationForm(Form):
         description="A target's runtime, such as podman; or an image, unless enable_opt_build finds a build.",
     )
     mpi_ranks: Count | None = Field(None, description="Processes of the whole job, at most.")
-    # wishes: of the optimisations; make generate
+    # preferences: of the optimisations; make generate
     threads: Annotated[int, Field(ge=1, le=10**7)] | None = Field(
         None, description="Threads per process; by default its cores, or fewer if that was measured as faster."
     )
-    wishes: ClassVar[tuple[str, ...]] = ("threads",)
-    # /wishes
+    preferences: ClassVar[tuple[str, ...]] = ("threads",)
+    # /preferences
     minimal_efficiency: Annotated[float, Field(ge=0, le=1)] | None = Field(
         None, description="Parallel efficiency for which the planner may choose the numbers of nodes; scale says more."
     )

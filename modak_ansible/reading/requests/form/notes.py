@@ -13,14 +13,14 @@ from modak_ansible.reading.blueprint.forms.yaml_tree import Item
 
 @dataclass
 class Notes:
-    """Where mistakes, wishes that are not kept, and warnings of one request go."""
+    """Where mistakes, preferences that are not kept, and warnings of one request go."""
 
     tree: Item  # the request in today's spelling; a request for an image alone has a job around it
     reader: FormReader  # knows how paths are shown
     mistakes: Mistakes
     warnings: Mistakes
-    strict: bool = False  # whether a wish that cannot be kept is a mistake
-    unkept: list[Note] = field(default_factory=list)  # the wishes that are not kept, for the plan
+    strict: bool = False  # whether a preference that cannot be kept is a mistake
+    unkept: list[Note] = field(default_factory=list)  # the preferences that are not kept, for the plan
 
     def refuse(self, path: Path, problem: FieldProblem) -> None:
         message = f"{self.reader.shown(path)} is refused: {problem.reason}"
@@ -31,7 +31,7 @@ class Notes:
         self.refuse(path, FieldProblem("contradiction", reason, hint))
 
     def cannot_keep(self, path: Path, reason: str, hint: str = "") -> None:
-        """Notes a wish that the plan leaves out, or takes otherwise."""
+        """Notes a preference that the plan leaves out, or takes otherwise."""
         shown, place = self.reader.shown(path), place_of(self.tree, path)
         if self.strict:
             self.mistakes.add(place, NOT_KEPT, f"{shown} is refused: {reason}", hint)
@@ -47,7 +47,7 @@ class Notes:
 
 
 def notes_of(tree: Item, reader: FormReader, mistakes: Mistakes, warnings: Mistakes, *, strict: bool) -> Notes:
-    """The notes of a request that is about to be read; fields that cannot be acted on are wishes, too."""
+    """The notes of a request that is about to be read; fields that cannot be acted on are preferences, too."""
     notes = Notes(tree, reader, mistakes, warnings, strict)
 
     def unkept(modern: Item, path: Path, reason: str, hint: str) -> None:

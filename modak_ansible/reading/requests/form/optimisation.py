@@ -175,21 +175,21 @@ class TensorflowForm(Form):
     """TensorFlow."""
 
     version: _Version | None = Field(None, description='A version such as "2.1" or a range such as ">=2.10,<3".')
-    # wishes of tensorflow; make generate
+    # preferences of tensorflow; make generate
     xla: bool | None = Field(None, description="Whether the graph compiler XLA is used.")
     ngraph: bool | None = Field(None, description="Whether nGraph is used.")
-    # /wishes of tensorflow
+    # /preferences of tensorflow
 
 
 class PytorchForm(Form):
     """PyTorch."""
 
     version: _Version | None = Field(None, description='A version such as "2.13" or a range such as ">=2,<3".')
-    # wishes of pytorch; make generate
+    # preferences of pytorch; make generate
     inductor: bool | None = Field(None, description="Whether torch.compile is used.")
     glow: bool | None = Field(None, description="Whether GLOW is used.")
     xla: bool | None = Field(None, description="Whether XLA is used, which no build of the catalogue has.")
-    # /wishes of pytorch
+    # /preferences of pytorch
 
 
 class KerasForm(Form):

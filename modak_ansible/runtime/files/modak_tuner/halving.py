@@ -84,7 +84,7 @@ class Halving:
     def _note_faster(self, rung):
         """The choice trains unless stock is faster by more than noise in two turns at least, or the choice is out.
 
-        Then stock does, or what the plan has in its place where stock breaks a wish or good practice.
+        Then stock does, or what the plan has in its place where stock breaks a preference or good practice.
         """
         stock, *instead = self._names[1:]
         pairs, measured = self._pairs(stock), self._measures[rung]

@@ -1,4 +1,4 @@
-"""The optimisation section of a request as the optimiser's wishes, checked against what the catalogue has."""
+"""The optimisation section of a request as the optimiser's preferences, checked against what the catalogue has."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ MPI, NATIVE = "mpi", "native"  # the catalogue's names of what programs run in
 _CLASSES = ("default-common", "default-high", "default-ssd", "default-ultra_high")
 
 
-class Wishes:
-    """Reads the wishes of one job; what cannot be had is noted."""
+class Preferences:
+    """Reads the preferences of one job; what cannot be had is noted."""
 
     def __init__(self, job: JobForm, target: Target, catalogue: Catalogue, notes: Notes) -> None:
         self._job = job
@@ -31,7 +31,7 @@ class Wishes:
 
     def read(self, training: TrainingForm | None, *, has_data: bool, framework: str, has_image: bool) -> Optimisation:
         application = self._job.runs
-        values = {name: getattr(application, name) for name in application.wishes}
+        values = {name: getattr(application, name) for name in application.preferences}
         fields: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
         if application.storage_class_pref:
             fields["staging"] = self._staging(application.storage_class_pref, has_data=has_data)
@@ -109,10 +109,10 @@ class Wishes:
         return {"entry": fitting[0].name}
 
     def _compiler(self, training: TrainingForm, section: Path) -> str:
-        wishes = wanted_compilers(training)
-        compiler = next((name for name, is_wanted in wishes.items() if is_wanted), None)
+        preferences = wanted_compilers(training)
+        compiler = next((name for name, is_wanted in preferences.items() if is_wanted), None)
         if compiler is None:
-            return "none" if wishes else ""
+            return "none" if preferences else ""
         entries = self._entries(training.config.ai_framework, version_of(training))
         offering = [entry for entry in entries if compiler in entry.compilers]
         if not offering:
