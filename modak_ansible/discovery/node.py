@@ -8,7 +8,7 @@ from modak_ansible.discovery.aim import Aim
 from modak_ansible.discovery.finding import Finding, missing, ok, warning
 from modak_ansible.model.quantities import format_size
 from modak_ansible.schedulers.containers import CONTAINER_RUNTIMES
-from modak_ansible.target.survey.node_view import REFUSED, SILENT, NodePlace, NodeView
+from modak_ansible.target.survey.node_view import LATE, REFUSED, SILENT, NodePlace, NodeView
 from modak_ansible.target.survey.survey import SurveyFacts
 
 
@@ -42,7 +42,7 @@ def node_findings(aim: Aim, facts: SurveyFacts) -> Iterator[Finding]:
 
 
 def _unanswered(problem: str) -> Finding:
-    if "was not done within" in problem:
+    if LATE in problem:
         return warning(
             "node", problem, "the cluster is busy, or starts its nodes first: try again with more --patience"
         )

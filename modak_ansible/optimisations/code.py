@@ -26,7 +26,7 @@ _WITH_BF16 = re.compile(
 )
 _OLDEST_KERAS = "2.6"  # TensorFlow's, that the runtime knows
 
-NO_PREPARE = "the script calls no prepare; one line would let it: see docs/prepare.md"
+NO_PREPARE = "the script does not call prepare; one line would let it: see docs/prepare.md"
 
 
 def switches_of(application: Application) -> set[str]:

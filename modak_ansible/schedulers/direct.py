@@ -35,10 +35,10 @@ class Direct(Scheduler):
 
     def submit(self, run: Run, script: str, name: str, waits: Waits = NO_WAITS) -> str:
         if waits:
-            raise SubmissionRefused("nothing here starts a job after another one")
+            raise SubmissionRefused("without a scheduler, nothing starts a job after another one")
         result = run(["bash", "-c", _START, name, script])
         if result.timed_out:
-            raise SubmissionUncertain("the job's start did not come to an end")
+            raise SubmissionUncertain("starting the job did not finish")
         if result.code != 0:
             raise SubmissionRefused(result.message)
         job_id = result.out.strip()
@@ -68,7 +68,7 @@ class Direct(Scheduler):
             run(["bash", "-c", 'kill -TERM -- "-$1"', "kill", pid])
 
     def act(self, run: Run, action: str, job_id: str) -> None:  # noqa: ARG002
-        raise ActionRefused(f"without a scheduler {_NO_QUEUE[action]}")
+        raise ActionRefused(f"without a scheduler, {_NO_QUEUE[action]}")
 
     def enter(
         self,

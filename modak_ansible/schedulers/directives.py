@@ -57,7 +57,7 @@ def plain(about: str, text: str, pattern: re.Pattern[str] = NAME, what: str = ""
     """
     if not pattern.fullmatch(text):
         kind = f" as {what}" if what else ""
-        raise CannotExpress(about, f"{text[:60]!r} cannot stand in a directive of a job script{kind}", hint)
+        raise CannotExpress(about, f"{text[:60]!r} cannot be written in a directive of a job script{kind}", hint)
     return text
 
 
@@ -82,10 +82,10 @@ def variables(texts: Iterable[str]) -> list[str]:
     for text in texts:
         name = text.partition("=")[0]
         if name in _UNSET:
-            hint = "packages of your own belong into requirements_txt or beside the script"
-            raise CannotExpress(about, f"{name} would not last: the job runs the image's own Python", hint)
+            hint = "put packages of your own in requirements_txt or beside the script"
+            raise CannotExpress(about, f"{name} would be unset: the job runs the image's own Python", hint)
         if not _VARIABLE.fullmatch(text):
-            message = f"{text[:60]!r} cannot stand in a directive: a value there has no space, comma or quote"
+            message = f"{text[:60]!r} cannot be written in a directive: no value there may have a space, comma or quote"
             raise CannotExpress(about, message, "set it as an environment variable of the training instead")
         found.append(text)
     return found
@@ -111,7 +111,7 @@ def output_files(options: JobOptions, patterns: Patterns) -> tuple[str, str]:
     output, error = options.standard_output_file, options.standard_error_file
     name = _file_name("job_options.standard_output_file", output, patterns=patterns) if output else "scheduler.log"
     if error and options.combine_stdout_stderr:
-        message = f"{error} is to hold the errors, and they are to go where the output goes"
+        message = f"errors are to go to {error}, and also where the output goes"
         raise CannotExpress("job_options.combine_stdout_stderr", message, "leave one of the two out")
     return name, _file_name("job_options.standard_error_file", error, patterns=patterns) if error else ""
 
@@ -126,12 +126,12 @@ def _file_name(about: str, text: str, *, patterns: Patterns) -> str:
     if ".." in text.split("/") or text.endswith("/"):
         raise CannotExpress(about, f"{text} is not a file below its folder")
     if "/" in text.lstrip("/") and not text.startswith("/"):
-        hint = "give a name, which is put in the deployment's folder, or an absolute path whose folder is there"
-        raise CannotExpress(about, f"the folder of {text} will not be there when the job begins", hint)
+        hint = "give a name, which is put in the deployment's folder, or an absolute path whose folder exists"
+        raise CannotExpress(about, f"the folder of {text} will not exist when the job begins", hint)
     if text in _TAKEN:
-        raise CannotExpress(about, f"{text} is a file of modak's in the same folder", "take another name")
+        raise CannotExpress(about, f"{text} is one of modak's own files in the same folder", "take another name")
     if "%" in text and not patterns.after:
-        raise CannotExpress(about, f"{text}: {patterns.title} puts nothing in place of a %", "leave the % out")
+        raise CannotExpress(about, f"{text}: {patterns.title} does not replace a %", "leave the % out")
     if re.search(rf"%(?!{patterns.after})", text):
         message = f"{text}: what follows the % is not a pattern of {patterns.title}"
         raise CannotExpress(about, message, f"such as {patterns.example}")

@@ -166,7 +166,7 @@ class Listed(Source):
         there = self.listing(source.location).files
         files = [file.model_copy(update={"sha256": file.sha256 or said.get(file.name)}) for file in there]
         if contents_of(files) != source.contents:
-            raise ModakError(change_of(source, files), hint="deploy again: it is planned again")
+            raise ModakError(change_of(source, files), hint="deploy again, which makes a new plan")
         if self._has_fetched(source, files, carrier):
             return
         with carrier.fetching() as is_wanted:

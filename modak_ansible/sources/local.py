@@ -93,7 +93,7 @@ class Local(Source):
     def bring(self, source: DataSource, carrier: Carrier) -> None:
         root, files = local_files(source, carrier.folder)
         if source.contents and contents_of(files) != source.contents:
-            raise ModakError(change_of(source, files), hint="deploy again: it is planned again")
+            raise ModakError(change_of(source, files), hint="deploy again, which makes a new plan")
         carrier.send(source, root, files)
         now = local_files(source, carrier.folder)[1]
         if contents_of(now) != contents_of(files):

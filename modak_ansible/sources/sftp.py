@@ -158,7 +158,7 @@ def _fetch(session: Session, place: _Place, file: DataFile, carrier: Carrier) ->
     known = session.about(there)
     if known is None or (known.size, known.version) != (file.size, file.version):
         reason = f"{file.address} has changed since the plan was made"
-        raise SourceProblem(reason, "deploy again: it is planned again")
+        raise SourceProblem(reason, "deploy again, which makes a new plan")
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with open_private(path, os.O_APPEND if begin else os.O_TRUNC) as out:
         session.read(there, begin, known.size, out.write)

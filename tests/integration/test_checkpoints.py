@@ -77,7 +77,7 @@ def test_pytorch_goes_on_to_the_bit(pytorch_python: str, tmp_path: Path, kind: s
     for seen in (1, 4, 6, 18, 26):  # losses, with the one that follows each epoch
         assert case.run(STOP_AFTER=str(seen))[0] == SAVED
     code, output = case.run()
-    assert "the training goes on" in output
+    assert "the training continues" in output
     assert (code, losses_of(output)) == (0, whole)
 
 
@@ -200,7 +200,7 @@ def completed(project: Project, process: subprocess.Popen[str], whole: list) -> 
     output = (project.folder / "results" / "output.log").read_text()
     assert losses_of(output) == whole
     runs = project.record["job"]["run"]
-    assert output.count("the training goes on") == runs - 1 > 0
+    assert output.count("the training continues") == runs - 1 > 0
     return said
 
 
@@ -209,7 +209,7 @@ def completed(project: Project, process: subprocess.Popen[str], whole: list) -> 
 def test_a_job_is_stopped_before_its_wall_and_completes(project: Project, whole: list) -> None:
     """Slurm's signal comes a minute or two before the wall of three, and the steps take longer."""
     process = begin(project, 8, "00:03:00", signal_before_wall=60)
-    wait_for(project, "is stopped, and its state saved")
+    wait_for(project, "was stopped, and its state saved")
     hurry(project)
     assert "queued again for run 2" in completed(project, process, whole)
     (job_id,) = set(project.jobs())

@@ -56,8 +56,8 @@ def test_slurmctld_hangs_when_a_job_is_submitted(project):
     with hung(project.testbed, "slurmctld"):
         said = end_of(process)
         assert process.returncode == 4, said
-        assert "whether the job was submitted is not known: sbatch did not answer" in said
-        assert "the job is looked for before another one is submitted" in said
+        assert "it is not known whether the job was submitted: sbatch did not answer" in said
+        assert "modak looks for the job before it submits another one" in said
     wait_for(project.jobs)
     finishes(project)
 

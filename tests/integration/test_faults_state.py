@@ -53,7 +53,7 @@ def test_the_note_of_a_waiting_job_is_damaged(project):
         damage_there(project, "submitted.json", JUNK)
         row = status(project)
         assert row["state"] == "DAMAGED"
-        assert "deploy again, and the job is looked for" in row["explanation"]
+        assert "deploy again, and modak looks for the job" in row["explanation"]
         again = project.deploy("--detach", "--json")
         assert again.returncode == 0, again.stderr
         assert json.loads(again.stdout)["job"]["job_id"] == job

@@ -52,8 +52,8 @@ def test_an_image_that_changed_is_not_run_and_is_made_anew(small):
     assert testbed.ssh(f"stat -c %s {image}") == size
     said = run_again(small)
     assert "code 65" in said
-    assert "is not what it was when it was made (SHA-256 " in said
-    assert "deploy anew, and it is made again" in said
+    assert "has changed since it was made (SHA-256 " in said
+    assert "deploy again to make it again" in said
 
     assert small.undeploy().returncode == 0
     done = small.deploy(**small.told)
@@ -88,7 +88,7 @@ def test_images_are_signed_and_only_signed_ones_are_run(small):
     testbed.ssh(f"cp {folder}/other.pem.pub {key}.pub")
     said = run_again(small)
     assert "code 65" in said
-    assert f"has no signature of {key}.pub, and is not run" in said
+    assert f"is not signed with {key}.pub, and is not run" in said
     testbed.ssh(f"rm -r {folder}")
 
 

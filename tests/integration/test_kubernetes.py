@@ -130,7 +130,7 @@ def test_why_it_waits_is_told_in_the_cluster_s_words(project, cluster):
     begun = project.start()
     wait_for(lambda: "Unschedulable: 0/1 nodes are available" in project.modak("status", "--json").stdout)
     held = project.modak("hold", project.deployment)
-    assert held.returncode != 0 and "before 1.21 it suspends none" in " ".join((held.stdout + held.stderr).split())
+    assert held.returncode != 0 and "before 1.21 it cannot suspend one" in " ".join((held.stdout + held.stderr).split())
     cluster.node.cordon(closed=False)
     said, _ = begun.communicate(timeout=120)
     assert begun.returncode == 0, said
@@ -211,10 +211,10 @@ def test_ranks_in_several_pods_are_refused_where_the_server_has_no_indexed_jobs(
     project.script(TRAINED)
     checked = project.modak("check", str(project.write()))
     said = " ".join((checked.stdout + checked.stderr).split())
-    assert checked.returncode != 0 and "the API server knows no Indexed Jobs" in said, said
+    assert checked.returncode != 0 and "the API server does not know Indexed Jobs" in said, said
     done = project.deploy()
     said = " ".join((done.stdout + done.stderr).split())
-    assert done.returncode != 0 and "the API server knows no Indexed Jobs" in said, said
+    assert done.returncode != 0 and "the API server does not know Indexed Jobs" in said, said
     assert cluster.names("jobs") == [] and cluster.names("pods") == []
 
 

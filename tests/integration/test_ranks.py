@@ -392,7 +392,7 @@ def test_ranks_that_do_not_come_are_named_with_the_addresses(pytorch_python):
         ({"MASTER_ADDR": "nowhere.invalid"}, "nowhere.invalid"),
         ({"GLOO_SOCKET_IFNAME": "eth99"}, "through the interface eth99"),
         ({"MODAK_STRATEGY": "guess"}, "does not know the strategy guess"),
-        ({"MASTER_PORT": "none"}, "are numbers"),
+        ({"MASTER_PORT": "none"}, "must be numbers"),
     ],
 )
 def test_what_keeps_ranks_apart_is_told(pytorch_python, more, words):
@@ -480,7 +480,7 @@ def test_as_many_ranks_go_on_to_the_bit(pytorch_python, tmp_path, strategy, worl
     for after in (2, 9):  # the last one is in the second epoch
         training.run(world, after)
     said, losses = training.run(world)
-    assert "the training goes on after" in said and "of epoch 2" in said
+    assert "the training continues after" in said and "of epoch 2" in said
     assert losses == whole
 
 
@@ -491,9 +491,9 @@ def test_others_go_on_from_the_same_sample(pytorch_python, tmp_path, strategy):
     _, whole = training.run(1, saves=False)
     training.run(2, 3)
     said, _ = training.run(1, 8)
-    assert "goes on, by one process in place of 2, after 3 steps of epoch 1" in said
+    assert "continues, in one process instead of 2, after 3 steps of epoch 1" in said
     said, losses = training.run(more)
-    assert f"goes on, by {more} ranks in place of 1, after 2 steps of epoch 2" in said
+    assert f"continues, with {more} ranks instead of 1, after 2 steps of epoch 2" in said
     assert losses == pytest.approx(whole, rel=1e-4)
 
 
@@ -503,5 +503,5 @@ def test_ranks_go_on_in_another_mesh(pytorch_python, tmp_path):
     for strategy, world, after in (("tensor_2", 4, 3), ("ddp", 4, 8), ("tensor", 2, None)):
         training = Stopped(pytorch_python, "plain", tmp_path, MODAK_STRATEGY=strategy)
         said, losses = training.run(world, after)
-        assert ("the training goes on" in said) is (strategy == "ddp" or world == 2)
+        assert ("the training continues" in said) is (strategy == "ddp" or world == 2)
     assert losses == pytest.approx(whole, rel=1e-4)

@@ -150,7 +150,7 @@ def test_an_unmodified_script_trains_to_the_bit_as_ever_and_is_reported_on(
     )
     assert (ours.code, ours.output) == (0, plain.output)
     for name in ("compiler", "input", "memory_format"):
-        assert (ours.applied(name), ours.reason(name)) == (None, "the script calls no prepare")
+        assert (ours.applied(name), ours.reason(name)) == (None, "the script does not call prepare")
     steps = ours.report["steps"]
     assert (steps["count"], steps["batch_size"], steps["samples"]) == (10, 64, TRAINED)
     assert steps["parameters"] == 16 * 10 + 32 * 145 + 10 * (32 * 144 + 1)
@@ -253,7 +253,7 @@ def test_pytorchs_own_example(pytorch_python: str, folder: Path) -> None:
     assert plain.code == 0, plain.errors
     assert len(plain.losses) == 10
     ours = train(pytorch_python, folder, text, *arguments, MODAK_CHOICES="input=memory")
-    assert (ours.output, ours.reason("input")) == (plain.output, "the script calls no prepare")
+    assert (ours.output, ours.reason("input")) == (plain.output, "the script does not call prepare")
     lined = train(pytorch_python, folder, with_line(text), *arguments, MODAK_CHOICES="input=memory")
     assert (lined.output, lined.applied("input")) == (plain.output, "memory")
     choices = "matmul=onednn memory_format=channels_last precision=bf16"

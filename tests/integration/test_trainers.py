@@ -95,10 +95,10 @@ def test_the_trainer_is_stopped_and_goes_on_to_the_bit(job):
     (job.folder / "stop").touch()
     stopped = job.train(script, **checkpoints)
     assert stopped.returncode == 85, stopped.stderr
-    assert "modak: the training is stopped, and its state saved" in stopped.stdout
+    assert "modak: the training was stopped, and its state saved" in stopped.stdout
     (job.folder / "stop").unlink()
     again = job.train(script, **{**checkpoints, "MODAK_CHECKPOINT_EVERY": "600"})
-    assert "modak: the training goes on from " in again.stdout
+    assert "modak: the training continues from " in again.stdout
     assert weights(again) == alone
 
 
@@ -110,7 +110,7 @@ def test_lightning_goes_on_from_the_end_of_an_epoch_to_the_bit(job):
     assert stopped.returncode == 85, stopped.stderr
     (job.folder / "stop").unlink()
     again = job.train(script, **checkpoints)
-    assert "modak: the training goes on from " in again.stdout
+    assert "modak: the training continues from " in again.stdout
     assert weights(again) == alone
 
 

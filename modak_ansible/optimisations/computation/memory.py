@@ -79,7 +79,7 @@ class Memory(CodeOptimisation):
         if draft.request.resources.accelerators:
             return "an accelerator's memory cannot be kept in files"
         if draft.layout.processes > 1:
-            return "ranks that train together exchange their gradients in memory"
+            return "parallel ranks exchange their gradients in memory"
         return _why_no_room(draft)
 
     def apply(self, draft: Draft, value: str) -> None:

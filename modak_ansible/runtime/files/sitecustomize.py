@@ -15,7 +15,7 @@ def _begin():
 
         hooks.install()
     except Exception as error:  # the border: whatever is wrong with us, the training goes on as it was written
-        sys.stderr.write("modak: the plan's choices cannot act in this process: %r\n" % (error,))
+        sys.stderr.write("modak: the plan's choices cannot be applied in this process: %r\n" % (error,))
 
 
 def _give_way():

@@ -35,7 +35,7 @@ UNKNOWN = {
     "reservation": "",
     "licenses": "",
     "exclude": "request_specific_nodes names one node",
-    "gres": "accelerators are asked for by request_gpus",
+    "gres": "request accelerators with request_gpus",
     "architecture_constraint": "request_specific_nodes names one node",
     "job_array": "",
     "standard_output_file": "output.log comes back with the results",
@@ -69,10 +69,10 @@ def kubernetes_directives(
             raise CannotExpress(f"job_options.{name}", f"Kubernetes has no {name} for a Job", hint)
     if job.exclusive:
         raise CannotExpress(
-            "resources.exclusive", "Kubernetes has no nodes for one Job alone", UNKNOWN["node_exclusive"]
+            "resources.exclusive", "Kubernetes cannot keep nodes for one Job alone", UNKNOWN["node_exclusive"]
         )
     if job.nodes > 1 and not is_one:
-        message = f"{job.nodes} nodes are asked for, and on Kubernetes only the ranks of a training are in several Pods"
+        message = f"{job.nodes} nodes are requested, but on Kubernetes only ranks of a training can be in several Pods"
         raise CannotExpress("resources.nodes", message, "take one node with more processes or accelerators")
     indexed = {"completions": job.nodes, "parallelism": job.nodes, "completionMode": "Indexed"}
     queue = _named("job_options.queue", job.partition) if job.partition else ""
@@ -97,7 +97,7 @@ def kubernetes_directives(
 def _pod(job: PlannedJob, gpu_request: str, pods: Pods, image: str) -> dict[str, Any]:
     nodes = [_named("job_options.request_specific_nodes", node) for node in job.options.request_specific_nodes]
     if nodes and (len(nodes) > 1 or job.nodes > 1):
-        message = "the Pods of a Job go to one node that is named, or to any"
+        message = "the Pods of a Job can go to one named node, or to any"
         raise CannotExpress("job_options.request_specific_nodes", message, "name one, for one Pod")
     resource, _ = _accelerators(gpu_request)
     runs = 1 + (job.checkpoint.requeue if job.checkpoint else 0)
@@ -154,7 +154,7 @@ def _named(about: str, text: str) -> str:
         CannotExpress: it is no name that an object of Kubernetes can have.
     """
     if not _NAME.fullmatch(text) or len(text) > _LONGEST:
-        hint = "small letters, digits, - and . between them"
+        hint = "use lower-case letters and digits, with - and . between them"
         raise CannotExpress(about, f"{text[:60]!r} is not a name for a Kubernetes object", hint)
     return text
 
@@ -175,6 +175,6 @@ def _accelerators(gpu_request: str) -> tuple[str, str]:
         return "", ""
     found = _RESOURCE.fullmatch(gpu_request)
     if not found:
-        hint = 'gpu_request: "nvidia.com/gpu={count}", or the name that the cluster\'s nodes have for it'
+        hint = 'gpu_request: "nvidia.com/gpu={count}", or the name that the cluster\'s nodes use for it'
         raise CannotExpress("host", f"{gpu_request[:60]!r} is not a Kubernetes resource with a number", hint)
     return found.group(1), found.group(2)

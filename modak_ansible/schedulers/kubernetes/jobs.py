@@ -39,15 +39,15 @@ _UNREACHED = ("was refused", "connection refused", "no such host", "Unable to co
 _UNCERTAIN = ("imeout", "timed out", "EOF", "connection reset", "ServiceUnavailable", "InternalError", "etcdserver")
 # Where the folder is not to be seen, the volume is not what the target's description says.
 _BEGIN = (
-    'cd "$0" 2> /dev/null || { echo "$(hostname) does not see $0: the volume that is mounted in Pods is another than '
+    'cd "$0" 2> /dev/null || { echo "$(hostname) does not see $0: the volume that is mounted in Pods is not '
     'that of the workspace" >&2; exit 66; }; [ "${JOB_COMPLETION_INDEX:-0}" != 0 ] || exec > scheduler.log 2>&1; '
     "exec bash job.sh"
 )
 # Of several Pods, the mode of a Job in which each is told which of them it is; and what is said where there is none.
 _INDEXED = "completionMode"
 _NOT_INDEXED = (
-    "the API server knows no Indexed Jobs, so that the Pods of several nodes would not know their ranks: they came "
-    "with 1.22, and with 1.21 by a feature gate; take one node"
+    "the API server does not know Indexed Jobs, so the Pods of several nodes would not know their ranks: they came "
+    "with 1.22, and in 1.21 behind a feature gate; use one node"
 )
 
 
@@ -65,7 +65,7 @@ class Kubernetes(Scheduler):
         folder = run(["pwd", "-P"]).out.strip()
         manifest = _manifest(run, script)
         if not manifest or not folder:
-            raise SubmissionRefused(f"{script} has no Job in its head; deploy anew")
+            raise SubmissionRefused(f"{script} has no Job in its head; deploy again")
         if _INDEXED in manifest["spec"]:
             shown = run(_create(job_of(manifest, folder, name), "--dry-run=server"))
             if _is_left_out(shown):
@@ -87,10 +87,12 @@ class Kubernetes(Scheduler):
         scope = [f"--namespace={wanted['namespace']}"] if "namespace" in wanted else []
         found = run(["kubectl", "get", "job", wanted["name"], *scope, "--ignore-not-found", "--output=json"])
         if found.code != 0 or not found.out.strip():
-            raise SubmissionUncertain(found.said_by("kubectl") if found.code else f"{wanted['name']} came and went")
+            raise SubmissionUncertain(
+                found.said_by("kubectl") if found.code else f"{wanted['name']} appeared and disappeared"
+            )
         there = _read(found)
         if there["metadata"].get("annotations", {}).get(FOLDER) != folder:
-            raise SubmissionRefused(f"somebody has another Job of the name {wanted['name']}")
+            raise SubmissionRefused(f"another deployment has a Job named {wanted['name']}")
         return "" if is_over(there) or there["metadata"].get("deletionTimestamp") else str(id_of(there))
 
     def find(self, run: Run, name: str, folder: str) -> list[str]:
@@ -146,7 +148,7 @@ class Kubernetes(Scheduler):
     def hold(self, run: Run, job_id: str) -> None:
         record = self.status(run, job_id)
         if record is None or record.state is not JobState.QUEUED:
-            raise ActionRefused("it does not wait: suspending it would end its Pod")
+            raise ActionRefused("it is not waiting: suspending it would end its Pod")
         if record.queue:
             raise ActionRefused(f"Kueue decides when it begins: kubectl lists it among the workloads of {record.queue}")
         _suspend(run, job_id, suspend=True)
@@ -155,7 +157,7 @@ class Kubernetes(Scheduler):
         _suspend(run, job_id, suspend=False)
 
     def requeue(self, run: Run, job_id: str) -> None:  # noqa: ARG002
-        raise ActionRefused("a Pod that ends does not come again; cancel it, and resume the deployment")
+        raise ActionRefused("a Pod that has ended is not started again; cancel it, and resume the deployment")
 
     def enter(
         self,
@@ -176,7 +178,7 @@ class Kubernetes(Scheduler):
         )
         pods = sorted((pod for pod in pods if first <= index_of(pod) < first + nodes), key=index_of)
         if not pods:
-            raise ActionRefused("it has no Pod that runs")
+            raise ActionRefused("it has no running Pod")
         asked = ["--stdin", "--tty"] if terminal else []
         return [["kubectl", "exec", *asked, scope, pod["metadata"]["name"], "--", *words] for pod in pods]
 
@@ -319,4 +321,4 @@ def _suspend(run: Run, job_id: str, *, suspend: bool) -> None:
         said = done.said_by("kubectl")
         raise ActionRefused(said) if "Error from server" in done.err else SchedulerSilent(said)
     if bool(_read(done).get("spec", {}).get("suspend")) is not suspend:  # the field is dropped without a word
-        raise ActionRefused("the API server left the Job as it was: before 1.21 it suspends none")
+        raise ActionRefused("the API server left the Job as it was: before 1.21 it cannot suspend one")

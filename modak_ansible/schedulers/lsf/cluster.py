@@ -172,12 +172,12 @@ def _why_closed(text: str, users: List[str], user: str) -> tuple[str, str]:
     if "ONLY_INTERACTIVE" in text:
         return "it takes interactive jobs only", ""
     if f"~{user}" in users:
-        return "it is not for the user", ""
+        return "the user may not use it", ""
     if not users or _ALL.match(users[0]) or user in users:
-        return "", "it runs jobs in its hours only" if status and status.group(2) == "Inact_Win" else ""
+        return "", "it runs jobs only in its own hours" if status and status.group(2) == "Inact_Win" else ""
     if any(word.endswith("/") for word in users):
-        return "", f"it is for users of LSF's groups {' '.join(users)}"
-    return "it is for certain users", ""
+        return "", f"only users in LSF's groups {' '.join(users)} may use it"
+    return "only certain users may use it", ""
 
 
 def _limits(text: str) -> tuple[str, Optional[int]]:
@@ -202,5 +202,5 @@ def _out(run: Run, command: List[str], unknown: List[str]) -> str:
     result = run(command)
     if result.code == 0 and result.out.strip():
         return result.out
-    unknown.append(f"{' '.join(command)}: {result.message if result.code else 'nothing of the known form'}")
+    unknown.append(f"{' '.join(command)}: {result.message if result.code else 'no output of a known form'}")
     return ""

@@ -54,13 +54,13 @@ def lsf_directives(job: PlannedJob, gpu_request: str = "") -> list[str]:
 def _place(job: PlannedJob) -> Iterator[str]:
     options = job.options
     if options.job_array:
-        raise CannotExpress("job_options.job_array", "arrays of LSF are not made here", "deploy once for each task")
+        raise CannotExpress("job_options.job_array", "job arrays are not supported on LSF", "deploy once for each task")
     if options.exclude:
         hint = "name those that it may have as request_specific_nodes"
-        raise CannotExpress("job_options.exclude", "LSF is not asked to keep a job from nodes here", hint)
+        raise CannotExpress("job_options.exclude", "excluding nodes is not supported on LSF", hint)
     if options.licenses:
         hint = "name the resource of its hosts as gres"
-        raise CannotExpress("job_options.licenses", "what LSF gives a whole job is not asked for here", hint)
+        raise CannotExpress("job_options.licenses", "resources of a whole job are not supported on LSF", hint)
     yield f"-J {plain('job_options.job_name', job.name, what='a name')}"
     if job.account:
         yield f"-P {plain('job_options.account', job.account, ACCOUNT, 'a project')}"
@@ -107,14 +107,14 @@ def _which_nodes(job: PlannedJob) -> Iterator[str]:
     chosen = [plain(about, node, NAME, "the name of a node") for node in job.options.request_specific_nodes]
     wanted = job.options.architecture_constraint or ""
     if wanted and not _FEATURES.fullmatch(wanted):
-        message = f"{wanted[:60]!r} is nothing that LSF can select hosts by"
+        message = f"LSF cannot select hosts by {wanted[:60]!r}"
         hint = "resources of hosts, such as ib&cpu=zen4 or (rome|milan)&ib"
         raise CannotExpress("job_options.architecture_constraint", message, hint)
     if len(chosen) == 1 and job.nodes > 1:  # one name for several nodes is something that they have in common
         shared = plain(about, chosen[0], _NAME, "a resource of hosts")
         wanted = f"{shared}&({wanted})" if wanted else shared
     elif chosen and len(chosen) != job.nodes:
-        message = f"{len(chosen)} nodes are named, and the job has {job.nodes}: LSF takes no others beside them"
+        message = f"{len(chosen)} nodes are named, but the job has {job.nodes}: LSF would add no others"
         raise CannotExpress(about, message, "name as many")
     elif chosen:
         yield f'-m "{" ".join(chosen)}"'

@@ -184,11 +184,11 @@ def _queue(
     lowest = _below("resources_min", values)
     least = [f"{key}={value}" for key, value in lowest.items() if _COUNTED.fullmatch(value)]
     least = [each for each in least if each not in _OF_EVERY_JOB]
-    notes += [f"its jobs ask for at least {', '.join(least)}"] if least else []
+    notes += [f"its jobs must request at least {', '.join(least)}"] if least else []
     at_once = ", ".join(f"{key}={value}" for key, value in together.items())
-    notes += [f"what runs there at once has {at_once} at most"] if at_once else []
+    notes += [f"its jobs together may have at most {at_once}"] if at_once else []
     usual = [*_usual_memory(values), *_usual_memory(server)][:1]
-    notes += [f"a job that asks for no memory has {each}" for each in usual]
+    notes += [f"a job that requests no memory gets {each}" for each in usual]
     notes += _group_words(values, groups)
     return PartitionFacts(
         name=name,
@@ -274,17 +274,17 @@ def _why_closed(values: Attributes, user: str, groups: List[str]) -> str:
     if values.get("started", "True") not in _YES:
         return "it starts no jobs (started = False)"
     if values.get("from_route_only") == "True":
-        return "jobs reach it through a routing queue only"
+        return "jobs reach it only through a routing queue"
     listed = {kind: values.get(f"acl_{kind}s", "") for kind in ("host", "user", "group")}
     listed = {kind: words for kind, words in listed.items() if values.get(f"acl_{kind}_enable") == "True"}
     machine = os.uname().nodename
     names = {"host": {machine, machine.partition(".")[0]}, "user": {user}, "group": set(groups)}
     refused = [kind for kind, words in listed.items() if not _is_let_in(words, names[kind])]
     if "host" in refused:
-        return f"its jobs are submitted from {listed['host']} only"
+        return f"its jobs can be submitted only from {listed['host']}"
     if values.get("acl_logic_or") == "True" and {"user", "group"} <= listed.keys() and len(refused) == 1:
         return ""
-    return f"it is for certain {refused[0]}s" if refused else ""
+    return f"only certain {refused[0]}s may use it" if refused else ""
 
 
 def _group_words(values: Attributes, groups: List[str]) -> List[str]:
@@ -294,7 +294,7 @@ def _group_words(values: Attributes, groups: List[str]) -> List[str]:
     asks = asks and "True" not in (values.get("acl_group_sloppy"), values.get("acl_logic_or"))
     if not asks or not groups or _is_let_in(listed, set(groups[:1])):
         return []
-    return [f"it is for the groups {listed}, and the user's first one is {groups[0]}"]
+    return [f"only the groups {listed} may use it, and the user's first group is {groups[0]}"]
 
 
 def _is_let_in(listed: str, names: set[str]) -> bool:
@@ -322,7 +322,7 @@ def _blocks(run: Run, command: List[str], kind: str, unknown: List[str]) -> Dict
     result = run(command)
     found = attribute_blocks(result.out, kind) if result.code == 0 else {}
     if not found:
-        unknown.append(f"{' '.join(command)}: {result.message if result.code else 'nothing of the known form'}")
+        unknown.append(f"{' '.join(command)}: {result.message if result.code else 'no output of a known form'}")
     return found
 
 
@@ -335,5 +335,5 @@ def _nodes(run: Run, unknown: List[str]) -> List[NodeKind]:
             return nodes
         if result.missing or result.timed_out:
             break
-    unknown.append(f"pbsnodes: {result.message if result.code else 'nothing of the known form'}")
+    unknown.append(f"pbsnodes: {result.message if result.code else 'no output of a known form'}")
     return []

@@ -58,7 +58,7 @@ def _named(job: PlannedJob) -> Iterator[str]:
     if job.account:
         yield f"-A {plain('job_options.account', job.account, ACCOUNT, 'an account')}"
     if job.partition:
-        hint = "name one queue: PBS sends a job to no other"
+        hint = "name one queue: PBS cannot choose among several"
         yield f"-q {plain('job_options.queue', job.partition, _QUEUE, 'a queue', hint)}"
 
 
@@ -74,21 +74,21 @@ def _place(job: PlannedJob) -> Iterator[str]:
         hint = "name a property that its nodes have as architecture_constraint"
         raise CannotExpress("job_options.gres", "Torque has no generic resources of nodes", hint)
     if job.options.licenses:
-        raise CannotExpress("job_options.licenses", "Torque itself counts no licences", "leave it out")
+        raise CannotExpress("job_options.licenses", "Torque itself does not count licences", "leave it out")
     _check_excluded(job.options)
 
 
 def _check_excluded(options: JobOptions) -> None:
     if options.exclude:
         hint = "name those that it may have as request_specific_nodes"
-        raise CannotExpress("job_options.exclude", "PBS keeps no job from nodes by their names", hint)
+        raise CannotExpress("job_options.exclude", "PBS cannot exclude nodes by their names", hint)
 
 
 def _size(job: PlannedJob, gpu_request: str) -> Iterator[str]:
     options = job.options
     if options.counts_cores_only:
         if gpu_request or options.request_specific_nodes or options.architecture_constraint:
-            message = "Torque's procs= says nothing of nodes, and so of no accelerators and no properties"
+            message = "Torque's procs= cannot request nodes, and so no accelerators or properties of theirs"
             raise CannotExpress("job_options.core_count", message, "give node_count and process_count_per_node")
         yield f"-l procs={(options.core_count or 1) * (job.layout.cores or 1)}"
     else:
@@ -114,7 +114,7 @@ def _nodes(job: PlannedJob, gpu_request: str) -> str:
     each += plain("host", gpu_request, PLAIN, "the site's request for accelerators")
     each += "".join(f":{name}" for name in properties.split("&") if name)
     if len(chosen) > job.nodes:
-        raise CannotExpress(about, f"{len(chosen)} nodes are named, and the job has {job.nodes}", "name as many")
+        raise CannotExpress(about, f"{len(chosen)} nodes are named, but the job has {job.nodes}", "name as many")
     if len(chosen) == 1 and job.nodes > 1:  # one name for several nodes is a property
         return f"{job.nodes}{each}:{chosen[0]}"
     parts = [f"{name}{each}" for name in chosen]
@@ -125,7 +125,7 @@ def _nodes(job: PlannedJob, gpu_request: str) -> str:
 
 def _properties(wanted: str) -> str:
     if wanted and not _PROPERTIES.fullmatch(wanted):
-        message = f"{wanted[:60]!r} cannot be asked of Torque, whose nodes have a property or have it not"
+        message = f"Torque cannot select nodes by {wanted[:60]!r}: its nodes have a property or do not"
         hint = "one property, or several that all nodes must have, such as ib&zen4"
         raise CannotExpress("job_options.architecture_constraint", message, hint)
     return wanted
@@ -195,7 +195,7 @@ def _job_wide(text: str) -> str:
     """A resource of the whole job: a licence, or what the site wants named, such as filesystems=home:eagle."""
     name, value = license_of(text)
     if name in _SAID:
-        raise CannotExpress("job_options.licenses", f"{name} is what other options of the job say", "leave it out")
+        raise CannotExpress("job_options.licenses", f"other options of the job already set {name}", "leave it out")
     return f"-l {name}={value or 1}"
 
 
@@ -213,7 +213,7 @@ def _chunks_place(job: PlannedJob) -> Iterator[str]:
     if job.options.qos:
         raise CannotExpress("job_options.qos", "PBS Professional has no qualities of service", "name a queue")
     if job.options.reservation:
-        hint = "its name is a queue's: give it as queue"
+        hint = "give its name as queue"
         raise CannotExpress("job_options.reservation", "a reservation of PBS Professional is a queue", hint)
     if job.options.gres:
         hint = "name a resource that hosts have as architecture_constraint, such as nvme=1"
@@ -239,7 +239,7 @@ def _chunks(options: JobOptions, nodes: int, each: str) -> str:
     about = "job_options.request_specific_nodes"
     hosts = [plain(about, host, NAME, "the name of a node") for host in options.request_specific_nodes]
     if len(hosts) > nodes:
-        raise CannotExpress(about, f"{len(hosts)} nodes are named, and the job has {nodes}", "name as many")
+        raise CannotExpress(about, f"{len(hosts)} nodes are named, but the job has {nodes}", "name as many")
     parts = [f"1{each}:host={host}" for host in hosts]
     if len(hosts) < nodes:
         parts.append(f"{nodes - len(hosts)}{each}")
@@ -250,7 +250,7 @@ def _resources(wanted: str) -> str:
     if not wanted:
         return ""
     if not _RESOURCES.fullmatch(wanted):
-        message = f"{wanted[:60]!r} cannot be asked of PBS Professional, whose hosts have resources with values"
+        message = f"PBS Professional cannot select hosts by {wanted[:60]!r}: they have resources with values"
         hint = "one resource, or several that all nodes must have, such as ib&cpu_type=zen4"
         raise CannotExpress("job_options.architecture_constraint", message, hint)
     return "".join(f":{word}" if "=" in word else f":{word}=True" for word in wanted.split("&"))

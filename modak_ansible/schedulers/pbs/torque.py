@@ -70,7 +70,7 @@ _COMPLETED_JOB = 170
 # What the server says without a word to a command other than qsub.
 _REFUSED_ACTIONS = {
     153: "Torque does not know the job",
-    159: "the server leaves that to its operators",
+    159: "the server lets only its operators do that",
 }
 _SIGNAL_OFFSET = 256
 _TERM = 15

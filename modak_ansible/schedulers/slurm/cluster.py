@@ -189,17 +189,17 @@ def partition_of(
     counts = re.findall(r"(?:^|,)node=(\d+)", f"{most},node={values.get('MaxNodes')}")
     notes = ["hidden"] if values.get("Hidden") == "YES" else []
     least = count_of(values.get("MinNodes", "")) or 1
-    notes += [f"its jobs have {least} nodes at least"] * (least > 1)
+    notes += [f"its jobs have at least {least} nodes"] * (least > 1)
     if of_quality and (walltime is None or of_quality < walltime):
         walltime = of_quality
         notes.append(f"its quality of service {values['QoS']} limits the wall time")
-    notes += [f"its quality of service {values['QoS']} gives a job {most} at most"] if most else []
+    notes += [f"its quality of service {values['QoS']} gives a job at most {most}"] if most else []
     notes += _quality_words(values, mine) or _own_limit_words(walltime, of_quality, mine, qualities)
     words, usual = _usual_memory(values, config)
     notes += words
     is_whole, cores = values.get("OverSubscribe") == "EXCLUSIVE", [kind.cores or 0 for kind in kinds]
     if is_whole:
-        notes.append("its jobs have their nodes alone, and are charged for all of them")
+        notes.append("its jobs get whole nodes, and are charged for all of them")
         usual = (
             {"usual_memory": usual["memory_per_core"] * min(cores, default=0)} if "memory_per_core" in usual else usual
         )
@@ -258,7 +258,7 @@ def _quality_words(values: Dict[str, str], mine: Mine) -> List[str]:
     if not _names_some(allowed) or not mine.own_qualities or set(listed) & set(mine.own_qualities):
         return []
     names = [name for name in listed if name in (mine.qualities or ())]
-    return [f"its jobs name their quality of service: {' or '.join(names)}"] if names else []
+    return [f"its jobs must name a quality of service: {' or '.join(names)}"] if names else []
 
 
 def _own_limit_words(
@@ -275,7 +275,7 @@ def _own_limit_words(
         whose, by = "jobs that name no quality of service", names[0]
     if of_partition or not limit or (walltime is not None and walltime <= limit):
         return []
-    return [f"{whose} have {written_walltime(limit)} at most, by {by}"]
+    return [f"{whose} have at most {written_walltime(limit)}, by {by}"]
 
 
 def _usual_memory(values: Dict[str, str], config: Dict[str, str]) -> Tuple[List[str], Dict[str, int]]:
@@ -288,7 +288,7 @@ def _usual_memory(values: Dict[str, str], config: Dict[str, str]) -> Tuple[List[
     told = [each for each in others if each[0]][:1]
     usual = {name: count * 2**20 for count, name, _ in told if count and not found}
     found += [f"{count} MB {whose}" for count, _, whose in told]
-    return [f"a job that asks for no memory has {', or '.join(found)}"] if found else [], usual
+    return [f"a job that requests no memory gets {', or '.join(found)}"] if found else [], usual
 
 
 def _most_memory(values: Dict[str, str], config: Dict[str, str], kinds: Iterable[NodeKind]) -> Optional[int]:
@@ -314,8 +314,8 @@ def _start_words(values: Dict[str, str], config: Dict[str, str]) -> str:
 
     start, idle = seconds("ResumeTimeout"), seconds("SuspendTime")
     within = f" within {start} s" if start else ""
-    after = f", and goes after {idle} s without one" if idle else ""
-    return f"a node that is off starts for a job{within}{after}"
+    after = f", and is powered off after {idle} s without one" if idle else ""
+    return f"a node that is powered off starts for a job{within}{after}"
 
 
 def _average(values: Dict[str, str]) -> Tuple[NodeKind, ...]:
@@ -342,23 +342,23 @@ def _why_closed(values: Dict[str, str], groups: Iterable[str], mine: Mine) -> st
     if values.get("RootOnly") == "YES":
         return "only root may submit to it"
     if values.get("ReqResv") == "YES":
-        return "it takes jobs of a reservation only"
+        return "it takes only jobs of a reservation"
     if count_of(values.get("TotalNodes", "")) == 0:
         return "it has no nodes"
     hosts = values.get("AllocNodes", "ALL")
     if _names_some(hosts) and os.uname().nodename.partition(".")[0] not in expand_nodes(hosts):
-        return f"its jobs are submitted from {hosts} only"
+        return f"its jobs can be submitted only from {hosts}"
     allowed = values.get("AllowGroups", "ALL")
     if _names_some(allowed) and not set(allowed.split(",")) & set(groups):
-        return f"it is for the groups {allowed}"
+        return f"only the groups {allowed} may use it"
     if mine.partitions is not None and _name(values) not in mine.partitions:
-        return "the user's accounts are not for it"
+        return "the user's accounts may not use it"
     for key, what, names in (("Accounts", "accounts", mine.accounts), ("Qos", "qualities of service", mine.qualities)):
         allowed, denied = values.get(f"Allow{key}", "ALL"), values.get(f"Deny{key}", "")
         if names is not None and _names_some(allowed) and not set(allowed.split(",")) & set(names):
-            return f"it is for the {what} {allowed}"
+            return f"only the {what} {allowed} may use it"
         if names and denied not in _NOTHING and set(names) <= set(denied.split(",")):
-            return f"it is not for the {what} {denied}"
+            return f"the {what} {denied} may not use it"
     return ""
 
 

@@ -137,11 +137,11 @@ def _which_nodes(job: PlannedJob) -> Iterator[str]:
     if len(chosen) == 1 and job.nodes > 1:  # one name for several nodes is something that they have in common
         features.insert(0, chosen[0])
     elif len(chosen) > job.nodes:
-        raise CannotExpress(about, f"{len(chosen)} nodes are named, and the job has {job.nodes}", "name as many")
+        raise CannotExpress(about, f"{len(chosen)} nodes are named, but the job has {job.nodes}", "name as many")
     elif chosen:
         yield f"--nodelist={','.join(chosen)}"
     if len(features) > 1 and set(features[1]) & set("|*[("):
-        raise CannotExpress("job_options.architecture_constraint", f"{wanted} cannot be joined with {features[0]}")
+        raise CannotExpress("job_options.architecture_constraint", f"{wanted} cannot be combined with {features[0]}")
     if features:
         joined = "&".join(features)
         # quotes are sbatch's own, and keep what reads directives as words of a shell from taking & for one
@@ -154,7 +154,7 @@ def _node_names(about: str, names: Sequence[str]) -> list[str]:
 
 def _constraint(text: str) -> str:
     if not re.fullmatch(_FEATURES, text, re.ASCII):
-        message = f"{text[:60]!r} is nothing that Slurm can look for among its features"
+        message = f"Slurm cannot select nodes by {text[:60]!r}"
         hint = "such as ib&zen4, (rome|milan)&ib, [rack1|rack2] or [rack1*2&rack2*4]"
         raise CannotExpress("job_options.architecture_constraint", message, hint)
     return text
@@ -175,7 +175,7 @@ def _start(job: PlannedJob) -> Iterator[str]:
 def _license(text: str) -> str:
     name, count = license_of(text)
     if count and not count.isdigit():
-        message = f"Slurm counts licences, and {text[:60]!r} has no number"
+        message = f"Slurm counts licences, but {text[:60]!r} has no number"
         raise CannotExpress("job_options.licenses", message, f"{name}:1")
     return f"{name}:{count}" if count else name
 

@@ -48,10 +48,10 @@ _OBSTACLES = {
     r"(QOS|Assoc)Max\w+Per(Job|Node)(Limit)?": "it asks for more than one job may have",
     r"PartitionNodeLimit": "it asks for more or fewer nodes than it may have there, or than are up",
     r"MaxMemPerLimit": "it asks for more memory than it may have there",
-    r"QOSMin\w+": "it asks for less than its quality of service takes",
+    r"QOSMin\w+": "it asks for less than its quality of service requires",
     r"InvalidAccount|AccountNotAllowed": "its account may not be charged for it",
-    r"InvalidQOS|QOSNotAllowed": "its quality of service is not for it",
-    r"BadConstraints": "no node has all that it asks for",
+    r"InvalidQOS|QOSNotAllowed": "it may not use its quality of service",
+    r"BadConstraints": "no node has everything that it asks for",
     r"DependencyNeverSatisfied": "a job that it waits for did not end as it should",
     r"(Assoc|QOS)Grp(?!\w*Run)\w+Minutes(Limit)?": "what its account or quality of service may use is used up",
 }

@@ -86,11 +86,11 @@ def check_signing_key(runtime: str, key: str) -> None:
             hint = f"openssl genpkey -algorithm ed25519 -out {key}; openssl pkey -in {key} -pubout -out {key}.pub"
             raise ModakError(f"the key {path} is not on the target", hint=hint)
     if private.stat().st_mode & 0o077:
-        raise ModakError(f"others may read the key {private}", hint=f"chmod 600 {private}")
+        raise ModakError(f"other users may read the key {private}", hint=f"chmod 600 {private}")
     if "--key " not in TimedRun()([runtime, "sign", "--help"]).out:
         raise ModakError(
             f"{runtime} cannot sign with a key from a file",
-            hint="Apptainer 1.2 or later does; or leave signing_key out",
+            hint="use Apptainer 1.2 or later, or leave signing_key out",
         )
 
 
@@ -124,5 +124,5 @@ def verify_image(runtime: str, image: Path, public: Path) -> None:
     result = TimedRun(timeout=_SIGNING_SECONDS, keep_locks=True)([runtime, "verify", "--key", path, str(image)])
     if result.code != 0:
         raise ModakError(
-            f"the image {image} is not signed with {path}: {result.message}", hint="sign it, or give another"
+            f"the image {image} is not signed with {path}: {result.message}", hint="sign it, or give another image"
         )

@@ -219,7 +219,7 @@ def mend_of(error: OSError) -> str:
         return "there is a folder where modak keeps a file: move it away, and run the same command again"
     if error.errno == errno.ENOENT:
         return "it was removed meanwhile; modak deploy makes what is missing again"
-    return "look at it there"
+    return "check it there"
 
 
 def without_controls(text: str) -> str:

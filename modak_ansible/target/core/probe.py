@@ -108,7 +108,7 @@ def why_not_there(scheduler: str, host: str, missing: List[str], another: str) -
     if missing:
         return f"{title} is not on {host}: {', '.join(missing)} not found", _NO_SCHEDULER
     if another:
-        return f"the qsub of {host} is that of {another}, and the target is described as having {title}", _RIGHT_TYPE
+        return f"qsub on {host} belongs to {another}, but the target is described as having {title}", _RIGHT_TYPE
     return "", ""
 
 

@@ -90,7 +90,7 @@ def resolved(location: str) -> Path:
     name = found[1]
     value = os.environ.get(name) or _of_login_shell(name)
     if not value:
-        raise ModakError(f"${name} has no value on the target", hint="write the path itself")
+        raise ModakError(f"${name} is not set on the target", hint="write the path itself")
     return Path(value + location[found.end() :])
 
 

@@ -182,7 +182,7 @@ def _check_limits(path: Path, total: int, count: int, limit: int) -> None:
     if total > limit:
         raise ModakError(
             f"{path.name} unpacks to more than {limit / 1e6:.0f} MB, which looks like an archive made to fill disks",
-            hint="if that is right, size: of the dataset says how large it is",
+            hint="if that is right, set size: of the dataset to its real size",
         )
     if count > MOST_FILES:
         raise ModakError(f"{path.name} holds more than {MOST_FILES:,} files", hint="unpack it yourself, or pack shards")

@@ -290,8 +290,8 @@ class DatasetStore:
         if found != meant:
             raise ModakError(
                 f"{found[0]} files with {found[1]} bytes are in {self._unpacked}, where {meant[0]} with {meant[1]} "
-                "were unpacked: something else is at work there",
-                hint="deploy again, when nothing else of this workspace is at work",
+                "were unpacked: something else is writing there",
+                hint="deploy again when nothing else is using this workspace",
             )
 
     def _make_shards(self, folder: Path, files: list[StagedFile], note: Note) -> Path:

@@ -69,7 +69,7 @@ def _fetch_one(file: DataFile, location: str, folder: Path, progress: _Progress,
     found = path.stat().st_size
     if not found and file["size"] is None and not file["sha256"]:
         path.unlink()
-        raise ModakError(f"{address} returned 0 bytes", hint="look at the address in a browser")
+        raise ModakError(f"{address} returned 0 bytes", hint="open the address in a browser")
     if file["size"] is not None and found != file["size"]:
         path.unlink()
         raise ModakError(f"{address} has {found} bytes, not {file['size']}", hint="correct the size, or try later")
@@ -171,7 +171,7 @@ def _wait_of(error: urllib.error.HTTPError, attempt: int) -> float:
     return min(float(delay), _LONGEST_WAIT) if delay.isdigit() else attempt
 
 
-_NO_WAY = "the address, and the network there and here; or fetch the file yourself, and give its path"
+_NO_WAY = "check the address, and the network there and here; or fetch the file yourself, and give its path"
 
 
 def _final_error(address: str, error: Exception) -> ModakError:
@@ -187,12 +187,12 @@ def _hint(code: int, reason: str) -> str:
     if code // 100 == 3 and "not allowed" in reason:
         return "it redirects to something that is not a web address: fetch the file yourself, and give its path"
     if code // 100 == 3:
-        return "it redirects to itself: look at the address in a browser"
+        return "it redirects to itself: open the address in a browser"
     if code == 429:
-        return "it gets too many requests: deploy again in a while: it continues where it stopped"
+        return "its server gets too many requests: deploy again later, and it continues where it stopped"
     if code >= 500:
-        return "its server fails: deploy again in a while: it continues where it stopped"
-    return "look at the address in a browser" if code in (404, 410) else ""
+        return "its server fails: deploy again later, and it continues where it stopped"
+    return "open the address in a browser" if code in (404, 410) else ""
 
 
 class Redirects(urllib.request.HTTPRedirectHandler):
@@ -225,7 +225,7 @@ def _fetch_once(asked: _Asked, path: Path, tell: Callable[[int, int], None], *, 
         etag, last_modified = (str(answer.headers.get(name) or "") for name in ("ETag", "Last-Modified"))
         if asked.version and (etag or last_modified) and asked.version not in (etag_of(etag), last_modified):
             raise ModakError(
-                f"{asked.address} has changed since the plan was made", hint="deploy again: it is planned again"
+                f"{asked.address} has changed since the plan was made", hint="deploy again, which makes a new plan"
             )
         if new_validator := (etag if not etag.startswith("W/") else "") or last_modified:
             with suppress(OSError):  # beside the longest of names there is room for no other

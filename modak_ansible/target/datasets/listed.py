@@ -64,7 +64,7 @@ def check(file: Mapping[str, Any], path: Path) -> None:
     """
     said = known_digest(file)
     if said and (digest := _digest_of(path, said)) != said:
-        hint = "deploy again to fetch it again; if it stays so, the source has other data"
+        hint = "deploy again to fetch it again; if that does not help, the source has different data"
         what = "is a web page, and " if is_page(path) else ""
         path.unlink()
         kind = "git's SHA-1" if said.startswith(GIT) else "the SHA-256"

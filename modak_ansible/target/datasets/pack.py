@@ -27,7 +27,7 @@ from ..core.seal import is_intact, write_seal
 from ..core.workspace import Workspace
 
 ENDING = ".sqsh"
-_NEEDS = "it is in the package squashfs-tools, which Apptainer builds images with: have it installed, or say pack: none"
+_NEEDS = "have squashfs-tools installed, which Apptainer also needs to build images, or set pack: none"
 # Stored as they are: photographs and archives become no smaller, and are packed in a fifth of the time. Small files
 # share blocks of 128 KiB, which a file system that answers late hands over at once (benchmarks/findings.md).
 _PLAIN = ("-noI", "-noD", "-noF", "-noX")
@@ -117,7 +117,7 @@ class PackedData:
     def _pack(self, part: Path, activity: Activity) -> Packed:
         program = find_program("mksquashfs")
         if program is None:
-            raise ModakError(f"mksquashfs is not on the target, and packs the dataset {self._name}", hint=_NEEDS)
+            raise ModakError(f"mksquashfs, which packs the dataset {self._name}, is not on the target", hint=_NEEDS)
         activity.note("counting files")
         contents = held(self.folder)
         self._workspace.require_space(contents.size, f"the image of the dataset {self._name}")
@@ -139,7 +139,7 @@ class PackedData:
             raise ModakError(f"mksquashfs could not pack {self.folder}: {message}", hint=f"see {activity.log}")
         if held(self.folder) != contents:
             raise ModakError(
-                f"{self.folder} changed while it was packed", hint="deploy again when nothing writes there"
+                f"{self.folder} changed while it was being packed", hint="deploy again when nothing writes there"
             )
         self._check(part, contents)
         return {"files": contents.files, "size": contents.size, "of": contents.digest}
@@ -148,7 +148,7 @@ class PackedData:
         """Compares what the image says that it holds with what was to be packed."""
         program = find_program("unsquashfs")
         if program is None:
-            raise ModakError("unsquashfs is not on the target, and checks what was packed", hint=_NEEDS)
+            raise ModakError("unsquashfs, which checks what was packed, is not on the target", hint=_NEEDS)
         listing = TimedRun(timeout=_LISTING_SECONDS)([program, "-lls", str(part)])
         sizes = [int(match.group(1)) for match in map(_LISTED.match, listing.out.splitlines()) if match]
         if listing.code or (len(sizes), sum(sizes)) != (contents.files, contents.size):
@@ -205,5 +205,5 @@ def _raise(error: OSError) -> None:
 
 def _no_room(lack: str, image: Path) -> ModakError:
     return ModakError(
-        f"{lack} at {image.parent}: the image of {image.stem} does not fit", hint="make room there, or say pack: none"
+        f"{lack} at {image.parent}: the image of {image.stem} does not fit", hint="make room there, or set pack: none"
     )

@@ -57,7 +57,7 @@ class PresentData:
             shown = error.filename or path
             raise ModakError(
                 f"the dataset {self._dataset['name']}: {os.fsdecode(shown)} on the target: {error.strerror}",
-                hint="on_target names a path that the front end sees; give source: for data of this machine",
+                hint="on_target must be a path on the front end; give source: for data on this machine",
             ) from error
         if facts["is_whole"] and not facts["files"]:
             raise ModakError(f"the dataset {self._dataset['name']}: nothing is in {path} on the target")

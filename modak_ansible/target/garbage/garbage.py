@@ -97,7 +97,7 @@ class Garbage:
         self._left = [path for path in self._uses.brought() if self._is_abandoned(path)]
         known = {*self._left, *(self._workspace.deployments / name for name in self._needs.names)}
         unreadable = [path for path in self._uses.unreadable() if path not in known]
-        self._unknown = f"what {unreadable[0]} uses is not known" if unreadable else self._needs.unknown
+        self._unknown = f"it is not known what {unreadable[0]} uses" if unreadable else self._needs.unknown
         found = [*self._images(), *self._datasets(), *self._of_deployments(), *self._trash()]
         return [item for item in found if not item.keep or item.kind in ("image", "dataset")]
 

@@ -95,8 +95,8 @@ class Arrays:
                 raise unreached(self._scheduler, error) from error
             raise
         except SubmissionUncertain as error:
-            hint = "deploy again: the jobs are looked for before others are submitted"
-            raise SchedulerAway(f"whether the jobs were submitted is not known: {error}", hint=hint) from error
+            hint = "deploy again: modak looks for the jobs before it submits others"
+            raise SchedulerAway(f"it is not known whether the jobs were submitted: {error}", hint=hint) from error
         for task, member in enumerate(members):
             member.record(ids[task])
         return {member.path.name: ids[task] for task, member in enumerate(members)}

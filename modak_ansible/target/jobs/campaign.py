@@ -36,7 +36,7 @@ PLANS = "plans.json.gz"
 INCOMING = ".incoming-"
 _FORGOTTEN_AFTER = 24 * 3600
 # What undeploy offers where a job cannot be ended.
-LEAVE = "modak undeploy --leave-job goes on without that"
+LEAVE = "modak undeploy --leave-job leaves the job to the scheduler"
 # How long a job's output gathers before it is handed on, and a job that ran a moment ago is taken to run still.
 _GATHER = 1.0
 _TRUST = 5.0
@@ -332,7 +332,7 @@ class Campaign:
         found = {name: member.known_job() for name, member in members.items() if member.finished() != 0}
         for name, job_id in found.items():
             if not job_id:
-                raise ModakError(f"{name}, which comes before, was not submitted", hint="deploy it first")
+                raise ModakError(f"{name}, which must run first, was not submitted", hint="deploy it first")
         return found
 
     # --- watching
@@ -435,7 +435,7 @@ class Campaign:
             if time.monotonic() > deadline:
                 break
             time.sleep(0.5)
-        words = f"was cancelled and has not ended within {seconds:.0f} s"
+        words = f"was cancelled but has not ended within {seconds:.0f} s"
         return {name: f"job {cancelled[name]} {words}" for name in living}
 
     def cancel(self, deployments: Iterable[Deployment]) -> dict[str, str]:
@@ -483,5 +483,5 @@ def _living(
     ended = [name for name in jobs if situations[name].is_final]
     failed = [name for name in ended if situations[name].state != JobState.COMPLETED]
     if failed and has_to_complete:
-        raise ModakError(f"{failed[0]}, which comes before, has failed", hint="undeploy it and deploy again")
+        raise ModakError(f"{failed[0]}, which must run first, has failed", hint="undeploy it and deploy again")
     return tuple(job_id for name, job_id in jobs.items() if name not in ended)

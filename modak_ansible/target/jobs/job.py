@@ -122,8 +122,8 @@ class Deployment:
                 withdraw_intent(self.state)
                 raise unreached(self.scheduler, error) from error
             except SubmissionUncertain as error:
-                hint = "deploy again: the job is looked for before another one is submitted"
-                raise SchedulerAway(f"whether the job was submitted is not known: {error}", hint=hint) from error
+                hint = "deploy again: modak looks for the job before it submits another one"
+                raise SchedulerAway(f"it is not known whether the job was submitted: {error}", hint=hint) from error
             self.record(job_id)
             return job_id, True
 
@@ -158,7 +158,7 @@ class Deployment:
             found = (intents or Intents(self.scheduler, self.run)).jobs(self.path, self._job_name)
         except SchedulerSilent as error:
             hint = "an earlier submission was cut short; deploy again when the scheduler answers"
-            raise SchedulerAway(f"whether the job was submitted is not known: {error}", hint=hint) from error
+            raise SchedulerAway(f"it is not known whether the job was submitted: {error}", hint=hint) from error
         before = earlier_jobs(self.path)
         return next((job_id for job_id in found if job_id not in before), None)
 
@@ -212,7 +212,7 @@ class Deployment:
                 return
             self._leave_queue()
             if not self.wait_for_end(_LEAVE):
-                raise ModakError(f"job {self.job_id()} was cancelled and has not left the queue", hint="deploy again")
+                raise ModakError(f"job {self.job_id()} was cancelled but has not left the queue", hint="deploy again")
             if self.began():
                 return
             with (self.state / "forgotten").open("a", encoding="utf-8") as file:
@@ -276,7 +276,7 @@ class Deployment:
             try:
                 found = self.scheduler.find(self.run, self._job_name, str(self.path.resolve()))
             except SchedulerSilent as error:
-                message = f"which jobs there were is not known, because the scheduler does not answer: {error}"
+                message = f"it is not known which jobs there were, because the scheduler does not answer: {error}"
                 raise SchedulerAway(message, hint="resume when the scheduler answers") from error
             return set_aside(self.path, {ended, *found, *filter(None, [claimed_by(self.state)])})
 
@@ -306,7 +306,7 @@ class Deployment:
         command = self.scheduler.removal_by_operator(situation.job_id)
         by_operator = f", or an operator runs {command}" if command else ""
         message = f"{message}; {situation.down} is down"
-        return ModakError(message, hint=f"it ends when the node is back{by_operator}")
+        return ModakError(message, hint=f"it will end when the node is back{by_operator}")
 
     def remove(self) -> bool:
         """Removes the deployment's folder; tells whether there was one."""

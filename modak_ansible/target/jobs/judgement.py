@@ -35,7 +35,7 @@ CANCELLED = "cancelled"
 SKIPPED = "skipped"
 # The marker of a job whose deployment's folder was removed while it lived.
 FOLDER_LOST = "folder_lost"
-_FOLDER_WENT = "its folder was removed while it ran, with all that it had written"
+_FOLDER_WENT = "its folder was removed while it ran, with everything it had written"
 # The ids of the jobs that one was submitted to run after, by their deployments.
 WAITS = "waits.json"
 # The ends in which what became of a rank is no cause.
@@ -119,7 +119,7 @@ class Judgement:
             words = _explained(self._state, state, record.reason + waits_for)
             if record.down and state is JobState.RUNNING:
                 title = self._scheduler.title
-                words = f"{record.down} is down, says {title}: whether the job runs on is known when the node is back"
+                words = f"{title} says {record.down} is down: only when it is back is it known if the job still runs"
             return self._situation(job_id, state, record, explanation=words)
         if finished is not None:
             return self._judge_failure(job_id, finished, record)
@@ -201,7 +201,7 @@ class Judgement:
         before = read_json(self._state / WAITS) or {}
         has_failed = any(noted_code(self.path.parent / name / STATE) for name in before)
         return (
-            "a job that it comes after has failed" if has_failed and not claimed_by(self._state) else "it was cancelled"
+            "a job that it depends on has failed" if has_failed and not claimed_by(self._state) else "it was cancelled"
         )
 
     def _situation(

@@ -93,7 +93,7 @@ class Operation:
             hint = "modak cancel ends the job, and modak resume runs it again" if self.done == "requeued" else ""
             raise ModakError(f"{_named(situation)} cannot be {self.done}: {refusal}", hint=hint) from refusal
         except SchedulerSilent as error:
-            message = f"whether {_named(situation)} was {self.done} is not known: {error}"
+            message = f"it is not known whether {_named(situation)} was {self.done}: {error}"
             raise SchedulerAway(message, hint="try again when it answers") from error
 
     def not_permitted(self, situation: Situation, hint: str) -> NotPermitted:
@@ -120,7 +120,7 @@ class Cancel(Operation):
 
     def end(self, deployment: Deployment, situation: Situation) -> None:
         if not situation.is_final:
-            message = f"{_named(situation)} was cancelled and has not ended within {_END_SECONDS:.0f} s"
+            message = f"{_named(situation)} was cancelled but has not ended within {_END_SECONDS:.0f} s"
             raise deployment.not_ended(message, "modak status shows when it has")
 
 

@@ -136,7 +136,7 @@ def _query(deployment: Deployment, ask: Ask, now: float, lost: Situation | None,
     try:
         situation = lost or deployment.situation(ask)
         if not situation.job_id and (deployment.state / "submitted.json").exists():
-            words = "submitted.json on the target holds no job's id; deploy again, and the job is looked for"
+            words = "submitted.json on the target holds no job id; deploy again, and modak looks for the job"
             situation = Situation("DAMAGED", explanation=words)
     except _DAMAGED as error:
         words = f"its files on the target cannot be read: {type(error).__name__}: {error}"

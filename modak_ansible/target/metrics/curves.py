@@ -77,7 +77,7 @@ class Curves:
     def lost(self) -> List[str]:
         """Which ones are no finite numbers any more, in words."""
         found = ((name, curve, curve.lost_at) for name, curve in self.by_name.items())
-        return [f"{name} is {curve.last} since {curve.by} {at:g}" for name, curve, at in found if at is not None]
+        return [f"{name} has been {curve.last} since {curve.by} {at:g}" for name, curve, at in found if at is not None]
 
 
 def is_rising(name: str) -> bool:

@@ -185,7 +185,7 @@ def _fields(data: bytes) -> Iterator[Tuple[int, int, bytes]]:
             if kind == _BYTES:
                 size, place = _varint(data, place)
             if size is None or place + size > len(data):
-                raise ValueError("it is no message of protobuf")
+                raise ValueError("it is not a protobuf message")
             value = data[place : place + size]
             place += size
         yield key >> 3, kind, value
@@ -200,7 +200,7 @@ def _varint(data: bytes, place: int) -> Tuple[int, int]:
         if byte < 0x80:
             return value & 0xFFFFFFFFFFFFFFFF, place
         if shift > 63:
-            raise ValueError("it is no varint")
+            raise ValueError("it is not a varint")
 
 
 def _signed(value: bytes) -> int:

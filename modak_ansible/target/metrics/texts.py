@@ -15,7 +15,7 @@ from .points import Point, Remarks, point_of, value_of
 
 # Bytes of a line, and of a file that is read as a whole.
 _LINE, WHOLE = 1 << 20, 16 << 20
-_IN_PLACE_OF_A_FORM = "is binary, and no numbers are read from it"
+_IN_PLACE_OF_A_FORM = "is binary, so no numbers are read from it"
 _MARK = "\ufeff"  # by which some programs begin a text
 # An integer of thousands of digits is refused by Python, and a float holds it: as infinity.
 _decode = json.JSONDecoder(parse_int=float).decode
@@ -67,7 +67,7 @@ def columns(file: BinaryIO, limit: int, remarks: Remarks) -> Iterator[Point]:
         row = _cells(line, delimiter, number, remarks)
         if len(row) != len(names):
             if row:
-                remarks.add(f"has {len(row)} columns, and the heading {len(names)}", number)
+                remarks.add(f"has {len(row)} columns, but the heading {len(names)}", number)
             continue
         point = point_of({name: _number(text, delimiter) for name, text in zip(names, row)})
         if point:
@@ -89,7 +89,7 @@ def whole(file: BinaryIO, limit: int, remarks: Remarks) -> Iterator[Point]:
     """
     size = os.fstat(file.fileno()).st_size
     if size > WHOLE:
-        remarks.add(f"has {size / (1 << 20):,.0f} MiB, and one JSON document is read up to {WHOLE >> 20}")
+        remarks.add(f"has {size / (1 << 20):,.0f} MiB, but one JSON document is read only up to {WHOLE >> 20}")
         return
     data = file.read(WHOLE)
     try:

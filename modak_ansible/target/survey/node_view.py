@@ -30,7 +30,7 @@ PLACES = (
 _FOLDER = re.compile(r"(/|\$[A-Z_][A-Z0-9_]*)[A-Za-z0-9_.+/@%=-]*", re.ASCII)
 _ENDED = "ended=yes"
 SILENT = "does not answer"
-REFUSED = "did not take the job"
+REFUSED, LATE = "did not take the job", "did not finish within"
 # The node's file system may show a file of the front end's some seconds later.
 _LATE_SECONDS = 10
 _SCRIPT = """\
@@ -133,14 +133,14 @@ def _view(folder: Path, scheduler: str, options: NodeOptions, patience: float) -
             if _ENDED in text:
                 return read_view(text)
             if ended and time.monotonic() > ended + _LATE_SECONDS:
-                return {"problem": f"the job {job_id} ended, and its answer is not in {folder.parent} here"}
+                return {"problem": f"the job {job_id} ended, but its answer is not in {folder.parent} here"}
             is_final, last = _state(run, scheduler, job_id)
             ended = ended or (time.monotonic() if is_final else 0.0)
             time.sleep(1)
     finally:
         with suppress(SchedulerSilent):  # a job that cannot be ended ends itself after two minutes
             knows.cancel(run, job_id)
-    return {"problem": f"the job {job_id} was not done within {patience:.0f} s ({last or 'nobody looked'})"}
+    return {"problem": f"the job {job_id} {LATE} {patience:.0f} s ({last or 'nobody looked'})"}
 
 
 def job_script(scheduler: str, folder: Path, options: NodeOptions) -> str:

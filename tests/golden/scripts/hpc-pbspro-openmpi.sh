@@ -8,7 +8,7 @@
 #PBS -o scheduler.log
 #PBS -r n
 
-# solver, written by modak: another deployment writes it anew.
+# solver, written by modak; deploying again overwrites it.
 
 set -u
 
@@ -17,22 +17,22 @@ deployment=$PWD
 workspace=$(cd ../.. && pwd)
 job_id="${PBS_JOBID:-$SLURM_JOB_ID}"
 
-# One job of a deployment trains, whatever was submitted twice.
+# Only one job of a deployment trains, even if it was submitted twice.
 mkdir -p state
 if ! (set -o noclobber && echo "$job_id" > state/claim) 2> /dev/null; then
     owner=$(cat state/claim)
     if [ -n "$owner" ] && [ "$owner" != "$job_id" ]; then
-        echo "job $owner has this deployment; job $job_id leaves it alone" >&2
+        echo "job $owner already runs this deployment, so job $job_id does nothing" >&2
         exit 75
     fi
 fi
 
-# A scheduler may run the same job again, such as after its node failed: what that noted before no longer counts.
+# A scheduler may run a job again, for example after its node failed: what the earlier run noted no longer counts.
 if [ "$(cat state/finished 2> /dev/null)" = 0 ]; then
     exit 0
 fi
 rm -f state/finished state/ended state/missed; rm -rf state/cores
-# Room for the last word is taken now: it is to be noted on a full disk, too.
+# Takes the room for the exit code now, so that it can be noted even on a full disk.
 echo > state/finishing
 
 # The end is written by the job itself: schedulers forget, and a node that died can look like success.
@@ -65,7 +65,7 @@ if ! [ -e "$image" ]; then
 fi
 
 hosts=$deployment/state/hosts
-# A line a node, where the scheduler's own list has one a core.
+# One line for each node, where the scheduler's own list has one for each core.
 if [ -n "${PBS_NODEFILE:-}" ]; then cat "$PBS_NODEFILE"; else scontrol show hostnames "$SLURM_JOB_NODELIST"; fi | awk '!known[$0]++' | sed 's/$/ slots=4/' > "$hosts"
 
 cd code || exit 1
@@ -87,7 +87,7 @@ command=(
     'input file.dat'
 )
 
-# Notes which cores a rank may use, as the kernel says: who has too few of them is known by that.
+# Notes which cores the kernel lets a rank use, which shows the ranks that have too few.
 note_cores() {
     mkdir -p "$deployment/state/cores"
     printf '%s %s %s\n' "${SLURMD_NODENAME:-$(hostname)}" 2 \

@@ -89,7 +89,7 @@
 #KUBERNETES  }
 #KUBERNETES }
 
-# example, written by modak: another deployment writes it anew.
+# example, written by modak; deploying again overwrites it.
 
 set -u
 
@@ -98,25 +98,25 @@ deployment=$PWD
 workspace=$(cd ../.. && pwd)
 job_id="$((16#${MODAK_JOB_UID::8})).$MODAK_JOB_NAME.$MODAK_JOB_NAMESPACE"
 
-# One job of a deployment trains, whatever was submitted twice.
+# Only one job of a deployment trains, even if it was submitted twice.
 mkdir -p state
 if ! (set -o noclobber && echo "$job_id" > state/claim) 2> /dev/null; then
     owner=$(cat state/claim)
     if [ -n "$owner" ] && [ "$owner" != "$job_id" ]; then
-        echo "job $owner has this deployment; job $job_id leaves it alone" >&2
+        echo "job $owner already runs this deployment, so job $job_id does nothing" >&2
         exit 75
     fi
 fi
 
-# A scheduler may run the same job again, such as after its node failed: what that noted before no longer counts.
+# A scheduler may run a job again, for example after its node failed: what the earlier run noted no longer counts.
 if [ "$(cat state/finished 2> /dev/null)" = 0 ]; then
     exit 0
 fi
 rm -f state/finished state/ended state/missed state/failed_rank state/goes_on; rm -rf state/cores
-# Room for the last word is taken now: it is to be noted on a full disk, too.
+# Takes the room for the exit code now, so that it can be noted even on a full disk.
 echo > state/finishing
 
-# It goes on from where it was.
+# It continues from where it was.
 rm -f state/requeued state/stop state/late
 checkpoints=$deployment/checkpoints
 stop=$deployment/state/stop
@@ -148,7 +148,7 @@ trap ': > "$stop"' USR1
 exec >> output.log 2>> error.log
 echo "$(date +%s) $job_id $(hostname)" > state/started
 
-# Asks the training to save its state and to end. What does not end in time is ended, and goes on from what it saved before.
+# Asks the training to save its state and end. If it does not end in time, it is ended, and continues from its last state.
 ask() {
     : > "$stop"
     timeout 20 tail --pid="$training" -f /dev/null
@@ -160,7 +160,7 @@ ask() {
     fi
 } 2> /dev/null
 
-# Has the job run again, after a training that was asked to end, or that says by its exit code that it is to go on.
+# Has the job run again after a training that was asked to end, or whose exit code says that it is to continue.
 queue_again() {
     cd "$deployment" || return
     if [ "$1" -eq 0 ] || { [ "$1" -ne 85 ] && ! [ -e state/late ]; }; then
@@ -168,9 +168,9 @@ queue_again() {
     fi
     [ ! -e "$stop" ] || echo timeout > state/ended
     if [ -z "$(ls checkpoints)" ]; then
-        echo "the training was stopped, and has saved nothing that it could go on from" >&2
+        echo "the training was stopped, but has saved nothing to continue from" >&2
     elif [ "$run" -gt 1 ]; then
-        echo "the training was stopped, and its job was queued again as often as it may be: 1" >&2
+        echo "the training was stopped, and its job has been queued again as often as allowed: 1" >&2
     else
         echo "run $run was stopped; the job is queued again" >&2
         trap - TERM INT USR1
@@ -181,7 +181,7 @@ queue_again() {
 }
 dataset="$workspace/datasets/mnist-1"
 
-# The node's own scratch is nearer than what all nodes share; without room there the shared data serves.
+# The node's own scratch is nearer than what all nodes share; if it has no room, the shared data is used.
 # Others may write there too, so the folder is a new one that nobody else may enter.
 rm -rf "/scratch/modak-$(id -u)-$job_id."*
 if mkdir -p "/scratch" && local_copy=$(mktemp -d "/scratch/modak-$(id -u)-$job_id.XXXXXX") &&
@@ -216,14 +216,14 @@ command=(
     --name 'a '"'"'b'"'"' $HOME'
 )
 
-# Notes which cores a rank may use, as the kernel says: who has too few of them is known by that.
+# Notes which cores the kernel lets a rank use, which shows the ranks that have too few.
 note_cores() {
     mkdir -p "$deployment/state/cores"
     printf '%s %s %s\n' "${SLURMD_NODENAME:-$(hostname)}" 4 \
         "$(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status)" > "$deployment/state/cores/$1"
 } 2> /dev/null
 
-# Where the ranks meet: at the first of them, by an address of its node as the others reach it.
+# Where the ranks meet: at the first of them, at an address of its node that the others reach.
 MASTER_ADDR=127.0.0.1
 MASTER_PORT=$((20000 + $(cksum <<< "$job_id" | cut -d ' ' -f 1) % 10000))
 while (: < "/dev/tcp/$MASTER_ADDR/$MASTER_PORT") 2> /dev/null; do
@@ -238,12 +238,12 @@ rank() {
     export RANK=$1 LOCAL_RANK=$1 NODE_RANK=0
     shift
     note_cores "$RANK"
-    # The rest of what torchrun says, and what Lightning, Accelerate and JAX would otherwise take for one process.
+    # The rest of what torchrun sets, and what Lightning, Accelerate and JAX need, lest they assume one process.
     export GROUP_RANK=$NODE_RANK GROUP_WORLD_SIZE=1 ROLE_RANK=$RANK ROLE_WORLD_SIZE=$WORLD_SIZE
     export TORCHELASTIC_RUN_ID=$MASTER_PORT TORCHELASTIC_RESTART_COUNT=0 TORCHELASTIC_MAX_RESTARTS=0
     export PL_TRAINER_NUM_NODES=1 PL_TRAINER_DEVICES=2 LT_NUM_NODES=1 LT_DEVICES=2
     export JAX_COORDINATOR_ADDRESS="$MASTER_ADDR:$MASTER_PORT"
-    # One accelerator each, which the script then has for its first.
+    # One accelerator each, which is then the script's first.
     IFS=, read -r -a devices <<< "${CUDA_VISIBLE_DEVICES:-0,1}"
     export CUDA_VISIBLE_DEVICES="${devices[LOCAL_RANK % ${#devices[@]}]}"
     device=$(ip -o -4 addr 2> /dev/null | awk -v own="$MASTER_ADDR/" 'index($4, own) == 1 { print $2; exit }')
@@ -267,7 +267,7 @@ rank() {
     wait "$child"
     code=$?
     if [ "$code" -eq 134 ] && [ -e "$own/came_to_its_end" ]; then
-        echo "modak: rank $RANK was aborted as it ended, after its script had come to its end: that is no failure" >&2
+        echo "modak: rank $RANK was aborted while it ended, after its script had finished: this is not a failure" >&2
         code=0
     fi
     # Launchers end all ranks when one does not end with 0.
@@ -276,7 +276,7 @@ rank() {
         exit 0
     fi
     if [ "$code" -ne 0 ] && [ "$code" -ne 143 ] && [ -z "$asked" ]; then
-        # One that ends for the sake of another says for which.
+        # One that ends because of another says which.
         lost=$(cat "$own/lost" 2> /dev/null)
         (set -o noclobber && echo "${lost:-$RANK $code ${SLURMD_NODENAME:-$(hostname)}}" > "$deployment/state/failed_rank") 2> /dev/null
     fi
@@ -284,7 +284,7 @@ rank() {
     exit "$code"
 }
 
-# Starts all of them, and ends all when one fails.
+# Starts all ranks, and ends all when one fails.
 ranks() {
     local each code=0 pids=()
     trap 'kill -TERM "${pids[@]}" 2> /dev/null' TERM USR2
@@ -292,7 +292,7 @@ ranks() {
         rank "$each" "$@" &
         pids+=("$!")
     done
-    [ ! -e "$deployment/state/failed_rank" ] || kill -TERM "${pids[@]}" 2> /dev/null # of one that was too quick
+    [ ! -e "$deployment/state/failed_rank" ] || kill -TERM "${pids[@]}" 2> /dev/null # one failed before all were started
     for each in "${pids[@]}"; do
         while kill -0 "$each" 2> /dev/null; do
             wait "$each"
@@ -304,7 +304,7 @@ ranks() {
 {
     declare -p deployment MASTER_ADDR MASTER_PORT
     declare -f note_cores rank ranks
-    # shellcheck disable=SC2016 # it is the other shell's
+    # shellcheck disable=SC2016 # that is for the other shell
     echo 'ranks "$@"'
 } > "$deployment/state/rank.sh"
 timeout --kill-after=30 5400 bash "$deployment/state/rank.sh" "${command[@]}" &
@@ -314,14 +314,14 @@ trap 'kill -TERM "$training" 2> /dev/null; wait "$training"; exit 143' TERM
     timeout $((5360 > SECONDS ? 5360 - SECONDS : 1)) tail --pid="$training" -f /dev/null
     [ $? -ne 124 ] || ask
 ) &
-# a signal that is trapped ends a wait
+# a trapped signal ends a wait
 while kill -0 "$training" 2> /dev/null; do
     wait "$training"
 done
 wait "$training"
 code=$?
 [ "$code" -ne 0 ] || [ ! -e "$deployment/state/goes_on" ] || code=85
-# Those that a launcher ends for one that failed have other codes.
+# Ranks that a launcher ends because another failed have other codes.
 [ "$code" -eq 0 ] || [ ! -e "$deployment/state/failed_rank" ] || read -r _ code _ < "$deployment/state/failed_rank"
 queue_again "$code"
 [ ! -e "$deployment/state/requeued" ] || exit "$code"

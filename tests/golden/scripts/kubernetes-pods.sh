@@ -78,7 +78,7 @@
 #KUBERNETES  }
 #KUBERNETES }
 
-# example, written by modak: another deployment writes it anew.
+# example, written by modak; deploying again overwrites it.
 
 set -u
 
@@ -86,17 +86,17 @@ cd "$(dirname "$0")" || exit 1
 deployment=$PWD
 job_id="$((16#${MODAK_JOB_UID::8})).$MODAK_JOB_NAME.$MODAK_JOB_NAMESPACE"
 
-# This is one of 3 Pods, which begin when all of them are there. The first then has the job; the others start their
-# ranks where it says so, once more where it goes on, and end as it does.
+# This is one of 3 Pods, which begin when all of them are there. The first then runs the job; the others start their
+# ranks when it says so, again whenever it continues, and end as it does.
 if ! [ "${JOB_COMPLETION_INDEX:-none}" -lt 3 ] 2> /dev/null; then
     echo "the cluster does not tell this Pod which of 3 it is: its Jobs have no completionMode" >&2
     exit 64
 fi
 trap 'exit 143' TERM
-# Each notes there which first Pod it is with: one that comes in the place of another has another name, and waits for them anew.
+# Each notes there which first Pod it belongs to: one that replaces another has another name, and waits for them again.
 pods=$deployment/state/pods/$job_id
 mkdir -p "$pods" || exit 73
-# A file system of a network remembers what was not there until the folder is read anew.
+# A network file system remembers that a file was missing until the folder is read again.
 look() { ls "$deployment/state" "$pods" > /dev/null 2>&1; }
 if [ "$JOB_COMPLETION_INDEX" -gt 0 ]; then
     launch=none ranks=
@@ -131,37 +131,37 @@ while
     [ "$there" -lt 3 ]
 do
     if [ "$SECONDS" -ge 1500 ]; then
-        echo "of 3 Pods $there came within 1500 s; the others have no room, or do not start" >&2
+        echo "only $there of 3 Pods started within 1500 s; the others have no room, or do not start" >&2
         exit 69
     fi
     sleep 1
 done
 SECONDS=0
-# What the site's and the user's lines export, the ranks in other Pods are told, too.
+# The ranks in other Pods also get what the site's and the user's lines export.
 declare -A given
 for name in $(compgen -e); do
     given[$name]=${!name}
 done
 
-# One job of a deployment trains, whatever was submitted twice.
+# Only one job of a deployment trains, even if it was submitted twice.
 mkdir -p state
 if ! (set -o noclobber && echo "$job_id" > state/claim) 2> /dev/null; then
     owner=$(cat state/claim)
     if [ -n "$owner" ] && [ "$owner" != "$job_id" ]; then
-        echo "job $owner has this deployment; job $job_id leaves it alone" >&2
+        echo "job $owner already runs this deployment, so job $job_id does nothing" >&2
         exit 75
     fi
 fi
 
-# A scheduler may run the same job again, such as after its node failed: what that noted before no longer counts.
+# A scheduler may run a job again, for example after its node failed: what the earlier run noted no longer counts.
 if [ "$(cat state/finished 2> /dev/null)" = 0 ]; then
     exit 0
 fi
 rm -f state/finished state/ended state/missed state/failed_rank state/goes_on; rm -rf state/cores
-# Room for the last word is taken now: it is to be noted on a full disk, too.
+# Takes the room for the exit code now, so that it can be noted even on a full disk.
 echo > state/finishing
 
-# It goes on from where it was.
+# It continues from where it was.
 rm -f state/requeued state/stop state/late
 checkpoints=$deployment/checkpoints
 stop=$deployment/state/stop
@@ -191,7 +191,7 @@ trap ': > "$stop"' USR1
 exec >> output.log 2>> error.log
 echo "$(date +%s) $job_id $(hostname)" > state/started
 
-# Asks the training to save its state and to end. What does not end in time is ended, and goes on from what it saved before.
+# Asks the training to save its state and end. If it does not end in time, it is ended, and continues from its last state.
 ask() {
     : > "$stop"
     timeout 20 tail --pid="$training" -f /dev/null
@@ -203,7 +203,7 @@ ask() {
     fi
 } 2> /dev/null
 
-# Has the job run again, after a training that was asked to end, or that says by its exit code that it is to go on.
+# Has the job run again after a training that was asked to end, or whose exit code says that it is to continue.
 queue_again() {
     cd "$deployment" || return
     if [ "$1" -eq 0 ] || { [ "$1" -ne 85 ] && ! [ -e state/late ]; }; then
@@ -211,9 +211,9 @@ queue_again() {
     fi
     [ ! -e "$stop" ] || echo timeout > state/ended
     if [ -z "$(ls checkpoints)" ]; then
-        echo "the training was stopped, and has saved nothing that it could go on from" >&2
+        echo "the training was stopped, but has saved nothing to continue from" >&2
     elif [ "$run" -gt 1 ]; then
-        echo "the training was stopped, and its job was queued again as often as it may be: 1" >&2
+        echo "the training was stopped, and its job has been queued again as often as allowed: 1" >&2
     else
         echo "run $run was stopped; the job is queued again" >&2
         trap - TERM INT USR1
@@ -246,14 +246,14 @@ command=(
     train.py
 )
 
-# Notes which cores a rank may use, as the kernel says: who has too few of them is known by that.
+# Notes which cores the kernel lets a rank use, which shows the ranks that have too few.
 note_cores() {
     mkdir -p "$deployment/state/cores"
     printf '%s %s %s\n' "${SLURMD_NODENAME:-$(hostname)}" 4 \
         "$(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status)" > "$deployment/state/cores/$1"
 } 2> /dev/null
 
-# Where the ranks meet: at the first of them, by an address of its node as the others reach it.
+# Where the ranks meet: at the first of them, at an address of its node that the others reach.
 MASTER_ADDR=${MODAK_POD_ADDRESS:?the cluster does not tell the first Pod its address}
 MASTER_PORT=$((20000 + $(cksum <<< "$job_id" | cut -d ' ' -f 1) % 10000))
 while (: < "/dev/tcp/$MASTER_ADDR/$MASTER_PORT") 2> /dev/null; do
@@ -268,12 +268,12 @@ rank() {
     export LOCAL_RANK=$1 NODE_RANK=$JOB_COMPLETION_INDEX RANK=$((JOB_COMPLETION_INDEX * LOCAL_WORLD_SIZE + $1))
     shift
     note_cores "$RANK"
-    # The rest of what torchrun says, and what Lightning, Accelerate and JAX would otherwise take for one process.
+    # The rest of what torchrun sets, and what Lightning, Accelerate and JAX need, lest they assume one process.
     export GROUP_RANK=$NODE_RANK GROUP_WORLD_SIZE=3 ROLE_RANK=$RANK ROLE_WORLD_SIZE=$WORLD_SIZE
     export TORCHELASTIC_RUN_ID=$MASTER_PORT TORCHELASTIC_RESTART_COUNT=0 TORCHELASTIC_MAX_RESTARTS=0
     export PL_TRAINER_NUM_NODES=3 PL_TRAINER_DEVICES=2 LT_NUM_NODES=3 LT_DEVICES=2
     export JAX_COORDINATOR_ADDRESS="$MASTER_ADDR:$MASTER_PORT"
-    # One accelerator each, which the script then has for its first.
+    # One accelerator each, which is then the script's first.
     IFS=, read -r -a devices <<< "${CUDA_VISIBLE_DEVICES:-0,1}"
     export CUDA_VISIBLE_DEVICES="${devices[LOCAL_RANK % ${#devices[@]}]}"
     device=$(ip -o -4 addr 2> /dev/null | awk -v own="$MASTER_ADDR/" 'index($4, own) == 1 { print $2; exit }')
@@ -297,7 +297,7 @@ rank() {
     wait "$child"
     code=$?
     if [ "$code" -eq 134 ] && [ -e "$own/came_to_its_end" ]; then
-        echo "modak: rank $RANK was aborted as it ended, after its script had come to its end: that is no failure" >&2
+        echo "modak: rank $RANK was aborted while it ended, after its script had finished: this is not a failure" >&2
         code=0
     fi
     # Launchers end all ranks when one does not end with 0.
@@ -306,7 +306,7 @@ rank() {
         exit 0
     fi
     if [ "$code" -ne 0 ] && [ "$code" -ne 143 ] && [ -z "$asked" ]; then
-        # One that ends for the sake of another says for which.
+        # One that ends because of another says which.
         lost=$(cat "$own/lost" 2> /dev/null)
         (set -o noclobber && echo "${lost:-$RANK $code ${SLURMD_NODENAME:-$(hostname)}}" > "$deployment/state/failed_rank") 2> /dev/null
     fi
@@ -320,8 +320,8 @@ together() {
         { ! [ -s "$launched/began-0" ] || [ "$(cat "$launched/began-0")" = "$(cat "${launched%/*}/0")" ]; }
 }
 
-# Starts those of this Pod, and ends them when one fails here or there. What has begun once is not begun again by a Pod
-# that comes in the place of another: the others' ranks would not know it.
+# Starts those of this Pod, and ends them when one fails in any Pod. A Pod that replaces another does not begin its ranks
+# again: the ranks of the others would not know them.
 ranks() {
     local each code=0 ended='' pids=() codes watching
     if ! (set -o noclobber && echo "$MODAK_POD" > "$launched/began-$JOB_COMPLETION_INDEX") 2> /dev/null; then
@@ -347,7 +347,7 @@ ranks() {
     done
     kill "$watching" 2> /dev/null
     echo "$code" > "$launched/ended-$JOB_COMPLETION_INDEX"
-    # The first Pod's end is that of all.
+    # The first Pod ends as all of them do.
     while [ "$JOB_COMPLETION_INDEX" -eq 0 ] && [ "$code" -eq 0 ] && [ -z "$ended" ]; do
         ls "$launched" > /dev/null
         mapfile -t codes < <(sort -n "$launched"/ended-*)
@@ -369,7 +369,7 @@ mkdir "$launched" || exit 73
     declare -p launched
     declare -p deployment MASTER_ADDR MASTER_PORT command
     declare -f note_cores rank ranks together
-    # shellcheck disable=SC2016 # it is the other shells'
+    # shellcheck disable=SC2016 # that is for the other shells
     echo 'cd "$deployment/code" || exit 1
 unset PYTHONPATH PYTHONHOME
 ranks "${command[@]}"'
@@ -381,14 +381,14 @@ trap 'kill -TERM "$training" 2> /dev/null; wait "$training"; exit 143' TERM
     timeout $((5360 > SECONDS ? 5360 - SECONDS : 1)) tail --pid="$training" -f /dev/null
     [ $? -ne 124 ] || ask
 ) &
-# a signal that is trapped ends a wait
+# a trapped signal ends a wait
 while kill -0 "$training" 2> /dev/null; do
     wait "$training"
 done
 wait "$training"
 code=$?
 [ "$code" -ne 0 ] || [ ! -e "$deployment/state/goes_on" ] || code=85
-# Those that a launcher ends for one that failed have other codes.
+# Ranks that a launcher ends because another failed have other codes.
 [ "$code" -eq 0 ] || [ ! -e "$deployment/state/failed_rank" ] || read -r _ code _ < "$deployment/state/failed_rank"
 queue_again "$code"
 [ ! -e "$deployment/state/requeued" ] || exit "$code"

@@ -6,7 +6,7 @@
 #BSUB -o scheduler.log
 #BSUB -rn
 
-# example, written by modak: another deployment writes it anew.
+# example, written by modak; deploying again overwrites it.
 
 set -u
 
@@ -15,22 +15,22 @@ deployment=$PWD
 workspace=$(cd ../.. && pwd)
 job_id="$LSB_JOBID"
 
-# One job of a deployment trains, whatever was submitted twice.
+# Only one job of a deployment trains, even if it was submitted twice.
 mkdir -p state
 if ! (set -o noclobber && echo "$job_id" > state/claim) 2> /dev/null; then
     owner=$(cat state/claim)
     if [ -n "$owner" ] && [ "$owner" != "$job_id" ]; then
-        echo "job $owner has this deployment; job $job_id leaves it alone" >&2
+        echo "job $owner already runs this deployment, so job $job_id does nothing" >&2
         exit 75
     fi
 fi
 
-# A scheduler may run the same job again, such as after its node failed: what that noted before no longer counts.
+# A scheduler may run a job again, for example after its node failed: what the earlier run noted no longer counts.
 if [ "$(cat state/finished 2> /dev/null)" = 0 ]; then
     exit 0
 fi
 rm -f state/finished state/ended state/missed state/failed_rank state/goes_on; rm -rf state/cores
-# Room for the last word is taken now: it is to be noted on a full disk, too.
+# Takes the room for the exit code now, so that it can be noted even on a full disk.
 echo > state/finishing
 
 # The end is written by the job itself: schedulers forget, and a node that died can look like success.
@@ -63,7 +63,7 @@ if ! [ -e "$image" ]; then
 fi
 
 hosts=$deployment/state/hosts
-# Launchers come to the other nodes by LSF itself, which counts what they start there.
+# Launchers reach the other nodes through LSF itself, which counts what they start there.
 export OMPI_MCA_plm_rsh_agent=blaunch PRTE_MCA_plm_ssh_agent=blaunch HYDRA_LAUNCHER=lsf I_MPI_HYDRA_BOOTSTRAP=lsf
 cat "$LSB_DJOB_HOSTFILE" | awk '!known[$0]++ { for (line = 0; line < 2; line++) print }' > "$hosts"
 
@@ -84,22 +84,22 @@ command=(
     train.py
 )
 
-# Notes which cores a rank may use, as the kernel says: who has too few of them is known by that.
+# Notes which cores the kernel lets a rank use, which shows the ranks that have too few.
 note_cores() {
     mkdir -p "$deployment/state/cores"
     printf '%s %s %s\n' "${SLURMD_NODENAME:-$(hostname)}" 4 \
         "$(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status)" > "$deployment/state/cores/$1"
 } 2> /dev/null
 
-# Where the ranks meet: at the first of them, by an address of its node as the others reach it.
+# Where the ranks meet: at the first of them, at an address of its node that the others reach.
 other=$(cat "$LSB_DJOB_HOSTFILE" | tail -n 1)
 address=$(scontrol --oneliner show node "$other" 2> /dev/null | sed -n 's/.* NodeAddr=\([^ ]*\).*/\1/p')
 address=$(getent ahostsv4 "${address:-$other}" | awk '{ print $1; exit }')
 MASTER_ADDR=$(ip -o route get "${address:-none}" 2> /dev/null | sed -n 's/.* src \([^ ]*\).*/\1/p')
 MASTER_ADDR=${MASTER_ADDR:-$(getent ahostsv4 "$(hostname)" | awk '$1 !~ /^127\./ { print $1; exit }')}
 if [ -z "$MASTER_ADDR" ]; then
-    echo "$(hostname) knows no way to ${address:-$other}, so that its ranks cannot meet those of $other;" \
-        "say by which network: distributed: { interface: NAME }" >&2
+    echo "$(hostname) has no route to ${address:-$other}, so its ranks cannot meet those of $other;" \
+        "name the network to use: distributed: { interface: NAME }" >&2
     exit 68
 fi
 MASTER_PORT=$((20000 + $(cksum <<< "$job_id" | cut -d ' ' -f 1) % 10000))
@@ -122,7 +122,7 @@ rank() {
     NODE_RANK=$((RANK / LOCAL_WORLD_SIZE))
     shift
     note_cores "$RANK"
-    # The rest of what torchrun says, and what Lightning, Accelerate and JAX would otherwise take for one process.
+    # The rest of what torchrun sets, and what Lightning, Accelerate and JAX need, lest they assume one process.
     export GROUP_RANK=$NODE_RANK GROUP_WORLD_SIZE=2 ROLE_RANK=$RANK ROLE_WORLD_SIZE=$WORLD_SIZE
     export TORCHELASTIC_RUN_ID=$MASTER_PORT TORCHELASTIC_RESTART_COUNT=0 TORCHELASTIC_MAX_RESTARTS=0
     export PL_TRAINER_NUM_NODES=2 PL_TRAINER_DEVICES=2 LT_NUM_NODES=2 LT_DEVICES=2
@@ -148,11 +148,11 @@ rank() {
     wait "$child"
     code=$?
     if [ "$code" -eq 134 ] && [ -e "$own/came_to_its_end" ]; then
-        echo "modak: rank $RANK was aborted as it ended, after its script had come to its end: that is no failure" >&2
+        echo "modak: rank $RANK was aborted while it ended, after its script had finished: this is not a failure" >&2
         code=0
     fi
     if [ "$code" -ne 0 ] && [ "$code" -ne 143 ] && [ -z "$asked" ]; then
-        # One that ends for the sake of another says for which.
+        # One that ends because of another says which.
         lost=$(cat "$own/lost" 2> /dev/null)
         (set -o noclobber && echo "${lost:-$RANK $code ${SLURMD_NODENAME:-$(hostname)}}" > "$deployment/state/failed_rank") 2> /dev/null
     fi
@@ -161,7 +161,7 @@ rank() {
 {
     declare -p deployment MASTER_ADDR MASTER_PORT command
     declare -f note_cores rank
-    # shellcheck disable=SC2016 # it is the other shell's
+    # shellcheck disable=SC2016 # that is for the other shell
     echo 'rank "" "${command[@]}"'
 } > "$deployment/state/rank.sh"
 blaunch -u "$hosts" bash "$deployment/state/rank.sh" &
@@ -169,6 +169,6 @@ training=$!
 trap 'kill -TERM "$training" 2> /dev/null; wait "$training"; exit 143' TERM
 wait "$training"
 code=$?
-# Those that a launcher ends for one that failed have other codes.
+# Ranks that a launcher ends because another failed have other codes.
 [ "$code" -eq 0 ] || [ ! -e "$deployment/state/failed_rank" ] || read -r _ code _ < "$deployment/state/failed_rank"
 (exit "$code")

@@ -1,6 +1,6 @@
 #!/bin/bash
 
-# example, written by modak: another deployment writes it anew.
+# example, written by modak; deploying again overwrites it.
 
 set -u
 
@@ -9,22 +9,22 @@ deployment=$PWD
 workspace=$(cd ../.. && pwd)
 job_id="$$.$(cut -d ' ' -f 22 /proc/$$/stat)"
 
-# One job of a deployment trains, whatever was submitted twice.
+# Only one job of a deployment trains, even if it was submitted twice.
 mkdir -p state
 if ! (set -o noclobber && echo "$job_id" > state/claim) 2> /dev/null; then
     owner=$(cat state/claim)
     if [ -n "$owner" ] && [ "$owner" != "$job_id" ]; then
-        echo "job $owner has this deployment; job $job_id leaves it alone" >&2
+        echo "job $owner already runs this deployment, so job $job_id does nothing" >&2
         exit 75
     fi
 fi
 
-# A scheduler may run the same job again, such as after its node failed: what that noted before no longer counts.
+# A scheduler may run a job again, for example after its node failed: what the earlier run noted no longer counts.
 if [ "$(cat state/finished 2> /dev/null)" = 0 ]; then
     exit 0
 fi
 rm -f state/finished state/ended state/missed
-# Room for the last word is taken now: it is to be noted on a full disk, too.
+# Takes the room for the exit code now, so that it can be noted even on a full disk.
 echo > state/finishing
 
 # The end is written by the job itself: schedulers forget, and a node that died can look like success.
@@ -66,8 +66,8 @@ folders=(
     "$dataset:$dataset:ro"
 )
 
-# The image goes from its file into the engine's own store, unless that has it: its name there is the digest of its
-# configuration, which the file tells. Each node of a job may have a store of its own.
+# Loads the image from its file into the engine's own store, unless it is there: its name there is the digest of its
+# configuration, which the file contains. Each node of a job may have a store of its own.
 archive=$image
 image=$(tar -x -O -f "$archive" manifest.json 2> /dev/null | grep -o '"Config": *"[^"]*' | grep -o -m 1 '[0-9a-f]\{64\}')
 if [ -z "$image" ] || ! "$runtime" image inspect "$image" > /dev/null 2>&1; then
@@ -76,7 +76,7 @@ if [ -z "$image" ] || ! "$runtime" image inspect "$image" > /dev/null 2>&1; then
 fi
 own=$("$runtime" image inspect --format '{{range .Config.Env}}{{println .}}{{end}}' "$image" | cut -d = -f 1)
 own=$'HOSTNAME\nSHLVL\nPWD\nOLDPWD\n_\n'$own
-# The daemon is root's, unless it is the user's own, whose root is the user: what is written is to belong to the user.
+# The daemon runs as root, unless it is the user's own, where root is the user: what is written must belong to the user.
 user=(--user "$(id -u):$(id -g)")
 for each in $(id -G); do
     user+=(--group-add "$each")
@@ -84,8 +84,8 @@ done
 [[ $("$runtime" info --format '{{.SecurityOptions}}') != *name=rootless* ]] || user=()
 mounts=("${folders[@]/#/--volume=}" "${user[@]}" --gpus=all)
 
-# A container is no child of this job: one that a job left behind that was killed is ended before another runs, and
-# whatever kills this job, somebody ends its container.
+# A container is not a child of this job: one that a killed job left behind is ended before another runs, and whatever
+# kills this job, a guard ends its container.
 end_containers() {
     "$1" ps --all --quiet --filter "label=modak.deployment=$2" | xargs --no-run-if-empty "$1" rm --force
 }

@@ -1,6 +1,6 @@
 #!/bin/bash
 
-# example, written by modak: another deployment writes it anew.
+# example, written by modak; deploying again overwrites it.
 
 set -u
 
@@ -9,22 +9,22 @@ deployment=$PWD
 workspace=$(cd ../.. && pwd)
 job_id="$$.$(cut -d ' ' -f 22 /proc/$$/stat)"
 
-# One job of a deployment trains, whatever was submitted twice.
+# Only one job of a deployment trains, even if it was submitted twice.
 mkdir -p state
 if ! (set -o noclobber && echo "$job_id" > state/claim) 2> /dev/null; then
     owner=$(cat state/claim)
     if [ -n "$owner" ] && [ "$owner" != "$job_id" ]; then
-        echo "job $owner has this deployment; job $job_id leaves it alone" >&2
+        echo "job $owner already runs this deployment, so job $job_id does nothing" >&2
         exit 75
     fi
 fi
 
-# A scheduler may run the same job again, such as after its node failed: what that noted before no longer counts.
+# A scheduler may run a job again, for example after its node failed: what the earlier run noted no longer counts.
 if [ "$(cat state/finished 2> /dev/null)" = 0 ]; then
     exit 0
 fi
 rm -f state/finished state/ended state/missed state/failed_rank state/goes_on; rm -rf state/cores
-# Room for the last word is taken now: it is to be noted on a full disk, too.
+# Takes the room for the exit code now, so that it can be noted even on a full disk.
 echo > state/finishing
 
 # The end is written by the job itself: schedulers forget, and a node that died can look like success.
@@ -76,22 +76,22 @@ command=(
     train.py
 )
 
-# Notes which cores a rank may use, as the kernel says: who has too few of them is known by that.
+# Notes which cores the kernel lets a rank use, which shows the ranks that have too few.
 note_cores() {
     mkdir -p "$deployment/state/cores"
     printf '%s %s %s\n' "${SLURMD_NODENAME:-$(hostname)}" 4 \
         "$(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status)" > "$deployment/state/cores/$1"
 } 2> /dev/null
 
-# Where the ranks meet: at the first of them, by an address of its node as the others reach it.
+# Where the ranks meet: at the first of them, at an address of its node that the others reach.
 other='it'"'"'s.example'
 address=$(ssh -G "$other" 2> /dev/null | awk '$1 == "hostname" { print $2 }')
 address=$(getent ahostsv4 "${address:-$other}" | awk '{ print $1; exit }')
 MASTER_ADDR=$(ip -o route get "${address:-none}" 2> /dev/null | sed -n 's/.* src \([^ ]*\).*/\1/p')
 MASTER_ADDR=${MASTER_ADDR:-$(getent ahostsv4 "$(hostname)" | awk '$1 !~ /^127\./ { print $1; exit }')}
 if [ -z "$MASTER_ADDR" ]; then
-    echo "$(hostname) knows no way to ${address:-$other}, so that its ranks cannot meet those of $other;" \
-        "say by which network: distributed: { interface: NAME }" >&2
+    echo "$(hostname) has no route to ${address:-$other}, so its ranks cannot meet those of $other;" \
+        "name the network to use: distributed: { interface: NAME }" >&2
     exit 68
 fi
 MASTER_PORT=$((20000 + $(cksum <<< "$job_id" | cut -d ' ' -f 1) % 10000))
@@ -107,7 +107,7 @@ rank() {
     export RANK=$1 LOCAL_RANK=$(($1 % 2)) NODE_RANK=$(($1 / 2))
     shift
     note_cores "$RANK"
-    # The rest of what torchrun says, and what Lightning, Accelerate and JAX would otherwise take for one process.
+    # The rest of what torchrun sets, and what Lightning, Accelerate and JAX need, lest they assume one process.
     export GROUP_RANK=$NODE_RANK GROUP_WORLD_SIZE=3 ROLE_RANK=$RANK ROLE_WORLD_SIZE=$WORLD_SIZE
     export TORCHELASTIC_RUN_ID=$MASTER_PORT TORCHELASTIC_RESTART_COUNT=0 TORCHELASTIC_MAX_RESTARTS=0
     export PL_TRAINER_NUM_NODES=3 PL_TRAINER_DEVICES=2 LT_NUM_NODES=3 LT_DEVICES=2
@@ -119,7 +119,7 @@ rank() {
     fi
     if [ "$RANK" -gt 0 ]; then
         own=$deployment/ranks/$RANK
-        # of one on another host, its line brings here what it says
+        # what a rank on another host writes comes here over its connection
         mkdir -p "$own" && [ "$NODE_RANK" -gt 0 ] || exec >> "$own/output.log" 2>> "$own/error.log"
     fi
     rm -f "$own/lost" "$own/came_to_its_end"
@@ -134,11 +134,11 @@ rank() {
     wait "$child"
     code=$?
     if [ "$code" -eq 134 ] && [ -e "$own/came_to_its_end" ]; then
-        echo "modak: rank $RANK was aborted as it ended, after its script had come to its end: that is no failure" >&2
+        echo "modak: rank $RANK was aborted while it ended, after its script had finished: this is not a failure" >&2
         code=0
     fi
     if [ "$code" -ne 0 ] && [ "$code" -ne 143 ] && [ -z "$asked" ]; then
-        # One that ends for the sake of another says for which.
+        # One that ends because of another says which.
         lost=$(cat "$own/lost" 2> /dev/null)
         (set -o noclobber && echo "${lost:-$RANK $code ${SLURMD_NODENAME:-$(hostname)}}" > "$deployment/state/failed_rank") 2> /dev/null
     fi
@@ -146,7 +146,7 @@ rank() {
     exit "$code"
 }
 
-# Starts all of them, and ends all when one fails.
+# Starts all ranks, and ends all when one fails.
 ranks() {
     local each code=0 pids=()
     trap 'kill -TERM "${pids[@]}" 2> /dev/null' TERM USR2
@@ -158,7 +158,7 @@ ranks() {
         fi
         pids+=("$!")
     done
-    [ ! -e "$deployment/state/failed_rank" ] || kill -TERM "${pids[@]}" 2> /dev/null # of one that was too quick
+    [ ! -e "$deployment/state/failed_rank" ] || kill -TERM "${pids[@]}" 2> /dev/null # one failed before all were started
     for each in "${pids[@]}"; do
         while kill -0 "$each" 2> /dev/null; do
             wait "$each"
@@ -168,18 +168,18 @@ ranks() {
     collect; exit "$code"
 }
 
-# The other hosts, which this one enters by ssh as its user may, with keys that ask nobody. All that is asked of one
-# has an end: a host may be there and not answer.
+# The other hosts, which this one enters by ssh as its user, with keys that work without prompting. Whatever runs on one
+# has a time limit: a host may be there and not answer.
 hosts=(box2 'it'"'"'s.example')
 far=(ssh -o BatchMode=yes -o ConnectTimeout=20 -o ServerAliveCountMax=4 -o "ServerAliveInterval=$(((300 + 60) / 4))")
 home=$(hostname)
 
-# A word for the shell of a user, whichever that is.
+# Quotes a word for a user's shell, whichever that is.
 word() {
     printf %s "'${1//"'"/"'\\''"}'"
 }
 
-# Has a function or a command of this script run on a host, which reads it: csh, as a login shell, takes no word of several lines.
+# Runs a function or a command of this script on a host, as its input: csh, as a login shell, takes no word of several lines.
 there() {
     local host=$1 text
     shift
@@ -188,12 +188,12 @@ there() {
     timeout --kill-after=5 120 "${far[@]}" "$host" bash -s <<< "$text"
 }
 
-# Which host that is, as ssh enters it.
+# A host as ssh enters it.
 place() {
     "${far[@]}" -G "$1" 2> /dev/null | awk -v name="$1" '{ of[$1] = $2 } END { print name " (" of["user"] "@" of["hostname"] ":" of["port"] ")" }'
 }
 
-# On another host: makes room for what is brought; says whether its files are the first one's, too.
+# On another host: makes room for what is copied there; says whether it shares the first one's files.
 make_room() {
     local deployment=$1 token=$2 runtime=$3 path
     shift 3
@@ -219,8 +219,8 @@ make_room() {
     : > "$deployment/state/brought"
 }
 
-# Brings files to a host or from it, as rsync has it. There it works in a folder, for in a path an old one's shell reads
-# spaces, and every one patterns; what a user's own cd writes would be taken for rsync's answer.
+# Copies files to a host or from it by rsync. There it works in a folder, because the shell of an old rsync would split a
+# path at spaces, and any would expand patterns; what a user's own cd writes would be taken for rsync's answer.
 with_host() {
     local host=$1 by at
     at=$(word "$2")
@@ -229,12 +229,12 @@ with_host() {
     ${within[@]+"${within[@]}"} rsync -a --timeout=60 --rsh "$by" --rsync-path "cd $at > /dev/null && rsync" "$@"
 }
 
-# Brings a host all that its ranks read, to the same places as here; what it has already stays.
+# Copies to a host everything its ranks read, to the same places as here; what it already has stays.
 bring() {
     local host=$1 said path
     if ! said=$(there "$host" true 2>&1); then
-        echo "the host $(place "$host") cannot be entered from $home: ${said##*$'\n'}; ranks are started there by ssh with a key" \
-            "that asks nobody, and a host key that is known here" >&2
+        echo "the host $(place "$host") cannot be entered from $home: ${said##*$'\n'}; ranks are started there by ssh, which needs" \
+            "a key that works without prompting, and a host key that is known here" >&2
         return 68
     fi
     said=$(there "$host" make_room "$deployment" "$token" "${runtime:-}" "$deployment/state" "$deployment/ranks" "${brought[@]%/*}" 2>&1) || {
@@ -245,13 +245,13 @@ bring() {
     for path in "${brought[@]}"; do
         [ -e "$path" ] || continue
         said=$(with_host "$host" "${path%/*}" --delete "$path" "$host:./" 2>&1) || {
-            echo "$path does not get to the host $(place "$host"): ${said##*$'\n'}" >&2
+            echo "$path could not be copied to the host $(place "$host"): ${said##*$'\n'}" >&2
             return 68
         }
     done
     for path in ${present[@]+"${present[@]}"}; do
         there "$host" test -e "$path" || {
-            echo "$path is not there on the host $(place "$host"), and it is here; ask for hosts that have it" >&2
+            echo "$path is not on the host $(place "$host"), but it is here; name hosts that have it" >&2
             return 66
         }
     done
@@ -261,7 +261,7 @@ bring() {
     }
 }
 
-# Another host's ranks have ended: what they wrote comes here, and nothing but images and data stays there.
+# When another host's ranks have ended, what they wrote is copied here, and only images and data stay there.
 tidy() {
     if [ -e "$1/state/brought" ] && ! [ -e "$1/state/claim" ]; then
         rm -rf "$1"
@@ -274,12 +274,12 @@ collect() {
             with_host "$host" "$deployment" --ignore-missing-args "$host:./ranks" "$deployment/" &&
                 with_host "$host" "$deployment/state" --ignore-missing-args "$host:./cores" "$deployment/state/" &&
                 there "$host" tidy "$deployment"
-        } < /dev/null || echo "what the ranks on the host $host wrote could not be brought here" >&2
+        } < /dev/null || echo "what the ranks on the host $host wrote could not be copied back" >&2
     done
 }
 
-# Starts a rank on its host, and sees to it there. Its output comes by the same line, at whose other end the rank is ended when
-# nothing is heard from here any more.
+# Starts a rank on its host, and watches it. Its output comes over the same connection, at whose other end the rank is ended
+# when nothing more is heard from here.
 connect() {
     local rank=$1 host=${hosts[$1 / 2 - 1]} own=$deployment/ranks/$1 line=$deployment/state/line-$1 child beat code lost name asked=''
     mkdir -p "$own"
@@ -289,7 +289,7 @@ connect() {
     exec 5<> "$line" 6< "$line" 7> "$line" 5>&-
     rm -f "$line"
     (
-        trap '' TERM # it is ended by the end of what it is told
+        trap '' TERM # it ends when its input does
         exec "${far[@]}" "$host" "bash $(word "$deployment/state/rank.sh") $rank" <&6 6<&- 7>&- >> "$own/output.log" 2>> "$own/error.log"
     ) &
     child=$!
@@ -315,7 +315,7 @@ connect() {
     code=$?
     kill "$beat" 2> /dev/null
     if [ "$code" -eq 255 ] && [ -z "$asked" ]; then
-        echo "the line from $home to the host $(place "$host") broke, on which rank $rank ran" | tee -a "$own/error.log" >&2
+        echo "the connection from $home to the host $(place "$host"), on which rank $rank ran, broke" | tee -a "$own/error.log" >&2
         code=68
     elif [ "$code" -eq 68 ]; then
         lost=$(there "$host" cat "$deployment/state/failed_rank" 2> /dev/null)
@@ -327,7 +327,7 @@ connect() {
     exit "$code"
 }
 
-# At the other end: the rank has a session of its own, of which nothing is left when it ends.
+# At the other end: the rank has a session of its own, of which nothing remains when it ends.
 far_rank() {
     local child watcher code line told=''
     exec 3<&0 < /dev/null
@@ -357,7 +357,7 @@ far_rank() {
 
 token="$job_id $home $RANDOM$RANDOM$RANDOM"
 echo "$token" > "$deployment/state/token"
-# What is below the workspace is brought; what the target has elsewhere has to be there, too.
+# What is below the workspace is copied; what the target has elsewhere must be there already.
 brought=("$deployment/code" "$deployment/runtime" "$deployment/checkpoints")
 present=()
 for path in "$image" "$dataset"; do
@@ -369,7 +369,7 @@ done
 {
     declare -p deployment MASTER_ADDR MASTER_PORT command hosts far home job_id
     declare -f note_cores rank ranks word there with_host place tidy collect connect far_rank
-    # shellcheck disable=SC2016 # it is the other shell's
+    # shellcheck disable=SC2016 # that is for the other shell
     echo 'cd "$deployment/code" || exit 1
 case $# in
     0) ranks ;;
@@ -394,6 +394,6 @@ training=$!
 trap 'kill -TERM "$training" 2> /dev/null; wait "$training"; exit 143' TERM
 wait "$training"
 code=$?
-# Those that a launcher ends for one that failed have other codes.
+# Ranks that a launcher ends because another failed have other codes.
 [ "$code" -eq 0 ] || [ ! -e "$deployment/state/failed_rank" ] || read -r _ code _ < "$deployment/state/failed_rank"
 (exit "$code")

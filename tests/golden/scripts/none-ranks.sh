@@ -1,6 +1,6 @@
 #!/bin/bash
 
-# example, written by modak: another deployment writes it anew.
+# example, written by modak; deploying again overwrites it.
 
 set -u
 
@@ -9,22 +9,22 @@ deployment=$PWD
 workspace=$(cd ../.. && pwd)
 job_id="$$.$(cut -d ' ' -f 22 /proc/$$/stat)"
 
-# One job of a deployment trains, whatever was submitted twice.
+# Only one job of a deployment trains, even if it was submitted twice.
 mkdir -p state
 if ! (set -o noclobber && echo "$job_id" > state/claim) 2> /dev/null; then
     owner=$(cat state/claim)
     if [ -n "$owner" ] && [ "$owner" != "$job_id" ]; then
-        echo "job $owner has this deployment; job $job_id leaves it alone" >&2
+        echo "job $owner already runs this deployment, so job $job_id does nothing" >&2
         exit 75
     fi
 fi
 
-# A scheduler may run the same job again, such as after its node failed: what that noted before no longer counts.
+# A scheduler may run a job again, for example after its node failed: what the earlier run noted no longer counts.
 if [ "$(cat state/finished 2> /dev/null)" = 0 ]; then
     exit 0
 fi
 rm -f state/finished state/ended state/missed state/failed_rank state/goes_on; rm -rf state/cores
-# Room for the last word is taken now: it is to be noted on a full disk, too.
+# Takes the room for the exit code now, so that it can be noted even on a full disk.
 echo > state/finishing
 
 # The end is written by the job itself: schedulers forget, and a node that died can look like success.
@@ -74,14 +74,14 @@ command=(
     train.py
 )
 
-# Notes which cores a rank may use, as the kernel says: who has too few of them is known by that.
+# Notes which cores the kernel lets a rank use, which shows the ranks that have too few.
 note_cores() {
     mkdir -p "$deployment/state/cores"
     printf '%s %s %s\n' "${SLURMD_NODENAME:-$(hostname)}" 4 \
         "$(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status)" > "$deployment/state/cores/$1"
 } 2> /dev/null
 
-# Where the ranks meet: at the first of them, by an address of its node as the others reach it.
+# Where the ranks meet: at the first of them, at an address of its node that the others reach.
 MASTER_ADDR=127.0.0.1
 MASTER_PORT=$((20000 + $(cksum <<< "$job_id" | cut -d ' ' -f 1) % 10000))
 while (: < "/dev/tcp/$MASTER_ADDR/$MASTER_PORT") 2> /dev/null; do
@@ -96,12 +96,12 @@ rank() {
     export RANK=$1 LOCAL_RANK=$1 NODE_RANK=0
     shift
     note_cores "$RANK"
-    # The rest of what torchrun says, and what Lightning, Accelerate and JAX would otherwise take for one process.
+    # The rest of what torchrun sets, and what Lightning, Accelerate and JAX need, lest they assume one process.
     export GROUP_RANK=$NODE_RANK GROUP_WORLD_SIZE=1 ROLE_RANK=$RANK ROLE_WORLD_SIZE=$WORLD_SIZE
     export TORCHELASTIC_RUN_ID=$MASTER_PORT TORCHELASTIC_RESTART_COUNT=0 TORCHELASTIC_MAX_RESTARTS=0
     export PL_TRAINER_NUM_NODES=1 PL_TRAINER_DEVICES=2 LT_NUM_NODES=1 LT_DEVICES=2
     export JAX_COORDINATOR_ADDRESS="$MASTER_ADDR:$MASTER_PORT"
-    # One accelerator each, which the script then has for its first.
+    # One accelerator each, which is then the script's first.
     IFS=, read -r -a devices <<< "${CUDA_VISIBLE_DEVICES:-0,1}"
     export CUDA_VISIBLE_DEVICES="${devices[LOCAL_RANK % ${#devices[@]}]}"
     device=$(ip -o -4 addr 2> /dev/null | awk -v own="$MASTER_ADDR/" 'index($4, own) == 1 { print $2; exit }')
@@ -125,11 +125,11 @@ rank() {
     wait "$child"
     code=$?
     if [ "$code" -eq 134 ] && [ -e "$own/came_to_its_end" ]; then
-        echo "modak: rank $RANK was aborted as it ended, after its script had come to its end: that is no failure" >&2
+        echo "modak: rank $RANK was aborted while it ended, after its script had finished: this is not a failure" >&2
         code=0
     fi
     if [ "$code" -ne 0 ] && [ "$code" -ne 143 ] && [ -z "$asked" ]; then
-        # One that ends for the sake of another says for which.
+        # One that ends because of another says which.
         lost=$(cat "$own/lost" 2> /dev/null)
         (set -o noclobber && echo "${lost:-$RANK $code ${SLURMD_NODENAME:-$(hostname)}}" > "$deployment/state/failed_rank") 2> /dev/null
     fi
@@ -137,7 +137,7 @@ rank() {
     exit "$code"
 }
 
-# Starts all of them, and ends all when one fails.
+# Starts all ranks, and ends all when one fails.
 ranks() {
     local each code=0 pids=()
     trap 'kill -TERM "${pids[@]}" 2> /dev/null' TERM USR2
@@ -145,7 +145,7 @@ ranks() {
         rank "$each" "$@" &
         pids+=("$!")
     done
-    [ ! -e "$deployment/state/failed_rank" ] || kill -TERM "${pids[@]}" 2> /dev/null # of one that was too quick
+    [ ! -e "$deployment/state/failed_rank" ] || kill -TERM "${pids[@]}" 2> /dev/null # one failed before all were started
     for each in "${pids[@]}"; do
         while kill -0 "$each" 2> /dev/null; do
             wait "$each"
@@ -157,7 +157,7 @@ ranks() {
 {
     declare -p deployment MASTER_ADDR MASTER_PORT
     declare -f note_cores rank ranks
-    # shellcheck disable=SC2016 # it is the other shell's
+    # shellcheck disable=SC2016 # that is for the other shell
     echo 'ranks "$@"'
 } > "$deployment/state/rank.sh"
 timeout --kill-after=30 5400 bash "$deployment/state/rank.sh" "${command[@]}" &
@@ -165,6 +165,6 @@ training=$!
 trap 'kill -TERM "$training" 2> /dev/null; wait "$training"; exit 143' TERM
 wait "$training"
 code=$?
-# Those that a launcher ends for one that failed have other codes.
+# Ranks that a launcher ends because another failed have other codes.
 [ "$code" -eq 0 ] || [ ! -e "$deployment/state/failed_rank" ] || read -r _ code _ < "$deployment/state/failed_rank"
 (exit "$code")

@@ -1,6 +1,6 @@
 #!/bin/bash
 
-# example, written by modak: another deployment writes it anew.
+# example, written by modak; deploying again overwrites it.
 
 set -u
 
@@ -9,22 +9,22 @@ deployment=$PWD
 workspace=$(cd ../.. && pwd)
 job_id="$$.$(cut -d ' ' -f 22 /proc/$$/stat)"
 
-# One job of a deployment trains, whatever was submitted twice.
+# Only one job of a deployment trains, even if it was submitted twice.
 mkdir -p state
 if ! (set -o noclobber && echo "$job_id" > state/claim) 2> /dev/null; then
     owner=$(cat state/claim)
     if [ -n "$owner" ] && [ "$owner" != "$job_id" ]; then
-        echo "job $owner has this deployment; job $job_id leaves it alone" >&2
+        echo "job $owner already runs this deployment, so job $job_id does nothing" >&2
         exit 75
     fi
 fi
 
-# A scheduler may run the same job again, such as after its node failed: what that noted before no longer counts.
+# A scheduler may run a job again, for example after its node failed: what the earlier run noted no longer counts.
 if [ "$(cat state/finished 2> /dev/null)" = 0 ]; then
     exit 0
 fi
 rm -f state/finished state/ended state/missed
-# Room for the last word is taken now: it is to be noted on a full disk, too.
+# Takes the room for the exit code now, so that it can be noted even on a full disk.
 echo > state/finishing
 
 # The end is written by the job itself: schedulers forget, and a node that died can look like success.
@@ -56,8 +56,8 @@ fi
 cd code || exit 1
 unset PYTHONPATH PYTHONHOME
 
-# Candidates are tried for a few steps each; whatever becomes of that, what is best so far is trained, and a job that
-# begins anew goes on with it.
+# Candidates are tried for a few steps each; whatever happens, the best so far is trained, and a job that starts again
+# continues with it.
 if ! [ -e "$deployment/tuning.json" ]; then
     # shellcheck disable=SC2016 # a dollar there is for the other shell
     tuner=(
@@ -73,7 +73,7 @@ if ! [ -e "$deployment/tuning.json" ]; then
     timeout --kill-after=30 120 "${tuner[@]}" &
     tuning=$!
     trap 'kill -TERM "$tuning" 2> /dev/null; wait "$tuning"; exit 143' TERM
-    wait "$tuning" || echo "tuning ended with code $?; what is best so far is taken" >&2
+    wait "$tuning" || echo "tuning ended with code $?; the best so far is used" >&2
     trap 'exit 143' TERM
 fi
 # shellcheck disable=SC2016 # a dollar in a user's own value is only a dollar

@@ -9,7 +9,7 @@
 #PBS -o scheduler.log
 #PBS -r y
 
-# example, written by modak: another deployment writes it anew.
+# example, written by modak; deploying again overwrites it.
 
 set -u
 
@@ -18,13 +18,13 @@ deployment=$PWD
 workspace=$(cd ../.. && pwd)
 job_id="${PBS_JOBID:-$SLURM_JOB_ID}"
 
-# One job of a deployment trains, whatever was submitted twice.
+# Only one job of a deployment trains, even if it was submitted twice.
 mkdir -p state
 
 submitted() {
     printf '{"job_id": "%s", "time": %s}\n' "${1##*$'\n'}" "$(date +%s)" > state/submitted.part && mv state/submitted.part state/submitted.json
 }
-# The job before this one has ended to be queued again, and left its place to the one that comes next.
+# The previous job ended in order to be queued again, and left its place to the next one.
 if [ -s state/claim ] && [ "$(cat state/claim)" != "$job_id" ] && mv state/requeued state/taken 2> /dev/null; then
     echo "$job_id" > state/claim
     submitted "$job_id"
@@ -32,20 +32,20 @@ fi
 if ! (set -o noclobber && echo "$job_id" > state/claim) 2> /dev/null; then
     owner=$(cat state/claim)
     if [ -n "$owner" ] && [ "$owner" != "$job_id" ]; then
-        echo "job $owner has this deployment; job $job_id leaves it alone" >&2
+        echo "job $owner already runs this deployment, so job $job_id does nothing" >&2
         exit 75
     fi
 fi
 
-# A scheduler may run the same job again, such as after its node failed: what that noted before no longer counts.
+# A scheduler may run a job again, for example after its node failed: what the earlier run noted no longer counts.
 if [ "$(cat state/finished 2> /dev/null)" = 0 ]; then
     exit 0
 fi
 rm -f state/finished state/ended state/missed
-# Room for the last word is taken now: it is to be noted on a full disk, too.
+# Takes the room for the exit code now, so that it can be noted even on a full disk.
 echo > state/finishing
 
-# It goes on from where it was.
+# It continues from where it was.
 rm -f state/requeued state/stop state/late
 checkpoints=$deployment/checkpoints
 stop=$deployment/state/stop
@@ -76,7 +76,7 @@ trap ': > "$stop"' USR1
 exec >> output.log 2>> error.log
 echo "$(date +%s) $job_id $(hostname)" > state/started
 
-# Asks the training to save its state and to end. What does not end in time is ended, and goes on from what it saved before.
+# Asks the training to save its state and end. If it does not end in time, it is ended, and continues from its last state.
 ask() {
     : > "$stop"
     timeout 20 tail --pid="$training" -f /dev/null
@@ -88,7 +88,7 @@ ask() {
     fi
 } 2> /dev/null
 
-# Has the job run again, after a training that was asked to end, or that says by its exit code that it is to go on.
+# Has the job run again after a training that was asked to end, or whose exit code says that it is to continue.
 queue_again() {
     cd "$deployment" || return
     if [ "$1" -eq 0 ] || { [ "$1" -ne 85 ] && ! [ -e state/late ]; }; then
@@ -96,16 +96,16 @@ queue_again() {
     fi
     [ ! -e "$stop" ] || echo timeout > state/ended
     if [ -z "$(ls checkpoints)" ]; then
-        echo "the training was stopped, and has saved nothing that it could go on from" >&2
+        echo "the training was stopped, but has saved nothing to continue from" >&2
     elif [ "$run" -gt 1 ]; then
-        echo "the training was stopped, and its job was queued again as often as it may be: 1" >&2
+        echo "the training was stopped, and its job has been queued again as often as allowed: 1" >&2
     else
         echo "run $run was stopped; the job is queued again" >&2
-        # users may have no job run again by qrerun: another one takes the place of this, when it has ended
+        # users may not use qrerun: another job takes the place of this one when it has ended
         trap '' TERM
         : > state/requeued
         again=(qsub -N "${PBS_JOBNAME:-$SLURM_JOB_NAME}" -W "depend=afterany:$job_id" job.sh)
-        # a server may take no jobs from nodes (allow_node_submit): then the host that this one came from is to submit it
+        # a server may take no jobs from nodes (allow_node_submit): then the host that submitted this one does
         there=$(printf 'cd %q && env PATH=%q' "$PWD" "${PBS_O_PATH:-$PATH}")$(printf ' %q' "${again[@]}")
         next=$("${again[@]}" || { [ -n "${PBS_O_HOST:-}" ] && ssh -n -o BatchMode=yes -o ConnectTimeout=10 "$PBS_O_HOST" "$there"; }) &&
             submitted "$next" && return
@@ -114,7 +114,7 @@ queue_again() {
     fi
 }
 
-# A site's own scripts need not stand set -u.
+# A site's own scripts may not work with set -u.
 set +u
 if ! command -v module > /dev/null; then
     # shellcheck source=/dev/null
@@ -124,7 +124,7 @@ module load singularity/4.1 || exit 1
 set -u
 dataset="$workspace/datasets/mnist-1"
 
-# The node's own scratch is nearer than what all nodes share; without room there the shared data serves.
+# The node's own scratch is nearer than what all nodes share; if it has no room, the shared data is used.
 # Others may write there too, so the folder is a new one that nobody else may enter.
 rm -rf "${TMPDIR:-/dev/null}/modak/modak-$(id -u)-$job_id."*
 if mkdir -p "${TMPDIR:-/dev/null}/modak" && local_copy=$(mktemp -d "${TMPDIR:-/dev/null}/modak/modak-$(id -u)-$job_id.XXXXXX") &&
@@ -182,7 +182,7 @@ trap 'kill -TERM "$training" 2> /dev/null; wait "$training"; exit 143' TERM
     timeout $((129560 > SECONDS ? 129560 - SECONDS : 1)) tail --pid="$training" -f /dev/null
     [ $? -ne 124 ] || ask
 ) &
-# a signal that is trapped ends a wait
+# a trapped signal ends a wait
 while kill -0 "$training" 2> /dev/null; do
     wait "$training"
 done

@@ -16,7 +16,7 @@
 #PBS -e err.txt
 #PBS -r n
 
-# my_job, written by modak: another deployment writes it anew.
+# my_job, written by modak; deploying again overwrites it.
 
 set -u
 
@@ -25,22 +25,22 @@ deployment=$PWD
 workspace=$(cd ../.. && pwd)
 job_id="${PBS_JOBID:-$SLURM_JOB_ID}"
 
-# One job of a deployment trains, whatever was submitted twice.
+# Only one job of a deployment trains, even if it was submitted twice.
 mkdir -p state
 if ! (set -o noclobber && echo "$job_id" > state/claim) 2> /dev/null; then
     owner=$(cat state/claim)
     if [ -n "$owner" ] && [ "$owner" != "$job_id" ]; then
-        echo "job $owner has this deployment; job $job_id leaves it alone" >&2
+        echo "job $owner already runs this deployment, so job $job_id does nothing" >&2
         exit 75
     fi
 fi
 
-# A scheduler may run the same job again, such as after its node failed: what that noted before no longer counts.
+# A scheduler may run a job again, for example after its node failed: what the earlier run noted no longer counts.
 if [ "$(cat state/finished 2> /dev/null)" = 0 ]; then
     exit 0
 fi
 rm -f state/finished state/ended state/missed
-# Room for the last word is taken now: it is to be noted on a full disk, too.
+# Takes the room for the exit code now, so that it can be noted even on a full disk.
 echo > state/finishing
 
 # The end is written by the job itself: schedulers forget, and a node that died can look like success.
@@ -61,7 +61,7 @@ trap finish EXIT
 trap 'exit 143' TERM
 trap 'exit 130' INT
 
-# What modak watches stays here; the user's own files get all of it at the end. Where the scheduler speaks is kept in view.
+# What modak watches stays here; the user's own files get all of it at the end. scheduler.log is what the scheduler writes.
 exec 3>&1 4>&2
 ln -sfn err.txt scheduler.log
 exec >> output.log 2>> error.log

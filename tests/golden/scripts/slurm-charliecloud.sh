@@ -7,7 +7,7 @@
 #SBATCH --output=scheduler.log
 #SBATCH --no-requeue
 
-# example, written by modak: another deployment writes it anew.
+# example, written by modak; deploying again overwrites it.
 
 set -u
 
@@ -16,22 +16,22 @@ deployment=$PWD
 workspace=$(cd ../.. && pwd)
 job_id="${1:-$SLURM_JOB_ID}"
 
-# One job of a deployment trains, whatever was submitted twice.
+# Only one job of a deployment trains, even if it was submitted twice.
 mkdir -p state
 if ! (set -o noclobber && echo "$job_id" > state/claim) 2> /dev/null; then
     owner=$(cat state/claim)
     if [ -n "$owner" ] && [ "$owner" != "$job_id" ]; then
-        echo "job $owner has this deployment; job $job_id leaves it alone" >&2
+        echo "job $owner already runs this deployment, so job $job_id does nothing" >&2
         exit 75
     fi
 fi
 
-# A scheduler may run the same job again, such as after its node failed: what that noted before no longer counts.
+# A scheduler may run a job again, for example after its node failed: what the earlier run noted no longer counts.
 if [ "$(cat state/finished 2> /dev/null)" = 0 ]; then
     exit 0
 fi
 rm -f state/finished state/ended state/missed
-# Room for the last word is taken now: it is to be noted on a full disk, too.
+# Takes the room for the exit code now, so that it can be noted even on a full disk.
 echo > state/finishing
 
 # The end is written by the job itself: schedulers forget, and a node that died can look like success.
@@ -56,7 +56,7 @@ exec >> output.log 2>> error.log
 echo "$(date +%s) $job_id $(hostname)" > state/started
 dataset="$workspace/datasets/mnist-1"
 
-# The node's own scratch is nearer than what all nodes share; without room there the shared data serves.
+# The node's own scratch is nearer than what all nodes share; if it has no room, the shared data is used.
 # Others may write there too, so the folder is a new one that nobody else may enter.
 rm -rf "${TMPDIR:-/dev/null}/modak/modak-$(id -u)-$job_id."*
 if mkdir -p "${TMPDIR:-/dev/null}/modak" && local_copy=$(mktemp -d "${TMPDIR:-/dev/null}/modak/modak-$(id -u)-$job_id.XXXXXX") &&
@@ -76,13 +76,13 @@ if ! [ -e "$image" ]; then
     echo "the image $image is not there" >&2
     exit 66
 fi
-# Whoever changes an image changes its stamp; then all of it is compared with what was made.
+# An image that was changed has another stamp; then all of it is compared with what was made.
 digest=none stamp=
 [ -e "$workspace/images/abc.seal" ] && read -r digest stamp < "$workspace/images/abc.seal"
 if [ "$(stat -L -c '%s %i %.9Y %.9Z' "$image")" != "$stamp" ] &&
     [ "$(sha256sum < "$image" | cut -d ' ' -f 1)" != "$digest" ]; then
-    echo "the image $image is not what it was when it was made (SHA-256 $digest), and is not run;" \
-        "deploy anew, and it is made again" >&2
+    echo "the image $image has changed since it was made (SHA-256 $digest), and is not run;" \
+        "deploy again to make it again" >&2
     exit 65
 fi
 
@@ -93,14 +93,14 @@ mounts=(
     --bind=/lustre/data:/data
     --bind=/opt/licences
 )
-# ch-run serves the image's files while its program runs, and stops that when it is asked to end itself: what is asked is
-# the program, by a shell inside, which also tells its exit code where a signal ended it.
+# ch-run serves the image's files while its program runs, and stops that when it is asked to end: so a shell inside asks
+# the program instead, and also reports its exit code if a signal ended it.
 contain() {
     export USER=${USER:-$(id -un)} # which ch-run wants
     local running
-    # what the image sets goes before the job's environment, as Apptainer has it; folders are the node's
+    # what the image sets overrides the job's environment, as with Apptainer; folders are the node's
     local given=(--set-env --env-no-expand "--set-env=HOME=$HOME" ${TMPDIR:+"--set-env=TMPDIR=$TMPDIR"})
-    unset TMPDIR # which ch-run would have for its /tmp
+    unset TMPDIR # which ch-run would use for its /tmp
     # shellcheck disable=SC2016 # a dollar there is for the other shell
     "$runtime" --write-fake "${given[@]}" "${mounts[@]}" --cd="$PWD" "$image" -- sh -c '"$@" &
         program=$!

@@ -9,7 +9,7 @@
 #SBATCH --open-mode=append
 #SBATCH --signal=B:USR1@120
 
-# example, written by modak: another deployment writes it anew.
+# example, written by modak; deploying again overwrites it.
 
 set -u
 
@@ -18,25 +18,25 @@ deployment=$PWD
 workspace=$(cd ../.. && pwd)
 job_id="${1:-$SLURM_JOB_ID}"
 
-# One job of a deployment trains, whatever was submitted twice.
+# Only one job of a deployment trains, even if it was submitted twice.
 mkdir -p state
 if ! (set -o noclobber && echo "$job_id" > state/claim) 2> /dev/null; then
     owner=$(cat state/claim)
     if [ -n "$owner" ] && [ "$owner" != "$job_id" ]; then
-        echo "job $owner has this deployment; job $job_id leaves it alone" >&2
+        echo "job $owner already runs this deployment, so job $job_id does nothing" >&2
         exit 75
     fi
 fi
 
-# A scheduler may run the same job again, such as after its node failed: what that noted before no longer counts.
+# A scheduler may run a job again, for example after its node failed: what the earlier run noted no longer counts.
 if [ "$(cat state/finished 2> /dev/null)" = 0 ]; then
     exit 0
 fi
 rm -f state/finished state/ended state/missed
-# Room for the last word is taken now: it is to be noted on a full disk, too.
+# Takes the room for the exit code now, so that it can be noted even on a full disk.
 echo > state/finishing
 
-# It goes on from where it was.
+# It continues from where it was.
 rm -f state/requeued state/stop state/late
 checkpoints=$deployment/checkpoints
 stop=$deployment/state/stop
@@ -65,7 +65,7 @@ trap ': > "$stop"' USR1
 exec >> output.log 2>> error.log
 echo "$(date +%s) $job_id $(hostname)" > state/started
 
-# Asks the training to save its state and to end. What does not end in time is ended, and goes on from what it saved before.
+# Asks the training to save its state and end. If it does not end in time, it is ended, and continues from its last state.
 ask() {
     : > "$stop"
     timeout 90 tail --pid="$training" -f /dev/null
@@ -77,7 +77,7 @@ ask() {
     fi
 } 2> /dev/null
 
-# Has the job run again, after a training that was asked to end, or that says by its exit code that it is to go on.
+# Has the job run again after a training that was asked to end, or whose exit code says that it is to continue.
 queue_again() {
     cd "$deployment" || return
     if [ "$1" -eq 0 ] || { [ "$1" -ne 85 ] && ! [ -e state/late ]; }; then
@@ -85,9 +85,9 @@ queue_again() {
     fi
     [ ! -e "$stop" ] || echo timeout > state/ended
     if [ -z "$(ls checkpoints)" ]; then
-        echo "the training was stopped, and has saved nothing that it could go on from" >&2
+        echo "the training was stopped, but has saved nothing to continue from" >&2
     elif [ "$run" -gt 3 ]; then
-        echo "the training was stopped, and its job was queued again as often as it may be: 3" >&2
+        echo "the training was stopped, and its job has been queued again as often as allowed: 3" >&2
     else
         echo "run $run was stopped; the job is queued again" >&2
         trap '' TERM
@@ -134,7 +134,7 @@ training=$!
 trap 'kill -TERM "$training" 2> /dev/null; wait "$training"; exit 143' TERM
 trap 'ask &' USR1
 [ ! -e "$stop" ] || ask &
-# a signal that is trapped ends a wait
+# a trapped signal ends a wait
 while kill -0 "$training" 2> /dev/null; do
     wait "$training"
 done

@@ -7,7 +7,7 @@
 #SBATCH --output=scheduler.log
 #SBATCH --no-requeue
 
-# example, written by modak: another deployment writes it anew.
+# example, written by modak; deploying again overwrites it.
 
 set -u
 
@@ -16,22 +16,22 @@ deployment=$PWD
 workspace=$(cd ../.. && pwd)
 job_id="${1:-$SLURM_JOB_ID}"
 
-# One job of a deployment trains, whatever was submitted twice.
+# Only one job of a deployment trains, even if it was submitted twice.
 mkdir -p state
 if ! (set -o noclobber && echo "$job_id" > state/claim) 2> /dev/null; then
     owner=$(cat state/claim)
     if [ -n "$owner" ] && [ "$owner" != "$job_id" ]; then
-        echo "job $owner has this deployment; job $job_id leaves it alone" >&2
+        echo "job $owner already runs this deployment, so job $job_id does nothing" >&2
         exit 75
     fi
 fi
 
-# A scheduler may run the same job again, such as after its node failed: what that noted before no longer counts.
+# A scheduler may run a job again, for example after its node failed: what the earlier run noted no longer counts.
 if [ "$(cat state/finished 2> /dev/null)" = 0 ]; then
     exit 0
 fi
 rm -f state/finished state/ended state/missed
-# Room for the last word is taken now: it is to be noted on a full disk, too.
+# Takes the room for the exit code now, so that it can be noted even on a full disk.
 echo > state/finishing
 
 # The end is written by the job itself: schedulers forget, and a node that died can look like success.
@@ -57,24 +57,24 @@ echo "$(date +%s) $job_id $(hostname)" > state/started
 dataset="$workspace/datasets/corpus-1"
 dataset_2="$workspace/datasets/valid-1"
 
-# The target has this data already: it must be here, too, and what it was when it was looked at.
+# The target already has this data: this node must have it, too, unchanged since it was checked.
 {
     IFS= read -r -d '' dataset_3 || exit 66
     while IFS= read -r -d '' size && IFS= read -r -d '' name; do
         found=$(stat -L -c %s -- "$dataset_3$name" 2> /dev/null) || {
-            echo "the data $dataset_3$name is not there on $(hostname), and it was where the job was submitted;" \
-                "ask for nodes that see it" >&2
+            echo "the data $dataset_3$name is not on $(hostname), but it was where the job was submitted;" \
+                "request nodes that see it" >&2
             exit 66
         }
         if [ "$found" != "$size" ]; then
-            echo "the data $dataset_3$name has $found bytes on $(hostname), and had $size when it was looked at;" \
-                "deploy anew" >&2
+            echo "the data $dataset_3$name has $found bytes on $(hostname), but had $size when it was checked;" \
+                "deploy again" >&2
             exit 65
         fi
     done
 } < "$workspace/datasets/there-1.view" || exit 66
 
-# The node's own scratch is nearer than what all nodes share; without room there the shared data serves.
+# The node's own scratch is nearer than what all nodes share; if it has no room, the shared data is used.
 # Others may write there too, so the folder is a new one that nobody else may enter.
 rm -rf "/scratch/modak-$(id -u)-$job_id."*
 if mkdir -p "/scratch" && local_copy=$(mktemp -d "/scratch/modak-$(id -u)-$job_id.XXXXXX") &&
@@ -93,11 +93,11 @@ export MODAK_DATASET_CORPUS="$dataset"
 export MODAK_DATASET_VALID="$dataset_2"
 export MODAK_DATASET_THERE="$dataset_3"
 
-# Where the script looks for its data; what lies there already is left alone.
+# Where the script looks for its data; what is there already is not touched.
 put_data() {
     local place=code/$1
     if [ -e "$place" ] && ! [ -L "$place" ]; then
-        echo "the data is to lie at $1, and something else lies there" >&2
+        echo "the data belongs at $1, but something else is there" >&2
         exit 73
     fi
     if ! { mkdir -p "$(dirname "$place")" && ln -sfn "$2" "$place"; }; then

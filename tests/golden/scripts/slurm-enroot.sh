@@ -8,7 +8,7 @@
 #SBATCH --output=scheduler.log
 #SBATCH --no-requeue
 
-# example, written by modak: another deployment writes it anew.
+# example, written by modak; deploying again overwrites it.
 
 set -u
 
@@ -17,22 +17,22 @@ deployment=$PWD
 workspace=$(cd ../.. && pwd)
 job_id="${1:-$SLURM_JOB_ID}"
 
-# One job of a deployment trains, whatever was submitted twice.
+# Only one job of a deployment trains, even if it was submitted twice.
 mkdir -p state
 if ! (set -o noclobber && echo "$job_id" > state/claim) 2> /dev/null; then
     owner=$(cat state/claim)
     if [ -n "$owner" ] && [ "$owner" != "$job_id" ]; then
-        echo "job $owner has this deployment; job $job_id leaves it alone" >&2
+        echo "job $owner already runs this deployment, so job $job_id does nothing" >&2
         exit 75
     fi
 fi
 
-# A scheduler may run the same job again, such as after its node failed: what that noted before no longer counts.
+# A scheduler may run a job again, for example after its node failed: what the earlier run noted no longer counts.
 if [ "$(cat state/finished 2> /dev/null)" = 0 ]; then
     exit 0
 fi
 rm -f state/finished state/ended state/missed
-# Room for the last word is taken now: it is to be noted on a full disk, too.
+# Takes the room for the exit code now, so that it can be noted even on a full disk.
 echo > state/finishing
 
 # The end is written by the job itself: schedulers forget, and a node that died can look like success.
@@ -57,7 +57,7 @@ exec >> output.log 2>> error.log
 echo "$(date +%s) $job_id $(hostname)" > state/started
 dataset="$workspace/datasets/mnist-1"
 
-# The node's own scratch is nearer than what all nodes share; without room there the shared data serves.
+# The node's own scratch is nearer than what all nodes share; if it has no room, the shared data is used.
 # Others may write there too, so the folder is a new one that nobody else may enter.
 rm -rf "${TMPDIR:-/dev/null}/modak/modak-$(id -u)-$job_id."*
 if mkdir -p "${TMPDIR:-/dev/null}/modak" && local_copy=$(mktemp -d "${TMPDIR:-/dev/null}/modak/modak-$(id -u)-$job_id.XXXXXX") &&
@@ -77,13 +77,13 @@ if ! [ -e "$image" ]; then
     echo "the image $image is not there" >&2
     exit 66
 fi
-# Whoever changes an image changes its stamp; then all of it is compared with what was made.
+# An image that was changed has another stamp; then all of it is compared with what was made.
 digest=none stamp=
 [ -e "$workspace/images/abc.seal" ] && read -r digest stamp < "$workspace/images/abc.seal"
 if [ "$(stat -L -c '%s %i %.9Y %.9Z' "$image")" != "$stamp" ] &&
     [ "$(sha256sum < "$image" | cut -d ' ' -f 1)" != "$digest" ]; then
-    echo "the image $image is not what it was when it was made (SHA-256 $digest), and is not run;" \
-        "deploy anew, and it is made again" >&2
+    echo "the image $image has changed since it was made (SHA-256 $digest), and is not run;" \
+        "deploy again to make it again" >&2
     exit 65
 fi
 
@@ -99,12 +99,12 @@ folders=(
 
 for each in squashfuse fuse-overlayfs; do
     if ! command -v "$each" > /dev/null; then
-        echo "$each is not on the PATH of $(hostname), by which enroot starts an image from its file" >&2
+        echo "$each is not on the PATH of $(hostname): enroot needs it to start an image from its file" >&2
         exit 127
     fi
 done
-# What enroot asks of a container: its environment, in which the image's own words go before the job's as Apptainer has it,
-# its folders, and what is started in it in place of the image's entry point.
+# What enroot needs for a container: its environment, in which the image's values override the job's as with Apptainer,
+# its folders, and what is started in it instead of the image's entry point.
 {
     declare -p folders
     # shellcheck disable=SC2016,SC2028 # a dollar and a backslash there are for the other shell
@@ -113,7 +113,7 @@ done
     own=$(cut -d = -f 1 "$ENROOT_ROOTFS/etc/environment" 2> /dev/null)
     for name in $(compgen -e | grep -vE "^(HOSTNAME|SHLVL|PWD|OLDPWD|_|BASH.*|SHELLOPTS|ENROOT_.*)$" | grep -vxF "${own:-=}"); do
         case ${!name} in
-            *$'"'\\n'"'*) ;; # which its file of the environment cannot hold
+            *$'"'\\n'"'*) ;; # which its environment file cannot hold
             *) echo "$name=${!name}" ;;
         esac
     done

@@ -8,7 +8,7 @@
 #SBATCH --output=scheduler.log
 #SBATCH --no-requeue
 
-# example, written by modak: another deployment writes it anew.
+# example, written by modak; deploying again overwrites it.
 
 set -u
 
@@ -17,22 +17,22 @@ deployment=$PWD
 workspace=$(cd ../.. && pwd)
 job_id="${1:-$SLURM_JOB_ID}"
 
-# One job of a deployment trains, whatever was submitted twice.
+# Only one job of a deployment trains, even if it was submitted twice.
 mkdir -p state
 if ! (set -o noclobber && echo "$job_id" > state/claim) 2> /dev/null; then
     owner=$(cat state/claim)
     if [ -n "$owner" ] && [ "$owner" != "$job_id" ]; then
-        echo "job $owner has this deployment; job $job_id leaves it alone" >&2
+        echo "job $owner already runs this deployment, so job $job_id does nothing" >&2
         exit 75
     fi
 fi
 
-# A scheduler may run the same job again, such as after its node failed: what that noted before no longer counts.
+# A scheduler may run a job again, for example after its node failed: what the earlier run noted no longer counts.
 if [ "$(cat state/finished 2> /dev/null)" = 0 ]; then
     exit 0
 fi
 rm -f state/finished state/ended state/missed
-# Room for the last word is taken now: it is to be noted on a full disk, too.
+# Takes the room for the exit code now, so that it can be noted even on a full disk.
 echo > state/finishing
 
 # The end is written by the job itself: schedulers forget, and a node that died can look like success.
@@ -57,7 +57,7 @@ exec >> output.log 2>> error.log
 echo "$(date +%s) $job_id $(hostname)" > state/started
 dataset="$workspace/datasets/mnist-1"
 
-# The node's own scratch is nearer than what all nodes share; without room there the shared data serves.
+# The node's own scratch is nearer than what all nodes share; if it has no room, the shared data is used.
 # Others may write there too, so the folder is a new one that nobody else may enter.
 rm -rf "${TMPDIR:-/dev/null}/modak/modak-$(id -u)-$job_id."*
 if mkdir -p "${TMPDIR:-/dev/null}/modak" && local_copy=$(mktemp -d "${TMPDIR:-/dev/null}/modak/modak-$(id -u)-$job_id.XXXXXX") &&
@@ -72,13 +72,13 @@ if ! [ -e "$image" ]; then
     echo "the image $image is not there" >&2
     exit 66
 fi
-# Whoever changes an image changes its stamp; then all of it is compared with what was made.
+# An image that was changed has another stamp; then all of it is compared with what was made.
 digest=none stamp=
 [ -e "$workspace/images/abc.seal" ] && read -r digest stamp < "$workspace/images/abc.seal"
 if [ "$(stat -L -c '%s %i %.9Y %.9Z' "$image")" != "$stamp" ] &&
     [ "$(sha256sum < "$image" | cut -d ' ' -f 1)" != "$digest" ]; then
-    echo "the image $image is not what it was when it was made (SHA-256 $digest), and is not run;" \
-        "deploy anew, and it is made again" >&2
+    echo "the image $image has changed since it was made (SHA-256 $digest), and is not run;" \
+        "deploy again to make it again" >&2
     exit 65
 fi
 
@@ -92,7 +92,7 @@ folders=(
     /opt/licences:/opt/licences
 )
 
-# Slurm's plugin takes what srun starts into the container, with the job's environment where the image has no word of its own.
+# Slurm's plugin runs what srun starts in the container, with the job's environment except for what the image itself sets.
 export NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
 contained=(
     --container-image="$image"

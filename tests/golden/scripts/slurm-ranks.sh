@@ -9,7 +9,7 @@
 #SBATCH --open-mode=append
 #SBATCH --signal=B:USR1@120
 
-# example, written by modak: another deployment writes it anew.
+# example, written by modak; deploying again overwrites it.
 
 set -u
 
@@ -18,25 +18,25 @@ deployment=$PWD
 workspace=$(cd ../.. && pwd)
 job_id="${1:-$SLURM_JOB_ID}"
 
-# One job of a deployment trains, whatever was submitted twice.
+# Only one job of a deployment trains, even if it was submitted twice.
 mkdir -p state
 if ! (set -o noclobber && echo "$job_id" > state/claim) 2> /dev/null; then
     owner=$(cat state/claim)
     if [ -n "$owner" ] && [ "$owner" != "$job_id" ]; then
-        echo "job $owner has this deployment; job $job_id leaves it alone" >&2
+        echo "job $owner already runs this deployment, so job $job_id does nothing" >&2
         exit 75
     fi
 fi
 
-# A scheduler may run the same job again, such as after its node failed: what that noted before no longer counts.
+# A scheduler may run a job again, for example after its node failed: what the earlier run noted no longer counts.
 if [ "$(cat state/finished 2> /dev/null)" = 0 ]; then
     exit 0
 fi
 rm -f state/finished state/ended state/missed state/failed_rank state/goes_on; rm -rf state/cores
-# Room for the last word is taken now: it is to be noted on a full disk, too.
+# Takes the room for the exit code now, so that it can be noted even on a full disk.
 echo > state/finishing
 
-# It goes on from where it was.
+# It continues from where it was.
 rm -f state/requeued state/stop state/late
 checkpoints=$deployment/checkpoints
 stop=$deployment/state/stop
@@ -65,7 +65,7 @@ trap ': > "$stop"' USR1
 exec >> output.log 2>> error.log
 echo "$(date +%s) $job_id $(hostname)" > state/started
 
-# Asks the training to save its state and to end. What does not end in time is ended, and goes on from what it saved before.
+# Asks the training to save its state and end. If it does not end in time, it is ended, and continues from its last state.
 ask() {
     : > "$stop"
     timeout 90 tail --pid="$training" -f /dev/null
@@ -77,7 +77,7 @@ ask() {
     fi
 } 2> /dev/null
 
-# Has the job run again, after a training that was asked to end, or that says by its exit code that it is to go on.
+# Has the job run again after a training that was asked to end, or whose exit code says that it is to continue.
 queue_again() {
     cd "$deployment" || return
     if [ "$1" -eq 0 ] || { [ "$1" -ne 85 ] && ! [ -e state/late ]; }; then
@@ -85,9 +85,9 @@ queue_again() {
     fi
     [ ! -e "$stop" ] || echo timeout > state/ended
     if [ -z "$(ls checkpoints)" ]; then
-        echo "the training was stopped, and has saved nothing that it could go on from" >&2
+        echo "the training was stopped, but has saved nothing to continue from" >&2
     elif [ "$run" -gt 3 ]; then
-        echo "the training was stopped, and its job was queued again as often as it may be: 3" >&2
+        echo "the training was stopped, and its job has been queued again as often as allowed: 3" >&2
     else
         echo "run $run was stopped; the job is queued again" >&2
         trap '' TERM
@@ -98,8 +98,8 @@ queue_again() {
     fi
 }
 
-# Slurm gives a task more cores for the sake of its memory, in SLURM_CPUS_PER_TASK alone, and an srun that is not told
-# their number does not start where this has another one.
+# If a task gets more cores for its memory, only SLURM_CPUS_PER_TASK says so, and an srun that is not given their number
+# does not start if SLURM_TRES_PER_TASK has another one.
 unset SLURM_TRES_PER_TASK
 
 runtime=$(command -v apptainer || command -v singularity) || {
@@ -132,22 +132,22 @@ command=(
     train.py
 )
 
-# Notes which cores a rank may use, as the kernel says: who has too few of them is known by that.
+# Notes which cores the kernel lets a rank use, which shows the ranks that have too few.
 note_cores() {
     mkdir -p "$deployment/state/cores"
     printf '%s %s %s\n' "${SLURMD_NODENAME:-$(hostname)}" 4 \
         "$(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status)" > "$deployment/state/cores/$1"
 } 2> /dev/null
 
-# Where the ranks meet: at the first of them, by an address of its node as the others reach it.
+# Where the ranks meet: at the first of them, at an address of its node that the others reach.
 other=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | tail -n 1)
 address=$(scontrol --oneliner show node "$other" 2> /dev/null | sed -n 's/.* NodeAddr=\([^ ]*\).*/\1/p')
 address=$(getent ahostsv4 "${address:-$other}" | awk '{ print $1; exit }')
 MASTER_ADDR=$(ip -o route get "${address:-none}" 2> /dev/null | sed -n 's/.* src \([^ ]*\).*/\1/p')
 MASTER_ADDR=${MASTER_ADDR:-$(getent ahostsv4 "$(hostname)" | awk '$1 !~ /^127\./ { print $1; exit }')}
 if [ -z "$MASTER_ADDR" ]; then
-    echo "$(hostname) knows no way to ${address:-$other}, so that its ranks cannot meet those of $other;" \
-        "say by which network: distributed: { interface: NAME }" >&2
+    echo "$(hostname) has no route to ${address:-$other}, so its ranks cannot meet those of $other;" \
+        "name the network to use: distributed: { interface: NAME }" >&2
     exit 68
 fi
 MASTER_PORT=$((20000 + $(cksum <<< "$job_id" | cut -d ' ' -f 1) % 10000))
@@ -170,7 +170,7 @@ rank() {
     NODE_RANK=$((RANK / LOCAL_WORLD_SIZE))
     shift
     note_cores "$RANK"
-    # The rest of what torchrun says, and what Lightning, Accelerate and JAX would otherwise take for one process.
+    # The rest of what torchrun sets, and what Lightning, Accelerate and JAX need, lest they assume one process.
     export GROUP_RANK=$NODE_RANK GROUP_WORLD_SIZE=2 ROLE_RANK=$RANK ROLE_WORLD_SIZE=$WORLD_SIZE
     export TORCHELASTIC_RUN_ID=$MASTER_PORT TORCHELASTIC_RESTART_COUNT=0 TORCHELASTIC_MAX_RESTARTS=0
     export PL_TRAINER_NUM_NODES=2 PL_TRAINER_DEVICES=1 LT_NUM_NODES=2 LT_DEVICES=1
@@ -196,7 +196,7 @@ rank() {
     wait "$child"
     code=$?
     if [ "$code" -eq 134 ] && [ -e "$own/came_to_its_end" ]; then
-        echo "modak: rank $RANK was aborted as it ended, after its script had come to its end: that is no failure" >&2
+        echo "modak: rank $RANK was aborted while it ended, after its script had finished: this is not a failure" >&2
         code=0
     fi
     # Launchers end all ranks when one does not end with 0.
@@ -205,7 +205,7 @@ rank() {
         exit 0
     fi
     if [ "$code" -ne 0 ] && [ "$code" -ne 143 ] && [ -z "$asked" ]; then
-        # One that ends for the sake of another says for which.
+        # One that ends because of another says which.
         lost=$(cat "$own/lost" 2> /dev/null)
         (set -o noclobber && echo "${lost:-$RANK $code ${SLURMD_NODENAME:-$(hostname)}}" > "$deployment/state/failed_rank") 2> /dev/null
     fi
@@ -214,7 +214,7 @@ rank() {
 {
     declare -p deployment MASTER_ADDR MASTER_PORT
     declare -f note_cores rank
-    # shellcheck disable=SC2016 # it is the other shell's
+    # shellcheck disable=SC2016 # that is for the other shell
     echo 'rank "" "$@"'
 } > "$deployment/state/rank.sh"
 srun --kill-on-bad-exit=1 bash "$deployment/state/rank.sh" "${command[@]}" &
@@ -222,14 +222,14 @@ training=$!
 trap 'kill -TERM "$training" 2> /dev/null; wait "$training"; exit 143' TERM
 trap 'ask &' USR1
 [ ! -e "$stop" ] || ask &
-# a signal that is trapped ends a wait
+# a trapped signal ends a wait
 while kill -0 "$training" 2> /dev/null; do
     wait "$training"
 done
 wait "$training"
 code=$?
 [ "$code" -ne 0 ] || [ ! -e "$deployment/state/goes_on" ] || code=85
-# Those that a launcher ends for one that failed have other codes.
+# Ranks that a launcher ends because another failed have other codes.
 [ "$code" -eq 0 ] || [ ! -e "$deployment/state/failed_rank" ] || read -r _ code _ < "$deployment/state/failed_rank"
 queue_again "$code"
 [ ! -e "$deployment/state/requeued" ] || exit "$code"

@@ -66,12 +66,12 @@ def case_the_script_s_own_word_stands():
     assert "the script itself" in choices["compiler"]["reason"] and choices["compiler"]["applied"] is None
     own = [keras.layers.Input((8,)), keras.layers.Dense(4, dtype="float32")]
     _, choices, _ = trained("precision=bf16", layers=own)
-    assert "of their own" in choices["precision"]["reason"]
+    assert "of its layers itself" in choices["precision"]["reason"]
 
 
 def case_a_compiler_of_another_backend():
     _, choices, _ = trained("compiler=inductor memory_format=channels_last")
-    assert "has not got it" in choices["compiler"]["reason"] and choices["memory_format"]["applied"] is None
+    assert "does not have it" in choices["compiler"]["reason"] and choices["memory_format"]["applied"] is None
 
 
 def case_what_the_compiler_cannot_do_is_done_without():
@@ -110,7 +110,7 @@ def case_pipelines_that_may_change_are_left_alone():
 
     for data, word in (
         (pipeline().shuffle(64).batch(16), "ShuffleDataset"),
-        (pipeline().map(random).batch(16), "another value"),
+        (pipeline().map(random).batch(16), "a different value"),
         (pipeline().batch(16).repeat(1), "RepeatDataset"),
     ):
         _, choices, _ = trained("input=memory", data)
@@ -124,7 +124,7 @@ def case_too_large_a_pipeline():
         _, choices, _ = trained("input=memory", pipeline().batch(16))
     finally:
         keras_input.free_memory = free
-    assert "of what is free" in choices["input"]["reason"]
+    assert "of the free memory" in choices["input"]["reason"]
 
 
 def main():

@@ -172,7 +172,7 @@ def case_samples_that_are_random_now_and_then():
 def case_samples_from_a_stream_that_nobody_knows():
     source = np.random.default_rng(1)
     dataset = Images(lambda image, number: image + float(source.random()))
-    refused("input=memory", "input", "read twice", DataLoader(dataset, batch_size=16))
+    refused("input=memory", "input", "read again", DataLoader(dataset, batch_size=16))
 
 
 def case_samples_that_change_with_the_epoch():
@@ -198,9 +198,9 @@ def case_what_is_not_kept():
     words = Images(lambda image, number: "word")
     ragged = Images(lambda image, number: image[:, : 1 + number])
     refused("input=memory", "input", "stream", DataLoader(Stream()))
-    refused("input=memory", "input", "side by side", DataLoader(Images(), batch_size=8, collate_fn=mixed))
-    refused("input=memory", "input", "no tensor", DataLoader(words, batch_size=8))
-    refused("input=memory", "input", "no batches", DataLoader(Images(), batch_size=None))
+    refused("input=memory", "input", "stacked", DataLoader(Images(), batch_size=8, collate_fn=mixed))
+    refused("input=memory", "input", "not a tensor", DataLoader(words, batch_size=8))
+    refused("input=memory", "input", "does not batch samples", DataLoader(Images(), batch_size=None))
     report = prepared("input=memory", DataLoader(ragged, batch_size=1))  # which cannot even be looked at
     assert outcome(report, "input")["applied"] is None and "equal size" in outcome(report, "input")["reason"]
 
@@ -214,7 +214,7 @@ def case_more_than_the_memory_is_not_kept():
         report, _ = same_batches(lambda: DataLoader(Images(), batch_size=16, shuffle=True))
     finally:
         store.free_memory = free
-    assert "may take 40 %" in outcome(report, "input")["reason"]
+    assert "may use 40 %" in outcome(report, "input")["reason"]
 
 
 def case_named_parts_and_dictionaries_keep_their_form():
@@ -368,7 +368,7 @@ def case_what_would_be_added_up_wrongly_is_not():
     model, other = Net(), Net()
     first, second = (torch.optim.SGD(each.parameters(), lr=0.1) for each in (model, other))
     report = prepared("accumulation=2", model, other, first, second)
-    assert "one of several optimizers" in outcome(report, "accumulation")["reason"]
+    assert "of several optimizers" in outcome(report, "accumulation")["reason"]
     report = prepared("accumulation=2", model, first)
     assert outcome(report, "accumulation")["applied"] == "2"
     before = next(model.parameters()).detach().clone()
@@ -470,8 +470,12 @@ def case_steps_that_cannot_be_fused_stay_as_they_are():
     of = torch.optim
     for make, kind, words in (
         (lambda model: of.Adadelta(model.parameters()), torch.float32, "Adadelta: it has no fused kernel"),
-        (lambda model: of.AdamW(model.parameters(), fused=False), torch.float32, "AdamW: the script chooses"),
-        (lambda model: of.AdamW(model.parameters(), foreach=True), torch.float32, "AdamW: the script chooses"),
+        (lambda model: of.AdamW(model.parameters(), fused=False), torch.float32, "AdamW: the script makes this choice"),
+        (
+            lambda model: of.AdamW(model.parameters(), foreach=True),
+            torch.float32,
+            "AdamW: the script makes this choice",
+        ),
         (lambda model: of.Adam(model.parameters(), torch.tensor(1e-2)), torch.float32, "Adam: its learning rate is a"),
         (lambda model: of.SGD(model.parameters(), 0.1), torch.bfloat16, "SGD: a parameter is in bfloat16"),
     ):
@@ -532,7 +536,7 @@ def case_numbers_that_lie_in_another_order_than_their_parameters_keep_their_step
             plain, _ = steps(make, True, given)
             (ours, _), report = with_fused_steps(functools.partial(steps, make, True, given))
             assert torch.equal(plain, ours)
-            assert "a gradient lies in another order" in outcome(report, "optimizer_step")["how"]
+            assert "a gradient has another memory layout" in outcome(report, "optimizer_step")["how"]
         plain, _ = steps(make, True, lambda images: images.to(memory_format=last))
         (ours, _), report = with_fused_steps(
             functools.partial(steps, make, True, lambda images: images.to(memory_format=last))

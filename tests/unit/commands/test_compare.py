@@ -56,7 +56,7 @@ def test_the_best_comes_first_with_what_differs(sweep):
     assert [run.deployment for run in found.runs] == ["b", "a", "c"]
     assert [found.best(run) for run in found.runs] == [(20, 1), (20, 2.5), None]
     assert found.label(found.runs[0]) == "lr=0.01"
-    assert found.remarks == ("t:lr=0.5: val_loss is nan since step 10",)
+    assert found.remarks == ("t:lr=0.5: val_loss has been nan since step 10",)
     assert [run.deployment for run in compare(sweep, "accuracy").runs] == ["b", "a", "c"]
     assert [run.deployment for run in compare(sweep, "val_loss", rising=True).runs][-1] == "c"
 

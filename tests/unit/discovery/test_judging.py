@@ -176,7 +176,7 @@ def test_a_scheduler_that_nobody_submits_to():
 def test_torque_where_pbs_professional_is():
     """Whose commands have the names of Torque's, too."""
     known = found(bare(), surveyed(cluster=None, scheduler="torque", another="PBS Professional"))["scheduler"]
-    seen = "the qsub of login1 is that of PBS Professional, and the target is described as having Torque"
+    seen = "qsub on login1 belongs to PBS Professional, but the target is described as having Torque"
     assert (known.state, known.seen) == ("missing", seen)
 
 
@@ -356,7 +356,7 @@ def test_a_node_that_is_as_it_should_be(described):
         ({"namespaces": False}, "node's namespaces", "missing"),
         ({"places": []}, "node's scratch", "warning"),
         ({"machine": "aarch64"}, "node's processor", "missing"),
-        ({"problem": "the job 7 was not done within 60 s"}, "node", "warning"),
+        ({"problem": "the job 7 did not finish within 60 s"}, "node", "warning"),
         ({"problem": "Slurm did not take the job: no"}, "node", "missing"),
     ],
 )  # fmt: skip

@@ -14,7 +14,7 @@ from modak_ansible.planning.plan import make_plan
 
 from .conftest import matter, values, why_not
 
-NO_PREPARE = "the script calls no prepare; one line would let it: see docs/prepare.md"
+NO_PREPARE = "the script does not call prepare; one line would let it: see docs/prepare.md"
 PREPARES = {"prepares": True}
 SWITCHES = {
     "memory_format": ("contiguous", "channels_last"),
@@ -338,7 +338,7 @@ def test_a_state_in_files_is_only_taken_where_it_is_asked_for(draft):
     ("changed", "reason"),
     [
         ({"resources": {"accelerators": 1}}, "an accelerator's memory"),
-        ({"resources": {"nodes": 2}}, "ranks that train together"),
+        ({"resources": {"nodes": 2}}, "parallel ranks exchange"),
         ({"application": {**PREPARES, "work": {"parameters": 10**9}}}, "the state may take 16 GB"),
     ],
 )

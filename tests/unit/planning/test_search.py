@@ -127,7 +127,7 @@ def test_the_same_request_and_model_give_the_same_digest(plan):
         ({"compiler": "xla"}, "compiler", "it does not include xla"),
         ({"compiler": "hybridize", "numerics": "any"}, "compiler", "it does not include hybridize"),
         ({"matmul": "onednn"}, "matmul", "onednn sums in another order, and numerics: same is asked for"),
-        ({"memory_format": "channels_last"}, "memory_format", "the script calls no prepare"),
+        ({"memory_format": "channels_last"}, "memory_format", "the script does not call prepare"),
         ({"threads": 5}, "threads", "5 threads are more than the 4 cores"),
         ({"batch_size": "any"}, "batch_size", "another batch size changes results"),
     ],

@@ -132,7 +132,7 @@ def test_what_cannot_be_trained_is_told(torch, load_onnx, tmp_path):
         with pytest.raises(ValueError, match=f"has operators that cannot be trained: {said}"):
             load_onnx(str(path))
     path.write_bytes(b"no model")
-    with pytest.raises(ValueError, match="cannot be made a model of PyTorch's"):
+    with pytest.raises(ValueError, match="cannot be converted to a PyTorch model"):
         load_onnx(str(path))
     with pytest.raises(FileNotFoundError):
         load_onnx(str(tmp_path / "none.onnx"))

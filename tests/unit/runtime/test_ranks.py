@@ -43,7 +43,7 @@ def test_one_process_alone_or_one_that_is_parallel_by_itself_is_left_alone(envir
     [
         ({"RANK": None}, "'RANK' is not set"),
         ({"MASTER_ADDR": None}, "'MASTER_ADDR' is not set"),
-        ({"MASTER_PORT": "a port"}, "are numbers"),
+        ({"MASTER_PORT": "a port"}, "must be numbers"),
     ],
 )
 def test_what_a_rank_is_not_told_ends_it(change, words):
@@ -82,7 +82,10 @@ def test_a_name_tells_how_many_ranks_have_one_copy(name, way):
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("tensor_5", "in 5 ranks each cannot be made by 12 ranks"), ("guess", "does not know the strategy guess")],
+    [
+        ("tensor_5", "take 5 ranks each, and there are 12 ranks"),
+        ("guess", "does not know the strategy guess"),
+    ],
 )
 def test_a_name_that_is_none_of_these_ranks_ends_them(name, words):
     with pytest.raises(SystemExit, match=words):

@@ -177,8 +177,8 @@ def test_what_one_object_refuses_another_may_take():
     ("frameworks", "prepared", "reason"),
     [
         ([], False, "imported no framework"),
-        (["torch"], False, "calls no prepare"),
-        (["torch"], True, "nothing that it acts on"),
+        (["torch"], False, "does not call prepare"),
+        (["torch"], True, "nothing that it applies to"),
         (["tensorflow", "keras"], False, "no Keras model"),
     ],
 )

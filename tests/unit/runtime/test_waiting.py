@@ -69,7 +69,7 @@ def test_what_the_user_sets_stays(cores):
     report = Report("", {"wait_policy": "adaptive"})
     neighbours.settle_waiting(report)
     assert (made["OMP_WAIT_POLICY"], "GOMP_SPINCOUNT" in made) == ("ACTIVE", False)
-    assert report.as_dict(True)["choices"]["wait_policy"]["reason"] == "OMP_WAIT_POLICY is set already"
+    assert report.as_dict(True)["choices"]["wait_policy"]["reason"] == "OMP_WAIT_POLICY is already set"
 
 
 @pytest.mark.component

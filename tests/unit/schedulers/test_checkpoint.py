@@ -88,7 +88,7 @@ def test_it_is_queued_again_so_often_and_no_more(tmp_path):
     box = Box(tmp_path, "none", SAVES, walltime=11, signal_before_wall=10, requeue=1)
     assert box.run() == 85
     assert box.read("output.log") == "run 1\nrun 2\n"
-    assert "queued again as often as it may be: 1" in box.read("error.log")
+    assert "queued again as often as allowed: 1" in box.read("error.log")
     assert (box.read("state/finished"), box.read("state/ended")) == ("85\n", "timeout\n")
 
 
@@ -144,7 +144,7 @@ def test_a_job_that_is_cancelled_is_not_queued_again(tmp_path):
 def test_one_that_saves_nothing_is_not_begun_again_for_nothing(tmp_path):
     box = Box(tmp_path, "none", "exit 85")
     assert box.run() == 85
-    assert "has saved nothing that it could go on from" in box.read("error.log")
+    assert "has saved nothing to continue from" in box.read("error.log")
     assert len(box.read("state/runs").splitlines()) == 1
 
 

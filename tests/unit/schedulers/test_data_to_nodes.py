@@ -102,7 +102,7 @@ def test_a_node_without_room_says_so_and_reads_where_the_data_lies(nodes):
     assert seen(nodes.folder, "node0") == [True, True, False, False, True, True]
     assert seen(nodes.folder, "node1") == [False] * 6
     assert "2 files of" in said["error"]
-    assert f"could not be brought to {os.uname().nodename}; they are read where they lie" in said["error"]
+    assert f"could not be copied to {os.uname().nodename}; they are read from the original place" in said["error"]
     assert "reads" in said["output"]
 
 
@@ -129,5 +129,5 @@ def test_of_many_files_each_node_fetches_its_own(nodes, monkeypatch):
 def test_a_node_that_cannot_fetch_its_own_names_itself(nodes, monkeypatch):
     monkeypatch.setattr("modak_ansible.schedulers.script._BROADCAST", 5)
     said = nodes("node-local", cp="#!/bin/bash\nexit 1\n")
-    assert f"the data does not get to {os.uname().nodename}" in said["error"]
+    assert f"the data could not be copied to {os.uname().nodename}" in said["error"]
     assert f"reads {nodes.folder}/datasets/s-1" in said["output"]

@@ -138,7 +138,7 @@ def test_several_datasets_lie_where_the_script_looks_for_them(tmp_path, monkeypa
 @pytest.mark.parametrize(
     ("records", "code", "said"),
     [
-        ([(4, "/none")], 66, "lustre/none is not there on "),
+        ([(4, "/none")], 66, "lustre/none is not on "),
         ([(4, "/file"), (5, "/file")], 65, "lustre/file has 4 bytes on "),
     ],
 )
@@ -156,6 +156,6 @@ def test_what_lies_where_the_data_is_to_lie_is_left_alone(tmp_path):
     place.mkdir(parents=True)
     (place / "mine").touch()
     (tmp_path / "datasets" / "d").mkdir(parents=True)
-    with pytest.raises(AssertionError, match="the data is to lie at ../data, and something else lies there"):
+    with pytest.raises(AssertionError, match="the data belongs at ../data, but something else is there"):
         run(tmp_path, "none", data=(DataPlace("d", "datasets/d", mount_as="../data"),))
     assert (place / "mine").exists()

@@ -72,7 +72,7 @@ def test_those_of_tensorflow_are_told_where_all_are(deployment, scheduler):
 def test_one_of_tensorflows_that_does_not_come_is_named(deployment):
     deployment.slurm(2)
     assert deployment.run("echo never", Ranks(3, 1, timeout=1, tells_all=True), "slurm") == 68
-    assert deployment.log(name="error").endswith("rank 2 has not said within 1 s where it is\n")
+    assert deployment.log(name="error").endswith("rank 2 has not said where it is within 1 s\n")
     assert deployment.log() == ""
 
 
@@ -144,7 +144,7 @@ def test_an_interface_that_a_node_has_not_is_said_with_those_that_it_has(deploym
     deployment.slurm(2)
     assert deployment.run("echo began", Ranks(2, 1, interface="ib7"), "slurm") == 68
     said = deployment.log(name="error")
-    assert "no address of IPv4 on ib7" in said
+    assert "no IPv4 address on ib7" in said
     assert " lo " in said.splitlines()[-1] + " "
 
 
@@ -222,7 +222,7 @@ def test_an_abort_after_the_end_of_the_script_is_no_failure(deployment):
     abort = 'if [ "$RANK" = 1 ]; then kill -ABRT $$; fi'
     assert deployment.run(ends + abort, LOCAL) == 0
     assert deployment.failed is None
-    assert "rank 1 was aborted as it ended" in deployment.log(1, "error")
+    assert "rank 1 was aborted while it ended" in deployment.log(1, "error")
     other = Deployment(deployment.folder / "other")
     assert other.run(abort, LOCAL) == 134
     assert other.failed == (1, 134)

@@ -284,12 +284,12 @@ def test_walltimes_beyond_a_day():
 @pytest.mark.parametrize("value", ["a\n#SBATCH --uid=0", "a b", "a'b", 'a"b', "$(id)", "a;b", "a`b`", "a|b", "a>b"])
 @pytest.mark.parametrize("scheduler", ["slurm", "torque", "pbspro", "lsf"])
 def test_directives_take_plain_words_only(scheduler, field, value):
-    with pytest.raises(ValueError, match="cannot stand in a directive"):
+    with pytest.raises(ValueError, match="cannot be written in a directive"):
         render_script(job(scheduler, **{field: value}), PLAIN)
 
 
 def test_a_name_stays_in_its_comment_without_a_scheduler():
-    with pytest.raises(ValueError, match="cannot stand"):
+    with pytest.raises(ValueError, match="cannot be written"):
         render_script(job("none", name="a\nreboot"), PLAIN)
 
 
@@ -383,7 +383,7 @@ def test_a_second_job_leaves_the_deployment_alone(tmp_path):
     (deployment / "state" / "claim").write_text("12345\n")
     done = run_script(deployment, "echo trained > ../trained")
     assert done.returncode == 75
-    assert "job 12345 has this deployment" in done.stderr
+    assert "job 12345 already runs this deployment" in done.stderr
     assert not (deployment / "trained").exists()
 
 

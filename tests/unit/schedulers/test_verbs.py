@@ -70,7 +70,7 @@ def test_what_slurm_refuses(verb, case, words):
 @pytest.mark.parametrize(
     ("verb", "case", "words"),
     [("hold", "qhold-unknown", "Torque does not know the job"), ("release", "qrls-not-held", "can't be set"),
-     ("requeue", "qrerun-user", "the server leaves that to its operators"), ("requeue", "qrerun-unknown", "cannot locate"),
+     ("requeue", "qrerun-user", "the server lets only its operators do that"), ("requeue", "qrerun-unknown", "cannot locate"),
      ("hold", "slurm-qhold-ended", "^qhold: Error on job id 819: Job has already finished$"),
      ("requeue", "slurm-qrerun", "Usage: Slurm::requeue")],
 )  # fmt: skip

@@ -49,7 +49,8 @@ def test_without_a_word_nothing_is_known():
 @pytest.mark.parametrize(("stands", "applied"), [("inductor", "inductor"), ("none", None)])
 def test_the_switches_of_a_benchmark_say_how_they_stood(stands, applied):
     metrics = {"schema": "modak.metrics/1", "switches": {"compiler": stands}}
-    outcome = compare(PLAN, {"choices": {"compiler": word(None, reason="the script calls no prepare")}}, metrics)[0]
+    refused = word(None, reason="the script does not call prepare")
+    outcome = compare(PLAN, {"choices": {"compiler": refused}}, metrics)[0]
     assert (outcome["applied"], outcome["how"], outcome["known"]) == (applied, "switch", True)
 
 

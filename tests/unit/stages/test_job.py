@@ -182,9 +182,9 @@ def test_a_job_that_is_cancelled_or_left_alone_is_named(make_stage):
     stage, _ = make_stage(target)
     target.removed = {"cancelled": {"x": "7"}}
     assert remove_jobs([stage]).message == "job 7 cancelled, its folder removed"
-    target.removed = {"left": {"x": "job 7 was cancelled and has not ended within 60 s; node2 is down"}}
+    target.removed = {"left": {"x": "job 7 was cancelled but has not ended within 60 s; node2 is down"}}
     words = (
-        "the job is left alone: job 7 was cancelled and has not ended within 60 s; node2 is down, its folder removed"
+        "the job is left alone: job 7 was cancelled but has not ended within 60 s; node2 is down, its folder removed"
     )
     assert remove_jobs([stage], leave=True).message == words
 

@@ -268,8 +268,8 @@ def test_the_summary_names_whatever_numbers_a_script_writes(make_stage, remote, 
 
 def test_the_summary_says_that_a_training_has_diverged(make_stage):
     stage, _ = make_stage(None)
-    lines = dict(summary_lines(stage.plan, {"progress": {"remarks": ["loss is nan since epoch 4"]}}))
-    assert lines["training"] == "loss is nan since epoch 4"
+    lines = dict(summary_lines(stage.plan, {"progress": {"remarks": ["loss has been nan since epoch 4"]}}))
+    assert lines["training"] == "loss has been nan since epoch 4"
 
 
 def test_a_job_that_failed_is_reported_with_its_exit_code_and_last_words(make_stage):

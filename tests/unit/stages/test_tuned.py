@@ -90,8 +90,8 @@ def test_the_summary_says_what_trains_and_why(folder):
 
 def test_the_summary_says_what_went_wrong(folder):
     lost = {**REPORT["candidates"], "c1": {**REPORT["candidates"]["c1"], "outcome": "out", "reason": "it broke"}}
-    found = summary_pairs(write(folder, state="stopped", reason="signal 15 ended it", candidates=lost), PLAN)
-    assert found[0][1].endswith("; stopped: signal 15 ended it")
+    found = summary_pairs(write(folder, state="stopped", reason="signal 15 stopped it", candidates=lost), PLAN)
+    assert found[0][1].endswith("; stopped: signal 15 stopped it")
     assert found[1] == ("tuning", "out: candidate 1: it broke")
     nothing = summary_pairs(write(folder, best="", trials=[], state="failed", reason="the image has no optuna"), PLAN)
     assert nothing[0][1].startswith("no candidate could be measured (the image has no optuna)")

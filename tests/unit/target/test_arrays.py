@@ -161,7 +161,7 @@ def test_an_array_of_which_nobody_knows_is_not_submitted_twice(campaign, queue):
 
     queue.submit_array = silent
     _, refused = campaign.submit([point(each) for each in POINTS]).refused
-    assert refused.message == "whether the jobs were submitted is not known: sbatch did not answer"
+    assert refused.message == "it is not known whether the jobs were submitted: sbatch did not answer"
     queue.submit_array = submit
     assert ids(campaign.submit([point(each) for each in POINTS]))["p3"] == "1_3"
     assert len(queue.jobs) == 4

@@ -89,7 +89,7 @@ def test_a_scheduler_that_has_forgotten_a_job_is_not_asked_to_wait_for_it(campai
     assert campaign.submit([wanted("second", "first")]).jobs["second"][1]
     queue.end("first", 3)
     refused = refusal(campaign.submit([wanted("third", "first")]))
-    assert refused == ("third", "first, which comes before, has failed")
+    assert refused == ("third", "first, which must run first, has failed")
 
 
 def test_the_first_that_is_refused_ends_a_submission(campaign, queue):
@@ -102,7 +102,7 @@ def test_the_first_that_is_refused_ends_a_submission(campaign, queue):
 
 def test_nothing_is_submitted_before_what_comes_before(campaign, queue):
     answer = campaign.submit([wanted("second", "first")])
-    assert (refusal(answer)[1], queue.jobs) == ("first, which comes before, was not submitted", {})
+    assert (refusal(answer)[1], queue.jobs) == ("first, which must run first, was not submitted", {})
 
 
 def test_what_cannot_run_never_begins(campaign, queue):
@@ -215,7 +215,7 @@ def test_jobs_on_a_node_that_is_down_can_be_left_alone(campaign, queue, workspac
     monkeypatch.setattr(queue, "cancel", cancel)
     with pytest.raises(ModakError, match="; node2 is down") as caught:
         campaign.remove(["first", "second"], 0.1)
-    assert caught.value.hint.endswith("modak undeploy --leave-job goes on without that")
+    assert caught.value.hint.endswith("modak undeploy --leave-job leaves the job to the scheduler")
     answer = campaign.remove(["first", "second"], 0.1, leave=True)
     assert (answer.removed, "first" in answer.left) == (["first", "second"], True)
     assert "first" not in answer.cancelled

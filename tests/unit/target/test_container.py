@@ -90,7 +90,7 @@ def test_a_signature_is_made_and_found(runtime, key, tmp_path, given, monkeypatc
 
 def test_a_key_must_be_whole_and_private(runtime, key, tmp_path):
     (tmp_path / "key.pem").chmod(0o640)
-    with pytest.raises(ModakError, match="others may read the key") as caught:
+    with pytest.raises(ModakError, match="other users may read the key") as caught:
         check_signing_key(runtime, key)
     assert caught.value.hint == f"chmod 600 {key}"
     (tmp_path / "key.pem.pub").unlink()

@@ -105,13 +105,13 @@ def test_what_is_no_json_is_said_with_its_place_and_hides_nothing(tmp_path):
 @pytest.mark.parametrize("name", ["metrics.jsonl", "metrics.json", "metrics.csv", "x/trainer_state.json"])
 def test_a_binary_file_is_said_to_be_one(tmp_path, name):
     found = read(tmp_path, b"\x00\x01\xff" * 100, name)
-    assert (found.by_name, found.remarks) == ({}, [f"{name}: is binary, and no numbers are read from it"])
+    assert (found.by_name, found.remarks) == ({}, [f"{name}: is binary, so no numbers are read from it"])
 
 
 def test_numbers_that_are_none_are_told_and_never_the_best(tmp_path):
     found = read(tmp_path, '{"step": 1, "loss": 0.5}\n{"step": 2, "loss": NaN}\n{"step": 3, "loss": "inf"}\n')
     assert found.by_name["loss"].best(rising=False) == found.by_name["loss"].best(rising=True) == (1, 0.5)
-    assert (found.last, found.lost) == ({}, ["loss is inf since step 2"])
+    assert (found.last, found.lost) == ({}, ["loss has been inf since step 2"])
 
 
 def test_of_a_gigabyte_only_the_end_is_read(tmp_path):
@@ -130,7 +130,7 @@ def test_a_line_without_end_and_a_huge_document_are_left_alone(tmp_path, monkeyp
     found = read(tmp_path, "x" * 200 + "\n" + lines({"step": 2, "loss": 1}))
     assert (found.last, len(found.remarks)) == ({"loss": 1}, 1)
     monkeypatch.setattr(texts, "WHOLE", 10)
-    assert "and one JSON document is read up to" in read(tmp_path, '{"loss": 12345}', "metrics.json").remarks[0]
+    assert "but one JSON document is read only up to" in read(tmp_path, '{"loss": 12345}', "metrics.json").remarks[0]
 
 
 def test_memory_is_bounded_and_the_best_and_the_last_stay(tmp_path, monkeypatch):
@@ -210,7 +210,7 @@ def test_a_mark_of_the_order_of_bytes_is_no_mistake(tmp_path, name):
 def test_an_integer_that_no_float_holds_is_infinite(tmp_path, name):
     found = read(tmp_path, '{"loss": -' + "9" * 5000 + ', "accuracy": 0.5}\n', name)
     assert (found.last, found.remarks) == ({"accuracy": 0.5}, [])
-    assert found.lost == ["loss is -inf since point 1"]
+    assert found.lost == ["loss has been -inf since point 1"]
 
 
 def test_scalars_of_tensorboard_of_all_kinds(tmp_path):
@@ -338,7 +338,7 @@ def test_what_is_logged_is_shown_while_it_runs(deployment):
         lines({"step": 5, "epoch": 1.5, "loss": 2, "lr": 1}, {"step": 6, "loss": "nan"})
     )
     assert progress_of(deployment) == {
-        "step": 6, "epoch": 1.5, "numbers": {"lr": 1}, "remarks": ["loss is nan since step 6"],
+        "step": 6, "epoch": 1.5, "numbers": {"lr": 1}, "remarks": ["loss has been nan since step 6"],
     }  # fmt: skip
 
 

@@ -314,7 +314,7 @@ def test_operations_on_a_job_that_has_ended_while_the_scheduler_is_away(deployme
 def test_a_node_that_is_down_is_said(deployment, fake):
     fake.job = JobRecord(JOB, JobState.RUNNING, nodes="node1,node2", down="node2")
     situation = deployment.situation()
-    words = "node2 is down, says Torque: whether the job runs on is known when the node is back"
+    words = "Torque says node2 is down: only when it is back is it known if the job still runs"
     assert (situation.state, situation.explanation, situation.down) == ("RUNNING", words, "node2")
     news = campaign_of(deployment).watch([Wanted("example-1", state="RUNNING")], 5)
     assert news.situations["example-1"].explanation == words
@@ -335,8 +335,8 @@ def test_a_job_on_a_node_that_is_down_can_be_left_alone(deployment, fake, monkey
         campaign.remove(["example-1"], 0.1)
     assert "; node2 is down" in caught.value.message
     assert caught.value.hint == (
-        "it ends when the node is back, or an operator runs qdel -p 135.frontend; "
-        "modak undeploy --leave-job goes on without that"
+        "it will end when the node is back, or an operator runs qdel -p 135.frontend; "
+        "modak undeploy --leave-job leaves the job to the scheduler"
     )
     if hangs:
         with pytest.raises(ModakError, match="node2 is down"):

@@ -123,7 +123,7 @@ def test_where_a_deployment_tells_nothing_all_stays(workspace):
     (folder / "plan.json").unlink()
     (folder / "job.sh").unlink()
     assert not [each for each in Garbage(workspace, 0).remove() if each["kind"] in ("image", "dataset")]
-    assert set(kept(workspace).values()) == {f"what {folder} uses is not known"}
+    assert set(kept(workspace).values()) == {f"it is not known what {folder} uses"}
 
 
 def test_what_was_used_lately_stays(workspace):

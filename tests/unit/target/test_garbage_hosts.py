@@ -107,7 +107,7 @@ def test_where_nobody_knows_what_the_first_host_uses_all_stays(workspace, there)
     (workspace.deployments / DEPLOYMENT / "job.sh").unlink()
     asked = there(0)
     brought(workspace, TOP)
-    assert "uses is not known" in hosts.answer({**asked, "remove": True})["kept"][0]["keep"]
+    assert "it is not known what" in hosts.answer({**asked, "remove": True})["kept"][0]["keep"]
 
 
 def test_a_deployment_that_its_host_could_not_remove_goes_when_nothing_of_it_runs(workspace, there, monkeypatch):
@@ -118,7 +118,7 @@ def test_a_deployment_that_its_host_could_not_remove_goes_when_nothing_of_it_run
     told = hosts.answer(asked)
     assert [(each["kind"], each["name"]) for each in told["removed"]] == [("deployment", DEPLOYMENT)]
     assert not over.exists()
-    assert [each["keep"] for each in told["kept"]] == [f"what {begins} uses is not known"]
+    assert [each["keep"] for each in told["kept"]] == [f"it is not known what {begins} uses"]
     old(begins)
     with monkeypatch.context() as busy:
         busy.setattr(garbage, "is_at_work", lambda *_: True)

@@ -111,7 +111,7 @@ def test_a_job_is_submitted_once(deployment, fake):
 
 def test_killed_between_submission_and_note(deployment, fake):
     fake.trouble = SubmissionUncertain("killed")
-    with pytest.raises(ModakError, match="whether the job was submitted is not known"):
+    with pytest.raises(ModakError, match="it is not known whether the job was submitted"):
         deployment.submit()
     fake.trouble = None
     assert deployment.submit() == ("1", False)
@@ -215,7 +215,7 @@ def test_a_job_that_ran_and_was_forgotten_is_known_by_its_claim(deployment, fake
 def test_with_a_silent_scheduler_nothing_is_submitted_twice(deployment, fake):
     mark(deployment, "intent.json", '{"name": "example-1", "time": 0}')
     fake.silent = True
-    with pytest.raises(ModakError, match="whether the job was submitted is not known"):
+    with pytest.raises(ModakError, match="it is not known whether the job was submitted"):
         deployment.submit()
     assert fake.submitted == []
 
@@ -412,7 +412,7 @@ def test_a_job_that_its_scheduler_removes_for_what_it_comes_after_says_so(deploy
     before.mkdir(parents=True)
     assert deployment.situation().explanation == "it was cancelled"
     (before / "finished").write_text("3\n")
-    assert deployment.situation().explanation == "a job that it comes after has failed"
+    assert deployment.situation().explanation == "a job that it depends on has failed"
 
 
 def test_the_signal_that_ended_a_training_is_named(deployment, fake):

@@ -131,7 +131,7 @@ def test_a_damaged_deployment_hides_no_other(workspace, fake, text):
     found = look(workspace, "bad", "good")
     assert found["good"]["situation"]["state"] == "RUNNING"
     assert found["bad"]["situation"]["state"] == "DAMAGED"
-    assert "the job is looked for" in found["bad"]["situation"]["explanation"]
+    assert "modak looks for the job" in found["bad"]["situation"]["explanation"]
 
 
 def test_progress_comes_along(workspace, fake):

@@ -204,7 +204,7 @@ def test_a_job_is_submitted_runs_and_ends(deployment, server, code, state, exit_
 def test_a_submission_that_nobody_heard_of_is_found_and_not_made_twice(deployment, server):
     made = deployment("sleep 1; echo trained >> ../runs")
     (server / "deaf").touch()
-    with pytest.raises(ModakError, match="whether the job was submitted is not known"):
+    with pytest.raises(ModakError, match="it is not known whether the job was submitted"):
         made.submit()
     (server / "deaf").unlink()
     assert not made.submit()[1]
@@ -419,7 +419,7 @@ def test_a_job_of_several_pods_that_is_cancelled_leaves_none(deployment, server)
 @pytest.mark.component
 def test_a_server_without_indexed_jobs_is_not_given_one(deployment, server):
     (server / "old").touch()
-    with pytest.raises(ModakError, match="knows no Indexed Jobs"):
+    with pytest.raises(ModakError, match="does not know Indexed Jobs"):
         deployment(TOLD, FOUR).submit()
     assert jobs(server) == []
 

@@ -70,7 +70,7 @@ def test_a_node_answers(tmp_path, node):
 def test_a_job_that_stays_in_the_queue(tmp_path, node):
     made = node(runs=False)
     found = node_view(Workspace(str(tmp_path)), "slurm", OPTIONS, 1)
-    assert found == {"problem": "the job 7 was not done within 1 s (QUEUED)"}
+    assert found == {"problem": "the job 7 did not finish within 1 s (QUEUED)"}
     assert made.cancelled == ["7"]
     assert list(tmp_path.iterdir()) == []
 
@@ -82,7 +82,7 @@ def test_a_job_that_ends_and_leaves_no_answer(tmp_path, node, monkeypatch):
     made.status = lambda run, job_id: JobRecord(job_id, JobState.FAILED)
     monkeypatch.setattr(module, "_LATE_SECONDS", 0)
     found = node_view(Workspace(str(tmp_path)), "slurm", OPTIONS, 30)
-    assert found["problem"] == f"the job 7 ended, and its answer is not in {tmp_path} here"
+    assert found["problem"] == f"the job 7 ended, but its answer is not in {tmp_path} here"
 
 
 def test_a_job_that_is_refused(tmp_path, node):

@@ -188,7 +188,7 @@ def test_the_scheduler_may_refuse_or_be_silent(deployment, fake, verb, state):
     with pytest.raises(ModakError, match=r"job 1 cannot be \w+: leave it"):
         done(deployment, verb)
     fake.trouble = SchedulerSilent("hush")
-    with pytest.raises(ModakError, match=r"whether job 1 was \w+ is not known: hush"):
+    with pytest.raises(ModakError, match=r"it is not known whether job 1 was \w+: hush"):
         done(deployment, verb)
 
 
@@ -364,7 +364,7 @@ def test_setting_aside_goes_on_where_it_was_cut_short(deployment, fake):
 def test_with_a_silent_scheduler_nothing_is_set_aside(deployment, fake):
     become(fake, "FAILED")
     fake.trouble = SchedulerSilent("hush")
-    with pytest.raises(ModakError, match="which jobs there were is not known"):
+    with pytest.raises(ModakError, match="it is not known which jobs there were"):
         deployment.set_aside("1")
     assert deployment.situation().state == "FAILED"
 
@@ -460,10 +460,10 @@ def test_several_jobs_are_cancelled_in_one_call(three, fake):
 def test_a_refusal_is_told_of_the_job_that_it_is_about(three, fake):
     for number in "123":
         fake.jobs[number] = JobRecord(number, JobState.RUNNING)
-    fake.trouble = ActionRefused("the server leaves that to its operators")
+    fake.trouble = ActionRefused("the server lets only its operators do that")
     found = rows(three, "requeue")
     assert all(
-        each["problem"].endswith("cannot be requeued: the server leaves that to its operators")
+        each["problem"].endswith("cannot be requeued: the server lets only its operators do that")
         for each in found.values()
     )
     assert all(each["permitted"] for each in found.values())

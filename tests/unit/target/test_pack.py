@@ -89,15 +89,15 @@ def test_an_image_that_was_changed_is_none(store):
 @pytest.mark.parametrize(
     ("tool", "message", "hint"),
     [
-        ({"packs": ""}, "mksquashfs is not on the target", "squashfs-tools"),
-        ({"lists": ""}, "unsquashfs is not on the target", "pack: none"),
+        ({"packs": ""}, "mksquashfs, which packs the dataset", "squashfs-tools"),
+        ({"lists": ""}, "unsquashfs, which checks what was packed, is not on the target", "pack: none"),
         (
             {"packs": 'head -c 10 /dev/zero > "$2"; echo "Write failed because No space left on device"; exit 1'},
             "the disk is full at",
-            "make room there, or say pack: none",
+            "make room there, or set pack: none",
         ),
         ({"packs": "echo FATAL ERROR: it has no legs; exit 1"}, "it has no legs", "see "),
-        ({"packs": f'{PACKS}; echo more >> "$1/0/0.jpg"'}, "changed while it was packed", "nothing writes there"),
+        ({"packs": f'{PACKS}; echo more >> "$1/0/0.jpg"'}, "changed while it was being packed", "nothing writes there"),
         ({"lists": f"{LISTS} | tail -n +2"}, "does not hold its 30 files: 29 files", "deploy again"),
         ({"lists": "echo damaged >&2; exit 1"}, "does not hold its 30 files: damaged", "deploy again"),
     ],

@@ -72,9 +72,7 @@ def test_a_qsub_of_another_scheduler_gets_no_job(tmp_path, monkeypatch, schedule
     if not others:
         assert probe(workspace, scheduler, "none", create=True)
         return
-    with pytest.raises(
-        ModakError, match=rf"the qsub of \S+ is that of {others}, and the target is described as having "
-    ):
+    with pytest.raises(ModakError, match=rf"qsub on \S+ belongs to {others}, but the target is described as having "):
         probe(workspace, scheduler, "none", create=True)
     assert not workspace.path.exists()
 

@@ -39,7 +39,7 @@ def test_a_process_whose_environment_nobody_may_read_keeps_nobody_out(monkeypatc
     """As a runtime's that was installed with rights of root, or one that has just ended."""
     stat = counters.Stat(1, 0, 0, 0)
     monkeypatch.setattr(counters, "processes", lambda proc, marks: {2**31: counters.Process("", stat, 0, 0)})
-    with pytest.raises(SystemExit, match="the job's training does not run"):
+    with pytest.raises(SystemExit, match="the job's training is not running"):
         counters.enter(MARKS, ["true"])
 
 

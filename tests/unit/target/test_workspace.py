@@ -16,7 +16,7 @@ def test_homes_and_variables(tmp_path, monkeypatch):
     assert str(resolved("$SCRATCH/d")) == "/scratch/alice/d"
     (tmp_path / ".bash_profile").write_text("echo welcome\nexport PROJECT=/project/x\n")
     assert str(resolved("$PROJECT/d")) == "/project/x/d"
-    with pytest.raises(ModakError, match=r"\$NOTHING has no value on the target"):
+    with pytest.raises(ModakError, match=r"\$NOTHING is not set on the target"):
         resolved("$NOTHING/d")
 
 

@@ -197,7 +197,7 @@ class StopsAfter:
     def __call__(self, *arguments):
         self._left -= 1
         if self._left < 0:
-            raise Stopped("signal 15 ended it")
+            raise Stopped("signal 15 stopped it")
         return self._runner(*arguments)
 
 
@@ -206,7 +206,7 @@ def test_stopped_in_the_middle_the_best_so_far_is_known(tune, section, fake_runn
     runner = fake_runner({"c0": 0.2, "c1": 0.3, "c2": 0.15, "c3": 0.1, "c4": 0.4}, noise=0.01)
     found = tune(section(5), StopsAfter(runner, number))
     assert (found["best"], len(found["trials"])) == (best, number)
-    assert found["reason"] == "signal 15 ended it"
+    assert found["reason"] == "signal 15 stopped it"
 
 
 def test_one_who_is_only_compared_with_runs_once_and_never_wins(tune, section, fake_runner):
@@ -229,8 +229,8 @@ def test_every_line_says_what_was_measured(tune, section, fake_runner, capsys):
     tune(section(2, budget=100), fake_runner({"c0": 0.2, "c1": Failed("it broke")}, noise=0.0))
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "tuning: trial 1, rung 1, candidate 0: 200.00 ms a step, the first after 2.0 s (20 steps)"
-    assert lines[1] == "tuning: trial 2, rung 1, candidate 1: out, it broke"
-    assert lines[-1].startswith("tuning: ended, one is left; best: candidate 0")
+    assert lines[1] == "tuning: trial 2, rung 1, candidate 1: dropped: it broke"
+    assert lines[-1].startswith("tuning: ended: one candidate is left; best: candidate 0")
 
 
 def test_a_best_one_that_the_budget_cuts_short_stays_the_best(tune, section, fake_runner):
@@ -291,7 +291,7 @@ def test_the_choice_and_stock_take_turns(tune, section, fake_runner, capsys):
     assert found["reason"] == "all turns were taken"
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("compare_with_stock: trial 1, turn 1, candidate 0: 198.00 ms a step")
-    assert lines[-1] == "compare_with_stock: ended, all turns were taken"
+    assert lines[-1] == "compare_with_stock: ended: all turns were taken"
 
 
 @pytest.mark.parametrize(
@@ -309,7 +309,7 @@ def test_stock_trains_where_it_is_faster_beyond_noise(tune, section, fake_runner
     given = {**section(2 if may_win else 3, may_win=[True, may_win, True]), "reduction": 1, "rungs": rungs}
     assert tune(given, fake_runner({"c0": 0.2, "c1": stock}))["best"] == best
     told = "" if best == "c0" else f"; best: candidate {best[1]}"
-    assert capsys.readouterr().out.splitlines()[-1] == f"compare_with_stock: ended, all turns were taken{told}"
+    assert capsys.readouterr().out.splitlines()[-1] == f"compare_with_stock: ended: all turns were taken{told}"
 
 
 def test_one_turn_that_can_be_compared_is_not_two(tune, section, fake_runner):
@@ -339,7 +339,7 @@ def test_stock_trains_where_the_choice_cannot_be_run(tune, section, fake_runner,
             return runner(candidate, *asked)
 
     found = tune(given, Breaks())
-    assert (found["best"], found["reason"]) == ("c1", "a candidate is out")
+    assert (found["best"], found["reason"]) == ("c1", "a candidate was dropped")
 
 
 @pytest.mark.parametrize("budget", [12, 15, 20, 27, 37])
@@ -356,6 +356,6 @@ def test_turns_end_with_the_budget(tune, section, fake_runner, budget):
 def test_who_cannot_be_run_ends_the_turns(tune, section, fake_runner, broken):
     runner = fake_runner({"c0": 0.2, "c1": 0.1, broken: Failed("it ended with exit code 1")})
     found = tune(turns_of(section), runner)
-    assert found["reason"] == "a candidate is out"
+    assert found["reason"] == "a candidate was dropped"
     assert found["best"] == "c0"  # stock may not win
     assert len(runner.runs) == 2

@@ -201,7 +201,7 @@ def test_a_tuner_that_is_ended_leaves_the_best_so_far_to_train(job):
     os.kill(tuner_of(made), signal.SIGTERM)
     assert process.wait(timeout=30) == 0
     assert made.trained() == "c1"
-    assert (made.tuned["state"], made.tuned["reason"]) == ("stopped", "signal 15 ended it")
+    assert (made.tuned["state"], made.tuned["reason"]) == ("stopped", "signal 15 stopped it")
 
 
 def test_a_tuner_that_is_killed_leaves_the_best_so_far_to_train(job):

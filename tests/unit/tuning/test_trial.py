@@ -115,7 +115,7 @@ def test_the_steps_come_back_and_the_scratch_goes(trial, tmp_path):
         ("import sys; print('no such\\x1b kernel\\n', file=sys.stderr); sys.exit(2)", "exit code 2: no such  kernel"),
         ("import os; os.kill(os.getpid(), 11)", "signal 11"),
         ("pass", "it reported no steps"),
-        (writes({**REPORT, "steps": None}), "no step of it was counted in"),
+        (writes({**REPORT, "steps": None}), "none of its steps were counted in"),
         (
             writes({**REPORT, "choices": {"compiler": {"planned": "xla", "applied": None, "reason": "not here"}}}),
             "compiler xla was not applied: not here",
@@ -154,7 +154,7 @@ child = subprocess.Popen(["sleep", "100"])
 open({str(pid)!r}, "w").write(str(child.pid))
 time.sleep(100)
 """
-    with pytest.raises(Failed, match="it made no step in 1 s"):
+    with pytest.raises(Failed, match="it completed no step in 1 s"):
         trial(script, seconds=1.0)
     state = subprocess.run(["ps", "-o", "stat=", "-p", pid.read_text()], capture_output=True, text=True, check=False)
     assert state.stdout.strip()[:1] in ("", "Z")
@@ -172,6 +172,6 @@ def test_after_a_signal_nothing_is_run_any_more(trial, tmp_path):
 def test_a_deployment_that_cannot_be_copied_fails_the_candidate(tmp_path):
     runner = Runner(str(tmp_path), plan_of(), "/no/such/python")
     (tmp_path / "code").mkdir()
-    with pytest.raises(Failed, match="it cannot be started"):
+    with pytest.raises(Failed, match="it could not be started"):
         runner.run(candidate_of(), 20, 1.0)
     assert os.listdir(tmp_path) == ["code"]

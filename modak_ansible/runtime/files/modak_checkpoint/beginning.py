@@ -28,7 +28,7 @@ def begin(environment, objects):
     """
     for name, each in objects.items():
         if not keras_state.is_model(each) and not (hasattr(each, "state_dict") and hasattr(each, "load_state_dict")):
-            message = "%s has no state_dict and load_state_dict, and is no model of Keras: it is a %s"
+            message = "%s is of type %s, which is not a Keras model and lacks state_dict or load_state_dict"
             raise TypeError(message % (name, type(each).__name__))
     models = [each for each in objects.values() if keras_state.is_model(each)]
     torch = None if models else sys.modules.get("torch")
@@ -38,7 +38,7 @@ def begin(environment, objects):
         (problem if team is None else "") or next(filter(None, map(keras_state.problem, models)), "") or _old(torch)
     )
     if problem:
-        warn("no checkpoints are written: %s" % problem)
+        warn("no checkpoints will be written: %s" % problem)
         return None
     form = Arrays(importlib.import_module("numpy")) if torch is None else Tensors(torch, maps=team.has_parts)
     parts = {name: keras_state.Model(each) if keras_state.is_model(each) else each for name, each in objects.items()}
@@ -49,7 +49,7 @@ def begin(environment, objects):
 
 def _parallel(environment):
     counted = [environment[name] for name in _SIZES if environment.get(name, "1") != "1"]
-    return "this process is one of %s, and each has a state of its own" % counted[0] if counted else ""
+    return "this is one of %s processes, and each has its own state" % counted[0] if counted else ""
 
 
 def _is_on_gpu(objects):
@@ -60,4 +60,4 @@ def _is_on_gpu(objects):
 def _old(torch):
     if torch is None or "weights_only" in inspect.signature(torch.load).parameters:
         return ""
-    return "PyTorch %s has no loader that runs no code; 1.13 has" % torch.__version__
+    return "torch.load of PyTorch %s cannot load without running code; 1.13 and later can" % torch.__version__

@@ -50,7 +50,7 @@ class Arrays:
             return [self._apart(each, arrays) for each in value]
         if value is None or isinstance(value, (bool, int, float, str)):
             return value
-        raise TypeError("a state holds %s, which is neither a number, a text nor an array" % type(value).__name__)
+        raise TypeError("a state holds %s, which is not a number, string or array" % type(value).__name__)
 
     def _together(self, value, arrays):
         if isinstance(value, list):

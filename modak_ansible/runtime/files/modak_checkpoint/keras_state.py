@@ -13,11 +13,11 @@ def problem(thing):
     """Why the state of a model cannot be kept; empty where it can."""
     keras = sys.modules["keras"]
     if keras.__version__.startswith(("1.", "2.")):
-        return "Keras %s is another one than is known: it needs Keras 3" % keras.__version__
+        return "Keras %s is not supported: checkpoints need Keras 3" % keras.__version__
     if keras.backend.backend() not in ("tensorflow", "torch"):
-        return "the state of Keras on %s is not known" % keras.backend.backend()
+        return "saving the state of Keras on %s is not supported" % keras.backend.backend()
     if not thing.built or thing.optimizer is None:
-        return "the model of Keras is not built and compiled yet"
+        return "the Keras model has not been built and compiled yet"
     return ""
 
 
@@ -40,7 +40,7 @@ class Model:
     def load_state_dict(self, state):
         variables = self._variables()
         if len(variables) != len(state["variables"]):
-            raise ValueError("the checkpoint is of another model: it has %d variables" % len(state["variables"]))
+            raise ValueError("the checkpoint is from another model, with %d variables" % len(state["variables"]))
         for variable, value in zip(variables, state["variables"]):
             variable.assign(value)
         self.metrics = state["metrics"]

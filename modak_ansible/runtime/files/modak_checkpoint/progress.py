@@ -78,7 +78,7 @@ class Progress:
             RuntimeError: it is the second one in an epoch.
         """
         if self._is_looping:
-            raise RuntimeError("batches is for the one loop of an epoch that trains; another loop needs it not")
+            raise RuntimeError("use batches once in an epoch, for the loop that trains; other loops do not need it")
         self._is_looping = True
         if self._resumed is not None:
             streams.restore_loader(data, self._resumed["loader"])
@@ -164,7 +164,7 @@ class Progress:
             self._crew.load(state, self._parts)
             self.epoch, self.step, self._resumed = state["epoch"], state["step"], state
             del state["parts"]
-            self._say("goes on%s" % self._crew.words(state))
+            self._say("continues%s" % self._crew.words(state))
 
     def _read(self, path):
         try:
@@ -193,11 +193,11 @@ class Progress:
         try:
             self.save()
         except Exception as error:  # the border, with words in place of a traceback
-            sys.exit("modak: the training was to end, and its state cannot be saved: %s" % error)
+            sys.exit("modak: the training was asked to stop, but its state could not be saved: %s" % error)
         self._leave(asked)
 
     def _leave(self, asked):
-        self._say("is stopped, and its state saved,")
+        self._say("was stopped, and its state saved,")
         leave(asked)
 
     def _say(self, words):

@@ -70,7 +70,7 @@ class Store:
             if digest == _NAME.fullmatch(name).group(2):
                 yield path
             else:
-                warn("the checkpoint %s is damaged; an older one is taken" % path)
+                warn("the checkpoint %s is damaged; an older one is used" % path)
                 os.unlink(path)
 
     def _names(self):

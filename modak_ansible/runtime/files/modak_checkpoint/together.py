@@ -49,7 +49,7 @@ class Alone:
 
     def words(self, state):
         """What is to be said of a state that is gone on from."""
-        return ", by one process in place of %d," % len(state["ranks"]) if state.get("ranks") else ""
+        return ", in one process instead of %d," % len(state["ranks"]) if state.get("ranks") else ""
 
 
 class Ranks(Alone):
@@ -159,12 +159,12 @@ class Ranks(Alone):
         if path is not None and not self.is_first:
             state = load(path)
             if state is None:
-                self._ranks.rank.end("the checkpoint %s, from which rank 0 goes on, cannot be read here" % path)
+                self._ranks.rank.end("this rank cannot read the checkpoint %s, from which rank 0 continues" % path)
         return state
 
     def words(self, state):
         many = len(state.get("ranks") or [0])
-        return "" if many == self._ranks.world else ", by %d ranks in place of %d," % (self._ranks.world, many)
+        return "" if many == self._ranks.world else ", with %d ranks instead of %d," % (self._ranks.world, many)
 
 
 def crew(environment, torch, gpu):

@@ -70,7 +70,7 @@ def _share(torch, report, objects):
         the report, without the choices that cannot act then.
     """
     if torch is None:
-        ranks.Rank(os.environ).end("prepare makes scripts of PyTorch parallel, and this one imports no torch")
+        ranks.Rank(os.environ).end("prepare can only make PyTorch scripts parallel, and this one does not import torch")
     try:
         from modak_runtime.parallel import processes
 
@@ -84,7 +84,7 @@ def _share(torch, report, objects):
         if not here.has_parts:
             return report
         for name in _WHOLE:
-            report.refused(name, "with %s a process has parts of the parameters only" % here.strategy, "prepare")
+            report.refused(name, "with %s, each process holds only part of the parameters" % here.strategy, "prepare")
         return Without(report, _WHOLE)
     except Exception as error:
         return ranks.Rank(os.environ).end(

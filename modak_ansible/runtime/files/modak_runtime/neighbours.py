@@ -79,13 +79,13 @@ def settle_waiting(report):
         return
     own = [name for name in _BRIEFLY if name in os.environ and _SETTLED not in os.environ]
     if own:
-        report.refused(WAITS, "%s is set already" % " and ".join(own))
+        report.refused(WAITS, "%s is already set" % " and ".join(own))
         return
     if _SETTLED not in os.environ:
         os.environ[_SETTLED] = "brief" if _is_crowded(os.sched_getaffinity(0)) else "stock"
         if os.environ[_SETTLED] == "brief":
             os.environ.update(_BRIEFLY)
-    report.stands(WAITS, os.environ[_SETTLED], "as others used the cores when it began")
+    report.stands(WAITS, os.environ[_SETTLED], "by how other processes used the cores when it began")
 
 
 def _is_crowded(cores):

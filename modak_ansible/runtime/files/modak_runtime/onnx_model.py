@@ -15,7 +15,7 @@ def load(path):
         onnx, onnx2torch = import_module("onnx"), import_module("onnx2torch")
         registry = import_module("onnx2torch.node_converters.registry")
     except ImportError as error:
-        message = "load_onnx needs the packages onnx and onnx2torch, requirements_txt: [ onnx, onnx2torch ] (%s)"
+        message = "load_onnx needs the packages onnx and onnx2torch: add requirements_txt: [ onnx, onnx2torch ] (%s)"
         raise ImportError(message % error) from error
     with open(path, "rb"):  # a message of its own where it is not there
         pass
@@ -29,7 +29,7 @@ def load(path):
         raise
     except Exception as error:  # of three packages, each with its own
         said = " ".join(str(error).split())[:300]
-        raise ValueError("%s cannot be made a model of PyTorch's: %s" % (path, said)) from error
+        raise ValueError("%s cannot be converted to a PyTorch model: %s" % (path, said)) from error
     _learn(path, module, model.graph, onnx.numpy_helper.to_array)
     return module
 
@@ -134,7 +134,9 @@ def _learn(path, module, graph, array):
         same = [(each, own) for each, own, value in places if torch.equal(value.data, values[name])]
         if len(same) < len(uses[name]):
             kinds = ", ".join(uses[name])
-            raise _Refused("%s has %s in several operators (%s), which would be trained apart" % (path, name, kinds))
+            raise _Refused(
+                "%s has %s in several operators (%s), each of which would train a copy" % (path, name, kinds)
+            )
         one = torch.nn.Parameter(values[name])
         for each, own in same:
             setattr(each, own, one)

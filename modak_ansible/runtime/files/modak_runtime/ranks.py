@@ -25,9 +25,9 @@ class Rank:
             self.number, self.world = int(environment["RANK"]), int(environment["WORLD_SIZE"])
             self.address, self.port = environment["MASTER_ADDR"], int(environment["MASTER_PORT"])
         except KeyError as error:
-            self.end("%s is not set: nothing tells this process where the others are" % error)
+            self.end("%s is not set, so this process cannot know where the others are" % error)
         except ValueError as error:
-            self.end("RANK, WORLD_SIZE and MASTER_PORT are numbers: %s" % error)
+            self.end("RANK, WORLD_SIZE and MASTER_PORT must be numbers: %s" % error)
         try:
             self.timeout = max(1.0, float(environment.get("MODAK_RENDEZVOUS_TIMEOUT") or _TIMEOUT))
         except ValueError:
@@ -45,7 +45,7 @@ class Rank:
             self.end("prepare does not know the strategy %s; it knows %s" % (strategy, ", ".join(STRATEGIES)))
         degree = int(said) if said.isdigit() else 1 if strategy == "ddp" else self.world
         if not degree or self.world % degree:
-            self.end("%s: copies of a model in %d ranks each cannot be made by %d ranks" % (name, degree, self.world))
+            self.end("%s: copies of the model take %d ranks each, and there are %d ranks" % (name, degree, self.world))
         return strategy, degree
 
     def end(self, reason):

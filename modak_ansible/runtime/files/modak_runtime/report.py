@@ -128,12 +128,12 @@ class Report:
         if "keras" in self.frameworks:
             return "no Keras model was compiled and fitted"
         if self.trainer:
-            return "nothing that it acts on was trained by the trainer of %s" % self.trainer
+            return "the trainer of %s trained nothing that it applies to" % self.trainer
         if "torch" in self.frameworks and not self.prepared:
-            return "the script calls no prepare"
+            return "the script does not call prepare"
         if "torch" in self.frameworks:
-            return "nothing that it acts on was given to prepare"
-        return "the script imported no framework that it acts on"
+            return "prepare was given nothing that it applies to"
+        return "the script imported no framework that it applies to"
 
 
 class Without:

@@ -58,14 +58,14 @@ class Diary:
         busy = measure.get("foreign_cores") or 0.0
         return "%s: %.2f ms a step, the first after %.1f s (%d steps%s)" % (
             self._of(rung, name), measure["median_seconds"] * 1e3, first, measure["count"],
-            ", others kept %.1f cores busy" % busy if busy > self.busy else "",
+            ", other processes kept %.1f cores busy" % busy if busy > self.busy else "",
         )  # fmt: skip
 
     def lost(self, rung, name, reason, seconds):
         """Notes a candidate that cannot be taken, and why; gives the line for people, as ``trial``."""
         self._content["candidates"][name].update(outcome="out", reason=reason)
         self._add(rung, name, seconds, reason=reason)
-        return "%s: out, %s" % (self._of(rung, name), reason)
+        return "%s: dropped: %s" % (self._of(rung, name), reason)
 
     def pruned(self, rung, name):
         """Notes a candidate that others left behind."""
@@ -91,7 +91,7 @@ class Diary:
         best, own = self._content["best"], self._tuning["candidates"][0]["name"]
         is_told = self._is_tuning or best not in ("", own)
         found = "; best: %s" % (self._titles[best] if best else "none was measured") if is_told else ""
-        self.say("ended, %s%s" % (reason, found))
+        self.say("ended: %s%s" % (reason, found))
 
     def say(self, text):
         """Writes a line for people."""

@@ -78,7 +78,7 @@ class Halving:
                 return reason
             self._note_faster(rung)
             if len(self._measures[rung]) < len(names):
-                return "a candidate is out"
+                return "a candidate was dropped"
         return "all turns were taken"
 
     def _note_faster(self, rung):
@@ -119,7 +119,7 @@ class Halving:
             self._separate(rivals)
         rivals = [name for name in rivals if name in self._trials]  # others were lost
         self._complete(rivals)
-        return ("none is left", "one is left", "all rungs were run")[min(len(rivals), 2)]
+        return ("no candidate is left", "one candidate is left", "all rungs were run")[min(len(rivals), 2)]
 
     def _combined(self):
         """The combinations whose parts were all faster than the plan's choice, the most promising first."""

@@ -108,7 +108,7 @@ class Runner:
 
     def _check(self):
         if self._signal:
-            raise Stopped("signal %d ended it" % self._signal)
+            raise Stopped("signal %d stopped it" % self._signal)
 
     def _execute(self, candidate, folder, steps, seconds):
         code = shutil.copytree(os.path.join(self._deployment, "code"), os.path.join(folder, "code"), symlinks=True)
@@ -123,7 +123,7 @@ class Runner:
                     cwd=code, stdin=subprocess.DEVNULL, stdout=output, stderr=error, start_new_session=True,
                 )  # fmt: skip
             except (OSError, ValueError) as problem:
-                raise Failed("it cannot be started: %s" % problem) from problem
+                raise Failed("it could not be started: %s" % problem) from problem
             try:
                 return self._process.wait(timeout=max(0.0, seconds - (time.monotonic() - began)) + _GRACE)
             except subprocess.TimeoutExpired:
@@ -169,7 +169,7 @@ def _judged(code, folder, seconds, names):
             report = json.load(file)
     except (OSError, ValueError) as problem:
         if code is None:
-            raise TooSlow("it made no step in %.0f s" % seconds) from problem
+            raise TooSlow("it completed no step in %.0f s" % seconds) from problem
         raise Failed("it reported no steps") from problem
     for name, choice in sorted(report["choices"].items()):
         if name in names and choice["applied"] is None:
@@ -177,7 +177,7 @@ def _judged(code, folder, seconds, names):
     steps = report.get("steps") or {}
     if not steps.get("count"):
         kind = TooSlow if (steps.get("total_seconds") or 0.0) >= seconds else Failed
-        raise kind("no step of it was counted in %.0f s" % (steps.get("total_seconds") or seconds))
+        raise kind("none of its steps were counted in %.0f s" % (steps.get("total_seconds") or seconds))
     imports = [each.get("import_seconds") or 0.0 for each in (report.get("frameworks") or {}).values()]
     about = ("hostname", "processor", "accelerator", "frameworks", "choices", "peak_memory_bytes")
     # the longest has those within it that it imports

@@ -87,7 +87,7 @@ def test_ranks_on_several_nodes_are_pods_with_numbers_which_fail_together():
     assert asked["template"]["spec"]["activeDeadlineSeconds"] == 5400 + 3600, "the last may come late"
     assert asked["template"]["spec"]["containers"][0]["resources"]["limits"]["cpu"] == "8", "of each of them"
     named = JobOptions(request_specific_nodes=("a",))
-    with pytest.raises(CannotExpress, match="one node that is named"):
+    with pytest.raises(CannotExpress, match="to one named node"):
         manifest(nodes=3, is_one=True, options=named)
     assert not {"completions", "completionMode"} & {*manifest(is_one=True)["spec"]}
 
@@ -109,13 +109,13 @@ def test_a_queue_is_kueues_which_lets_it_begin():
 @pytest.mark.parametrize(
     ("changes", "about", "words"),
     [
-        ({"nodes": 2}, "resources.nodes", "only the ranks of a training are in several Pods"),
+        ({"nodes": 2}, "resources.nodes", "only ranks of a training can be in several Pods"),
         ({"partition": "Big_Queue"}, "job_options.queue", "not a name for a Kubernetes object"),
         ({"options": JobOptions(qos="high")}, "job_options.qos", "Kubernetes has no qos"),
         (
             {"options": JobOptions(request_specific_nodes=("a", "b"))},
             "job_options.request_specific_nodes",
-            "one node that is named",
+            "to one named node",
         ),
         (
             {"options": JobOptions(job_dependency=(JobDependency(kind="afterok", jobs=("1",)),))},
@@ -128,7 +128,7 @@ def test_a_queue_is_kueues_which_lets_it_begin():
             "image_pull_secrets",
             "not a name",
         ),
-        ({"name": "a\nreboot"}, "job_options.job_name", "cannot stand"),
+        ({"name": "a\nreboot"}, "job_options.job_name", "cannot be written"),
     ],
 )
 def test_what_kubernetes_cannot_be_told_is_refused(changes, about, words):

@@ -71,7 +71,7 @@ def recorded(name):
         ("deleting", "ENDING", "it is being deleted"),
         ("completed", "COMPLETED", "^$"),
         ("failed", "FAILED", "^$"),
-        ("other-volume", "FAILED", "the volume that is mounted in Pods is another than that of the workspace"),
+        ("other-volume", "FAILED", "the volume that is mounted in Pods is not that of the workspace"),
         ("out-of-memory", "OUT_OF_MEMORY", "OOMKilled"),
         ("evicted-memory", "OUT_OF_MEMORY", "Evicted: The node was low on resource: memory"),
         ("evicted-storage", "FAILED", "ephemeral local storage usage exceeds"),
@@ -238,16 +238,16 @@ def test_a_server_that_leaves_out_the_mode_is_given_no_job_of_several_pods(monke
     text, _ = several()
     monkeypatch.setattr(f"{__name__}.SCRIPT", text)
     kubectl = Kubectl(create=answer)
-    with pytest.raises(SubmissionRefused, match="knows no Indexed Jobs"):
+    with pytest.raises(SubmissionRefused, match="does not know Indexed Jobs"):
         KUBERNETES.submit(kubectl, "job.sh", "mine")
     assert len(kubectl.sent()) == 1, "which it was only shown"
     directives = "".join(f"#KUBERNETES {line}\n" for line in text.splitlines())
-    assert "knows no Indexed Jobs" in KUBERNETES.objection(Kubectl(create=answer), directives)
+    assert "does not know Indexed Jobs" in KUBERNETES.objection(Kubectl(create=answer), directives)
 
 
 def test_somebody_elses_job_of_the_name_is_not_taken():
     other = job_named(name_of(FOLDER), metadata={"name": name_of(FOLDER), "annotations": {"modak/folder": "/other"}})
-    with pytest.raises(SubmissionRefused, match="somebody has another Job"):
+    with pytest.raises(SubmissionRefused, match="another deployment has a Job"):
         KUBERNETES.submit(Kubectl(create=THERE, get=other), "job.sh", "mine")
 
 
@@ -356,7 +356,7 @@ def test_programs_enter_a_pod_that_runs():
     (command,) = KUBERNETES.enter(Kubectl(get=pods), recorded("running"), 1, ["nvidia-smi"], terminal=True)
     assert command[:4] == ["kubectl", "exec", "--stdin", "--tty"]
     assert command[-2:] == ["--", "nvidia-smi"]
-    with pytest.raises(ActionRefused, match="no Pod that runs"):
+    with pytest.raises(ActionRefused, match="no running Pod"):
         KUBERNETES.enter(Kubectl(get={"items": []}), recorded("running"), 1, ["true"])
 
 
@@ -364,7 +364,7 @@ def test_a_pod_is_entered_by_its_number_when_those_before_it_have_ended():
     rest, record = [pod for pod in objects("indexed-running")[1] if index_of(pod)], recorded("indexed-running")
     (command,) = KUBERNETES.enter(Kubectl(get={"items": rest}), record, 1, ["true"], first=1)
     assert command[3].rpartition("-")[0][-1] == "1"
-    with pytest.raises(ActionRefused, match="no Pod that runs"):
+    with pytest.raises(ActionRefused, match="no running Pod"):
         KUBERNETES.enter(Kubectl(get={"items": rest}), record, 1, ["true"])
 
 

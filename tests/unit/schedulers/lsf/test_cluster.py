@@ -32,7 +32,7 @@ def test_queues_are_partitions():
     normal, small, admin = found.partitions
     assert (normal.name, normal.default, normal.closed, normal.nodes, normal.walltime) == ("normal", True, "", 4, None)
     assert (small.nodes, small.walltime, small.walltime_said) == (3, 86400, "1440.0 min")
-    assert small.note == "it is for users of LSF's groups paiduigroup/ scc_group/"
+    assert small.note == "only users in LSF's groups paiduigroup/ scc_group/ may use it"
     assert admin.closed == "it takes no jobs (Closed:Active)"
 
 
@@ -72,9 +72,9 @@ def queue(text, user="alice"):
 
 def test_who_may_use_a_queue_and_when():
     assert queue("STATUS\n Open:Inact_Adm\n").closed == "it starts no jobs (Open:Inact_Adm)"
-    assert queue("STATUS\n Open:Inact_Win\nUSERS: all\n").note == "it runs jobs in its hours only"
+    assert queue("STATUS\n Open:Inact_Win\nUSERS: all\n").note == "it runs jobs only in its own hours"
     assert queue("SCHEDULING POLICIES:  ONLY_INTERACTIVE\n").closed == "it takes interactive jobs only"
-    assert queue("USERS: bob carol\n").closed == "it is for certain users"
+    assert queue("USERS: bob carol\n").closed == "only certain users may use it"
     assert queue("USERS: bob alice\n").closed == ""
 
 
@@ -118,7 +118,7 @@ def test_the_hosts_of_a_queue(text, kinds, count):
 
 
 def test_a_queue_for_all_but_some():
-    assert queue("USERS: all ~alice\n").closed == "it is not for the user"
+    assert queue("USERS: all ~alice\n").closed == "the user may not use it"
     assert queue("USERS: all ~bob\n").closed == ""
 
 

@@ -72,7 +72,7 @@ def test_slurms_wrappers():
     assert [partition.name for partition in cluster.partitions] == ["debug", "short", "preempt"]
     (kind,) = cluster.partitions[0].kinds
     assert (kind.count, kind.cores, kind.memory, kind.machine) == (2, 1, 4000 * 2**20, "x86_64")
-    assert cluster.unknown == ("qstat -B -f: nothing of the known form",)
+    assert cluster.unknown == ("qstat -B -f: no output of a known form",)
 
 
 def test_where_qstat_tells_no_queues_qmgr_does():
@@ -109,17 +109,17 @@ def test_a_queue_that_small_jobs_are_not_for():
     )
     found = read_pbspro(run_of(qstat_Q=CommandResult(0, queues)), "alice", [])
     assert {each.name: each.note for each in found.partitions} == {
-        "gpu": "its jobs ask for at least ngpus=1", "wide": "its jobs ask for at least nodect=4", "any": "", "none": "",
+        "gpu": "its jobs must request at least ngpus=1", "wide": "its jobs must request at least nodect=4", "any": "", "none": "",
     }  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("queue", "server", "note", "usual"),
     [
-        (["resources_default.mem = 500mb"], "", "a job that asks for no memory has 500mb", None),
-        (["default_chunk.mem = 4gb", "resources_default.mem = 500mb"], "", "a job that asks for no memory has 4gb of each node", 4),
-        ([], "    default_chunk.mem = 8gb\n", "a job that asks for no memory has 8gb of each node", 8),
-        ([], "    resources_default.mem = 2gb\n", "a job that asks for no memory has 2gb", None),
+        (["resources_default.mem = 500mb"], "", "a job that requests no memory gets 500mb", None),
+        (["default_chunk.mem = 4gb", "resources_default.mem = 500mb"], "", "a job that requests no memory gets 4gb of each node", 4),
+        ([], "    default_chunk.mem = 8gb\n", "a job that requests no memory gets 8gb of each node", 8),
+        ([], "    resources_default.mem = 2gb\n", "a job that requests no memory gets 2gb", None),
         (["resources_default.mem = 0kb"], "    default_chunk.ncpus = 1\n", "", None),
     ],
 )  # fmt: skip
@@ -151,7 +151,7 @@ def test_a_queue_limits_the_accelerators_of_its_jobs():
 
 
 def test_a_queue_for_certain_groups(others):
-    assert others()["fat"].closed == "it is for certain groups"
+    assert others()["fat"].closed == "only certain groups may use it"
     assert others("physics")["fat"].closed == ""
 
 
@@ -292,7 +292,7 @@ def test_nodes_of_a_queue_of_pbs_professional_by_what_its_jobs_are_given():
     )
     assert {name: queue.nodes for name, queue in found.items()} == {"work": 2, "gpu": 1, "big": 1, "thin": 2, "any": 3}
     assert [kind.accelerator_count for kind in found["gpu"].kinds] == [4]
-    assert found["gpu"].note == "its nodes have qlist=gpu; a job that asks for no memory has 4gb of each node"
+    assert found["gpu"].note == "its nodes have qlist=gpu; a job that requests no memory gets 4gb of each node"
     assert found["any"].note == ""
 
 
@@ -384,7 +384,7 @@ def test_signs_of_an_access_list(listed, user, is_in):
     assert queues != TORQUE_QUEUES
     run = run_of(qstat_B=CommandResult(0, TORQUE_SERVER), qstat_Q=CommandResult(0, queues))
     found = {partition.name: partition.closed for partition in read_torque(run, user, ["physics"]).partitions}
-    assert found["fat"] == ("" if is_in else "it is for certain users")
+    assert found["fat"] == ("" if is_in else "only certain users may use it")
 
 
 @pytest.mark.parametrize(
@@ -422,7 +422,7 @@ def test_a_queue_of_certain_front_ends(listed, is_in, monkeypatch):
     """As the guides of both have lists, of which one says h1+h2; without acl_host_enable it is none."""
     monkeypatch.setattr(os, "uname", lambda: os.uname_result(("Linux", "login1.site.org", "6", "1", "x86_64")))
     for is_enabled, closed in (
-        ("True", "" if is_in else f"its jobs are submitted from {listed} only"), ("False", ""),
+        ("True", "" if is_in else f"its jobs can be submitted only from {listed}"), ("False", ""),
     ):  # fmt: skip
         queue = pbs_queue("work", f"acl_host_enable = {is_enabled}", f"acl_hosts = {listed}")
         assert pbspro(queue, pbs_node("n1"))["work"].closed == closed
@@ -431,14 +431,14 @@ def test_a_queue_of_certain_front_ends(listed, is_in, monkeypatch):
 @pytest.mark.parametrize(
     ("lines", "groups", "closed", "note"),
     [
-        ([], ["users", "physics"], "", "it is for the groups chem,physics, and the user's first one is users"),
+        ([], ["users", "physics"], "", "only the groups chem,physics may use it, and the user's first group is users"),
         (["acl_group_sloppy = True"], ["users", "physics"], "", ""),
         ([], ["physics", "users"], "", ""),
-        ([], ["users"], "it is for certain groups", "it is for the groups chem,physics, and the user's first one is users"),
-        (["acl_user_enable = True", "acl_users = alice"], ["users"], "it is for certain groups", None),
+        ([], ["users"], "only certain groups may use it", "only the groups chem,physics may use it, and the user's first group is users"),
+        (["acl_user_enable = True", "acl_users = alice"], ["users"], "only certain groups may use it", None),
         (["acl_user_enable = True", "acl_users = alice", "acl_logic_or = True"], ["users"], "", None),
         (["acl_user_enable = True", "acl_users = bob", "acl_logic_or = True"], ["physics"], "", None),
-        (["acl_user_enable = True", "acl_users = bob", "acl_logic_or = True"], ["users"], "it is for certain users", None),
+        (["acl_user_enable = True", "acl_users = bob", "acl_logic_or = True"], ["users"], "only certain users may use it", None),
     ],
 )  # fmt: skip
 def test_a_job_is_of_the_users_first_group(lines, groups, closed, note):

@@ -118,7 +118,10 @@ def test_nodes_that_are_off_start_for_a_job():
     found = elastic("starting")
     (kind,) = found["cloud"].kinds
     assert (kind.count, kind.cores, kind.unusable, kind.off) == (5, 8, 0, 3)
-    assert found["cloud"].note == "a node that is off starts for a job within 20 s, and goes after 30 s without one"
+    assert (
+        found["cloud"].note
+        == "a node that is powered off starts for a job within 20 s, and is powered off after 30 s without one"
+    )
     assert (found["fixed"].kinds[0].off, found["fixed"].note) == (0, "")
 
 
@@ -148,7 +151,7 @@ def test_a_partition_may_have_its_own_times():
     note = partition_of(
         values, [(node, node_of(node))], [], Mine(), {}, {"ResumeTimeout": "60 sec", "SuspendTime": "300 sec"}
     ).note
-    assert note == "a node that is off starts for a job within 900 s"
+    assert note == "a node that is powered off starts for a job within 900 s"
 
 
 def test_limits():
@@ -178,7 +181,7 @@ def test_a_partition_for_large_jobs_says_so():
         0, "\n".join([slurm_partition("large", MinNodes="2"), slurm_partition("small", MinNodes="1")])
     )
     found = partitions(partition=listed)
-    assert (found["large"].note, found["small"].note) == ("its jobs have 2 nodes at least", "")
+    assert (found["large"].note, found["small"].note) == ("its jobs have at least 2 nodes", "")
 
 
 def test_a_quality_of_service_limits_the_wall_time():
@@ -190,10 +193,10 @@ def test_a_quality_of_service_limits_the_wall_time():
 @pytest.mark.parametrize(
     ("tres", "nodes", "note"),
     [
-        ("node=2|", 2, "its quality of service big gives a job node=2 at most"),
-        ("cpu=64,gres/gpu=8|node=3", 3, "its quality of service big gives a job cpu=64,gres/gpu=8,node=3 at most"),
-        ("node=64|", 4, "its quality of service big gives a job node=64 at most"), ("|", 4, ""),
-        ("cpu=64,mem=1T|cpu=128,mem=900G|node=2,cpu=1K", 2, "its quality of service big gives a job cpu=64,mem=900G,node=2 at most"),
+        ("node=2|", 2, "its quality of service big gives a job at most node=2"),
+        ("cpu=64,gres/gpu=8|node=3", 3, "its quality of service big gives a job at most cpu=64,gres/gpu=8,node=3"),
+        ("node=64|", 4, "its quality of service big gives a job at most node=64"), ("|", 4, ""),
+        ("cpu=64,mem=1T|cpu=128,mem=900G|node=2,cpu=1K", 2, "its quality of service big gives a job at most cpu=64,mem=900G,node=2"),
     ],
 )  # fmt: skip
 def test_a_quality_of_service_limits_the_nodes_of_a_job(tres, nodes, note):
@@ -208,12 +211,12 @@ def test_a_quality_of_service_limits_the_nodes_of_a_job(tres, nodes, note):
 @pytest.mark.parametrize(
     ("own", "everywhere", "note", "usual"),
     [
-        ({"DefMemPerCPU": "3900"}, "DefMemPerNode = UNLIMITED", "a job that asks for no memory has 3900 MB for each of its cores", (None, 3900)),
-        ({"DefMemPerNode": "1024"}, "DefMemPerCPU = 4000", "a job that asks for no memory has 1024 MB of each node", (1024, None)),
-        ({"DefMemPerNode": "UNLIMITED"}, "DefMemPerCPU = 4000", "a job that asks for no memory has 4000 MB for each of its cores", (None, 4000)),
+        ({"DefMemPerCPU": "3900"}, "DefMemPerNode = UNLIMITED", "a job that requests no memory gets 3900 MB for each of its cores", (None, 3900)),
+        ({"DefMemPerNode": "1024"}, "DefMemPerCPU = 4000", "a job that requests no memory gets 1024 MB of each node", (1024, None)),
+        ({"DefMemPerNode": "UNLIMITED"}, "DefMemPerCPU = 4000", "a job that requests no memory gets 4000 MB for each of its cores", (None, 4000)),
         ({"DefMemPerNode": "UNLIMITED", "JobDefaults": "DefCpuPerGPU=16,DefMemPerGPU=60000"}, "DefMemPerCPU = 4000",
-         "a job that asks for no memory has 60000 MB for each of its GPUs, or 4000 MB for each of its cores", (None, None)),
-        ({"DefMemPerNode": "UNLIMITED"}, "JobDefaults = DefMemPerGPU=60000", "a job that asks for no memory has 60000 MB for each of its GPUs", (None, None)),
+         "a job that requests no memory gets 60000 MB for each of its GPUs, or 4000 MB for each of its cores", (None, None)),
+        ({"DefMemPerNode": "UNLIMITED"}, "JobDefaults = DefMemPerGPU=60000", "a job that requests no memory gets 60000 MB for each of its GPUs", (None, None)),
         ({"DefMemPerNode": "UNLIMITED"}, "DefMemPerNode = UNLIMITED", "", (None, None)), ({"DefMemPerCPU": "0"}, "", "", (None, None)),
     ],
 )  # fmt: skip
@@ -229,14 +232,14 @@ def test_a_job_of_whole_nodes_has_the_memory_of_all_their_cores():
     shown = slurm_partition("fat", OverSubscribe="EXCLUSIVE", DefMemPerCPU="1000", DefMemPerNode=None)
     found = partitions(partition=CommandResult(0, shown))["fat"]
     assert (found.usual_memory, found.memory_per_core) == (96 * 1000 * 2**20, None)
-    assert "its jobs have their nodes alone, and are charged for all of them" in found.note
+    assert "its jobs get whole nodes, and are charged for all of them" in found.note
 
 
 @pytest.mark.parametrize(
     ("changes", "own", "note"),
     [
-        ({}, "t3,t4|t3", "jobs that name no quality of service have 0-20:00:00 at most, by t3"), ({}, "t4|", ""), ({}, "t3,t4|", ""),
-        ({"MaxTime": "10:00:00"}, "t3|t3", ""), ({"MaxTime": "4-00:00:00"}, "t3|", "jobs that name no quality of service have 0-20:00:00 at most, by t3"),
+        ({}, "t3,t4|t3", "jobs that name no quality of service have at most 0-20:00:00, by t3"), ({}, "t4|", ""), ({}, "t3,t4|", ""),
+        ({"MaxTime": "10:00:00"}, "t3|t3", ""), ({"MaxTime": "4-00:00:00"}, "t3|", "jobs that name no quality of service have at most 0-20:00:00, by t3"),
         ({"QoS": "long", "MaxTime": "4-00:00:00"}, "t3|t3", "its quality of service long limits the wall time"),
     ],
 )  # fmt: skip
@@ -252,11 +255,11 @@ def test_the_limit_of_a_users_own_quality_of_service_is_told(changes, own, note)
 @pytest.mark.parametrize(
     ("rows", "qos", "changes", "note"),
     [
-        (["p1|normal|||2-00:00:00"], "normal|", {}, "the user's jobs have 2-00:00:00 at most, by their associations"),
-        (["p1|normal|||1-00:00:00", "p2|normal|||2-00:00:00"], "", {}, "the user's jobs have 2-00:00:00 at most, by their associations"),
+        (["p1|normal|||2-00:00:00"], "normal|", {}, "the user's jobs have at most 2-00:00:00, by their associations"),
+        (["p1|normal|||1-00:00:00", "p2|normal|||2-00:00:00"], "", {}, "the user's jobs have at most 2-00:00:00, by their associations"),
         (["p1|normal|||1-00:00:00", "p2|normal|||"], "", {}, ""),
         (["p1|normal|||2-00:00:00"], "", {"MaxTime": "1-00:00:00"}, ""),
-        (["p1|long|||2-00:00:00"], "long|7-00:00:00", {}, "jobs that name no quality of service have 7-00:00:00 at most, by long"),
+        (["p1|long|||2-00:00:00"], "long|7-00:00:00", {}, "jobs that name no quality of service have at most 7-00:00:00, by long"),
         (["p1|a,b|||2-00:00:00"], "a|7-00:00:00\nb|", {}, ""),
         (["p1|normal|||2-00:00:00"], "wide|7-00:00:00", {"QoS": "wide"}, "its quality of service wide limits the wall time"),
     ],
@@ -275,10 +278,10 @@ def test_partitions_that_are_closed():
     known = CommandResult(0, "science\nteaching\n")
     found = partitions(associations=known, user=CommandResult(0, "science\n"))
     assert {name: each.closed for name, each in found.items() if each.closed} == {
-        "long": "it is for the groups physics,chemistry",
+        "long": "only the groups physics,chemistry may use it",
         "old": "its state is DOWN",
         "admin": "only root may submit to it",
-        "paid": "it is for the accounts money",
+        "paid": "only the accounts money may use it",
     }
     assert partitions()["paid"].closed == "", "nobody tells the user's accounts"
 
@@ -313,13 +316,13 @@ def test_an_account_below_one_that_a_partition_is_for():
         asked.clear()
         return [partition.closed for partition in read_slurm(run, "alice", []).partitions]
 
-    assert closed("24.05.4", "money-lab\n") == ["", "it is not for the accounts money,money-lab", ""]
+    assert closed("24.05.4", "money-lab\n") == ["", "the accounts money,money-lab may not use it", ""]
     assert sum("withsubaccounts" in argv for argv in asked) == 1, "of each list it is asked once"
     assert {"user=alice", "account=money", "cluster=hpc1"} <= set(
         next(each for each in asked if "account=money" in each)
     )
-    assert closed("23.02.0", "") == ["it is for the accounts money", "", ""]
-    assert closed("22.05.11", "money-lab\n") == ["it is for the accounts money", "", ""]
+    assert closed("23.02.0", "") == ["only the accounts money may use it", "", ""]
+    assert closed("22.05.11", "money-lab\n") == ["only the accounts money may use it", "", ""]
     assert not any("withsubaccounts" in argv for argv in asked)
 
 
@@ -358,7 +361,7 @@ def test_accounts_that_a_user_has_in_some_partitions_only():
     def closed(rows, enforced="associations"):
         config = CommandResult(0, f"AccountingStorageEnforce = {enforced}\n")
         found = partitions(partition=listed, config=config, associations=CommandResult(0, rows))
-        return [name for name, each in found.items() if each.closed == "the user's accounts are not for it"]
+        return [name for name, each in found.items() if each.closed == "the user's accounts may not use it"]
 
     assert closed("p1|normal||batch\np2|normal||gpu\n") == ["long"]
     assert closed("p1|normal||batch\np2|normal||\n") == [], "an account without a partition is for all of them"
@@ -368,7 +371,7 @@ def test_accounts_that_a_user_has_in_some_partitions_only():
 @pytest.mark.parametrize(
     ("allowed", "own", "note"),
     [
-        ("short,long", "normal,short,long|normal", "its jobs name their quality of service: short or long"),
+        ("short,long", "normal,short,long|normal", "its jobs must name a quality of service: short or long"),
         ("short,long", "normal,short|short", ""), ("long", "normal|normal", ""), ("ALL", "normal,short|normal", ""),
         ("long", "long|", ""), ("short", "normal,short|", ""),
     ],
@@ -454,9 +457,9 @@ def test_unknown_words_never_break_it(values):
 def test_a_partition_that_no_job_can_enter_is_closed():
     text = PARTITIONS.splitlines()[0]
     for more, words in (
-        ("ReqResv=YES", "it takes jobs of a reservation only"),
+        ("ReqResv=YES", "it takes only jobs of a reservation"),
         ("TotalNodes=0", "it has no nodes"),
-        ("AllocNodes=else[1-2]", "its jobs are submitted from else[1-2] only"),
+        ("AllocNodes=else[1-2]", "its jobs can be submitted only from else[1-2]"),
         (f"AllocNodes=else1,{os.uname().nodename.partition('.')[0]}", ""),
     ):
         key = more.partition("=")[0]
@@ -516,7 +519,7 @@ def test_qualities_of_service_and_accounts_are_those_of_this_cluster():
 
     cluster = read_slurm(run, "alice", ["users"])
     assert [partition.closed for partition in cluster.partitions] == [
-        "", "it is for the qualities of service admin", "", "it is not for the qualities of service normal,long",
+        "", "only the qualities of service admin may use it", "", "the qualities of service normal,long may not use it",
     ]  # fmt: skip
     assert (cluster.accounts, cluster.default_account) == (("p1", "p2"), "p1")
     assert any("cluster=hpc1" in argv for argv in asked if "associations" in argv)

@@ -466,9 +466,9 @@ def test_what_slurm_holds_itself_is_held(reason):
     [
         ("PartitionTimeLimit", "it asks for more time than it may have there"), ("QOSMaxWallDurationPerJobLimit", "it asks for more time than it may have there"),
         ("AssocMaxNodePerJobLimit", "it asks for more than one job may have"), ("QOSMaxGRESPerNode", "it asks for more than one job may have"),
-        ("QOSMinGRES", "it asks for less than its quality of service takes"), ("BadConstraints", "no node has all that it asks for"),
+        ("QOSMinGRES", "it asks for less than its quality of service requires"), ("BadConstraints", "no node has everything that it asks for"),
         ("AssocGrpBillingMinutes", "what its account or quality of service may use is used up"), ("InvalidAccount", "its account may not be charged for it"),
-        ("QOSNotAllowed", "its quality of service is not for it"), ("MaxMemPerLimit", "it asks for more memory than it may have there"),
+        ("QOSNotAllowed", "it may not use its quality of service"), ("MaxMemPerLimit", "it asks for more memory than it may have there"),
         ("PartitionNodeLimit", "it asks for more or fewer nodes than it may have there, or than are up"),
         ("DependencyNeverSatisfied", "a job that it waits for did not end as it should"), ("Dependency", ""),
         ("Resources", ""), ("Priority", ""), ("QOSMaxJobsPerUserLimit", ""), ("AssocGrpGRES", ""), ("AssocGrpCPURunMinutesLimit", ""),

@@ -131,7 +131,7 @@ def _choose_matmul(torch, report):
     The setting is called bf16: where the processor would really compute in it, the results say so, and it is undone.
     """
     if report.planned["matmul"] != "onednn":
-        report.refused("matmul", "only onednn is known")
+        report.refused("matmul", "only onednn is supported")
         return
     library = getattr(getattr(torch.backends, "mkldnn", None), "matmul", None)
     if library is None or not hasattr(library, "fp32_precision"):

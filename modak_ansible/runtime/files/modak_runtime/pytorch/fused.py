@@ -22,15 +22,15 @@ def imported(torch, report):
     """Has every optimiser of the script take them, as far as it can."""
     wanted = report.planned.get(NAME)
     if wanted not in (None, FUSED):
-        report.refused(NAME, "only %s is known" % FUSED)
+        report.refused(NAME, "only %s is supported" % FUSED)
         return
     optimizers = sys.modules.get("torch.optim.optimizer")  # torch.optim itself hides it
     devices = getattr(optimizers, "_get_fused_kernels_supported_devices", list)
     if "cpu" not in devices():
-        report.refused(NAME, "PyTorch %s has no such kernels for processors; 2.4 has" % torch.__version__)
+        report.refused(NAME, "PyTorch %s has no fused kernels for CPUs; 2.4 and later have" % torch.__version__)
         return
     if report.planned.get("memory") == "out-of-core":
-        report.refused(NAME, "a training out of core takes the step of each parameter by itself")
+        report.refused(NAME, "out-of-core training updates each parameter separately")
         return
     known, compiling = weakref.WeakKeyDictionary(), getattr(getattr(torch, "compiler", None), "is_compiling", bool)
 
@@ -74,16 +74,16 @@ def _problem(torch, optimizer, group):
     if not any(isinstance(optimizer, getattr(torch.optim, kind)) for kind in _KINDS) or "fused" not in group:
         return "it has no fused kernel"
     if group["fused"] is not None or group.get("foreach") is not None:
-        return "the script chooses for itself"
+        return "the script makes this choice itself"
     if any(group.get(name) for name in ("capturable", "differentiable")):
-        return "its steps are to be captured or differentiated"
+        return "its steps must be capturable or differentiable"
     if any(isinstance(value, torch.Tensor) for name, value in group.items() if name != "params"):
         return "its learning rate is a tensor"
     for parameter in group["params"]:
         if parameter.device.type != "cpu":
-            return "it is for processors"
+            return "a parameter is not on the CPU"
         if type(parameter) not in (torch.nn.Parameter, torch.Tensor):
-            return "a parameter is in parts"
+            return "a parameter is not a plain tensor"
         if parameter.dtype not in (torch.float32, torch.float64):
             return "a parameter is in %s" % str(parameter.dtype).partition(".")[2]
     return ""
@@ -96,17 +96,17 @@ def _order(torch, optimizer, group):
         if gradient is None:
             continue
         if gradient.layout is not torch.strided or gradient.dtype is not parameter.dtype:
-            return "a gradient is of another form than its parameter"
+            return "a gradient differs from its parameter in layout or dtype"
         strides = parameter.stride()
         if not parameter.is_contiguous() and not (
             len(strides) == 4 and parameter.is_contiguous(memory_format=torch.channels_last)
         ):
-            return "a parameter has gaps in memory"
+            return "a parameter is not contiguous in memory"
         if gradient.stride() != strides:
-            return "a gradient lies in another order than its parameter"
+            return "a gradient has another memory layout than its parameter"
         for value in optimizer.state.get(parameter, {}).values():
             if isinstance(value, torch.Tensor) and value.dim() and value.dtype is not parameter.dtype:
-                return "the optimiser's state is of another format than its parameter"
+                return "the optimiser's state has another dtype than its parameter"
     return ""
 
 

@@ -28,7 +28,7 @@ def set_workers(torch, report, loader):
 def keep_in_memory(torch, report, loader):
     """Keeps every sample, as it was collated when it was first read."""
     if report.planned["input"] != "memory":
-        report.refused("input", "prepare knows memory only", "prepare")
+        report.refused("input", "prepare supports only memory", "prepare")
         return
     problem = reading_problem(torch, loader)
     if problem:

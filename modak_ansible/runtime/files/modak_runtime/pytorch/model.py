@@ -33,7 +33,7 @@ def _set_channels_last(torch, report, model):
         return False
     model.to(memory_format=torch.channels_last)
     if not all(p.is_contiguous(memory_format=torch.channels_last) for p in model.parameters() if p.dim() == 4):
-        report.refused("memory_format", "the model's weights keep their format", "prepare")
+        report.refused("memory_format", "the model's weights kept their old format", "prepare")
         return False
     report.applied("memory_format", "prepare")
     return True
@@ -51,13 +51,13 @@ def _number_format(torch, report, model):
         report.applied("precision", "prepare")
         return None
     if wanted not in FORMATS:
-        report.refused("precision", "%s: prepare scales no losses, and knows tf32 and bf16" % wanted, "prepare")
+        report.refused("precision", "%s needs scaled losses: prepare supports tf32 and bf16" % wanted, "prepare")
         return None
     if not hasattr(torch, "autocast"):
-        report.refused("precision", "PyTorch %s has only fp32" % torch.__version__, "prepare")
+        report.refused("precision", "PyTorch %s has no autocast, only fp32" % torch.__version__, "prepare")
         return None
     if gpu and not torch.cuda.is_bf16_supported():
-        report.refused("precision", "this GPU has no bf16", "prepare")
+        report.refused("precision", "this GPU does not support bf16", "prepare")
         return None
     in_single_precision(torch)
     report.applied("precision", "prepare")
@@ -130,12 +130,12 @@ def _compiler_problem(gpu):
     """Why inductor cannot work here; empty where it can."""
     if gpu or shutil.which(os.environ.get("CXX", "g++")):
         return ""
-    return "it needs a C++ compiler, and there is none here"
+    return "it needs a C++ compiler, and none was found"
 
 
 def _compile(torch, report, model):
     if not hasattr(torch.nn.Module, "compile"):
-        report.refused("compiler", "PyTorch %s cannot compile a model in its place" % torch.__version__, "prepare")
+        report.refused("compiler", "PyTorch %s cannot compile a model in place" % torch.__version__, "prepare")
         return
     problem = _compiler_problem(any(parameter.is_cuda for parameter in model.parameters()))
     if problem:

@@ -118,7 +118,7 @@ def prepare(torch, report, models, optimizers):
     needed = sum(size_of(each) * (1 if files.has(each) else 2) for each in parameters)
     free = shutil.disk_usage(folder).free
     if needed > free:
-        _end("%s has %d bytes free, and the parameters and gradients take %d" % (folder, free, needed))
+        _end("%s has %d bytes free, but the parameters and gradients need %d" % (folder, free, needed))
     for parameter in parameters:
         files.take(parameter)
         if files.has(parameter) and parameter.requires_grad:
@@ -127,23 +127,23 @@ def prepare(torch, report, models, optimizers):
         _step_alone(torch, files, optimizer)
     _save_for_backward(torch, files)
     size = sum(size_of(each) for each in parameters)
-    report.applied("memory", "prepare", "%d bytes of parameters, and what goes with them, lie in %s" % (size, folder))
+    report.applied("memory", "prepare", "%d bytes of parameters, and what belongs to them, are in %s" % (size, folder))
 
 
 def _problem(torch, models, optimizers):
     """Why it cannot be done; empty where it can."""
     if not hasattr(torch.Tensor, "register_post_accumulate_grad_hook"):
-        return "PyTorch %s tells nobody when a gradient is there; 2.1 does" % torch.__version__
+        return "PyTorch %s does not report when a gradient is complete; 2.1 and later do" % torch.__version__
     if os.environ.get("MODAK_STRATEGY"):
-        return "ranks that train together exchange their gradients in memory"
+        return "parallel ranks exchange their gradients in memory"
     if any(parameter.device.type != "cpu" for model in models for parameter in model.parameters()):
-        return "the model is on an accelerator, whose memory has no files"
+        return "the model is on an accelerator, whose memory cannot be in files"
     if not models or not optimizers:
-        return "prepare was given no model with its optimizer"
+        return "prepare was not given a model and its optimizer"
     for optimizer in optimizers:
         kind = type(optimizer)
         if kind.__name__ not in _OPTIMIZERS or kind.__module__.partition(".")[0] != "torch":
-            return "%s may compute several parameters together" % kind.__name__
+            return "%s may update several parameters together" % kind.__name__
     return ""
 
 
@@ -154,8 +154,8 @@ def _folder():
         return folder, "%s is not a folder that this job may write to" % folder
     kind = _file_system(os.path.realpath(folder))
     if kind in _IN_MEMORY:
-        advice = "name the node's own disk as scratch of the target"
-        return folder, "%s lies in memory itself (%s); %s" % (folder, kind, advice)
+        advice = "set scratch of the target to the node's own disk"
+        return folder, "%s is itself in memory (%s); %s" % (folder, kind, advice)
     return folder, ""
 
 

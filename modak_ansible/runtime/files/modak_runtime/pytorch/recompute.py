@@ -16,7 +16,7 @@ def prepare(torch, report, model):
     if blocks:
         report.applied("memory", "prepare", "%d blocks" % len(blocks))
     else:
-        why = "no container of %s repeats blocks without batch norm" % type(model).__name__
+        why = "no container in %s repeats blocks that have no batch norm" % type(model).__name__
         report.refused("memory", why, "prepare")
 
 

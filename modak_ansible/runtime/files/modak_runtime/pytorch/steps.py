@@ -9,10 +9,10 @@ def set_batch_size(torch, report, loader):
     """Makes batches of another size, of a loader that makes them by the standard sampler."""
     sampler = loader.batch_sampler
     if type(sampler) is not torch.utils.data.BatchSampler:
-        report.refused("batch_size", "a loader makes its batches in a way of its own", "prepare")
+        report.refused("batch_size", "a loader has a batch sampler of its own", "prepare")
         return
     if isinstance(sampler.sampler, torch.utils.data.SequentialSampler):
-        report.refused("batch_size", "only loaders that shuffle are taken for training's", "prepare")
+        report.refused("batch_size", "a loader that does not shuffle is not assumed to be for training", "prepare")
         return
     size = int(report.planned["batch_size"])
     sampler.batch_size = size
@@ -59,7 +59,7 @@ class Passes:
 def accumulate(torch, report, optimizer, models, is_alone=True):
     """Has the optimizer step after every N passes only, with the mean of their gradients; ranks sum them once."""
     if not is_alone:
-        reason = "the backward pass for one of several optimizers may leave gradients in what another learns"
+        reason = "of several optimizers, the backward pass for one may leave gradients in parameters of another"
         report.refused("accumulation", reason, "prepare")
         return
     _follow_scalers(torch)
@@ -106,7 +106,7 @@ def _follow_scalers(torch):
     def scale(self, outputs):
         for passes in _PASSES if self.is_enabled() else ():
             if passes.many > 1:
-                passes.give_up("a GradScaler divides gradients before all of a step are added up")
+                passes.give_up("a GradScaler divides gradients before those of a whole step are summed")
         return plain(self, outputs)
 
     scaler.scale = scale

@@ -87,7 +87,7 @@ class Store:
         free = free_memory()
         if free is None or needed > _SHARE * free:
             words = "unknown" if free is None else "%d MB" % (free // 10**6)
-            return "the samples take %d MB, and of %s free they may take %d %%" % (
+            return "the samples need %d MB; of the free memory (%s), they may use %d %%" % (
                 needed // 10**6, words, round(100 * _SHARE),
             )  # fmt: skip
         self._form = form
@@ -102,9 +102,9 @@ def reading_problem(torch, loader):
     """Why samples cannot be read by others, or once only; empty where they can."""
     data, dataset = torch.utils.data, loader.dataset
     if isinstance(dataset, data.IterableDataset) or not hasattr(dataset, "__len__"):
-        return "the dataset is a stream, whose samples have no numbers"
+        return "the dataset is a stream, whose samples have no indices"
     if loader.batch_sampler is None:
-        return "the loader makes no batches of samples"
+        return "the loader does not batch samples"
     if not len(dataset):
         return "the dataset is empty"
     numbers = sorted({step * (len(dataset) - 1) // (_LOOKS - 1) for step in range(_LOOKS)})
@@ -122,9 +122,9 @@ def reading_problem(torch, loader):
         ones, others = leaves_of(torch, one)[0], leaves_of(torch, other)[0]
         problem = problem or _batch_problem(torch, ones, 1) or _batch_problem(torch, others, 1)
         if not problem and not _equal(torch, ones, others):
-            problem = "a sample that is read twice differs"
+            problem = "a sample differs when it is read again"
         if not problem and not _equal(torch, ones, [leaf[place : place + 1] for leaf in whole]):
-            problem = "a batch is more than its samples side by side"
+            problem = "a batch is not just its samples stacked"
     return problem
 
 
@@ -136,11 +136,11 @@ def leaves_of(torch, batch):
 def _batch_problem(torch, leaves, samples):
     for leaf in leaves:
         if not isinstance(leaf, torch.Tensor):
-            return "a batch holds %s, which is no tensor" % type(leaf).__name__
+            return "a batch holds %s, which is not a tensor" % type(leaf).__name__
         if type(leaf) is not torch.Tensor or leaf.is_cuda or leaf.layout != torch.strided or leaf.requires_grad:
-            return "a batch holds tensors of another kind"
+            return "a batch holds a tensor that is not a plain one in main memory"
         if leaf.dim() < 1 or leaf.shape[0] != samples or not leaf.is_contiguous():
-            return "a batch is more than its samples side by side"
+            return "a batch is not just its samples stacked"
     return "" if leaves else "a batch is empty"
 
 

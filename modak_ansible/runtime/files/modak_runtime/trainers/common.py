@@ -127,7 +127,7 @@ class Ending(progress.Ending):
 
     def leave(self):
         """Ends the process in the way that has its job run again."""
-        sys.stdout.write("modak: the training is stopped, and its state saved\n")
+        sys.stdout.write("modak: the training was stopped, and its state saved\n")
         sys.stdout.flush()
         progress.leave(self.asked())
 

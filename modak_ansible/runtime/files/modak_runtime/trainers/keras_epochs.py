@@ -34,7 +34,7 @@ def _log(epoch, logs):
     try:
         curves().add(None, _number(epoch, 1), dict(logs or {}))
     except Exception as error:  # the border: whatever a backend or a model of the script's own gives
-        warn("the numbers of an epoch are not kept: %s" % error)
+        warn("the metrics of an epoch were not recorded: %s" % error)
 
 
 def _number(value, more=0):

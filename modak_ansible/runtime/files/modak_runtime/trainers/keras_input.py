@@ -44,10 +44,10 @@ def leave_untuned(backend, report):
     adapter = getattr(module, "ArrayDataAdapter", None)
     tensorflow = sys.modules.get("tensorflow")
     if backend != "tensorflow" or tensorflow is None or not hasattr(adapter, "get_tf_dataset"):
-        report.refused("pipeline_tuning", "this Keras takes its batches in another way", "keras")
+        report.refused("pipeline_tuning", "this release of Keras makes its batches differently", "keras")
         return
     made = adapter.get_tf_dataset
-    report.stands("pipeline_tuning", "stock", "keras: nothing was given it as arrays")
+    report.stands("pipeline_tuning", "stock", "keras: no data was given as arrays")
 
     @functools.wraps(made)
     def get_tf_dataset(self):
@@ -64,7 +64,7 @@ def _unsteady(data):
     """Why a pipeline may give other samples in another epoch; empty where it cannot."""
     name = type(data).__name__.lstrip("_")
     if not name.startswith(_STEADY):
-        return "the pipeline has a %s, which may give other samples in another epoch" % name
+        return "the pipeline has a %s, which may give different samples in each epoch" % name
     function = getattr(getattr(data, "_map_func", None), "function", None) or getattr(
         getattr(data, "_predicate", None), "function", None
     )
@@ -75,19 +75,19 @@ def _unsteady(data):
         else []
     )
     if drawing:
-        return "the pipeline's functions hold %s, which may give another value each time" % drawing[0]
+        return "the pipeline's functions use %s, which may give a different value each time" % drawing[0]
     return next((problem for problem in map(_unsteady, data._inputs()) if problem), "")
 
 
 def _too_much(tensorflow, data):
     batches = int(data.cardinality())
     if batches < 0:
-        return "nobody knows how many samples the pipeline gives"
+        return "the number of samples in the pipeline is unknown"
     first = next(iter(data.take(1)), None)
     if first is None:
         return "the pipeline is empty"
     needed = batches * sum(each.dtype.size * each.shape.num_elements() for each in tensorflow.nest.flatten(first))
     free = free_memory()
     if free is None or needed > _SHARE * free:
-        return "the samples take %d MB, more than %d %% of what is free" % (needed // 10**6, round(100 * _SHARE))
+        return "the samples need %d MB, more than %d %% of the free memory" % (needed // 10**6, round(100 * _SHARE))
     return ""

@@ -30,12 +30,12 @@ def imported(keras, report, steps):
     """Acts as soon as Keras is imported, before the script makes a layer."""
     model = getattr(keras, "Model", None)
     if model is None or not hasattr(model, "make_train_function"):
-        report.mistakes.append("keras %s is another one than is known" % getattr(keras, "__version__", ""))
+        report.mistakes.append("Keras %s is not supported" % getattr(keras, "__version__", ""))
         return
     if report.planned.get("precision") == "bf16":
         _set_policy(keras)
     if "memory_format" in report.planned:
-        report.refused("memory_format", "a Keras model is made for one format of data", "keras")
+        report.refused("memory_format", "a Keras model is built for one memory format", "keras")
     if report.planned.get("pipeline_tuning") == "off":
         keras_input.leave_untuned(backend_of(keras), report)
     _Hooks(keras, report, steps).put_in(model)
@@ -109,9 +109,9 @@ class _Hooks:
         if compiler is not None:
             backend = backend_of(self._keras)
             if "jit_compile" not in signature.parameters:
-                self._report.refused("compiler", "this Keras has no jit_compile", "keras")
+                self._report.refused("compiler", "this release of Keras has no jit_compile", "keras")
             elif compiler not in ("none", _COMPILERS.get(backend)):
-                self._report.refused("compiler", "Keras on %s has not got it" % backend, "keras")
+                self._report.refused("compiler", "Keras on %s does not have it" % backend, "keras")
             else:
                 yield "compiler", "jit_compile", compiler != "none"
         if "steps_per_execution" in self._planned and "steps_per_execution" in signature.parameters:
@@ -125,7 +125,7 @@ class _Hooks:
             if bool(is_compiled) == (compiler != "none"):
                 self._report.applied("compiler", "keras")
             else:
-                self._report.refused("compiler", "Keras made jit_compile=%r of it" % is_compiled, "keras")
+                self._report.refused("compiler", "Keras changed it to jit_compile=%r" % is_compiled, "keras")
         wanted = self._planned.get("steps_per_execution")
         if wanted is not None and str(_at_once(model)) == wanted:
             self._report.applied("steps_per_execution", "keras")
@@ -153,7 +153,7 @@ class _Hooks:
         if "bfloat16" in formats:
             self._report.applied("precision", "keras")
         else:
-            self._report.refused("precision", "the script gives its layers number formats of their own", "keras")
+            self._report.refused("precision", "the script sets the number formats of its layers itself", "keras")
 
     def _count_steps(self, model):
         """Puts the clock around the function of one step, or of several."""

@@ -60,7 +60,7 @@ def _fit_begins(trainer, report, model, arguments, options):
             _loaders(report, model, arguments, options)
         else:  # which Lightning makes anew, of the class that they have
             for name in ("input", "workers", "batch_size"):
-                report.refused(name, "in several processes Lightning makes the loaders itself", "trainer")
+                report.refused(name, "with several processes, Lightning makes the loaders itself", "trainer")
         if "accumulation" in report.planned:
             trainer.accumulate_grad_batches *= int(report.planned["accumulation"])
             report.applied("accumulation", "trainer")
@@ -71,7 +71,7 @@ def _fit_begins(trainer, report, model, arguments, options):
     last = next(iter(Store(ending.folder).newest()), None)
     if last is None:
         return options
-    sys.stdout.write("modak: the training goes on from %s\n" % last)
+    sys.stdout.write("modak: the training continues from %s\n" % last)
     sys.stdout.flush()
     options = dict(options, ckpt_path=last)
     if "weights_only" in inspect.signature(trainer.fit).parameters:  # what was saved here may hold any hyperparameter

@@ -47,7 +47,7 @@ def _begins(trainer, report, steps, callback, arguments, options):
         return options
     last = _last(known.ending.folder)
     if last:
-        sys.stdout.write("modak: the training goes on from %s\n" % last)
+        sys.stdout.write("modak: the training continues from %s\n" % last)
         sys.stdout.flush()
         return dict(options, resume_from_checkpoint=last)
     return options
