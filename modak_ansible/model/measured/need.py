@@ -100,14 +100,14 @@ def by_intensity(operators: Iterable[Operator], samples: int) -> Operators:
 def traced_work(operators: Iterable[Operator], samples: int) -> Work:
     """What a step of so many samples computes and moves, and what it takes besides, by its operators."""
     every = tuple(operators)
-    kernel_seconds = 0.0
+    beyond = 0.0
     for operator in every:
         of_gigabyte, of_gflop = _BEYOND.get(operator.name, (0.0, 0.0))
-        kernel_seconds += (operator.bytes * of_gigabyte + operator.flop * of_gflop) / 1e9
+        beyond += (operator.bytes * of_gigabyte + operator.flop * of_gflop) / 1e9
     return Work(
         operators=by_intensity(every, samples),
         calls=sum(operator.count for operator in every),
-        kernel_seconds=float(f"{kernel_seconds / samples:.4g}"),
+        kernel_seconds=float(f"{beyond / samples:.4g}"),
     )
 
 
