@@ -286,11 +286,11 @@ class DatasetStore:
 
     def _check_unpacked(self, files: list[StagedFile], sizes: dict[str, int]) -> None:
         """Makes sure that nobody has removed or changed any of it meanwhile."""
-        found, meant = (len(files), sum(file["size"] for file in files)), (len(sizes), sum(sizes.values()))
-        if found != meant:
+        actual, expected = (len(files), sum(file["size"] for file in files)), (len(sizes), sum(sizes.values()))
+        if actual != expected:
             raise ModakError(
-                f"{found[0]} files with {found[1]} bytes are in {self._unpacked}, where {meant[0]} with {meant[1]} "
-                "were unpacked: something else is writing there",
+                f"{actual[0]} files with {actual[1]} bytes are in {self._unpacked}, where {expected[0]} with "
+                f"{expected[1]} were unpacked: something else is writing there",
                 hint="deploy again when nothing else is using this workspace",
             )
 

@@ -66,13 +66,13 @@ def _fetch_one(file: DataFile, location: str, folder: Path, progress: _Progress,
     if not known_digest(file) and is_page(path):
         path.unlink()
         raise ModakError(f"{address} returned a web page instead of {path.name}", hint=LOGIN)
-    found = path.stat().st_size
-    if not found and file["size"] is None and not file["sha256"]:
+    file_size = path.stat().st_size
+    if not file_size and file["size"] is None and not file["sha256"]:
         path.unlink()
         raise ModakError(f"{address} returned 0 bytes", hint="open the address in a browser")
-    if file["size"] is not None and found != file["size"]:
+    if file["size"] is not None and file_size != file["size"]:
         path.unlink()
-        raise ModakError(f"{address} has {found} bytes, not {file['size']}", hint="correct the size, or try later")
+        raise ModakError(f"{address} has {file_size} bytes, not {file['size']}", hint="correct the size, or try later")
     check(file, path)
 
 
@@ -96,7 +96,7 @@ class _Progress:
         return tell
 
 
-class _Asked(NamedTuple):
+class _Source(NamedTuple):
     """What is asked of a server."""
 
     address: str  # as messages have it
@@ -130,13 +130,13 @@ def fetch(
         ModakError: it cannot be read, has another version, or the disk is full.
     """
     url = _encoded(address)
-    asked = _Asked(address, f"{url}?{query}" if query else url, headers or {}, version)
+    source = _Source(address, f"{url}?{query}" if query else url, headers or {}, version)
     attempt = 0  # of those in a row that brought nothing
     while True:
         start = path.stat().st_size if path.exists() else 0
         attempt += 1
         try:
-            _fetch_once(asked, path, tell, is_known=is_known)
+            _fetch_once(source, path, tell, is_known=is_known)
         except urllib.error.HTTPError as error:
             if error.code == 416 and path.stat().st_size:  # nothing is left to fetch
                 return
@@ -207,25 +207,25 @@ class Redirects(urllib.request.HTTPRedirectHandler):
         return request
 
 
-def _fetch_once(asked: _Asked, path: Path, tell: Callable[[int, int], None], *, is_known: bool) -> None:
+def _fetch_once(source: _Source, path: Path, tell: Callable[[int, int], None], *, is_known: bool) -> None:
     begin = path.stat().st_size if path.exists() else 0
     note = path.with_name(f".{path.name}{_VALIDATOR}")
     validator = read_text(note)
     if begin and not (is_known or validator):
         begin = 0
-    headers = {**asked.headers, **({"Range": f"bytes={begin}-"} if begin else {})}
+    headers = {**source.headers, **({"Range": f"bytes={begin}-"} if begin else {})}
     if begin and validator:
         headers["If-Range"] = validator
-    request = urllib.request.Request(asked.url, headers=headers)  # noqa: S310
+    request = urllib.request.Request(source.url, headers=headers)  # noqa: S310
     opener = urllib.request.build_opener(Redirects)  # http(s) and file, as the blueprint says
     with opener.open(request, timeout=30) as answer:
         is_resumed = begin and answer.status == 206
         total = int(answer.headers.get("Content-Length") or 0) + (begin if is_resumed else 0)
         received = begin if is_resumed else 0
         etag, last_modified = (str(answer.headers.get(name) or "") for name in ("ETag", "Last-Modified"))
-        if asked.version and (etag or last_modified) and asked.version not in (etag_of(etag), last_modified):
+        if source.version and (etag or last_modified) and source.version not in (etag_of(etag), last_modified):
             raise ModakError(
-                f"{asked.address} has changed since the plan was made", hint="deploy again, which makes a new plan"
+                f"{source.address} has changed since the plan was made", hint="deploy again, which makes a new plan"
             )
         if new_validator := (etag if not etag.startswith("W/") else "") or last_modified:
             with suppress(OSError):  # beside the longest of names there is room for no other

@@ -62,15 +62,15 @@ def check(file: Mapping[str, Any], path: Path) -> None:
     Raises:
         ModakError: what is there has not the digest that is known of it; it is removed.
     """
-    said = known_digest(file)
-    if said and (digest := _digest_of(path, said)) != said:
+    expected = known_digest(file)
+    if expected and (digest := _digest_of(path, expected)) != expected:
         hint = "deploy again to fetch it again; if that does not help, the source has different data"
-        what = "is a web page, and " if is_page(path) else ""
+        page_note = "is a web page, and " if is_page(path) else ""
         path.unlink()
-        kind = "git's SHA-1" if said.startswith(GIT) else "the SHA-256"
+        kind = "git's SHA-1" if expected.startswith(GIT) else "the SHA-256"
         raise ModakError(
-            f"{file['name']} {what}arrived with {kind} {digest.replace(GIT, '')}, not {said.replace(GIT, '')}",
-            hint=LOGIN if what else hint,
+            f"{file['name']} {page_note}arrived with {kind} {digest.replace(GIT, '')}, not {expected.replace(GIT, '')}",
+            hint=LOGIN if page_note else hint,
         )
 
 

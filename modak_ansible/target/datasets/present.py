@@ -54,9 +54,9 @@ class PresentData:
         try:
             facts, sample = _fingerprint(path)
         except OSError as error:
-            shown = error.filename or path
+            culprit = error.filename or path
             raise ModakError(
-                f"the dataset {self._dataset['name']}: {os.fsdecode(shown)} on the target: {error.strerror}",
+                f"the dataset {self._dataset['name']}: {os.fsdecode(culprit)} on the target: {error.strerror}",
                 hint="on_target must be a path on the front end; give source: for data on this machine",
             ) from error
         if facts["is_whole"] and not facts["files"]:

@@ -95,11 +95,11 @@ class Garbage:
         """What nobody needs, and the images and datasets that stay, with the reason; changes nothing."""
         self._users = self._uses.users()
         self._left = [path for path in self._uses.brought() if self._is_abandoned(path)]
-        known = {*self._left, *(self._workspace.deployments / name for name in self._needs.names)}
-        unreadable = [path for path in self._uses.unreadable() if path not in known]
+        known_paths = {*self._left, *(self._workspace.deployments / name for name in self._needs.names)}
+        unreadable = [path for path in self._uses.unreadable() if path not in known_paths]
         self._unknown = f"it is not known what {unreadable[0]} uses" if unreadable else self._needs.unknown
-        found = [*self._images(), *self._datasets(), *self._of_deployments(), *self._trash()]
-        return [item for item in found if not item.keep or item.kind in ("image", "dataset")]
+        items = [*self._images(), *self._datasets(), *self._deployment_items(), *self._trash()]
+        return [item for item in items if not item.keep or item.kind in ("image", "dataset")]
 
     def collect(self, *, remove: bool, only: list[str] | None) -> dict[str, list[GarbageItem]]:
         """What is ``removed``, what may be (``garbage``), and what stays with the reason (``kept``).
@@ -204,7 +204,7 @@ class Garbage:
         used = changed_at(used_mark(top))
         return top.lstat().st_ctime if used is None and self._is_elsewhere else used or 0.0
 
-    def _of_deployments(self) -> Iterator[Item]:
+    def _deployment_items(self) -> Iterator[Item]:
         folder = self._workspace.deployments
         for path in sorted(folder.iterdir()) if folder.is_dir() else []:
             lock = _DEPLOYMENT_LOCK.fullmatch(path.name)

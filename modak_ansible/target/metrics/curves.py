@@ -76,8 +76,12 @@ class Curves:
     @property
     def lost(self) -> List[str]:
         """Which ones are no finite numbers any more, in words."""
-        found = ((name, curve, curve.lost_at) for name, curve in self.by_name.items())
-        return [f"{name} has been {curve.last} since {curve.by} {at:g}" for name, curve, at in found if at is not None]
+        lost_places = ((name, curve, curve.lost_at) for name, curve in self.by_name.items())
+        return [
+            f"{name} has been {curve.last} since {curve.by} {place:g}"
+            for name, curve, place in lost_places
+            if place is not None
+        ]
 
 
 def is_rising(name: str) -> bool:

@@ -126,21 +126,21 @@ def _view(folder: Path, scheduler: str, options: NodeOptions, patience: float) -
         return {"problem": f"{knows.title} {REFUSED}: {error}"}
     except SchedulerSilent as error:
         return {"problem": f"{knows.title} {SILENT}, and no job was submitted: {error}"}
-    deadline, ended, last = time.monotonic() + patience, 0.0, ""
+    deadline, end_time, state = time.monotonic() + patience, 0.0, ""
     try:
         while time.monotonic() < deadline and _has_reader():
             text = read_text(answer)
             if _ENDED in text:
                 return read_view(text)
-            if ended and time.monotonic() > ended + _LATE_SECONDS:
+            if end_time and time.monotonic() > end_time + _LATE_SECONDS:
                 return {"problem": f"the job {job_id} ended, but its answer is not in {folder.parent} here"}
-            is_final, last = _state(run, scheduler, job_id)
-            ended = ended or (time.monotonic() if is_final else 0.0)
+            is_final, state = _state(run, scheduler, job_id)
+            end_time = end_time or (time.monotonic() if is_final else 0.0)
             time.sleep(1)
     finally:
         with suppress(SchedulerSilent):  # a job that cannot be ended ends itself after two minutes
             knows.cancel(run, job_id)
-    return {"problem": f"the job {job_id} {LATE} {patience:.0f} s ({last or 'nobody looked'})"}
+    return {"problem": f"the job {job_id} {LATE} {patience:.0f} s ({state or 'nobody looked'})"}
 
 
 def job_script(scheduler: str, folder: Path, options: NodeOptions) -> str:

@@ -347,8 +347,8 @@ def enter(marks: Sequence[str], words: Sequence[str], rank: str = "") -> None:
     environments = {pid: environment_of(proc / str(pid)) for pid in job_processes}
     pid = training_of(job_processes, environments, rank)
     if not pid:
-        who = f"rank {rank} of the job" if rank else "the job's training"
-        sys.exit(f"modak: {who} is not running: it has not begun yet, or has just ended")
+        subject = f"rank {rank} of the job" if rank else "the job's training"
+        sys.exit(f"modak: {subject} is not running: it has not begun yet, or has just ended")
     folder = proc / str(pid)
     try:
         root, place = (os.open(folder / name, os.O_RDONLY) for name in ("root", "cwd"))
