@@ -92,7 +92,7 @@ class Kubernetes(Scheduler):
             )
         there = _read(found)
         if there["metadata"].get("annotations", {}).get(FOLDER) != folder:
-            raise SubmissionRefused(f"another deployment has a Job named {wanted['name']}")
+            raise SubmissionRefused(f"there is already another Job named {wanted['name']}")
         return "" if is_over(there) or there["metadata"].get("deletionTimestamp") else str(id_of(there))
 
     def find(self, run: Run, name: str, folder: str) -> list[str]:

@@ -119,7 +119,7 @@ class Judgement:
             words = _explained(self._state, state, record.reason + waits_for)
             if record.down and state is JobState.RUNNING:
                 title = self._scheduler.title
-                words = f"{title} says {record.down} is down: only when it is back is it known if the job still runs"
+                words = f"{title} says {record.down} is down; whether the job still runs is known when it is back"
             return self._situation(job_id, state, record, explanation=words)
         if finished is not None:
             return self._judge_failure(job_id, finished, record)

@@ -83,7 +83,7 @@ def test_a_name_tells_how_many_ranks_have_one_copy(name, way):
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("tensor_5", "take 5 ranks each, and there are 12 ranks"),
+        ("tensor_5", "model copies of 5 ranks each do not add up to 12 ranks"),
         ("guess", "does not know the strategy guess"),
     ],
 )

@@ -314,7 +314,7 @@ def test_operations_on_a_job_that_has_ended_while_the_scheduler_is_away(deployme
 def test_a_node_that_is_down_is_said(deployment, fake):
     fake.job = JobRecord(JOB, JobState.RUNNING, nodes="node1,node2", down="node2")
     situation = deployment.situation()
-    words = "Torque says node2 is down: only when it is back is it known if the job still runs"
+    words = "Torque says node2 is down; whether the job still runs is known when it is back"
     assert (situation.state, situation.explanation, situation.down) == ("RUNNING", words, "node2")
     news = campaign_of(deployment).watch([Wanted("example-1", state="RUNNING")], 5)
     assert news.situations["example-1"].explanation == words

@@ -45,7 +45,7 @@ class Rank:
             self.end("prepare does not know the strategy %s; it knows %s" % (strategy, ", ".join(STRATEGIES)))
         degree = int(said) if said.isdigit() else 1 if strategy == "ddp" else self.world
         if not degree or self.world % degree:
-            self.end("%s: copies of the model take %d ranks each, and there are %d ranks" % (name, degree, self.world))
+            self.end("%s: model copies of %d ranks each do not add up to %d ranks" % (name, degree, self.world))
         return strategy, degree
 
     def end(self, reason):

@@ -247,7 +247,7 @@ def test_a_server_that_leaves_out_the_mode_is_given_no_job_of_several_pods(monke
 
 def test_somebody_elses_job_of_the_name_is_not_taken():
     other = job_named(name_of(FOLDER), metadata={"name": name_of(FOLDER), "annotations": {"modak/folder": "/other"}})
-    with pytest.raises(SubmissionRefused, match="another deployment has a Job"):
+    with pytest.raises(SubmissionRefused, match="there is already another Job"):
         KUBERNETES.submit(Kubectl(create=THERE, get=other), "job.sh", "mine")
 
 
