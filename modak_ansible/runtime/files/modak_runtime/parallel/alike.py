@@ -161,13 +161,13 @@ def follow_steps(torch, ranks):
         if not ranks.is_compared:
             end_step(ranks)
         ranks.stepped.update(stepped)
-        if turn.pieces and optimizer in turn.stepped:
+        if turn.pieces and id(optimizer) in turn.stepped:
             ranks.say_once(
                 "the script steps for each piece of a batch: ranks, which have parts of it, make fewer such steps than "
                 "one process, of more samples each: let the loader's batches be as large as the pieces, or leave it "
                 "out of prepare"
             )
-        turn.stepped.add(optimizer)
+        turn.stepped.add(id(optimizer))
         many, is_known = looked.get(optimizer, (0, False))
         ranks.steps += is_known
         if many == len(stepped):

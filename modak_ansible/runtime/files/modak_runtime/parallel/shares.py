@@ -120,7 +120,7 @@ class _Turn:
         passes: backward passes before the last batch; rows: samples that this rank was given of that.
         pieces: whether models are called with fewer samples; None where it is not known.
         hooks: on models that may be; None before several backward passes were made for a batch.
-        stepped: the optimizers that have stepped since the last batch.
+        stepped: the ids of optimizers that have stepped since the last batch.
     """
 
     def __init__(self, ranks, way):
