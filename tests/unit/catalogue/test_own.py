@@ -123,7 +123,7 @@ GOOD = text_of_entry(NEWER)
         ("name: [\n", ":2:1", "not YAML"),
         (GOOD + "colour: red\n", ":LAST:1", "colour: extra inputs"),
         (GOOD + "x: !!bool maybe\n", ":1:1", "cannot be read"),
-        ("[" * 1000, ":1:1", "cannot be read"),
+        ("[\n" * 1000, ":1:1", "cannot be read"),
         (GOOD.replace("version: 2.99.0", f"version: '{'2' * 5000}'"), ":3:1", "is not a version"),
         (GOOD.replace("torch==2.13.0+cpu", "torch==2.*"), "", "torch==2.* comes first and is not pinned"),
         (GOOD.replace("framework: pytorch", "framework: torch"), ":2:1", "torch is not one of the frameworks that run scripts"),

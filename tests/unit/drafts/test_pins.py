@@ -210,7 +210,7 @@ def test_of_a_lock_with_forks_the_version_for_the_image_counts(tmp_path, python,
         ("pyproject.toml", '[project]\nname = "x"\ndependencies = [["numpy"]]\n'),
         ("environment.yml", "dependencies: numpy\n"),
         ("environment.yml", "dependencies: [ { pip: numpy } ]\n"),
-        ("environment.yml", "[" * 1000),
+        ("environment.yml", "[\n" * 1000),
     ],
 )
 def test_a_file_of_another_form_asks_for_nothing_and_is_told(tmp_path, file, text):
