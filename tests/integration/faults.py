@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import json
 import shlex
@@ -155,7 +156,6 @@ for pid in owners:
                     print("mount there:", place)
     except OSError:
         continue
-held = {row.split()[5].split(":")[2] for row in open("/proc/locks")}
 for path in glob.glob(workspace + "/.*.lock") + glob.glob(workspace + "/*/.*.lock") + glob.glob(workspace + "/*/*.lock"):
     try:
         with open(path) as file:
@@ -208,9 +208,11 @@ def left_here(project: Project) -> list[str]:
     """What a project's commands have left on this machine that should not be there."""
     lines = [f"process {pid} here: {words[:200]}" for pid, words in processes_of(project)]
     state = project.path / ".modak"
-    inodes = {line.split()[5].rpartition(":")[2] for line in Path("/proc/locks").read_text().splitlines()}
     for path in state.rglob("*.lock"):
-        if str(path.stat().st_ino) in inodes:
+        try:
+            with path.open() as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
             lines.append(f"lock held here: {path}")
     lines += [f"unfinished here: {path}" for path in state.rglob("*.part")]
     lines += [f"temporary here: {path}" for path in project.temporary.iterdir()]
