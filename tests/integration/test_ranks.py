@@ -377,7 +377,8 @@ def test_drawn_digits_are_learned_as_well_in_larger_batches(pytorch_python, tmp_
 
 def test_ranks_that_do_not_come_are_named_with_the_addresses(pytorch_python):
     began = time.monotonic()
-    done = run(pytorch_python, LEARNERS, "uneven", world=4, only=(0, 2), MODAK_RENDEZVOUS_TIMEOUT="20")
+    # rank 2 waits longer than rank 0, as where it came later
+    done = run(pytorch_python, LEARNERS, "uneven", world=4, only=(0, 2), MODAK_RENDEZVOUS_TIMEOUT="RANK25")
     assert time.monotonic() - began < 300
     for each in done:
         assert (each.code, each.output) == (1, "")

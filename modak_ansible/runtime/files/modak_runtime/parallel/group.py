@@ -8,6 +8,7 @@ import socket
 import time
 
 _QUIET = 1800.0  # seconds that a rank may compute while others wait for its part; those who end are known at once
+_OTHERS_TAKE = 10.0  # seconds at most until ranks that are there know who is not
 
 
 def meet(torch, rank, gpu):
@@ -136,7 +137,6 @@ def _await_first(rank, own, limit):
 def _await_all(store, rank, own, limit):
     """Waits until every rank has said that it is there."""
     names = ["rank%d" % number for number in range(rank.world)]
-    limit += 2 if rank.number == 0 else 0  # its end takes the store from the others, who have a word to say, too
     missing = list(names)
     try:
         store.set(names[rank.number], own)
@@ -144,10 +144,15 @@ def _await_all(store, rank, own, limit):
             missing = [name for name in missing if not store.check([name])]
             if not missing:
                 return
-            if time.monotonic() > limit:
+            if time.monotonic() > limit or store.check(["over"]):
                 break
             time.sleep(0.05)
         present = sorted({store.get(name).decode() for name in names if name not in missing})
+        if rank.number:
+            store.set("knows " + names[rank.number], "")
+        else:  # its end takes the store from the others, who have a word to say, too
+            store.set("over", "")
+            _await_others(store, [name for name in names[1:] if name not in missing])
     except Exception as error:  # of any kind
         rank.end(
             "rank 0 at %s:%d went away while ranks were awaited; this one is on %s: %s"
@@ -160,6 +165,14 @@ def _await_all(store, rank, own, limit):
             ", ".join(present),
         )
     )  # fmt: skip
+
+
+def _await_others(store, names):
+    """Waits until the others that are there know who is missing."""
+    limit = time.monotonic() + _OTHERS_TAKE
+    while names and time.monotonic() < limit:
+        names = [name for name in names if not store.check(["knows " + name])]
+        time.sleep(0.05)
 
 
 def _set_timeout(distributed, seconds):
