@@ -345,10 +345,13 @@ _FOR_PRINTF = {ord(sign): f"\\0{ord(sign):03o}" for sign in "\\\n'!"}
 
 
 def by_ssh(host: str, words: Sequence[str], *, terminal: bool = False) -> list[str]:
-    """The command that runs a program on another machine, which is entered with a key that asks nobody."""
+    """The command that runs a program on another machine, which is entered with a key that asks nobody.
+
+    Words may follow that no shell changes, such as digits: the program gets them as its last ones.
+    """
     told = shlex.join(words)
     if set("\n!").intersection(told):  # of which csh, as a login shell, lets no quoted word have any
-        told = f"exec sh -c 'eval \"exec $(printf %b \"$0\")\"' '{told.translate(_FOR_PRINTF)}'"
+        told = f'exec sh -c \'eval "exec $(printf %b "$0") \\"\\$@\\""\' \'{told.translate(_FOR_PRINTF)}\''
     return ["ssh", *["-t"] * terminal, "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", host, told]
 
 

@@ -96,6 +96,9 @@ def test_what_is_run_by_ssh_is_one_line_whose_quotes_any_login_shell_reads():
     assert "!" not in told
     said = subprocess.run(["sh", "-c", told], capture_output=True, text=True, check=True)
     assert said.stdout == "".join(f"{word}|" for word in words[2:])
+    # ssh joins what is behind it, such as what modak shell runs, with a blank
+    said = subprocess.run(["sh", "-c", f"{told} 7b7d"], capture_output=True, text=True, check=True)
+    assert said.stdout == "".join(f"{word}|" for word in [*words[2:], "7b7d"])
     assert by_ssh("node2", ["ls", "a b"])[-1] == "ls 'a b'"
 
 
