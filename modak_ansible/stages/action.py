@@ -13,7 +13,7 @@ from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-from modak_ansible.errors import LoginRefused, ModakError, TargetUnreachable
+from modak_ansible.errors import ModakError
 from modak_ansible.stages.base import Answer, Outcome, Stage, module_error, noted, stages_of, words_of_disk
 from modak_ansible.stages.jobs.direct import Kept
 from modak_ansible.stages.packing import packed
@@ -154,7 +154,7 @@ class StageAction(ActionBase):  # type: ignore[misc]
             is_kept = not self._task.check_mode  # of which only modules know
             kept = self._keep(self.looks.get((name, arguments.get("action", ""))) if is_kept else None, connection)
             if kept:
-                answer = self._patiently(lambda: _asked(kept, arguments), connection)
+                answer = self._patiently(lambda: kept.attempt(arguments, AnsibleConnectionFailure), connection)
                 if arguments.get("action") not in _AGAIN:  # files come or go next, by a session of their own
                     self._keep(None)
                 return answer
@@ -193,15 +193,6 @@ class StageAction(ActionBase):  # type: ignore[misc]
                 self._connection.reset()
 
         return patiently(try_it, AnsibleConnectionFailure, self._say, mend=mend)
-
-
-def _asked(kept: Kept, arguments: dict[str, Any]) -> Answer:
-    try:
-        return kept.ask(arguments)
-    except LoginRefused:
-        raise
-    except TargetUnreachable as error:
-        raise AnsibleConnectionFailure(error.message) from error
 
 
 def _raise_if_home_is_closed(error: AnsibleConnectionFailure) -> None:

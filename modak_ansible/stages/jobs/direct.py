@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import IO, Any, cast
 
-from modak_ansible.errors import ModakError
+from modak_ansible.errors import LoginRefused, ModakError, TargetUnreachable
 from modak_ansible.stages.base import Answer, module_error
 from modak_ansible.target.core.sending import READER, WORD, answer_in, opening, question, sent
 from modak_ansible.transport.ssh import Connection
@@ -80,6 +80,15 @@ class Kept:
             raise
         code, errors = (0, b"") if answer is not None else self._end()
         return _checked(self.function, answer, code, errors)
+
+    def attempt(self, asked: Any, broken: type[Exception]) -> Answer:
+        """As :meth:`ask`; a connection that broke raises the exception that means to try again, with the reason."""
+        try:
+            return self.ask(asked)
+        except LoginRefused:
+            raise
+        except TargetUnreachable as error:
+            raise broken(error.message) from error
 
     def _end(self) -> tuple[int, bytes]:
         """The exit code of what has ended by itself, and what it wrote of its errors."""

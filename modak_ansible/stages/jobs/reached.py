@@ -7,7 +7,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from modak_ansible.errors import LoginRefused, TargetUnreachable
 from modak_ansible.stages.base import Answer, CallModule, Stage, stages_of
 from modak_ansible.stages.jobs.direct import Kept
 from modak_ansible.transport.lifeline import signals_as_interrupts
@@ -42,19 +41,11 @@ def _caller(connection: Connection, function: Callable[[Any], Any], say: Say, ke
     entered, there = False, Kept(connection, function)
     kept.callback(there.close)
 
-    def attempt(arguments: Any) -> Answer:
-        try:
-            return there.ask(arguments)
-        except LoginRefused:
-            raise
-        except TargetUnreachable as error:
-            raise _Broken(error.message) from error
-
     def call(_: str, **arguments: Any) -> Answer:
         nonlocal entered
         if not entered:
             connection.check()  # patience is for a target that answered before
             entered = True
-        return patiently(lambda: attempt(arguments), _Broken, say)
+        return patiently(lambda: there.attempt(arguments, _Broken), _Broken, say)
 
     return call

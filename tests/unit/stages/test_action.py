@@ -14,6 +14,7 @@ from ansible.plugins.loader import init_plugin_loader
 from modak_ansible.errors import LoginRefused, ModakError, TargetUnreachable
 from modak_ansible.stages import action
 from modak_ansible.stages.base import Outcome
+from modak_ansible.stages.jobs import direct
 from modak_ansible.transport import retry
 
 
@@ -104,7 +105,7 @@ def test_a_target_that_cannot_be_entered_is_not_tried_again(pauses):
     assert (pauses, made.answers) == ([], [{"x": 1}])
 
 
-class Kept:
+class Kept(direct.Kept):
     """What is kept ready on a target, of answers as above."""
 
     made, answers = [], []
