@@ -96,7 +96,7 @@ class Edge(NamedTuple):
 
 @pytest.mark.parametrize("asked", [Edge(object(), 0), [PARAMETER], iter([PARAMETER]), {"weight": PARAMETER}])
 def test_gradients_are_asked_for_as_the_script_does(monkeypatch, asked):
-    ranks = SimpleNamespace(has_part=lambda: True, known=lambda: {id(PARAMETER)}, said=[], arrivals=0)
+    ranks = SimpleNamespace(has_part=lambda: True, summed_ids=lambda: {id(PARAMETER)}, said=[], arrivals=0)
     ranks.say_once, ranks.strategy = ranks.said.append, "ddp"
     monkeypatch.setitem(sys.modules, "modak_runtime.parallel.processes", SimpleNamespace(here=lambda: ranks))
     torch = SimpleNamespace(
@@ -157,7 +157,7 @@ class Training:
         self.turn = SimpleNamespace(is_over=False, pieces=None, stepped=set())
         self.looks, self.has_parts, self.is_compared, self.part = None, False, True, (5, 10)
         self.stepped, self.steps, self.models, self.optimizers, self.said = set(), 0, [], set(), []
-        self.rank, self.known, self.has_part = self, lambda: {id(WEIGHT)}, lambda: True
+        self.rank, self.summed_ids, self.has_part = self, lambda: {id(WEIGHT)}, lambda: True
 
     def say(self, words, by_all=False):
         self.said.append(words)

@@ -86,7 +86,7 @@ def begin(torch, trace):
     processes.meet, processes.Ranks = _meet, _alike(processes.Ranks, trace)
     watched.begin = lambda *_words: None
     call.near, call.Buffers.share = _near, _shared(call.Buffers.share)
-    Flow._look, call.Pipe.told = _real(Flow._look), lambda _self, _source, value: value or 0
+    Flow._sizes_of_fakes, call.Pipe.broadcast = _real(Flow._sizes_of_fakes), lambda _self, _source, value: value or 0
     meshes = importlib.import_module("torch.distributed.device_mesh")
     meshes.init_device_mesh = _real(meshes.init_device_mesh)
     meshes.DeviceMesh.__init__ = _real(meshes.DeviceMesh.__init__)
