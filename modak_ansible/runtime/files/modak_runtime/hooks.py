@@ -75,11 +75,14 @@ def _share(torch, report, objects):
         from modak_runtime.parallel import processes
 
         gpu = any(
-            each.is_cuda for model in objects if isinstance(model, torch.nn.Module) for each in model.parameters()
+            parameter.is_cuda
+            for model in objects
+            if isinstance(model, torch.nn.Module)
+            for parameter in model.parameters()
         )
         here = processes.begin(torch, os.environ, gpu)
         here.prepare(report, objects)
-        loaders = sum(isinstance(each, torch.utils.data.DataLoader) for each in objects)
+        loaders = sum(isinstance(item, torch.utils.data.DataLoader) for item in objects)
         report.ranks["loaders"] = report.ranks.get("loaders", 0) + loaders
         if not here.has_parts:
             return report
