@@ -22,8 +22,8 @@ sys.path.insert(0, str(FILES))
 import modak_runtime
 from modak_runtime import pytorch, ranks
 from modak_runtime.parallel import group
+from modak_runtime.parallel.batch_parts import part_of
 from modak_runtime.parallel.processes import Ranks
-from modak_runtime.parallel.shares import part_of
 from modak_runtime.parallel.stages.call import Pipe
 from modak_runtime.report import Report
 

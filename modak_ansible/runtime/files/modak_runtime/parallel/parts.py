@@ -7,7 +7,7 @@ that are whole are the same in all ranks, and so are their gradients.
 import functools
 import math
 
-from modak_runtime.parallel import alike
+from modak_runtime.parallel import consistency
 
 
 def carriers(torch, ranks):
@@ -63,7 +63,7 @@ def _moves(torch, ranks):
         """Before the first step each message is compared: of different kinds, ranks would wait for each other."""
         if not ranks.is_compared:
             ranks.trace.append(words)
-            alike.compare_now(ranks)
+            consistency.compare_now(ranks)
 
     def summed(tensor):
         compare("sum", tuple(tensor.shape))

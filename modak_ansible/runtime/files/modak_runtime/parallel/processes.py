@@ -13,7 +13,7 @@ import threading
 import time
 import weakref
 
-from modak_runtime.parallel import alike, norm, sharded, shares, split, stages, whole
+from modak_runtime.parallel import batch_parts, consistency, norm, sharded, split, stages, whole
 from modak_runtime.parallel.alive import Pace, watched
 from modak_runtime.parallel.group import Axis, Mesh, first_line, meet
 from modak_runtime.parallel.room import room_of
@@ -94,8 +94,8 @@ class Ranks:
         _average_what_schedules_see(self)
         whole.save_whole_files(self)
         if self.samples.size > 1:
-            shares.share_no_others(torch, self)
-            alike.follow_steps(torch, self)
+            batch_parts.share_no_others(torch, self)
+            consistency.follow_steps(torch, self)
         atexit.register(self._leave)
         watched.note_the_end()
 
@@ -140,7 +140,7 @@ class Ranks:
         """
         rank_count = self.samples.size
         if rank_count <= _COUNTED and not odd_ones.is_cuda and abs(odd_ones.item() - rank_count * odd) > 0.5:
-            alike.end_unlike_passes(self)
+            consistency.end_unlike_passes(self)
 
     def mean(self, value, weight):
         """The mean over all ranks of a number or a tensor; see modak_runtime.mean."""
@@ -294,7 +294,7 @@ class Ranks:
             self.learns = self.learns or self.has_parts
         for optimizer in optimizers if self.has_parts else ():
             whole.load_whole(torch, optimizer)
-            alike.compare_before_steps(self, optimizer)
+            consistency.compare_before_steps(self, optimizer)
             self._room.follow(optimizer)
         local_sgd = local_steps.apart(torch, self, report, optimizers)
         self.apart += [local_sgd] if local_sgd else []
@@ -325,12 +325,12 @@ class Ranks:
             watched.begin(torch, report, self.rank, self.pace)
         large_batch.prepare(torch, self, report, optimizers, loaders)
         for loader in loaders:
-            if self.is_alike and shares.is_shared(torch, loader):
+            if self.is_alike and batch_parts.is_shared(torch, loader):
                 self.rank.end(
                     "a loader has a DistributedSampler, and all ranks of %s need the same samples" % self.strategy
                 )
             if self.samples.size > 1:
-                shares.share(torch, self, loader)
+                batch_parts.share(torch, self, loader)
 
     def _look_for_another(self, report, models, optimizers):
         """Takes that another training may begin, where steps were made and there are other models."""
@@ -404,7 +404,7 @@ class Ranks:
             self._task, self.passes = task, self.passes + 1
             if not (self.is_compared or self.has_parts):
                 self.trace.append(self.passes)
-                alike.compare_now(self)
+                consistency.compare_now(self)
 
     def say_once(self, words):
         """Has the first rank say something, however often it is seen."""

@@ -9,7 +9,7 @@ import importlib
 import sys
 import types
 
-from modak_runtime.parallel import alike, whole
+from modak_runtime.parallel import consistency, whole
 from modak_runtime.tensors import size_of
 
 SMALL = 0.001  # of all that the model has: what is smaller stays with the layer around it, and makes no message
@@ -197,7 +197,7 @@ def _travel(torch, ranks, fsdp, model):
             """Before the first step each message is compared: of different kinds, ranks would wait for each other."""
             ranks.trace.append(2 * self._number + kind)
             if not ranks.is_compared:
-                alike.compare_now(ranks)
+                consistency.compare_now(ranks)
 
         def __call__(self, output_tensor, input_tensor, group, async_op=False):
             self._compare(0)

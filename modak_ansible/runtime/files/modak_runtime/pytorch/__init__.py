@@ -26,9 +26,9 @@ def imported(torch, report, steps):
         return
     _count_steps(torch, report, steps)
     if is_parallel():
-        from modak_runtime.parallel import alike
+        from modak_runtime.parallel import consistency
 
-        alike.imported(torch)
+        consistency.imported(torch)
     if os.environ.get("MODAK_RENDEZVOUS_TIMEOUT"):  # one of several ranks
         from modak_runtime.parallel.alive import watched
 

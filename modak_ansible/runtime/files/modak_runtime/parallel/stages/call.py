@@ -4,7 +4,7 @@ import contextlib
 import functools
 import zlib
 
-from modak_runtime.parallel import alike
+from modak_runtime.parallel import consistency
 from modak_runtime.parallel.group import first_line
 from modak_runtime.parallel.split import replaced_parameters
 from modak_runtime.parallel.stages.look import Buffers, near, still
@@ -225,7 +225,7 @@ class Call:
             ranks.trace += [self._number, *(leaf.detach().double().sum().item() for leaf in leaves if type(
                 leaf) is torch.Tensor)]  # fmt: skip
             if not ranks.is_compared:
-                alike.compare_now(ranks)
+                consistency.compare_now(ranks)
         split, many = self._pieces(leaves, form) if learns and self._module.training else ((), 1)
         numbered = enumerate(leaves) if learns else ()
         learning = [n for n, leaf in numbered if isinstance(leaf, torch.Tensor) and leaf.requires_grad]

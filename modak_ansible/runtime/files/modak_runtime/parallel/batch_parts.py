@@ -15,7 +15,7 @@ import threading
 import weakref
 import zlib
 
-from modak_runtime.parallel import alike
+from modak_runtime.parallel import consistency
 from modak_runtime.parallel.whole import leaves_of
 
 _OWN, _WHOLE = "own", "whole"  # of a loader that the script shares out itself, and of one that prepare was not given
@@ -284,7 +284,7 @@ class _Next:
             is_main = threading.current_thread() is threading.main_thread()
             turn.ahead = turn.arrivals == ranks.arrivals or not is_main
             if is_main:
-                alike.look(ranks, turn.drawn)  # behind the first step
+                consistency.look(ranks, turn.drawn)  # behind the first step
         if turn.shares:
             turn.look_for_pieces(ranks)
         turn.given += 1
