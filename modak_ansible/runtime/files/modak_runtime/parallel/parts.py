@@ -11,16 +11,16 @@ from modak_runtime.parallel import consistency
 
 
 def carriers(torch, ranks):
-    """The class of such tensors; its ``local`` is this rank's part, along its ``place``, a dimension from the left."""
+    """The class of such tensors; its ``local`` is this rank's part, along its ``split_dim``, counted from the left."""
     moves = _moves(torch, ranks)
 
     class Split(torch.Tensor):
         @staticmethod
-        def __new__(cls, local, place):
+        def __new__(cls, local, split_dim):
             shape = list(local.shape)
-            shape[place] *= ranks.model.size
+            shape[split_dim] *= ranks.model.size
             self = torch.Tensor._make_wrapper_subclass(cls, shape, dtype=local.dtype, device=local.device)
-            self.local, self.place = local, place
+            self.local, self.split_dim = local, split_dim
             return self
 
         @classmethod
@@ -32,7 +32,7 @@ def carriers(torch, ranks):
             raise RuntimeError("%s cannot be given a part of a tensor: fsdp or ddp can train it" % function)
 
         def __repr__(self):
-            return "Split(%s, place=%d)" % (self.local, self.place)
+            return "Split(%s, split_dim=%d)" % (self.local, self.split_dim)
 
     Split.moves = moves
     return Split
@@ -71,16 +71,16 @@ def _moves(torch, ranks):
         ranks.guarded(torch.distributed.all_reduce, total, group=ranks.model.group)
         return total
 
-    def gathered(tensor, place):
-        compare("gather", tuple(tensor.shape), place)
+    def gathered(tensor, split_dim):
+        compare("gather", tuple(tensor.shape), split_dim)
         own_part = tensor.detach().contiguous()
         parts = [torch.empty_like(own_part) for _ in range(ranks.model.size)]
         ranks.guarded(torch.distributed.all_gather, parts, own_part, group=ranks.model.group)
-        return torch.cat(parts, place)
+        return torch.cat(parts, split_dim)
 
-    def narrowed(tensor, place):
-        size = tensor.shape[place] // ranks.model.size
-        own_part = tensor.detach().narrow(place, ranks.model.number * size, size)
+    def narrowed(tensor, split_dim):
+        size = tensor.shape[split_dim] // ranks.model.size
+        own_part = tensor.detach().narrow(split_dim, ranks.model.number * size, size)
         return own_part.clone(memory_format=torch.contiguous_format)
 
     class Copy(torch.autograd.Function):
@@ -103,23 +103,23 @@ def _moves(torch, ranks):
 
     class Gather(torch.autograd.Function):
         @staticmethod
-        def forward(ctx, part, place):
-            ctx.place = place
-            return gathered(part, place)
+        def forward(ctx, part, split_dim):
+            ctx.split_dim = split_dim
+            return gathered(part, split_dim)
 
         @staticmethod
         def backward(ctx, gradient):
-            return Own.apply(gradient, ctx.place), None
+            return Own.apply(gradient, ctx.split_dim), None
 
     class Own(torch.autograd.Function):
         @staticmethod
-        def forward(ctx, whole, place):
-            ctx.place = place
-            return narrowed(whole, place)
+        def forward(ctx, whole, split_dim):
+            ctx.split_dim = split_dim
+            return narrowed(whole, split_dim)
 
         @staticmethod
         def backward(ctx, gradient):
-            return Gather.apply(gradient, ctx.place), None
+            return Gather.apply(gradient, ctx.split_dim), None
 
     return _Moves(Copy.apply, Total.apply, Gather.apply, Own.apply)
 
@@ -149,7 +149,7 @@ def _compute(torch, ranks, kind, moves, function, arguments, options):
 
 def whole_of(kind, value):
     """A tensor that may be in parts, whole."""
-    return kind.moves.gather(value.local, value.place) if isinstance(value, kind) else value
+    return kind.moves.gather(value.local, value.split_dim) if isinstance(value, kind) else value
 
 
 _OF_WHOLE = ("size", "dim", "numel", "is_floating_point", "is_complex", "ndimension", "__len__", "nelement",
@@ -187,9 +187,9 @@ class _Call:
 
     def like(self, operand, part):
         """The same part of a tensor that is computed with another, element by element; None where it has none."""
-        dim_from_end = part.place - part.dim()
+        dim_from_end = part.split_dim - part.dim()
         if self.is_part(operand):
-            return operand.local if operand.place - operand.dim() == dim_from_end else None
+            return operand.local if operand.split_dim - operand.dim() == dim_from_end else None
         if not isinstance(operand, self.torch.Tensor) or not operand.dim():
             return self.moves.copied(operand) if isinstance(operand, self.torch.Tensor) else operand
         if operand.dim() < -dim_from_end or operand.shape[dim_from_end] == 1:
@@ -221,11 +221,11 @@ def _elementwise(call, *arguments, **options):
     if any(local is None and argument is not None for local, argument in zip(local_arguments, arguments)):
         return NotImplemented
     result = call.function(*local_arguments, **options)
-    place = result.dim() + widest.place - widest.dim()
+    split_dim = result.dim() + widest.split_dim - widest.dim()
     if in_place:
         arguments[0].local = result
         return arguments[0]
-    return kind(result, place)
+    return kind(result, split_dim)
 
 
 def _dropout(call, tensor, p=0.5, training=True, inplace=False):
@@ -233,23 +233,23 @@ def _dropout(call, tensor, p=0.5, training=True, inplace=False):
     if not training or not p:
         return tensor
     mask = call.torch.nn.functional.dropout(call.torch.ones(tensor.shape, dtype=tensor.dtype, device=tensor.device), p)
-    size = tensor.local.shape[tensor.place]
-    result = tensor.local * mask.narrow(tensor.place, call.ranks.model.number * size, size).clone()
+    size = tensor.local.shape[tensor.split_dim]
+    result = tensor.local * mask.narrow(tensor.split_dim, call.ranks.model.number * size, size).clone()
     if inplace:
         tensor.local = result
         return tensor
-    return call.kind(result, tensor.place)
+    return call.kind(result, tensor.split_dim)
 
 
 def _linear(call, inputs, weight, bias=None):
     torch, moves = call.torch, call.moves
     if not call.is_part(weight):
         return NotImplemented
-    if weight.place == 0:  # each rank makes some of what comes out
+    if weight.split_dim == 0:  # each rank makes some of what comes out
         own_bias = bias if bias is None else bias.local if call.is_part(bias) else moves.own(bias, 0)
         outputs = torch.nn.functional.linear(moves.copied(call.whole(inputs)), weight.local, own_bias)
         return call.kind(outputs, outputs.dim() - 1)
-    if call.is_part(inputs) and inputs.place == inputs.dim() - 1:
+    if call.is_part(inputs) and inputs.split_dim == inputs.dim() - 1:
         own_inputs = inputs.local
     else:
         inputs = call.whole(inputs)
@@ -261,7 +261,7 @@ def _linear(call, inputs, weight, bias=None):
 def _embedding(
     call, indices, weight, padding_idx=None, max_norm=None, scale_grad_by_freq=False, sparse=False, **_options
 ):
-    if not call.is_part(weight) or weight.place or max_norm is not None or scale_grad_by_freq or sparse:
+    if not call.is_part(weight) or weight.split_dim or max_norm is not None or scale_grad_by_freq or sparse:
         return NotImplemented
     torch, size = call.torch, weight.local.shape[0]
     indices = call.whole(indices) - call.ranks.model.number * size
@@ -282,11 +282,11 @@ def _view(call, tensor, *sizes, **options):
     sizes = list(sizes)
     if -1 in sizes:
         sizes[sizes.index(-1)] = tensor.numel() // max(1, -math.prod(sizes))
-    elements_before = math.prod(tensor.shape[: tensor.place])
-    for place, size in enumerate(sizes):
-        if size > 1 and size % call.ranks.model.size == 0 and math.prod(sizes[:place]) == elements_before:
-            sizes[place] //= call.ranks.model.size
-            return call.kind(tensor.local.reshape(sizes), place)
+    elements_before = math.prod(tensor.shape[: tensor.split_dim])
+    for split_dim, size in enumerate(sizes):
+        if size > 1 and size % call.ranks.model.size == 0 and math.prod(sizes[:split_dim]) == elements_before:
+            sizes[split_dim] //= call.ranks.model.size
+            return call.kind(tensor.local.reshape(sizes), split_dim)
     return NotImplemented
 
 
@@ -306,13 +306,13 @@ def _unflatten(call, tensor, dim, sizes):
 
 def _transpose(call, tensor, dim0, dim1):
     first, second = dim0 % tensor.dim(), dim1 % tensor.dim()
-    place = {first: second, second: first}.get(tensor.place, tensor.place)
-    return call.kind(tensor.local.transpose(first, second), place)
+    split_dim = {first: second, second: first}.get(tensor.split_dim, tensor.split_dim)
+    return call.kind(tensor.local.transpose(first, second), split_dim)
 
 
 def _permute(call, tensor, *dims):
     dims = [dim % tensor.dim() for dim in (dims[0] if isinstance(dims[0], (tuple, list)) else dims)]
-    return call.kind(tensor.local.permute(dims), dims.index(tensor.place))
+    return call.kind(tensor.local.permute(dims), dims.index(tensor.split_dim))
 
 
 def _pick(call, tensor, index):
@@ -326,56 +326,60 @@ def _pick(call, tensor, index):
     ellipsis_at = next(number for number, item in enumerate(index) if item is Ellipsis)
     slices = sum(isinstance(item, slice) for item in index)
     index[ellipsis_at : ellipsis_at + 1] = [slice(None)] * (tensor.dim() - slices)
-    dim, place = 0, None
+    dim, split_dim = 0, None
     for number, item in enumerate(index):
         if item is None:
             continue
-        if dim == tensor.place:
+        if dim == tensor.split_dim:
             if item != slice(None):
                 return NotImplemented
-            place = number
+            split_dim = number
         dim += 1
-    return call.kind(tensor.local[tuple(index)], place)
+    return call.kind(tensor.local[tuple(index)], split_dim)
 
 
 def _expand(call, tensor, *sizes):
     sizes = list(sizes[0] if isinstance(sizes[0], (tuple, list)) else sizes)
-    place = len(sizes) - tensor.dim() + tensor.place
-    if sizes[place] not in (-1, tensor.shape[tensor.place]):
+    split_dim = len(sizes) - tensor.dim() + tensor.split_dim
+    if sizes[split_dim] not in (-1, tensor.shape[tensor.split_dim]):
         return NotImplemented
-    sizes[place] = -1
-    return call.kind(tensor.local.expand(sizes), place)
+    sizes[split_dim] = -1
+    return call.kind(tensor.local.expand(sizes), split_dim)
 
 
 def _cat(call, tensors, dim=0):
     first_part = next(tensor for tensor in tensors if call.is_part(tensor))
     is_alike = all(
-        call.is_part(tensor) and tensor.place == first_part.place and tensor.dim() == first_part.dim()
+        call.is_part(tensor) and tensor.split_dim == first_part.split_dim and tensor.dim() == first_part.dim()
         for tensor in tensors
     )
-    if not is_alike or dim % first_part.dim() == first_part.place:
+    if not is_alike or dim % first_part.dim() == first_part.split_dim:
         return NotImplemented
-    return call.kind(call.torch.cat([tensor.local for tensor in tensors], dim), first_part.place)
+    return call.kind(call.torch.cat([tensor.local for tensor in tensors], dim), first_part.split_dim)
 
 
 def _softmax(call, tensor, dim=None, _stacklevel=3, dtype=None):
-    if not call.is_part(tensor) or dim is None or dim % tensor.dim() == tensor.place:
+    if not call.is_part(tensor) or dim is None or dim % tensor.dim() == tensor.split_dim:
         return NotImplemented
-    return call.kind(call.torch.nn.functional.softmax(tensor.local, dim=dim, dtype=dtype), tensor.place)
+    return call.kind(call.torch.nn.functional.softmax(tensor.local, dim=dim, dtype=dtype), tensor.split_dim)
 
 
 def _matmul(call, tensor, other):
     """Of matrices beside each other, such as those of an attention's heads."""
-    if not (call.is_part(tensor) and call.is_part(other)) or tensor.dim() != other.dim() or tensor.place != other.place:
+    if (
+        not (call.is_part(tensor) and call.is_part(other))
+        or tensor.dim() != other.dim()
+        or tensor.split_dim != other.split_dim
+    ):
         return NotImplemented
-    if tensor.place >= tensor.dim() - 2:
+    if tensor.split_dim >= tensor.dim() - 2:
         return NotImplemented
-    return call.kind(call.torch.matmul(tensor.local, other.local), tensor.place)
+    return call.kind(call.torch.matmul(tensor.local, other.local), tensor.split_dim)
 
 
 def _attention(call, query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
     parts = (query, key, value)
-    if not all(map(call.is_part, parts)) or any(part.place != part.dim() - 3 for part in parts) or dropout_p:
+    if not all(map(call.is_part, parts)) or any(part.split_dim != part.dim() - 3 for part in parts) or dropout_p:
         return NotImplemented
     if attn_mask is not None:
         attn_mask = call.like(attn_mask, query)
@@ -385,7 +389,7 @@ def _attention(call, query, key, value, attn_mask=None, dropout_p=0.0, is_causal
     outputs = call.torch.nn.functional.scaled_dot_product_attention(
         *[part.local for part in parts], attn_mask=attn_mask, is_causal=is_causal, scale=scale, **options
     )  # fmt: skip
-    return call.kind(outputs, query.place)
+    return call.kind(outputs, query.split_dim)
 
 
 def _many_heads(

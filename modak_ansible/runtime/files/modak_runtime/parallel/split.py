@@ -28,9 +28,9 @@ _FIRST = re.compile(
 def share_out(torch, ranks, model, optimizers):
     """Leaves this rank its part of the layers that are split, and of their optimizers' state."""
     chosen = {
-        parameter: place
-        for parameter, place in choose(torch, model).items()
-        if parameter.shape[place] % ranks.model.size == 0
+        parameter: dim
+        for parameter, dim in choose(torch, model).items()
+        if parameter.shape[dim] % ranks.model.size == 0
     }
     if not any(parameter.dim() > 1 for parameter in chosen):
         ranks.rank.end(
@@ -43,12 +43,12 @@ def share_out(torch, ranks, model, optimizers):
         sharded.explain_mixtures(ranks, "tensor")
     mesh, former_class, replacements = ranks.mesh.of_parts(torch), sharded.former_kind(torch), {}
     for parameter in list(model.parameters()):
-        place = chosen.get(parameter)
-        placement = tensors.Replicate() if place is None else tensors.Shard(place)
+        dim = chosen.get(parameter)
+        placement = tensors.Replicate() if dim is None else tensors.Shard(dim)
         local = parameter.detach()
-        if place is not None:
-            size = parameter.shape[place] // ranks.model.size
-            local = local.narrow(place, ranks.model.number * size, size)
+        if dim is not None:
+            size = parameter.shape[dim] // ranks.model.size
+            local = local.narrow(dim, ranks.model.number * size, size)
         local = local.clone(memory_format=torch.contiguous_format)
         part = tensors.DTensor.from_local(local, mesh, [placement], run_check=False)
         replacements[parameter] = torch.nn.Parameter(part, requires_grad=parameter.requires_grad)
@@ -69,10 +69,10 @@ def choose(torch, model):
     dims, is_parametrized = {}, torch.nn.utils.parametrize.is_parametrized
     for scope in [torch.nn.ModuleList([model]), *model.modules()]:
         layers = [(name, layer) for name, layer in _layers(torch, scope) if not is_parametrized(layer)]
-        for (_, layer), place in zip(layers, _places(layers)):
+        for (_, layer), dim in zip(layers, _split_dims(layers)):
             if layer.weight.numel() >= least and layer.weight not in dims:
-                dims[layer.weight] = place
-                if place == 0 and layer.bias is not None:
+                dims[layer.weight] = dim
+                if dim == 0 and layer.bias is not None:
                     dims[layer.bias] = 0
         if (
             type(scope) is torch.nn.MultiheadAttention
@@ -95,8 +95,8 @@ def choose(torch, model):
 def widths(torch, model):
     """Bytes of parameters that ranks can split, by the number that theirs has to divide."""
     sizes = {}
-    for parameter, place in choose(torch, model).items():
-        sizes[parameter.shape[place]] = sizes.get(parameter.shape[place], 0) + size_of(parameter)
+    for parameter, dim in choose(torch, model).items():
+        sizes[parameter.shape[dim]] = sizes.get(parameter.shape[dim], 0) + size_of(parameter)
     return sizes
 
 
@@ -107,7 +107,7 @@ def _layers(torch, scope):
             yield name, child
 
 
-def _places(layers):
+def _split_dims(layers):
     """For each layer of a block 0, where what comes out of it is split, or 1, where what goes in is."""
     open_layers = []
     for number, (name, layer) in enumerate(layers):
@@ -155,9 +155,9 @@ def _compute_by_parts(torch, ranks, model):
     def local_part(parameter):
         if not whole.is_part(parameter):
             return parameter
-        place = next((placement.dim for placement in parameter.placements if hasattr(placement, "dim")), None)
+        dim = next((placement.dim for placement in parameter.placements if hasattr(placement, "dim")), None)
         local = parameter.to_local()
-        return local if place is None else kind(local, place)
+        return local if dim is None else kind(local, dim)
 
     def replace(number, module, forward):
         inner = getattr(forward, "__func__", None)

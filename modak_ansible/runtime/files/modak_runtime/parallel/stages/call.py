@@ -237,8 +237,8 @@ class Call:
             ranks.trace.append(zlib.crc32(repr(torch.get_rng_state().tolist()).encode()))
         if self._outputs:
             joined = iter(pipe.joined(pipe.anchor, self, *[leaves[n] for n in learning]))
-            places = {place for place, _ in self._outputs}
-            outputs = [next(joined) if place in places else output for place, output in enumerate(outputs)]
+            positions = {position for position, _ in self._outputs}
+            outputs = [next(joined) if position in positions else output for position, output in enumerate(outputs)]
         return torch.utils._pytree.tree_unflatten(outputs, shape)
 
     # --- pieces
@@ -307,7 +307,7 @@ class Call:
                     pipe.now = None
                 outputs, shape = torch.utils._pytree.tree_flatten(outputs)
                 columns.append(outputs)
-        return [self._join(place, column) for place, column in enumerate(zip(*columns))], shape
+        return [self._join(position, column) for position, column in enumerate(zip(*columns))], shape
 
     def _input(self, tensor, slots):
         """An argument that has gradients: the first rank's, and from there the others'."""
@@ -316,7 +316,7 @@ class Call:
         local = pipe.received(pipe.anchor, tensor.detach().clone, slot) if pipe.number == 0 else None
         return pipe.kind(tensor, local, {0}, learns=True)
 
-    def _join(self, place, column):
+    def _join(self, position, column):
         torch, pipe, first = self._torch, self._pipe, column[0]
         if not isinstance(first, torch.Tensor) or (len(column) == 1 and not isinstance(first, pipe.kind)):
             return first
@@ -338,13 +338,13 @@ class Call:
         pipe.give(output, source)
         if torch.is_grad_enabled() and first.learns:
             edges = [pipe.edge(piece.local) if pipe.number == source else None for piece in column]
-            self._outputs.append((place, (output, edges)))
+            self._outputs.append((position, (output, edges)))
         return output
 
     def take_outputs(self):
         """The tensors with gradients that the call gives."""
         outputs = tuple(output for _, (output, _) in self._outputs)
-        self._outputs = [(place, (None, edges)) for place, (_, edges) in self._outputs]
+        self._outputs = [(position, (None, edges)) for position, (_, edges) in self._outputs]
         return outputs
 
     def with_placed_parameters(self, module):
@@ -391,7 +391,7 @@ class Call:
                 local.grad = gradient if local.grad is None else local.grad.add_(gradient)
         self._leave_gradients()
         pipe.all_sent()
-        return [self._of_input(place) for place in range(len(self._inputs[0]))]
+        return [self._of_input(position) for position in range(len(self._inputs[0]))]
 
     def _give(self, received):
         for slot, source, tag, (shape, kind) in reversed(received):
@@ -414,11 +414,11 @@ class Call:
                 for gradients in pipe.ranks.gradients:
                     gradients.arrived(parameter)
 
-    def _of_input(self, place):
+    def _of_input(self, position):
         torch, pipe = self._torch, self._pipe
         gradients = []
         for slots in self._inputs:
-            slot, like = slots[place]
+            slot, like = slots[position]
             gradients.append(sum(slot[1:], slot[0]) if slot else torch.zeros_like(like))
         is_split = len(gradients) > 1 and [len(gradient) for gradient in gradients] == self._rows
         gradient = (torch.cat(gradients) if is_split else sum(gradients[1:], gradients[0])).contiguous()
